@@ -62,10 +62,10 @@ class SplitBackend(Backend):
         info = self._device.info()
         return replace(info, details={**info.details, "placement": str(self.offload)})
 
-    def stage(self, host: HostArray) -> Staged:
+    def stage(self, host: HostArray, *, ahead: bool = True) -> Staged:
         if {SPMV, MSM[Group.G1]} <= self.offload.host:  # the device is not expected to read it
             return SplitStaged(host, MadeOnUse(lambda: self._device.to_device(host)))
-        return SplitStaged(host, self._device.stage(host))
+        return SplitStaged(host, self._device.stage(host, ahead=ahead))
 
     def to_device(self, host: HostArray) -> Array:
         return self._device.to_device(host)
@@ -79,6 +79,12 @@ class SplitBackend(Backend):
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         return self._device.zeros(shape, dtype)
 
+    def empty_host(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> HostArray:
+        return self._device.empty_host(shape, dtype)
+
+    def memory_free(self) -> int | None:
+        return self._device.memory_free()
+
     def synchronize(self) -> None:
         self._thread.submit(lambda: None).result()
         self._device.synchronize()
@@ -86,6 +92,9 @@ class SplitBackend(Backend):
     def repeated(self, work: Callable[..., Array], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Array]:
         repeated: Callable[..., Array] = self._device.repeated(work, shapes)
         return repeated
+
+    def records(self, nbytes: int, free: int) -> bool:
+        return self._device.records(nbytes, free)
 
     def watch_memory(self) -> None:
         self._device.watch_memory()
@@ -145,6 +154,9 @@ class HostSparse(Sparse[CpuMatrix]):
         super().__init__(device.empty)
         self._device, self._host, self._thread = device, host.sparse, thread
 
+    def matrix_bytes(self, rows: int, nnz: int) -> int:
+        return 0  # of the device's memory
+
     def stage_spmv(self, matrix: Matrix, x: Staged, *, standard_form: bool = False) -> Staged:
         if not isinstance(x, SplitStaged):
             raise BackendError("this array was staged by another backend")
@@ -183,12 +195,22 @@ class SplitGroups(Groups[PointTable]):
             raise BackendError("this array was staged by another backend")
         return SplitScalars(staged.host, staged.array)
 
-    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
-        return 0 if group in self._offloaded else self._device.msm_scratch(curve, group, n)
+    def table_bytes(self, curve: Curve, group: Group, n: int, memory: int) -> int:
+        return 0 if group in self._offloaded else self._device.table_bytes(curve, group, n, memory)
+
+    def msm_scratch(
+        self, curve: Curve, group: Group, n: int, *, memory: int | None = None, streamed: bool = False
+    ) -> int:
+        if group in self._offloaded:
+            return 0
+        return self._device.msm_scratch(curve, group, n, memory=memory, streamed=streamed)
 
     def _load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None) -> PointTable:
         groups = self._host if group in self._offloaded else self._device
         return groups._load_points(curve, group, points, memory)
+
+    def _stream_points(self, curve: Curve, group: Group, points: HostArray) -> PointTable:
+        return (self._host if group in self._offloaded else self._device)._stream_points(curve, group, points)
 
     def _repeat(self, table: Any, count: int, start: int) -> None:
         if table.group not in self._offloaded:

@@ -15,8 +15,11 @@ from typing import Any
 
 from cluster.record.timeline import read_timeline
 from distprove import api
+from distprove.circuits.matrices import Shape
 from distprove.circuits.registry import CircuitEntry, find_circuit, random_inputs
 from distprove.errors import UsageError
+from distprove.groth16.device_key import NEARLY_ALL
+from distprove.groth16.memory import KeyShape, least_memory
 from distprove.groth16.setup import setup
 from distprove.groth16.system import LANES_BYTES
 from distprove.groth16.zkey import read_zkey
@@ -25,6 +28,7 @@ from distprove.job import Job
 from distprove.settings import ExecutorSettings
 from kernels.host.units import format_bytes
 from kernels.interface.backend import Backend
+from kernels.maths.curves import Curve
 
 TIMED = (
     "wall time of a job of partitions, synthesis included: of a partition from the first one's synthesis to the last "
@@ -49,11 +53,13 @@ class MemoryPlan:
     host: int
     """Host memory of a job beside the mapped key: a synthesis, and on the CPU a proof and the key's matrices."""
     device: int
-    """Device memory of a job on a GPU: the key's points and matrices, a proof."""
+    """Device memory without which a GPU makes no proof, everything else in host memory."""
 
     @classmethod
-    def of(cls, entry: CircuitEntry, *, on_gpu: bool) -> MemoryPlan:
-        shape = entry.make().shape()
+    def of(cls, entry: CircuitEntry, gpu: Backend | None) -> MemoryPlan:
+        """The plan of a job on `gpu`, or with None on the CPU."""
+        builder = entry.make()
+        shape, on_gpu = builder.shape(), gpu is not None
         wires, nnz, rows = shape.inputs + shape.auxiliary, shape.nnz, shape.constraints + shape.inputs
         log_domain = (rows - 1).bit_length()
         domain = 1 << log_domain
@@ -70,7 +76,7 @@ class MemoryPlan:
             setup=_ENTRY * sum(nnz) + 16 * wires + max(assembling, making),
             key_file=points + (_ELEMENT + 12) * (nnz[0] + nnz[1]),
             host=synthesis + (0 if on_gpu else matrices + proof),
-            device=points + matrices + proof if on_gpu else 0,
+            device=0 if gpu is None else least_memory(key_shape(builder.curve, shape, monomial=False), gpu),
         )
 
     def check(self, what: str, folder: Path, device: int | None, *, makes_key: bool) -> None:
@@ -84,6 +90,23 @@ class MemoryPlan:
         short = [f"{format_bytes(n)} of {kind}, of which {format_bytes(h)} are free" for kind, n, h in needs if n > h]
         if short:
             raise UsageError(f"{what} does not fit this machine: it takes at least {'; and '.join(short)}")
+
+
+def key_shape(curve: Curve, shape: Shape, *, monomial: bool) -> KeyShape:
+    """The sizes of a circuit's key: a zkey, or with `monomial` one that has points for wires that occur."""
+    rows, wires = shape.constraints + shape.inputs, shape.inputs + shape.auxiliary
+    domain = 1 << (rows - 1).bit_length()
+    occurring = shape.inputs + shape.a_auxiliary, 1 + shape.b_auxiliary
+    a, b = (count if monomial and count < NEARLY_ALL * wires else wires for count in occurring)
+    return KeyShape(
+        curve,
+        wires,
+        domain,
+        monomial,
+        {"a": a, "b1": b, "b2": b, "c": shape.auxiliary, "h": domain - monomial},
+        (shape.nnz[0] + shape.inputs, shape.nnz[1]),
+        tuple(count for count in (a, b) if count < wires),
+    )
 
 
 @dataclass(frozen=True)
@@ -108,6 +131,14 @@ class FilecoinResult:
     host_peak: int
     """Peak resident memory of this process."""
     device_peak: int
+    device_planned: int = 0
+    """Device memory that the key and a proof were planned to take; 0 where a worker planned it."""
+    setup_device_peak: int = 0
+    """Peak device memory while the key was made in the device's memory."""
+    streamed: tuple[str, ...] = ()
+    """Parts of the key that are in host memory and cross the link in every proof."""
+    to_device: int = 0
+    """Bytes that cross the link to the device in a proof, where that was counted."""
 
     @property
     def seconds_a_sector(self) -> float:
@@ -136,7 +167,7 @@ def bench_filecoin(
     name, on_gpu = f"filecoin/{config}", executor.gpus != 0
     entry, made = find_circuit(name), random_inputs(name, seed)
     tell(f"{config}: memory plan")
-    plan = MemoryPlan.of(entry, on_gpu=on_gpu)
+    plan = MemoryPlan.of(entry, backend if on_gpu else None)
     key = zkey or folder / "key.zkey"
     device = backend.info().memory_budget if on_gpu else None
     plan.check(config, key.parent, device, makes_key=not key.exists())

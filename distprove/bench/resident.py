@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
-from distprove.bench.filecoin import FilecoinResult, MemoryPlan
+from distprove.bench.filecoin import FilecoinResult, MemoryPlan, key_shape
 from distprove.circuits.circuit import WitnessProgram
 from distprove.circuits.registry import find_circuit, random_inputs
 from distprove.errors import InvalidProof, UsageError
 from distprove.groth16.device_key import dev_key
 from distprove.groth16.inputs import Inputs
 from distprove.groth16.keys import VerificationKey
+from distprove.groth16.memory import plan_memory
 from distprove.groth16.placed import PlacedQap
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import PendingGroth16, StagedWitness
@@ -58,23 +59,31 @@ def bench_resident(
     with _timed(setup, "circuit"):
         builder = entry.make()
         program = builder.witness_program()
-    plan = MemoryPlan.of(entry, on_gpu=backend.name == "cuda")
-    if backend.name == "cpu" and plan.setup + plan.host > memory_available():
-        raise UsageError(f"{config} takes some {format_bytes(plan.setup + plan.host)} of this machine's memory")
-    tell(f"{config}: development key of 2^{plan.log_domain} on the device")
+    plan = MemoryPlan.of(entry, None if backend.name == "cpu" else backend)
+    shape = key_shape(builder.curve, builder.shape(), monomial=True)
+    streamed = plan_memory(shape, backend, witnesses=1).streamed
+    host = plan.setup + plan.host if backend.name == "cpu" else shape.points_bytes if streamed else 0
+    if host > memory_available():
+        free = format_bytes(memory_available())
+        raise UsageError(f"{config} takes some {format_bytes(host)} of this machine's memory, of which {free} are free")
+    where = "in host memory" if streamed else "on the device"
+    tell(f"{config}: development key of 2^{plan.log_domain}, its points {where}")
+    backend.watch_memory()
     with _timed(setup, "key"):
         key = dev_key(PlacedQap.from_system(builder.system()), backend, monomial=True)
     with _timed(setup, "load"):
-        resident, vk = load_key(key, backend), key.verification_key
+        resident, vk = load_key(key, backend, witnesses=1), key.verification_key
+    setup_peak = backend.memory_peak() or 0
+    tell(f"{config}: {resident.plan}")
     del key, builder
     inputs = [made(number) for number in range(partitions)]
 
     tell(f"{config}: {partitions} partitions")
     _proven(backend, resident, vk, program, inputs[:1])  # what is made once: kernels, tables, memory
     backend.watch_memory()
-    began = time.perf_counter()
+    before, began = backend.traffic.snapshot(), time.perf_counter()
     verification = _proven(backend, resident, vk, program, inputs)
-    wall = time.perf_counter() - began
+    wall, moved = time.perf_counter() - began, backend.traffic.since(before)
     peak = backend.memory_peak() or 0
 
     tell(f"{config}: steps")
@@ -93,6 +102,10 @@ def bench_resident(
         steps=steps,
         host_peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
         device_peak=peak,
+        device_planned=resident.plan.peak,
+        setup_device_peak=setup_peak,
+        streamed=tuple(sorted(resident.plan.streamed)),
+        to_device=moved.to_device // partitions,
     )
 
 
@@ -174,6 +187,7 @@ def _steps(backend: Backend, key: ResidentKey, program: WitnessProgram, inputs: 
     made = step("products", products)
     kept.clear()
     kept["h"] = step("quotient", lambda: key.quotient(*made))  # of other vectors the second time, at the same cost
+    made.clear()
     step("H", lambda: groups.msm(key.points_h, kept["h"][: key.points_h.n]).result())
     return seconds
 

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_backend(name: str = "auto", *, device: int = 0, threads: int | None = None) -> Iterator[Backend]:
-    """The backend, closed at the end. Raises UsageError for one that is not to be had."""
+def open_backend(
+    name: str = "auto", *, device: int = 0, threads: int | None = None, budget: int | None = None
+) -> Iterator[Backend]:
+    """The backend, closed at the end. `budget` bounds a device's memory in bytes. Raises UsageError for one that is not
+    to be had, OutOfMemory for a budget that is not there."""
     from actors.backends import BACKENDS, BackendChoice, device_backend, make_backend
     from distprove.host.machine import inspect_machine
     from kernels.host.arena import HostArena
@@ -28,7 +31,7 @@ def open_backend(name: str = "auto", *, device: int = 0, threads: int | None = N
     with_device = (chosen[0], device) if chosen and found else ("cpu", 0)
     cpus = threads or inspect_machine().processor.threads
     with HostArena() as arena:  # as a worker has
-        backend = make_backend(BackendChoice(*with_device, threads=cpus), arena)
+        backend = make_backend(BackendChoice(*with_device, threads=cpus, budget=budget), arena)
         try:
             yield backend
         finally:

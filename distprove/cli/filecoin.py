@@ -30,6 +30,10 @@ def filecoin(
     in_memory: Annotated[
         bool, typer.Option("--in-memory", help="Make the key in the device's memory and prove here, without files.")
     ] = False,
+    device_memory: Annotated[
+        str | None,
+        typer.Option(help="Memory of the device to use, at most, like 24GiB; by default what is free there."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure seconds of a sector and of a partition of Filecoin's, by step, synthesis included.
@@ -42,16 +46,17 @@ def filecoin(
     from distprove.circuits.registry import find_circuit
     from distprove.errors import UsageError
     from distprove.host.machine import inspect_machine
-    from distprove.settings import ExecutorSettings
+    from distprove.settings import ExecutorSettings, parse_bytes
 
     if in_memory and (zkey is not None or gpus > 1):
         raise UsageError("--in-memory makes its own key on one device: leave out --zkey, and take at most one GPU")
     count = partitions or find_circuit(f"filecoin/{config}").partitions
     kind = "auto" if gpus else "cpu"
-    executor = ExecutorSettings(local=True, backend=kind, gpus=gpus, threads=threads)
+    budget = None if device_memory is None else parse_bytes(device_memory)
+    executor = ExecutorSettings(local=True, backend=kind, gpus=gpus, threads=threads, device_memory=budget)
     with (
         tempfile.TemporaryDirectory(prefix="distprove-filecoin-") as folder,
-        open_backend(kind, threads=threads) as backend,
+        open_backend(kind, threads=threads, budget=budget) as backend,
     ):
         info = backend.info()
 
@@ -94,8 +99,11 @@ def _show(console: Console, found: FilecoinResult, document: dict[str, Any]) -> 
     )
     console.print(
         f"[dim]memory   [/] host {format_bytes(found.host_peak)} at most, device {format_bytes(found.device_peak)}; "
-        f"planned {format_bytes(plan.host)} and {format_bytes(plan.device)}, set-up {format_bytes(plan.setup)}"
+        f"planned {format_bytes(plan.host)} and {format_bytes(found.device_planned)}, "
+        f"set-up {format_bytes(plan.setup)} and {format_bytes(found.setup_device_peak)}"
     )
+    if found.streamed:
+        console.print(f"[dim]streamed [/] {escape(', '.join(found.streamed))}: {format_bytes(found.to_device)} a proof")
     console.print(f"[dim]on       [/] {escape(document['backend']['name'])}")
     console.print(f"[dim]timed    [/] {escape(document['timed'])}")
     console.print(f"[dim]checked  [/] {escape(document['checked'])}")

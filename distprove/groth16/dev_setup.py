@@ -8,17 +8,21 @@ the circuit's size is a backend operation, so that a GPU makes a key of 2^20 con
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.qap import Program
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, Empty, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.placed import PlacedMatrix
 from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, generator
+
+POINTS_AT_ONCE = 1 << 23
+"""Points that the device holds at a time while they are made for host memory."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,8 @@ def key_scalars(qap: AnyProgram, waste: ToxicWaste, backend: Backend, *, monomia
     combined = backend.vectors.add(fr, c, vectors.scaled(a, waste.beta), out=c)
     combined = backend.vectors.add(fr, combined, vectors.scaled(b, waste.alpha), out=combined)
     inverse_delta = pow(waste.delta, -1, p)
-    public, private = combined[: qap.n_public + 1], vectors.scaled(combined[qap.n_public + 1 :], inverse_delta)
+    public, private = combined[: qap.n_public + 1], combined[qap.n_public + 1 :]
+    backend.vectors.scale_powers(fr, private, 1, inverse_delta, out=private)
 
     # 4. H. The prover has A B - C on the odd coset only; it vanishes on the domain, so in the Lagrange basis of the
     #    doubled domain the odd elements suffice: x_i (tau^2n - 1) / (2n (tau - x_i)), x_i = w_2n^(2i + 1).
@@ -119,13 +124,23 @@ def key_scalars(qap: AnyProgram, waste: ToxicWaste, backend: Backend, *, monomia
     return KeyScalars(waste, a, b, public, private, h)
 
 
-def key_points(curve: Curve, scalars: KeyScalars, backend: Backend, keep: Callable[[Array], Array]) -> KeyPoints:
-    """The points of the key. `keep` takes each vector of points out of the backend's memory, or leaves it there."""
+def key_points(curve: Curve, scalars: KeyScalars, backend: Backend, empty_host: Empty | None) -> KeyPoints:
+    """The points of the key, in host memory that `empty_host` makes, or with None in the backend's memory."""
     fr, waste = curve.fr, scalars.waste
 
     def points(group: Group, elements: Array) -> Array:
         standard = backend.vectors.from_montgomery(fr, elements)
         return backend.groups.fixed_base(curve, group, generator(curve, group), standard)
+
+    def vector(group: Group, elements: Array) -> Array:
+        if empty_host is None:
+            return points(group, elements)
+        kept: HostArray = empty_host((len(elements), curve.point_limbs(group)), np.uint64)
+        for begin in range(0, len(elements), POINTS_AT_ONCE):
+            kept[begin : begin + POINTS_AT_ONCE] = backend.to_host(
+                points(group, elements[begin : begin + POINTS_AT_ONCE])
+            )
+        return kept
 
     def point(group: Group, scalar: int) -> HostArray:
         single: HostArray = backend.to_host(points(group, backend.to_device(field_from_ints(fr, [scalar]))))[0]
@@ -139,14 +154,14 @@ def key_points(curve: Curve, scalars: KeyScalars, backend: Backend, keep: Callab
         delta1=point(Group.G1, waste.delta),
         delta2=point(Group.G2, waste.delta),
         ic=backend.to_host(points(Group.G1, scalars.ic)),
-        a=keep(points(Group.G1, scalars.a)),
-        b1=keep(points(Group.G1, scalars.b)),
-        b2=keep(points(Group.G2, scalars.b)),
-        c=keep(points(Group.G1, scalars.c)),
-        h=keep(points(Group.G1, scalars.h)),
+        a=vector(Group.G1, scalars.a),
+        b1=vector(Group.G1, scalars.b),
+        b2=vector(Group.G2, scalars.b),
+        c=vector(Group.G1, scalars.c),
+        h=vector(Group.G1, scalars.h),
     )
 
 
 def dev_points(qap: AnyProgram, waste: ToxicWaste, backend: Backend, *, monomial: bool = False) -> KeyPoints:
     """All points of the key on the host. The result holds no scalar of `waste`. `monomial` is for `key_scalars`."""
-    return key_points(qap.curve, key_scalars(qap, waste, backend, monomial=monomial), backend, backend.to_host)
+    return key_points(qap.curve, key_scalars(qap, waste, backend, monomial=monomial), backend, np.empty)

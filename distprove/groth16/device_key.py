@@ -1,4 +1,4 @@
-"""Development keys of large circuits, made where they are used: no file, and no point in the host's memory.
+"""Development keys of large circuits, made where they are used: no file, and where they fit no point in host memory.
 
 A key of 2^27 rows is 44 GiB, which a GPU makes in less time than a disk writes it. As with every key made without a
 ceremony, whoever made it could forge proofs (see `distprove.groth16.dev_setup`).
@@ -13,6 +13,7 @@ import numpy as np
 from distprove.groth16.dev_setup import ToxicWaste, key_points, key_scalars
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.keys import VerificationKey
+from distprove.groth16.memory import KeyShape, plan_memory
 from distprove.groth16.placed import PlacedQap
 from distprove.groth16.resident import picking
 from kernels.interface.arrays import Array, HostArray
@@ -26,7 +27,10 @@ NEARLY_ALL = 7 / 8
 
 @dataclass(frozen=True)
 class DeviceKey:
-    """A proving key in a backend's memory. Implements `distprove.groth16.key.LoadableKey`."""
+    """A proving key in a backend's memory, or in host memory from which the backend copies fastest.
+
+    Implements `distprove.groth16.key.LoadableKey`.
+    """
 
     qap: PlacedQap
     points: KeyPoints = field(repr=False)
@@ -105,14 +109,30 @@ class DeviceKey:
 
 
 def dev_key(qap: PlacedQap, backend: Backend, *, monomial: bool = False) -> DeviceKey:
-    """Make a development key from fresh toxic waste, whose vectors of points stay in the backend's memory.
+    """Make a development key from fresh toxic waste. Its vectors of points stay in the backend's memory, if they fit
+    there beside a proof whose witness the device makes; else they go to host memory as they are made.
 
     With `monomial` the H points are bellperson's, for the quotient's coefficients. Raises OutOfMemory.
     """
+    free = backend.memory_free()
     scalars = key_scalars(qap, ToxicWaste.draw(qap), backend, monomial=monomial)
     wires_a, a = _occurring(qap, backend, scalars.a)
     wires_b, b = _occurring(qap, backend, scalars.b)
-    points = key_points(qap.curve, replace(scalars, a=a, b=b), backend, lambda vector: vector)
+    scalars = replace(scalars, a=a, b=b)
+    del a, b
+    counts = {"a": scalars.a, "b1": scalars.b, "b2": scalars.b, "c": scalars.c, "h": scalars.h}
+    shape = KeyShape(
+        qap.curve,
+        qap.n_vars,
+        qap.domain_size,
+        monomial,
+        {section: len(elements) for section, elements in counts.items()},
+        (qap.a.nnz, qap.b.nnz),
+        tuple(len(wires) for wires in (wires_a, wires_b) if wires is not None),
+    )
+    del counts
+    fits = not plan_memory(shape, backend, free=free, witnesses=1).streamed
+    points = key_points(qap.curve, scalars, backend, None if fits else backend.empty_host)
     return DeviceKey(qap, points, wires_a, wires_b, monomial)
 
 

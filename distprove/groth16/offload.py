@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from distprove.groth16.key import ProvingKey
-from distprove.groth16.resident import matrix_bytes, proof_bytes, scratch_bytes
+from distprove.groth16.memory import KeyShape, resident_memory
 from kernels.host.units import format_bytes
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
@@ -21,8 +21,6 @@ G1, G2 = MSM[Group.G1], MSM[Group.G2]
 CANDIDATES = tuple(Offload(frozenset(host)) for host in ((), (G2,), (G2, SPMV), (G2, SPMV, G1)))
 """What `auto` chooses from. Each takes less device memory than the one before, and more of the host."""
 
-TABLE_SHARE = 4
-"""A point table may use 1 / TABLE_SHARE of the free memory for precomputed multiples."""
 SAMPLE_ON_HOST, SAMPLE_ON_DEVICE = 1 << 14, 1 << 20
 """Maximum points of a measured MSM, whose time is scaled up. For the host that overestimates the time a little."""
 
@@ -46,19 +44,7 @@ def choose_offload(zkey: ProvingKey, device: Backend, host: Backend) -> tuple[Of
 
 def missing(zkey: ProvingKey, offload: Offload, device: Backend, budget: int) -> int:
     """Predicted bytes that `budget` lacks for key, proofs in flight and scratch on the device; 0 if all fits."""
-    tables = {
-        Group.G1: [points.nbytes for points in (zkey.points_a, zkey.points_b1, zkey.points_c, zkey.points_h)],
-        Group.G2: [zkey.points_b2.nbytes],
-    }
-    on_device = [group for group in tables if MSM[group] not in offload.host]
-    scratch = scratch_bytes(zkey, device, on_device)
-    matrices = 0 if SPMV in offload.host else matrix_bytes(zkey)
-    free = budget - proof_bytes(zkey) - matrices - scratch
-    lacking = max(0, -free)
-    for nbytes in (nbytes for group in on_device for nbytes in tables[group]):
-        lacking += max(0, nbytes - max(0, free))
-        free = max(0, free - max(nbytes, free // TABLE_SHARE))
-    return lacking
+    return max(0, resident_memory(KeyShape.of(zkey), device, offload) - budget)
 
 
 def faster(

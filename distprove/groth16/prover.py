@@ -89,7 +89,9 @@ class StagedWitness:
         with self._times.step("upload"):
             backend = key.backend
             self._staged: Staged = (
-                backend.stage(witness) if isinstance(witness, np.ndarray) else MadeOnUse(partial(_made, key, witness))
+                backend.stage(witness, ahead=key.plan.witnesses > 1)
+                if isinstance(witness, np.ndarray)
+                else MadeOnUse(partial(_made, key, witness))
             )
             self._a = backend.sparse.stage_spmv(key.matrix_a, self._staged, standard_form=True)
             self._b = backend.sparse.stage_spmv(key.matrix_b, self._staged, standard_form=True)

@@ -16,15 +16,15 @@ def quotient_scalars(backend: Backend, field: Field, monomial: bool, a: Array, b
     vectors, log_domain = backend.vectors, len(a).bit_length() - 1
     shift = field.root_of_unity(log_domain + 1)
 
-    def to_coset(vector: Array) -> None:
-        vectors.ntt(field, vector, inverse=True, bit_reversed_output=True)
-        vectors.ntt(field, vector, coset=shift, bit_reversed_input=True)
-
     c = vectors.mul(field, a, b)  # for a satisfied witness C w = A w * B w
-    to_coset(a)
-    to_coset(b)
+    # Transforms of one kind follow each other: the tables of a kind take as much memory as a vector.
+    for vector in (a, b) if monomial else (a, b, c):
+        vectors.ntt(field, vector, inverse=True, bit_reversed_output=True)
+    if monomial:
+        vectors.ntt(field, c, inverse=True)
+    for vector in (a, b) if monomial else (a, b, c):
+        vectors.ntt(field, vector, coset=shift, bit_reversed_input=True)
     if not monomial:
-        to_coset(c)
         h = vectors.mul_sub(field, a, b, c, out=a)
     else:
         # With A B = low + high x^n, C is A B modulo x^n - 1, low + high; and from the values on the coset, where
@@ -32,7 +32,6 @@ def quotient_scalars(backend: Backend, field: Field, monomial: bool, a: Array, b
         # coset and to transform back takes seven.
         d = vectors.mul(field, a, b, out=a)
         vectors.ntt(field, d, inverse=True, coset=shift)
-        vectors.ntt(field, c, inverse=True)
         h = vectors.sub(field, c, d, out=c)
         vectors.scale_powers(field, h, 1, pow(2, -1, field.modulus), out=h)
     return vectors.from_montgomery(field, h, out=h)

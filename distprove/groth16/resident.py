@@ -1,21 +1,23 @@
-"""Loads a proving key onto one backend, where it stays resident: point tables and the matrices A and B."""
+"""Loads a proving key onto one backend, where it stays: point tables and the matrices A and B, in the backend's memory
+or, as far as they do not fit there, in host memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from distprove.groth16.key import LoadableKey
+from distprove.groth16.memory import MATRICES, SECTIONS, WITNESSES, KeyShape, MemoryPlan, plan_memory
 from distprove.groth16.quotient import quotient_scalars
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.groups import PointTable
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.sparse import Matrix
-from kernels.maths.curves import Curve, Field, Group
+from kernels.maths.curves import Curve, Field
 from kernels.maths.encoding import field_from_ints
 
 
@@ -44,6 +46,7 @@ class ResidentKey:
     """Picks the wires that have an A point out of a witness; None where every wire has one."""
     pick_b: Matrix | None
     """Picks the wires that have a B1 and a B2 point."""
+    plan: MemoryPlan
     quotient: Callable[[Array, Array], Array]
     """`quotient_scalars` of vectors of the domain's size, which may stay on the device from one proof to the next."""
 
@@ -55,17 +58,6 @@ class ResidentKey:
         return sum(part.nbytes for part in (*matrices, *tables) if part is not None)
 
 
-WITNESSES = 2
-"""Number of witnesses on the device at a time: the one that is being proven, and the next."""
-
-
-def proof_bytes(zkey: LoadableKey) -> int:
-    """Bytes of proofs on the backend beside the key: `WITNESSES` witnesses, what is picked out of one, and the vectors
-    of one quotient."""
-    picked = sum(len(wires) for wires in (zkey.wires_a, zkey.wires_b) if wires is not None)
-    return (WITNESSES * zkey.n_vars + picked + 3 * zkey.domain_size) * zkey.curve.fr.bytes
-
-
 def matrix_bytes(zkey: LoadableKey, nnz: int | None = None) -> int:
     """Bytes of the matrices A and B on the backend that multiplies by them, without their few distinct values. `nnz`
     takes the place of the key's own number of entries, for which its circuit is read."""
@@ -74,40 +66,36 @@ def matrix_bytes(zkey: LoadableKey, nnz: int | None = None) -> int:
     return 8 * (zkey.nnz if nnz is None else nnz) + 8 * (zkey.domain_size + 1) + 12 * picked
 
 
-def scratch_bytes(zkey: LoadableKey, backend: Backend, groups: Collection[Group] = tuple(Group)) -> int:
-    """Bytes that a proof's largest MSM in one of `groups` takes on `backend` beside its point table."""
-    sizes = {Group.G1: max(zkey.n_vars, zkey.domain_size), Group.G2: zkey.n_vars}
-    return max((backend.groups.msm_scratch(zkey.curve, group, sizes[group]) for group in groups), default=0)
+def load_key(zkey: LoadableKey, backend: Backend, *, witnesses: int = WITNESSES) -> ResidentKey:
+    """Load `zkey` onto `backend`, where `witnesses` of them are at a time: one, if the device makes them.
 
-
-def load_key(zkey: LoadableKey, backend: Backend, memory: int | None = None) -> ResidentKey:
-    """Load `zkey` onto `backend`. `memory` bounds the point tables in bytes; with None the backend chooses.
-
-    Each table gets memory in proportion to the size of its points, so that G2 gets twice as much a point as G1; a G2
-    addition costs about three of G1. Tables leave room for the memory of proofs (`proof_bytes`, `scratch_bytes`).
+    What of the key does not fit beside its proofs stays in host memory (`distprove.groth16.memory`). Raises OutOfMemory
+    before anything is loaded.
     """
-    curve = zkey.curve
-    matrix_a, matrix_b = (backend.sparse.load_matrix(curve.fr, matrix) for matrix in zkey.matrices())
-    # Allocated while the tables plan by the free memory, and freed at the end, so that their plans leave it to proofs.
-    for_proofs = backend.empty((proof_bytes(zkey) + scratch_bytes(zkey, backend),), np.uint8)
-    groups = {
-        "a": (Group.G1, zkey.points_a),
-        "b1": (Group.G1, zkey.points_b1),
-        "b2": (Group.G2, zkey.points_b2),
-        "c": (Group.G1, zkey.points_c),
-        "h": (Group.G1, zkey.points_h),
+    curve, matrices = zkey.curve, zkey.matrices()
+    plan = plan_memory(KeyShape.of(zkey, matrices), backend, witnesses=witnesses)
+    matrix_a, matrix_b = (
+        backend.sparse.load_matrix(curve.fr, matrix, on_use=MATRICES in plan.streamed) for matrix in matrices
+    )
+    vectors = {
+        "a": zkey.points_a,
+        "b1": zkey.points_b1,
+        "b2": zkey.points_b2,
+        "c": zkey.points_c,
+        "h": zkey.points_h,
     }
-    total = sum(points.nbytes for _, points in groups.values())
     tables = {
         name: backend.groups.load_points(
-            curve, group, points[:], memory=None if memory is None or not total else memory * points.nbytes // total
+            curve, group, vectors[name][:], memory=plan.tables.get(name), streamed=name in plan.streamed
         )
-        for name, (group, points) in groups.items()
+        for name, group in SECTIONS.items()
     }
     pick_a, pick_b = (
         None if wires is None else picking(curve.fr, zkey.n_vars, backend, wires)
         for wires in (zkey.wires_a, zkey.wires_b)
     )
+    # Allocated while work is recorded, which keeps memory by what is free, and given back at the end for proofs.
+    for_proofs = backend.empty((plan.beside,), np.uint8)
     resident = ResidentKey(
         backend=backend,
         curve=curve,
@@ -128,6 +116,7 @@ def load_key(zkey: LoadableKey, backend: Backend, memory: int | None = None) -> 
         points_h=tables["h"],
         pick_a=pick_a,
         pick_b=pick_b,
+        plan=plan,
         quotient=backend.repeated(
             partial(quotient_scalars, backend, curve.fr, zkey.monomial), [(zkey.domain_size, curve.fr.limbs)] * 2
         ),

@@ -290,6 +290,13 @@ class PinnedStaging:
             for slot, _, _ in pending:
                 self._ring.put(slot)
 
+    def copy(self, target: HostArray, source: HostArray) -> None:
+        """Copy `source` to contiguous `target` of its shape on all threads, a part of `slot_bytes` after the other."""
+        rows = max(1, self.slot_bytes // max(1, target[:1].nbytes))
+        for begin in range(0, len(target), rows):
+            part = np.ascontiguousarray(source[begin : begin + rows])
+            self._copy(target[begin : begin + rows].reshape(-1).view(np.uint8), part.reshape(-1).view(np.uint8))
+
     def close(self) -> None:
         """End the threads that copy."""
         self._pool.shutdown()

@@ -87,8 +87,8 @@ class CudaBackend(Backend):
     def to_device(self, host: HostArray) -> Array:
         return self.device.upload(host)
 
-    def stage(self, host: HostArray) -> Staged:
-        return self.device.stage(host)
+    def stage(self, host: HostArray, *, ahead: bool = True) -> Staged:
+        return self.device.stage(host) if ahead else super().stage(host)
 
     def to_host(self, array: Array) -> HostArray:
         return self.device.download(array)
@@ -99,13 +99,19 @@ class CudaBackend(Backend):
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         return self.device.zeros(shape, dtype)
 
+    def empty_host(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> HostArray:
+        return self.device.empty_host(shape, dtype)
+
+    def memory_free(self) -> int:
+        return self.device.memory_free()
+
     def synchronize(self) -> None:
         self.device.synchronize()
 
     def repeated(self, work: Callable[..., Array], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Array]:
         """Record `work`, where its inputs take little of what is free: a call then costs the host one launch."""
         device = self.device
-        if 8 * sum(math.prod(shape) for shape in shapes) > device.memory_free() // RECORDED_SHARE:
+        if not self.records(8 * sum(math.prod(shape) for shape in shapes), device.memory_free()):
             return work
         inputs = [device.zeros(shape) for shape in shapes]
         work(*inputs)  # loads the kernels and makes the tables, which a recording must find there
@@ -116,6 +122,9 @@ class CudaBackend(Backend):
             return result
 
         return replayed
+
+    def records(self, nbytes: int, free: int) -> bool:
+        return nbytes <= free // RECORDED_SHARE
 
     def watch_memory(self) -> None:
         self.device.watch_memory()

@@ -165,6 +165,16 @@ class Device(Protocol):
 
     def download(self, array: Array) -> HostArray: ...
 
+    def empty_host(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> HostArray:
+        """Return an uninitialised array in page-locked host memory. Raises OutOfMemory."""
+
+    def locked(self, host: HostArray) -> HostArray:
+        """Return `host`, or a copy of it, as a contiguous array in page-locked memory. Raises OutOfMemory."""
+
+    def bring(self, target: Array, host: HostArray, after: Event) -> Event:
+        """Begin to copy page-locked `host` to `target`, once the device has passed `after`, on a stream that does
+        nothing else. Returns an event behind the copy, until which the caller keeps both."""
+
     def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
         """Begin to copy a small array to the host."""
 

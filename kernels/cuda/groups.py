@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from kernels.cuda.device import ByValue, Device, check_index32
-from kernels.cuda.msm import CudaPointTable, CudaSums
+from kernels.cuda.msm import CudaPointTable, CudaSums, CudaTable
 from kernels.cuda.points import group_source, normalise, sum_limbs
+from kernels.cuda.streamed import StreamedPoints
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.groups import Groups
 from kernels.maths.curves import BN254, Curve, Group
@@ -21,10 +22,10 @@ CHECK_ROWS = 1 << 20
 NONE_BAD = 2**64 - 1
 
 
-class CudaGroups(CudaSums, Groups[CudaPointTable]):
+class CudaGroups(CudaSums, Groups[CudaTable]):
     """Points on one device."""
 
-    loaded = (CudaPointTable,)
+    loaded = (CudaPointTable, StreamedPoints)
 
     def _fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
         """Raises OutOfMemory if the arena cannot hold the result, SizeError for too many scalars."""

@@ -6,6 +6,7 @@ import ctypes
 import importlib.metadata
 import math
 import struct
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from kernels.cuda.compiler import CompiledKernels, Compiler, KernelResources
 from kernels.cuda.context import uuid_of
 from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Recording, Shape, Stream, grid_for
 from kernels.errors import BackendError, OutOfMemory, SizeError
+from kernels.host.units import format_bytes
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import DeviceInfo, Traffic
 from kernels.interface.busy import EventMeter
@@ -311,6 +313,9 @@ class CudaDevice:
         self._stream = CudaStream()
         self._copy_stream = CudaStream()
         self._staging_stream = CudaStream()
+        self._bring_stream = CudaStream()
+        self._locked: dict[int, int] = {}
+        """Begin and end of each array in page-locked memory that `empty_host` made."""
         self._side_streams: list[CudaStream] = []
         self._meter_stream = CudaStream()
         self._given = Given()
@@ -461,6 +466,41 @@ class CudaDevice:
             self._staging.to_host(host, array.data.ptr, self._copy_stream.stream)
             self.traffic.to_host += host.nbytes
         return host
+
+    def empty_host(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> HostArray:
+        self._device.use()
+        kind = np.dtype(dtype)
+        count = math.prod(shape)
+        try:
+            memory = cupy.cuda.PinnedMemory(max(1, count * kind.itemsize))
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            needed = format_bytes(count * kind.itemsize)
+            raise OutOfMemory(f"{needed} of page-locked host memory needed; the driver refused them: {error}") from None
+        flat = np.frombuffer(cupy.cuda.PinnedMemoryPointer(memory, 0), dtype=kind, count=count)
+        begin = flat.ctypes.data
+        self._locked[begin] = begin + flat.nbytes
+        weakref.finalize(flat, self._locked.pop, begin)
+        return flat.reshape(shape)
+
+    def locked(self, host: HostArray) -> HostArray:
+        begin = host.ctypes.data
+        if host.flags.c_contiguous and any(b <= begin and begin + host.nbytes <= e for b, e in self._locked.items()):
+            return host
+        copy = self.empty_host(host.shape, host.dtype)
+        self._staging.copy(copy, host)
+        return copy
+
+    def bring(self, target: Array, host: HostArray, after: Event) -> CudaEvent:
+        _require_contiguous(target)
+        if target.nbytes != host.nbytes:
+            raise SizeError(f"copy of {host.nbytes} bytes onto {target.nbytes}")
+        self._device.use()
+        self._bring_stream.wait(after)
+        queue = self._bring_stream.stream.ptr
+        kind = cupy.cuda.runtime.memcpyHostToDevice
+        cupy.cuda.runtime.memcpyAsync(target.data.ptr, host.ctypes.data, host.nbytes, kind, queue)
+        self.traffic.to_device += host.nbytes
+        return self._bring_stream.record()
 
     def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
         _require_contiguous(array)

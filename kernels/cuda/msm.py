@@ -8,7 +8,8 @@ MSMs), `cuda/src/msm_accumulate.cu` (bucket sums over equal segments) and `cuda/
 weighted sum of the buckets).
 
 What the stages take is bounded: the sets of buckets are done in turn where memory does not hold the entries of all, the
-points of a set too, and the affine rounds go through the sorted entries in slices (`Cut`).
+points of a set too, and the affine rounds go through the sorted entries in slices (`Cut`). Points that the device does
+not hold pass through it in slices (`kernels.cuda.streamed`).
 
 Zero digits cost nothing, so a 0/1-heavy witness is faster, and the time is not constant in the scalars.
 """
@@ -21,6 +22,7 @@ import numpy as np
 
 from kernels.cuda.device import Device, Fetch, Recording
 from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs, sum_to_affine
+from kernels.cuda.streamed import StreamedPoints, bounds, brought
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.groups import MAX_POINTS, PendingPoint
@@ -109,6 +111,8 @@ class MsmProfile:
     """Most entries that go through the affine rounds at a time; fewer on a small device."""
     counted_entries: int = 1 << 26
     """Fewest entries that a chunk could have for which the host waits to learn how many there are."""
+    stream_points: int = 1 << 24
+    """Most points that are brought from host memory at a time; fewer on a small device."""
     pairs_block: int = 128
     pairs_blocks: int | None = None
     """Blocks of msm_add_pairs per multiprocessor, which bounds the registers; None chooses by curve and group."""
@@ -180,8 +184,11 @@ class WindowPlan:
         return self.sets * self.buckets_per_set
 
 
-def plan_windows(curve: Curve, group: Group, n: int, memory: int, profile: MsmProfile) -> WindowPlan:
-    """Return the cheapest plan for an MSM of n points whose table takes at most `memory` bytes.
+def plan_windows(
+    curve: Curve, group: Group, n: int, memory: int, profile: MsmProfile, *, buckets: int = MAX_BUCKETS
+) -> WindowPlan:
+    """Return the cheapest plan for an MSM of n points whose table takes at most `memory` bytes, with at most `buckets`
+    buckets in all sets, where a window of two bits has no more.
 
     A scalar above half the order is negated, so signed digits need no bit for the sign: W = ceil(bits / c).
     Raises OutOfMemory if the points alone do not fit, SizeError if no plan fits the kernels' 32-bit indices.
@@ -200,6 +207,8 @@ def plan_windows(curve: Curve, group: Group, n: int, memory: int, profile: MsmPr
         sets = -(-windows // min(windows, fitting))
         plan = WindowPlan(bits, windows, -(-windows // sets), sets)
         if plan.buckets > MAX_BUCKETS or n * windows >= 1 << 32:
+            continue
+        if best is not None and plan.buckets > buckets and chosen is None:
             continue
         depth = bits if sets == 1 else bits * (sets + 1)
         cost = n * windows + profile.bucket_cost * plan.buckets + profile.bit_cost * depth
@@ -274,6 +283,9 @@ class CudaPointTable:
     """MSMs that were recorded, each with its sum, by the number of scalars and the first point."""
 
 
+CudaTable = CudaPointTable | StreamedPoints
+
+
 class FetchedPoint:
     """A `PendingPoint` whose XYZZ sum is on its way from the device; `result` waits for this sum alone."""
 
@@ -339,50 +351,89 @@ class CudaSums:
             after = multiple * n + begin
             normalise(self.device, curve, group, sums, table[after : after + count])
 
-    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
-        """Predict the bytes of scratch of `msm` with n scalars, however many multiples the table holds.
+    def _stream_points(self, curve: Curve, group: Group, points: Array) -> StreamedPoints:
+        """Points for `msm` that stay in page-locked host memory: `points` themselves, or a copy of them."""
+        self.prepare(curve, group)
+        if points.dtype == np.uint8:
+            points = self.device.locked(points).view(np.uint64)
+        return StreamedPoints(curve, group, self.device.locked(points))
+
+    def table_bytes(self, curve: Curve, group: Group, n: int, memory: int) -> int:
+        return plan_windows(curve, group, n, memory, self.profile).multiples * n * 8 * curve.point_limbs(group)
+
+    def msm_scratch(
+        self, curve: Curve, group: Group, n: int, *, memory: int | None = None, streamed: bool = False
+    ) -> int:
+        """Predict the bytes of scratch of `msm` with n scalars.
 
         Counts the entries of a chunk twice, for the sort's passes, or once beside the affine rounds of a slice; and
-        XYZZ sums: one for each bucket, two for each thread of the accumulation, one for each thread of the reduction.
-        Counters are too small to count.
+        XYZZ sums: one for each bucket, and either two for each thread of the accumulation or one for each thread of the
+        reduction. Counters are too small to count.
         """
         if n == 0:
             return 0
-        device, profile = self.device, self.profile
-        words, point_bytes = sum_limbs(curve, group), 8 * curve.point_limbs(group)
+        point_bytes = 8 * curve.point_limbs(group)
+        if streamed:
+            plan, cut = self._plan_streamed(curve, group, n)
+            here = 2 * point_bytes * max(end - begin for begin, end in bounds(n, self._slice_points(point_bytes)))
+            return self._scratch_bytes(curve, group, plan, cut, plan.sets, here)
         most = 0
-        for memory in (point_bytes * n, device.memory_free()):
+        for allowed in (point_bytes * n, self.device.memory_free()) if memory is None else (memory,):
             try:
-                plan = plan_windows(curve, group, n, memory, profile)
+                plan = plan_windows(curve, group, n, allowed, self.profile)
             except OutOfMemory:
                 continue
             cut = self._cut(curve, group, plan, n)
-            threads = device.sm_count * profile.blocks_for(curve, group) * profile.accumulate_block
-            records = 2 * min(threads, -(-cut.entries // profile.min_segment) + profile.accumulate_block)
-            reducing = min(cut.buckets, device.sm_count * profile.reduce_threads_per_sm) + profile.reduce_block
-            affine = profile.affine_for(curve, group)
-            together = device.sm_count * affine.blocks * profile.pairs_block
-            products = cut.rounds and together * affine.pairs * point_bytes // 2
-            listed = ENTRY_BYTES * cut.entries + max(
-                ENTRY_BYTES * cut.entries, cut.rounds_bytes(point_bytes) + products
-            )
-            most = max(most, listed + 8 * words * (cut.buckets + records + reducing))
+            most = max(most, self._scratch_bytes(curve, group, plan, cut, cut.sets))
         return most
+
+    def _scratch_bytes(self, curve: Curve, group: Group, plan: WindowPlan, cut: Cut, sets: int, points: int = 0) -> int:
+        """Bytes of an MSM with so many sets of buckets at a time, whose chunks are cut so, beside `points` bytes of
+        points."""
+        device, profile = self.device, self.profile
+        point_bytes, sum_bytes = 8 * curve.point_limbs(group), 8 * sum_limbs(curve, group)
+        threads = device.sm_count * profile.blocks_for(curve, group) * profile.accumulate_block
+        records = 2 * min(threads, -(-cut.entries // profile.min_segment) + profile.accumulate_block)
+        _, grid = self._reduce_shape(plan, sets)
+        affine = profile.affine_for(curve, group)
+        together = device.sm_count * affine.blocks * profile.pairs_block
+        products = cut.rounds and together * affine.pairs * point_bytes // 2
+        listed = ENTRY_BYTES * cut.entries + max(ENTRY_BYTES * cut.entries, cut.rounds_bytes(point_bytes) + products)
+        adding, reducing = points + listed + sum_bytes * records, sum_bytes * sets * grid * (profile.reduce_block + 1)
+        return sum_bytes * sets * plan.buckets_per_set + max(adding, reducing)
+
+    def _slice_points(self, point_bytes: int) -> int:
+        """The most streamed points that are brought to the device at a time."""
+        fitting = self.device.info().memory_budget // SCRATCH_PART // point_bytes
+        return max(1, min(self.profile.stream_points, fitting))
+
+    def _plan_streamed(self, curve: Curve, group: Group, n: int) -> tuple[WindowPlan, Cut]:
+        """The windows of an MSM of n streamed points, whose buckets are all there at a time, and the cut of its largest
+        slice."""
+        point_bytes, budget = 8 * curve.point_limbs(group), self.device.info().memory_budget
+        buckets = budget // SCRATCH_PART // (8 * sum_limbs(curve, group))
+        plan = plan_windows(curve, group, n, n * point_bytes, self.profile, buckets=buckets)
+        return plan, self._cut(curve, group, plan, min(n, self._slice_points(point_bytes)))
 
     # -- sums -------------------------------------------------------------------------------------------------------
 
-    def _repeat(self, table: CudaPointTable, count: int, start: int) -> None:
+    def _repeat(self, table: CudaTable, count: int, start: int) -> None:
         """Record the MSM, where that takes little of what is free. The MSMs of a proof then run beside each other, each
         on a stream of its own; the host queues each by one call instead of some twelve."""
         device = self.device
-        if self.msm_scratch(table.curve, table.group, count) > device.memory_free() // RECORDED_SHARE:
+        if isinstance(table, StreamedPoints):
+            return
+        scratch = self.msm_scratch(table.curve, table.group, count, memory=table.nbytes)
+        if scratch > device.memory_free() // RECORDED_SHARE:
             return
         scalars = device.zeros((count, table.curve.fr.limbs))
         self._sum(table, scalars, start)  # loads the kernels, which a recording must find there
         recording, total = device.record([scalars], lambda: self._sum(table, scalars, start, host_waits=False))
         table.recorded[count, start] = recording, total
 
-    def _msm(self, table: CudaPointTable, scalars: Array, start: int) -> PendingPoint:
+    def _msm(self, table: CudaTable, scalars: Array, start: int) -> PendingPoint:
+        if isinstance(table, StreamedPoints):
+            return FetchedPoint(table.curve, table.group, self.device.fetch(self._streamed_sum(table, scalars, start)))
         recorded = table.recorded.get((scalars.shape[0], start))
         if recorded is None:
             fetch = self.device.fetch(self._sum(table, scalars, start))
@@ -404,12 +455,36 @@ class CudaSums:
                 chunk = scalars[begin : begin + cut.points]
                 in_sets = range(first_set, first_set + sets)
                 self._add_chunk(table, cut, chunk, start + begin, in_sets, buckets, host_waits)
-            self._weighted_sums(table, buckets, sums[first_set : first_set + sets])
+            self._weighted_sums(table.curve, table.group, plan, buckets, sums[first_set : first_set + sets])
             del buckets  # before the next ones are taken
+        return self._joined(table.curve, table.group, plan, sums)
+
+    def _streamed_sum(self, streamed: StreamedPoints, scalars: Array, start: int) -> Array:
+        """As `_sum`, while slices of the points pass through the device's memory."""
+        device, curve, group = self.device, streamed.curve, streamed.group
+        points = streamed.points[start : start + scalars.shape[0]]
+        plan, cut = self._plan_streamed(curve, group, len(points))
+        sums = device.empty((plan.sets, sum_limbs(curve, group)))
+        buckets = device.zeros((plan.buckets, sums.shape[1]))
+        each = plan.buckets_per_set
+        for first, here in brought(device, points, self._slice_points(8 * curve.point_limbs(group))):
+            table = CudaPointTable(curve, group, len(here), int(here.nbytes), plan, here)
+            for begin in range(0, len(here), cut.points):
+                chunk = scalars[first + begin : first + min(begin + cut.points, len(here))]
+                for low in range(0, plan.sets, cut.sets):
+                    sets = range(low, min(low + cut.sets, plan.sets))
+                    part = buckets[sets.start * each : sets.stop * each]
+                    self._add_chunk(table, cut, chunk, begin, sets, part, host_waits=True)
+            del here, table  # before the slices' memory is used again
+        self._weighted_sums(curve, group, plan, buckets, sums)
+        return self._joined(curve, group, plan, sums)
+
+    def _joined(self, curve: Curve, group: Group, plan: WindowPlan, sums: Array) -> Array:
+        """The sum of the sets' sums, (sum_limbs,)."""
         if plan.sets == 1:
             return sums.reshape(-1)
-        result = device.empty(sums.shape[1:])
-        join = device.kernel(self._buckets_source(table.curve, table.group), "msm_join_sets")
+        result = self.device.empty(sums.shape[1:])
+        join = self.device.kernel(self._buckets_source(curve, group), "msm_join_sets")
         join.launch(1, 1, (sums, np.uint32(plan.sets), np.uint32(plan.window_bits), result))
         return result
 
@@ -566,21 +641,25 @@ class CudaSums:
                 return
             keys, records, count = keys_out, records_out, 2 * blocks
 
-    def _weighted_sums(self, table: CudaPointTable, buckets: Array, sums: Array) -> None:
+    def _weighted_sums(self, curve: Curve, group: Group, plan: WindowPlan, buckets: Array, sums: Array) -> None:
         """Write the weighted XYZZ sum of each set's buckets to `sums`, (sets, sum_limbs)."""
         device, profile, sets = self.device, self.profile, len(sums)
-        source = self._buckets_source(table.curve, table.group)
-        threads = device.sm_count * profile.reduce_threads_per_sm
-        chunk = max(profile.min_chunk, -(-len(buckets) // threads))
+        source = self._buckets_source(curve, group)
         block = profile.reduce_block
-        grid = -(-table.plan.buckets_per_set // (chunk * block))
+        chunk, grid = self._reduce_shape(plan, sets)
         partial = device.empty((sets * grid, sums.shape[1])) if grid > 1 else sums
         scratch = device.empty((sets * grid * block, sums.shape[1]))
         reduce = device.kernel(source, "msm_reduce")
-        size = np.uint32(table.plan.buckets_per_set)
+        size = np.uint32(plan.buckets_per_set)
         reduce.launch((grid, sets), block, (buckets, size, np.uint32(chunk), scratch, partial))
         if grid > 1:
             device.kernel(source, "msm_sum").launch(sets, block, (partial, np.uint32(grid), scratch, sums))
+
+    def _reduce_shape(self, plan: WindowPlan, sets: int) -> tuple[int, int]:
+        """Buckets of a thread of msm_reduce, and its blocks for each set, where there are so many sets."""
+        threads = self.device.sm_count * self.profile.reduce_threads_per_sm
+        chunk = max(self.profile.min_chunk, -(-sets * plan.buckets_per_set // threads))
+        return chunk, -(-plan.buckets_per_set // (chunk * self.profile.reduce_block))
 
     def _pairs_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile

@@ -11,7 +11,7 @@ from kernels.cuda.device import Argument, ByValue, Device, grid_for
 from kernels.cuda.field import field_source
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array
-from kernels.interface.vectors import Transform
+from kernels.interface.vectors import Transform, TransformBytes
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 from kernels.source import KernelSource
@@ -20,8 +20,8 @@ MAX_PASSES = 3
 """Most passes of a transform: the kernel's addressing has three digits."""
 REVERSED_INPUT, NEGATED_INPUT, REVERSED_OUTPUT, FIRST_PASS, LAST_PASS = 1, 2, 4, 8, 16
 """Bits of `Pass::flags`. Must equal those of the same names in ntt.cu."""
-TABLE_SHARE = 4
-"""Twiddle tables may take 1 / TABLE_SHARE of the memory that is free when the first is made."""
+TABLE_SHARE = 8
+"""Twiddle tables may take 1 / TABLE_SHARE of the device's budget, or as much as one transform needs."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,6 @@ class NttEngine:
         self.profile = profile or NttProfile()
         self._roots: dict[Field, Array] = {}
         self._tables: OrderedDict[tuple[Field, int, bool, int | None], Tables] = OrderedDict()
-        self._table_limit: int | None = None
         self._large: NttEngine | None = None
 
     def prepare(self, field: Field) -> None:
@@ -153,12 +152,12 @@ class NttEngine:
         key = (field, log_n, inverse, coset)
         tables = self._tables.get(key)
         if tables is None:
+            self._make_room(self._table_bytes(field, log_n))
             try:
                 passes = self._make_tables(field, log_n, inverse, coset)
             except OutOfMemory:  # this transform matters more than the tables of other sizes
                 self._tables.clear()
                 passes = self._make_tables(field, log_n, inverse, coset)
-            self._make_room(sum(t.nbytes for t in passes))
             tables = self._tables[key] = Tables(passes, {})
         self._tables.move_to_end(key)
         order = (batch, reversed_input, reversed_output)
@@ -212,12 +211,30 @@ class NttEngine:
 
     def _make_room(self, nbytes: int) -> None:
         """Drop the least recently used tables until `nbytes` more fit the share of memory for tables."""
-        if self._table_limit is None:
-            self._table_limit = self._device.memory_free() // TABLE_SHARE
         used = sum(t.nbytes for tables in self._tables.values() for t in tables.passes)
-        while self._tables and used + nbytes > self._table_limit:
+        while self._tables and used + nbytes > self._table_limit():
             _, dropped = self._tables.popitem(last=False)
             used -= sum(t.nbytes for t in dropped.passes)
+
+    def transform_bytes(self, field: Field, log_n: int, kinds: int) -> TransformBytes:
+        """As `Vectors.transform_bytes`."""
+        if log_n > MAX_PASSES * self.profile.log_radix and self.profile != LARGE:
+            return NttEngine(self._device, LARGE).transform_bytes(field, log_n, kinds)
+        each = self._table_bytes(field, log_n)
+        kept = max(1, min(kinds, self._table_limit() // max(1, each)))
+        roots = field.bytes << self._log_roots(field)
+        return TransformBytes(field.bytes << log_n if log_n > self.profile.log_radix else 0, kept * each + roots)
+
+    def _table_limit(self) -> int:
+        return self._device.info().memory_budget // TABLE_SHARE
+
+    def _table_bytes(self, field: Field, log_n: int) -> int:
+        """Bytes of the tables of one direction and coset, at most."""
+        total, rest = 0, log_n
+        for log_r in plan_passes(log_n, self.profile.log_radix):
+            total += field.bytes << rest  # of the last pass too, which scales by a coset
+            rest -= log_r
+        return total
 
     def _make_tables(self, field: Field, log_n: int, inverse: bool, coset: int | None) -> list[PassTables]:
         """Make the tables of each pass: forward scales input i by coset^i, inverse scales output k by coset^-k / n."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +61,29 @@ class CudaSparse(Sparse[CudaMatrix]):
         """Begin to compile the kernels in the background."""
         self._device.prepare(field_source("spmv", field))
 
+    def _on_use(self, field: Field, matrix: SparseRows) -> Callable[[], CudaMatrix]:
+        """Long rows, which are few, stay on the device. Templates are expanded at each use, in less time than the link
+        takes for the rows; a matrix without templates is brought over from page-locked memory."""
+        if isinstance(matrix, PlacedMatrix):
+            long = self._upload_long(long_rows_of_parts(matrix))
+            return lambda: self._place(field, matrix, long)
+        check_index32("rows of the matrix", matrix.rows)
+        device = self._device
+        values, number = with_ones(field, matrix.values)
+        value_index = number[matrix.value_index] if matrix.nnz else matrix.value_index
+        entries = [device.locked(part) for part in (matrix.row_ptr, matrix.columns, value_index)]
+        long, dictionary = self._upload_long(long_rows(matrix.row_ptr[:-1], matrix.row_ptr[1:])), device.upload(values)
+
+        def make() -> CudaMatrix:
+            here = [device.empty(part.shape, np.uint32) for part in entries]
+            before = device.stream.record()  # whoever had the memory may still be at work
+            for target, part in zip(here, entries, strict=True):
+                if part.nbytes:
+                    device.stream.wait(device.bring(target, part, before))
+            return CudaMatrix(field, matrix.rows, matrix.cols, *[*here, dictionary, *long])
+
+        return make
+
     def _load_matrix(self, field: Field, matrix: CsrMatrix) -> CudaMatrix:
         check_index32("rows of the matrix", matrix.rows)
         upload = self._device.upload
@@ -68,11 +91,14 @@ class CudaSparse(Sparse[CudaMatrix]):
         values, number = with_ones(field, matrix.values)
         value_index = number[matrix.value_index] if matrix.nnz else matrix.value_index
         columns = upload(np.ascontiguousarray(matrix.columns))
-        long = long_rows(row_ptr[:-1], row_ptr[1:])
+        long = self._upload_long(long_rows(row_ptr[:-1], row_ptr[1:]))
         rows, cols = matrix.rows, matrix.cols
-        return self._loaded(field, rows, cols, upload(row_ptr), columns, upload(value_index), upload(values), long)
+        return CudaMatrix(field, rows, cols, upload(row_ptr), columns, upload(value_index), upload(values), *long)
 
     def _load_placed(self, field: Field, matrix: PlacedMatrix) -> CudaMatrix:
+        return self._place(field, matrix, self._upload_long(long_rows_of_parts(matrix)))
+
+    def _place(self, field: Field, matrix: PlacedMatrix, long: Sequence[Array]) -> CudaMatrix:
         """Make the rows on the device: what is uploaded are the templates, and where their instances lie."""
         check_index32("rows of the matrix", matrix.rows)
         device = self._device
@@ -83,7 +109,6 @@ class CudaSparse(Sparse[CudaMatrix]):
         columns, value_index = (device.empty((matrix.nnz,), np.uint32) for _ in range(2))
         device.clear(row_ptr[:1])
         loaded: dict[int, tuple[Array, Array, Array]] = {}
-        found = [long_rows(np.empty(0, np.uint32), np.empty(0, np.uint32))]
 
         def placed(part: PlacedRows, row: int, entry: int) -> None:
             template = part.template
@@ -99,18 +124,15 @@ class CudaSparse(Sparse[CudaMatrix]):
             out = (columns[entry:], value_index[entry:])
             place_entries.launch_items(part.nnz, (local, index, nnz, *where, position, *out))
 
-        row = entry = 0
         for part, row, entry in matrix.offsets():
             placed(part, row, entry)
-            found.append(long_rows_of(part, row, entry))
         filled = sum(part.rows for part in matrix.parts)
         if filled < matrix.rows:
             none = np.empty(0, np.uint32)
             empty = RowTemplate(np.zeros(2, np.uint32), none, none)
             placed(PlacedRows(empty, np.empty((0, 2), np.int64), 0, 0, matrix.rows - filled), filled, matrix.nnz)
-        return self._loaded(
-            field, matrix.rows, matrix.cols, row_ptr, columns, value_index, device.upload(values), joined(found)
-        )
+        dictionary = device.upload(values)
+        return CudaMatrix(field, matrix.rows, matrix.cols, row_ptr, columns, value_index, dictionary, *long)
 
     def _load_transposed(self, field: Field, matrix: SparseRows) -> CudaMatrix:
         check_index32("columns of the matrix", matrix.cols)
@@ -125,37 +147,18 @@ class CudaSparse(Sparse[CudaMatrix]):
         columns, value_index = (device.empty((matrix.nnz,), np.uint32) for _ in range(2))
         arguments = (rows.row_ptr, rows.columns, rows.value_index, np.uint32(matrix.rows), counts, columns, value_index)
         device.kernel(CSR, "csr_transpose").launch_items(matrix.rows, arguments)
-        return self._loaded(
-            field,
-            matrix.cols,
-            matrix.rows,
-            ends,
-            columns,
-            value_index,
-            rows.values,
-            long_rows(row_ptr[:-1], row_ptr[1:]),
-        )
+        long = self._upload_long(long_rows(row_ptr[:-1], row_ptr[1:]))
+        return CudaMatrix(field, matrix.cols, matrix.rows, ends, columns, value_index, rows.values, *long)
 
-    def _loaded(
-        self,
-        field: Field,
-        rows: int,
-        cols: int,
-        row_ptr: Array,
-        columns: Array,
-        value_index: Array,
-        values: Array,
-        long: LongRows,
-    ) -> CudaMatrix:
-        """The matrix with its long rows cut into segments."""
+    def _upload_long(self, long: LongRows) -> list[Array]:
+        """Long rows cut into segments, as a `CudaMatrix` has them."""
         begin, end = long.begin.astype(np.int64), long.end.astype(np.int64)
         first_segment = np.concatenate([[0], np.cumsum(-(-(end - begin) // SEGMENT))])
         owner = np.repeat(np.arange(long.row.size), np.diff(first_segment))
         begin = begin[owner] + (np.arange(owner.size) - first_segment[owner]) * SEGMENT
         end = np.minimum(begin + SEGMENT, end[owner])
         lists = (long.row, first_segment, begin, end)
-        uploaded = (self._device.upload(np.ascontiguousarray(part, dtype=np.uint32)) for part in lists)
-        return CudaMatrix(field, rows, cols, row_ptr, columns, value_index, values, *uploaded)
+        return [self._device.upload(np.ascontiguousarray(part, dtype=np.uint32)) for part in lists]
 
     def _spmv(self, matrix: CudaMatrix, x: Array, out: Array, standard_form: bool) -> None:
         device, source = self._device, field_source("spmv", matrix.field)
@@ -209,5 +212,8 @@ def long_rows_of(part: PlacedRows, row: int, entry: int) -> LongRows:
     return LongRows((rows + long.row).ravel(), (entries + long.begin).ravel(), (entries + long.end).ravel())
 
 
-def joined(parts: Sequence[LongRows]) -> LongRows:
-    return LongRows(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "begin", "end")))
+def long_rows_of_parts(matrix: PlacedMatrix) -> LongRows:
+    """The long rows of a placed matrix."""
+    found = [long_rows(np.empty(0, np.uint32), np.empty(0, np.uint32))]
+    found += [long_rows_of(part, row, entry) for part, row, entry in matrix.offsets()]
+    return LongRows(*(np.concatenate([getattr(part, name) for part in found]) for name in ("row", "begin", "end")))

@@ -8,7 +8,7 @@ from kernels.cuda.device import ByValue, Device, Kernel, grid_for
 from kernels.cuda.field import field_source
 from kernels.cuda.ntt import NttEngine, NttProfile, squares
 from kernels.interface.arrays import Array
-from kernels.interface.vectors import Elementwise, Transform, Vectors
+from kernels.interface.vectors import Elementwise, Transform, TransformBytes, Vectors
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 from kernels.source import KernelSource
@@ -35,6 +35,9 @@ class CudaVectors(Vectors):
         """Begin to compile the kernels for transforms and elementwise operations in the background."""
         self._transforms.prepare(field)
         self._device.prepare(field_source("vector", field))
+
+    def transform_bytes(self, field: Field, log_n: int, kinds: int) -> TransformBytes:
+        return self._transforms.transform_bytes(field, log_n, kinds)
 
     def clear(self) -> None:
         """Release the device memory that is kept between calls."""

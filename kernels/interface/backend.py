@@ -85,8 +85,9 @@ class Backend(ABC):
     def to_device(self, host: HostArray) -> Array:
         """Copy `host` to the backend's memory (the CPU backend returns `host` itself). Counted in `traffic`."""
 
-    def stage(self, host: HostArray) -> Staged:
-        """Begin to copy `host` while the backend computes. `host` must not change until it is released.
+    def stage(self, host: HostArray, *, ahead: bool = True) -> Staged:
+        """Begin to copy `host` while the backend computes, or without `ahead` when the array is asked for. `host` must
+        not change until it is released.
 
         This and `Sparse.stage_spmv` may be called while another thread computes. A backend that cannot copy in the
         background copies when the array is asked for. Raises OutOfMemory.
@@ -102,6 +103,15 @@ class Backend(ABC):
 
     @abstractmethod
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array: ...
+
+    def empty_host(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> HostArray:
+        """Return an uninitialised array in host memory from which, and to which, the backend copies fastest. It is for
+        what stays there: a device takes seconds to make some gigabytes of it. Raises OutOfMemory."""
+        return np.empty(shape, dtype)
+
+    def memory_free(self) -> int | None:
+        """Bytes that the backend's memory can still give; None for a backend that computes in host memory."""
+        return None
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -125,6 +135,11 @@ class Backend(ABC):
         """`work` for many calls with vectors of these shapes, on which it uses this backend; what it returns is valid
         until the next call. A device may keep memory for it. Nothing else may be under way on the backend."""
         return work
+
+    def records(self, nbytes: int, free: int) -> bool:
+        """Whether `repeated` and `Groups.repeat` keep memory for work that takes `nbytes` of it, where `free` bytes are
+        free. `repeated` counts the vectors that the work is given."""
+        return False
 
     # -- life -------------------------------------------------------------------------------------------------------
 

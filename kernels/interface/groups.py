@@ -61,18 +61,23 @@ class Groups(ABC, Generic[T]):
     loaded: tuple[type[T], ...]
     """The classes of the tables that this family loads."""
 
-    def load_points(self, curve: Curve, group: Group, points: Array, *, memory: int | None = None) -> PointTable:
+    def load_points(
+        self, curve: Curve, group: Group, points: Array, *, memory: int | None = None, streamed: bool = False
+    ) -> PointTable:
         """Load fixed points for `msm`.
 
         `points` has shape (n, point_limbs) uint64, or (n, 8 * point_limbs) uint8 when it is a view into a mapped file
         that may not be aligned; the CPU backend uses it in place. It may also be an array in the backend's memory.
         `memory` bounds the bytes of the table with its precomputed multiples (None: the backend chooses from what is
-        free). Raises OutOfMemory.
+        free). With `streamed` the points stay in host memory, and every MSM brings them to the backend's memory slice
+        by slice; a backend that computes in host memory has nothing to bring. Raises OutOfMemory.
         """
         n = preconditions.points(curve, group, points)
         if n >= MAX_POINTS:
             raise SizeError(f"an MSM takes fewer than {MAX_POINTS} points, not {n}")
-        return self._load_points(curve, group, points, memory)
+        return (
+            self._stream_points(curve, group, points) if streamed else self._load_points(curve, group, points, memory)
+        )
 
     def scalars(self, staged: Staged) -> Array:
         """Return a staged array as scalars of `msm`, to be given whole or in slices of rows, and to nothing else."""
@@ -97,8 +102,18 @@ class Groups(ABC, Generic[T]):
             return ReadyPoint(np.zeros(table.curve.point_limbs(table.group), dtype=np.uint64))
         return self._msm(own, scalars, start)
 
-    def msm_scratch(self, curve: Curve, group: Group, n: int) -> int:
-        """Bytes of the backend's memory that an MSM of n points takes besides its table; 0 if that is no concern."""
+    def table_bytes(self, curve: Curve, group: Group, n: int, memory: int) -> int:
+        """Bytes of the backend's memory of the table that `load_points` makes of n points with at most `memory` bytes,
+        which hold the points; 0 if that is no concern."""
+        return 0
+
+    def msm_scratch(
+        self, curve: Curve, group: Group, n: int, *, memory: int | None = None, streamed: bool = False
+    ) -> int:
+        """Bytes of the backend's memory that an MSM of n points takes besides its table; 0 if that is no concern.
+
+        The table is the one that `load_points` makes with the same `memory`, or with None any, or of `streamed` points.
+        """
         return 0
 
     def fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
@@ -126,6 +141,9 @@ class Groups(ABC, Generic[T]):
 
     @abstractmethod
     def _load_points(self, curve: Curve, group: Group, points: Array, memory: int | None) -> T: ...
+
+    def _stream_points(self, curve: Curve, group: Group, points: Array) -> T:
+        return self._load_points(curve, group, points, None)
 
     @abstractmethod
     def _msm(self, table: T, scalars: Array, start: int) -> PendingPoint: ...

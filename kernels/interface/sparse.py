@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -30,6 +31,17 @@ class Matrix(Protocol):
     def nbytes(self) -> int: ...
 
 
+@dataclass(frozen=True)
+class MatrixOnUse:
+    """A `Matrix` that is in the backend's memory only while a product with it is computed: `make` makes it there."""
+
+    field: Field
+    rows: int
+    cols: int
+    make: Callable[[], Matrix]
+    nbytes: int = 0
+
+
 SparseRows = CsrMatrix | PlacedMatrix
 """A sparse matrix on the host. Both kinds have a `check`."""
 
@@ -46,15 +58,23 @@ class Sparse(ABC, Generic[M]):
         """`empty` makes an uninitialised array of a shape and dtype in the backend's memory."""
         self._empty = empty
 
-    def load_matrix(self, field: Field, matrix: SparseRows, *, transposed: bool = False) -> Matrix:
-        """Load `matrix`, or its transpose. Raises SizeError if it is not well formed (see `CsrMatrix.check`)."""
+    def load_matrix(
+        self, field: Field, matrix: SparseRows, *, transposed: bool = False, on_use: bool = False
+    ) -> Matrix:
+        """Load `matrix`, or its transpose. With `on_use` a matrix that is not transposed stays on the host, and each
+        product brings it over, or makes it of its templates. Raises SizeError if it is not well formed (see
+        `CsrMatrix.check`)."""
         matrix.check(field)
+        if on_use and not transposed:
+            return MatrixOnUse(field, matrix.rows, matrix.cols, self._on_use(field, matrix))
         if transposed:
             return self._load_transposed(field, matrix)
         return self._load_matrix(field, matrix) if isinstance(matrix, CsrMatrix) else self._load_placed(field, matrix)
 
     def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
         """Return matrix @ x, (rows, limbs), in Montgomery form. `standard_form`: x is canonical (a raw witness)."""
+        if isinstance(matrix, MatrixOnUse):
+            matrix = matrix.make()
         if not isinstance(matrix, self.loaded):
             raise BackendError("this matrix was loaded by another backend")
         limbs = matrix.field.limbs
@@ -67,6 +87,10 @@ class Sparse(ABC, Generic[M]):
             preconditions.writable(out, (matrix.rows, limbs))
         self._spmv(matrix, x, out, standard_form)
         return out
+
+    def matrix_bytes(self, rows: int, nnz: int) -> int:
+        """Bytes of the backend's memory of a matrix, without its few distinct values and long rows."""
+        return 4 * (2 * nnz + rows + 1)
 
     def stage_spmv(self, matrix: Matrix, x: Staged, *, standard_form: bool = False) -> Staged:
         """Begin matrix @ x (see `spmv`) for a staged x, now if that does not disturb what the backend computes.
@@ -84,6 +108,11 @@ class Sparse(ABC, Generic[M]):
 
     def _load_placed(self, field: Field, matrix: PlacedMatrix) -> M:
         return self._load_matrix(field, matrix.csr())
+
+    def _on_use(self, field: Field, matrix: SparseRows) -> Callable[[], Matrix]:
+        """What makes a checked matrix in the backend's memory, any number of times."""
+        loaded = self.load_matrix(field, matrix)
+        return lambda: loaded
 
     def _load_transposed(self, field: Field, matrix: SparseRows) -> M:
         return self._load_matrix(field, matrix.csr().transposed())

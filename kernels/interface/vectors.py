@@ -27,6 +27,15 @@ class Transform(NamedTuple):
     bit_reversed_output: bool
 
 
+class TransformBytes(NamedTuple):
+    """Bytes of a backend's memory that transforms of one size take."""
+
+    scratch: int
+    """Bytes beside the vector, given back after each transform."""
+    tables: int
+    """Bytes that are kept from one transform to the next, for as long as no other size needs them."""
+
+
 class Vectors(ABC):
     """Field vectors of one backend. An `out` is a contiguous array of the result's shape; it may be an operand.
 
@@ -122,6 +131,11 @@ class Vectors(ABC):
                 raise SizeError("a coset's shift cannot be zero")
         self._ntt(field, a, Transform(log_n, inverse, coset, bit_reversed_input, bit_reversed_output))
         return a
+
+    def transform_bytes(self, field: Field, log_n: int, kinds: int) -> TransformBytes:
+        """Predict the memory of transforms of 2^log_n elements, where `kinds` different directions and cosets take
+        turns. It is 0 for a backend that computes in host memory."""
+        return TransformBytes(0, 0)
 
     def _apply(self, operation: Elementwise, field: Field, inputs: tuple[Array, ...], out: Array | None) -> Array:
         n = preconditions.elements(field, inputs[0], "operand 0")

@@ -9,19 +9,22 @@ import pytest
 
 from distprove.bench import filecoin, resident
 from distprove.circuits.registry import CIRCUITS, CircuitEntry, find_circuit
+from kernels.cuda.backend import CudaBackend
 from tests.circuits.test_registry import squares
 from tests.cli.conftest import run
+from tests.support.emulated_device import EmulatedDevice
 
 SMALL = "snap-deals-poseidon-1KiB"
 
 
 def test_a_plan_covers_the_key(tmp_path: Path) -> None:
-    plan = filecoin.MemoryPlan.of(find_circuit(f"filecoin/{SMALL}"), on_gpu=True)
+    gpu = CudaBackend(EmulatedDevice())
+    plan = filecoin.MemoryPlan.of(find_circuit(f"filecoin/{SMALL}"), gpu)
     assert (plan.constraints, plan.wires, plan.log_domain) == (32_164, 32_459, 15)
     entries = 217_601 + 32_582
     assert plan.key_file == 96 * (4 * 32_459 + 32_454 + 2**15) + 44 * (entries - 5)
-    assert plan.device > plan.key_file - 44 * entries
-    assert filecoin.MemoryPlan.of(find_circuit(f"filecoin/{SMALL}"), on_gpu=False).device == 0
+    assert plan.device > 5 * 32 * 2**15
+    assert filecoin.MemoryPlan.of(find_circuit(f"filecoin/{SMALL}"), None).device == 0
 
 
 def test_what_does_not_fit_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:

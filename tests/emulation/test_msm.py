@@ -13,6 +13,7 @@ from kernels.cuda import groups as cuda_groups
 from kernels.cuda.groups import CudaGroups, base_table
 from kernels.cuda.msm import SORT_TILE, CudaPointTable, Cut, MsmProfile, WindowPlan, plan_windows
 from kernels.cuda.points import group_source, normalise, sum_limbs
+from kernels.cuda.streamed import bounds
 from kernels.errors import OutOfMemory, SizeError
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import Words, generator, scalars_from_ints
@@ -353,3 +354,36 @@ def test_plans_fit_their_memory_and_the_index(curve: Curve, group: Group, log_n:
         assert n * plan.multiples <= 1 << 31
     with pytest.raises(SizeError, match="points"):
         plan_windows(curve, group, (1 << 31) + 1, 1 << 60, MsmProfile())
+
+
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_streamed_points_give_the_sum_of_resident_ones(curve: Curve, group: Group) -> None:
+    """Slices of 2, 8 and 16 points, the last one shorter, with several chunks in each; and a single slice."""
+    logs, points = known_points(curve, group)
+    rng, own = random.Random(8), EmulatedDevice(budget=16 << 20)
+    for most, count, start in ((16, 60, 7), (16, 16, 0), (1, 3, 2)):
+        groups = CudaGroups(own, replace(SMALL, chunk_entries=200, stream_points=most))
+        table = groups.load_points(curve, group, points, streamed=True)
+        free = own.memory_free()
+        before = own.traffic.to_device
+        scalars = [rng.choice((0, 1, rng.randrange(curve.fr.modulus))) for _ in range(count)]
+        on_device = own.upload(scalars_from_ints(curve.fr, scalars))
+        own.watch_memory()
+        held = own.memory_peak()
+        found = groups.msm(table, on_device, start=start).result()
+        total = sum(s * k for s, k in zip(scalars, logs[start:], strict=False))
+        assert np.array_equal(found, multiple_of_generator(curve, group, total))
+        scratch = own.memory_peak() - held
+        assert scratch <= groups.msm_scratch(curve, group, count, streamed=True) + (8 << 10)
+        assert own.traffic.to_device - before == on_device.nbytes + count * 8 * curve.point_limbs(group)
+        del on_device
+        assert own.memory_free() == free
+    mapped = groups.load_points(curve, group, points.view(np.uint8), streamed=True)
+    assert mapped.n == table.n
+    assert mapped.nbytes == 0
+
+
+def test_slices_of_points_grow_to_their_size() -> None:
+    assert bounds(60, 16) == [(0, 2), (2, 10), (10, 26), (26, 42), (42, 58), (58, 60)]
+    assert bounds(16, 16) == [(0, 16)]
+    assert bounds(3, 1) == [(0, 1), (1, 2), (2, 3)]

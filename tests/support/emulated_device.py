@@ -300,6 +300,22 @@ class EmulatedDevice:
         self.did["download"] += 1
         return np.array(array)
 
+    def empty_host(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> HostArray:
+        return np.empty(shape, dtype)
+
+    def locked(self, host: HostArray) -> HostArray:
+        self.did["locked"] += 1
+        return np.ascontiguousarray(host)
+
+    def bring(self, target: Array, host: HostArray, after: Event) -> EmulatedEvent:
+        assert self._recorded is None
+        assert target.flags.c_contiguous
+        assert target.nbytes == host.nbytes
+        target.reshape(-1).view(np.uint8)[...] = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
+        self.traffic.to_device += host.nbytes
+        self.did["bring"] += 1
+        return EmulatedEvent()
+
     def fetch(self, array: Array, stream: Stream | None = None) -> EmulatedFetch:
         assert self._recorded is None
         self.traffic.to_host += array.nbytes
