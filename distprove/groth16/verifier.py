@@ -66,7 +66,7 @@ def _statement(proof: PartitionProof) -> Statement:
 def verify(key: VerificationKey, public: Sequence[int], proof: Groth16Proof) -> bool:
     """Whether `proof` shows that `public` extends to a satisfying witness. Raises InvalidProof or CurveMismatch."""
     # 1. Check the statement: one canonical scalar for each public input.
-    _check_public(key, public)
+    check_public(key, public)
     # 2. Check the proof: members of G1, G2, G1.
     _check_proof(key, proof)
     # 3. [L]_1 = IC_0 + sum_i public_i IC_i.
@@ -88,7 +88,7 @@ def verify_batch(
     # 1., 2. Check each statement and each proof, as in `verify`.
     for index, (public, proof) in enumerate(statements):
         try:
-            _check_public(key, public)
+            check_public(key, public)
             _check_proof(key, proof)
         except (InvalidProof, CurveMismatch) as error:
             raise type(error)(f"statement {index}: {error}") from None
@@ -107,7 +107,7 @@ def find_invalid(
     formed: list[int] = []
     for index, (public, proof) in enumerate(statements):
         try:
-            _check_public(key, public)
+            check_public(key, public)
             _check_proof(key, proof)
         except (InvalidProof, CurveMismatch):
             bad.append(index)
@@ -150,7 +150,8 @@ def _combination_holds(key: VerificationKey, statements: Sequence[Statement], rn
     return pairing_product_is_one(curve, g1, g2)
 
 
-def _check_public(key: VerificationKey, public: Sequence[int]) -> None:
+def check_public(key: VerificationKey, public: Sequence[int]) -> None:
+    """Raise InvalidProof unless there is one canonical scalar for each public input of the key."""
     if len(public) != key.n_public:
         raise InvalidProof(f"{len(public)} public values, the key has {key.n_public}")
     for index, value in enumerate(public):
