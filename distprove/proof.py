@@ -286,12 +286,17 @@ def decode_partition(value: Any, what: str) -> PartitionProof:
         raise FormatError(f"{what}: not a partition name")
     if len(value["digest"]) != 32:
         raise FormatError(f"{what}: a digest has 32 bytes")
+    return PartitionProof(value["name"], value["digest"], decode_public(value["public"], what), value["data"])
+
+
+def decode_public(items: list[Any], what: str) -> tuple[int, ...]:
+    """Decode what `encode_public` made of each value, from untrusted data. Raises FormatError."""
     public = []
-    for item in value["public"]:
+    for item in items:
         if not isinstance(item, bytes) or not 1 <= len(item) <= MAX_PUBLIC_BYTES or (len(item) > 1 and item[0] == 0):
             raise FormatError(f"{what}: a public value that is not a canonical big-endian integer")
         public.append(int.from_bytes(item, "big"))
-    return PartitionProof(value["name"], value["digest"], tuple(public), value["data"])
+    return tuple(public)
 
 
 def check_fields(value: Any, fields: dict[str, type], what: str) -> None:

@@ -7,7 +7,6 @@ from itertools import accumulate
 
 import numpy as np
 
-from kernels.cpu.groups import GROUP_WORK
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import flat_bytes
 from kernels.interface.arrays import Array, HostArray

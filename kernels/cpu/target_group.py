@@ -19,15 +19,8 @@ from kernels.maths.curves import Curve
 Words = NDArray[np.uint64]
 
 
-def one(curve: Curve) -> Words:
-    """Return the neutral element."""
-    out = np.zeros((12, curve.fq.limbs), dtype=np.uint64)
-    out[0] = np.frombuffer(curve.fq.r.to_bytes(curve.fq.bytes, "little"), dtype="<u8")
-    return out
-
-
 def product_of_powers(curve: Curve, elements: Words, scalars: Words, threads: int = 1) -> Words:
-    """Return prod_i elements[i]^scalars[i], (12, limbs), for (n, 12, limbs) members and canonical scalars (n, fr.limbs).
+    """Return prod_i elements[i]^scalars[i], (12, limbs), for (n, 12, limbs) members and canonical scalars (n, limbs).
 
     Not constant time. Raises SizeError.
     """
@@ -40,7 +33,7 @@ def product_of_powers(curve: Curve, elements: Words, scalars: Words, threads: in
 
 
 def compress(curve: Curve, elements: Words) -> Words:
-    """Return the compressed forms, (n, 6, limbs), of (n, 12, limbs) members. Raises ValueError for one, which has none."""
+    """Return the compressed forms, (n, 6, limbs), of (n, 12, limbs) members. Raises ValueError for one: it has none."""
     n = _count(curve, elements, 12)
     out = np.empty((n, 6, curve.fq.limbs), dtype=np.uint64)
     bad = native.target_compress(curve.name, flat_bytes(elements), flat_bytes(out))

@@ -1,7 +1,7 @@
-"""The family of inner products of points of both groups, and of folded vectors of points: what proof aggregation computes.
+"""The family of inner products of points of both groups, and of folded vectors of points, for proof aggregation.
 
-Points are as in `kernels.interface.groups`. Elements of the target group have shape (12, limbs) uint64 in Montgomery form,
-in the order of `kernels.cpu.pairing.pairing_product`.
+Points are as in `kernels.interface.groups`. Elements of the target group have shape (12, limbs) uint64 in Montgomery
+form, in the order of `kernels.cpu.pairing.pairing_product`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class InnerProducts(ABC):
     """Inner products on one backend. Raises SizeError for arrays that do not fit."""
 
     def pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> HostArray:
-        """Return prod_i e(g1[i], g2[i]) over all pairs of vectors of each product: (len(products), 12, limbs) on the host.
+        """Return prod_i e(g1[i], g2[i]) over all pairs of vectors of each product, (products, 12, limbs) on the host.
 
         A vector of a pair has shape (n, point_limbs). A pair with a point at infinity contributes one.
         """

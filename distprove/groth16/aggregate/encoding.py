@@ -71,4 +71,6 @@ def _integers(data: bytes, size: int) -> list[int]:
 
 
 def _little_endian(field: Field, elements: Words) -> bytes:
-    return pack(field_to_ints(field, elements.reshape(-1, field.limbs)), field.limbs).astype("<u8", copy=False).tobytes()
+    return (
+        pack(field_to_ints(field, elements.reshape(-1, field.limbs)), field.limbs).astype("<u8", copy=False).tobytes()
+    )

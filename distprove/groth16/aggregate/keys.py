@@ -1,7 +1,7 @@
 """The folded commitment keys as values of polynomials in the ceremonies' secrets.
 
 Folding v = (h, h^s, ..., h^(s^(n-1))) by the challenges x_1, ..., x_l, the first of which joins the halves, ends in
-h^f(s) with f(X) = prod_j (1 + x_(l-j) (shift X)^(2^j)). So the verifier need not fold: it checks an opening of f at a point.
+h^f(s) with f(X) = prod_j (1 + x_(l-j) (shift X)^(2^j)). So the verifier need not fold: it checks an opening of f.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An aggregate and its bytes, over BLS12-381 those of bellperson's `AggregateProof`:
 
     com_ab T U | com_c T U | ip_ab | agg_c | n, u32 little-endian
-    for each round T_l U_l T_r U_r of A and B | for each round the same of C | for each round Z_l Z_r | for each round z_l z_r
+    of each round: T_l U_l T_r U_r of A and B | of each round: the same of C | of each: Z_l Z_r | of each: z_l z_r
     A | B | C | v alpha, v beta | w alpha, w beta | openings of v alpha, v beta | of w alpha, w beta
 
 Upper-case values but A, B and C are elements of the target group, compressed (`encoding`).
@@ -43,7 +43,7 @@ class Side:
 
     @property
     def z_ab(self) -> Words:
-        return self.targets[0]
+        return self.targets[:1]
 
     @property
     def t_ab(self) -> Words:
@@ -97,7 +97,7 @@ class Aggregate:
         return 1 << len(self.rounds)
 
     def to_bytes(self) -> bytes:
-        """The bytes of the module's text. Raises ValueError for an element that is one, which honest proofs have not."""
+        """The bytes of the module's text. Raises ValueError for an element that is one, which honest proofs lack."""
 
         def targets(*some: Words) -> bytes:
             return compress_target(self.curve, np.concatenate(some)) if some else b""
@@ -114,7 +114,7 @@ class Aggregate:
                 self.n.to_bytes(4, "little"),
                 targets(*(side.t_ab for both in sides for side in both)),
                 targets(*(side.t_c for both in sides for side in both)),
-                targets(*(side.z_ab[None] for both in sides for side in both)),
+                targets(*(side.z_ab for both in sides for side in both)),
                 points(Group.G1, *(side.z_c for both in sides for side in both)),
                 points(Group.G1, final.a) + points(Group.G2, final.b) + points(Group.G1, final.c),
                 points(Group.G2, *final.v) + points(Group.G1, *final.w),

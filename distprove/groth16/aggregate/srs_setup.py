@@ -1,8 +1,8 @@
 """Makes the keys of aggregation: from two powers-of-tau files, or for development without a ceremony.
 
-That two ceremonies are independent cannot be computed. Refused is what shows that they are not: equal, negated or inverse
-secrets, one that is a power of the other within the keys, and files that share a contribution, whose last contributor
-would know the ratio of the two secrets and could open commitments in two ways.
+That two ceremonies are independent cannot be computed. Refused is what shows that they are not: equal, negated or
+inverse secrets, one that is a power of the other within the keys, and files that share a contribution, since a later
+contributor of one ceremony would know the ratio of the two secrets, and could open commitments in two ways.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _powers(ptau: Ptau, n: int, backend: Backend, rng: Callable[[int], bytes]) -
         found = ptau.powers(which)
         if len(found) < count:
             raise InputError(
-                f"{ptau.name}: powers of tau up to 2^{ptau.power} are too few for {n} proofs, which take 2^{n.bit_length()}"
+                f"{ptau.name}: powers of tau up to 2^{ptau.power} are too few: {n} proofs take 2^{n.bit_length()}"
             )
         powers = np.array(found[:count], order="C").view("<u8")  # the file may change while it is mapped
         bad = backend.groups.check_points(curve, which.group, powers)

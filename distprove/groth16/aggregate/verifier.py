@@ -1,8 +1,8 @@
 """Verifies an aggregate of Groth16 proofs: the steps of `prover`, and every check in one product of pairings.
 
 A check that does not hold leaves a factor of the target group other than one. All checks but one are raised to 128-bit
-powers that the prover cannot foresee, so that factors cancel with a probability of at most 2^-128 (Bellare, Garay, Rabin,
-EUROCRYPT 1998).
+powers that the prover cannot foresee, so that factors cancel with a probability of at most 2^-128 (Bellare, Garay,
+Rabin, EUROCRYPT 1998).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def verify(
 ) -> bool:
     """Whether the aggregate shows, for the public values of each proof, a witness under `key`.
 
-    Those that pad them to a power of two repeat the last. `included` is what binds the statement (`statement`);
-    `aggregate` is one that `Aggregate.from_bytes` made, whose elements are members. `rng(n)` returns n bytes that no maker
-    of the aggregate can foresee. Raises InvalidProof for a number of proofs that is not the aggregate's and for public
-    values out of range, CurveMismatch.
+    Those that pad them to a power of two repeat the last. `included` is what binds the statement (`jobs.included`);
+    `aggregate` is one that `Aggregate.from_bytes` made, whose elements are members. `rng(n)` returns n bytes that no
+    maker of the aggregate can foresee. Raises InvalidProof for a number of proofs that is not the aggregate's and for
+    public values out of range, CurveMismatch.
     """
     curve, n = key.curve, aggregate.n
     if not curve is srs.curve is aggregate.curve:
@@ -62,12 +62,13 @@ def verify(
     final = aggregate.final
 
     def combination(*terms: tuple[int, Words]) -> Words:
-        return combine_g1(curve, np.stack([t[1] for t in terms]), scalars_from_ints(curve.fr, [t[0] for t in terms]))
+        factors, points = zip(*terms, strict=True)
+        return combine_g1(curve, np.stack(points), scalars_from_ints(curve.fr, factors))
 
-    # 1. The product of C and the powers of r, folded by all challenges, is that of what C and the powers are folded into.
+    # 1. The product of C and the powers of r, folded by all challenges, is that of what both are folded into.
     folded_c = [(1, aggregate.agg_c)]
-    for x, inverse, values in zip(xs, inverses, aggregate.rounds, strict=True):
-        folded_c += [(x, values.left.z_c), (inverse, values.right.z_c)]
+    for x, inverse, terms in zip(xs, inverses, aggregate.rounds, strict=True):
+        folded_c += [(x, terms.left.z_c), (inverse, terms.right.z_c)]
     folded_r = evaluate(inverses, 1, r, p)
     if not np.array_equal(combination(*folded_c), combination((folded_r, final.c))):
         return False
@@ -119,8 +120,8 @@ def verify(
     per_side = (for_z, *for_t, *for_u)
     elements = [aggregate.ip_ab[None], aggregate.com_ab, aggregate.com_c]
     exponents = [(for_z + 1) % p, *for_t, *for_u]
-    for x, inverse, values in zip(xs, inverses, aggregate.rounds, strict=True):
-        elements += [values.left.targets, values.right.targets]
+    for x, inverse, terms in zip(xs, inverses, aggregate.rounds, strict=True):
+        elements += [terms.left.targets, terms.right.targets]
         exponents += [c * y % p for y in (x, inverse) for c in per_side]
     right = product_of_powers(curve, np.concatenate(elements), scalars_from_ints(curve.fr, exponents), threads)
     return np.array_equal(left.reshape(right.shape), right)
