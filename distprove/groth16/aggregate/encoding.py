@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from distprove.errors import FormatError
-from distprove.groth16 import points, zcash
+from distprove.groth16 import points, zcash_points
 from distprove.groth16.elements import first_not_canonical
 from distprove.groth16.points import Words
 from kernels.cpu import target_group
@@ -19,17 +19,17 @@ from kernels.maths.encoding import field_to_ints, pack
 
 def point_bytes(curve: Curve, group: Group) -> int:
     """Bytes of a point."""
-    return 8 * curve.point_limbs(group) // (2 if curve is zcash.CURVE else 1)
+    return 8 * curve.point_limbs(group) // (2 if curve is zcash_points.CURVE else 1)
 
 
 def encode_point(curve: Curve, group: Group, point: Words) -> bytes:
-    return zcash.compress(group, point) if curve is zcash.CURVE else points.to_bytes(curve, group, point)
+    return zcash_points.compress(group, point) if curve is zcash_points.CURVE else points.to_bytes(curve, group, point)
 
 
 def decode_point(curve: Curve, group: Group, data: bytes, what: str) -> Words:
     """The point, (point_limbs,). Whether it is in its group is not checked. Raises FormatError."""
-    if curve is zcash.CURVE:
-        return zcash.decompress(group, data, what)
+    if curve is zcash_points.CURVE:
+        return zcash_points.decompress(group, data, what)
     return points.one_from_bytes(curve, group, data, what)
 
 
