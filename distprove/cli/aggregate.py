@@ -78,6 +78,17 @@ def aggregate(
         warn(_INSECURE)
 
 
+def is_aggregate(path: Path) -> bool:
+    """Whether a file begins as an aggregate's does."""
+    from distprove.formats.files import is_file
+    from distprove.groth16.aggregate.jobs import BEGINS
+
+    if not is_file(path):
+        return False
+    with path.open("rb") as file:
+        return file.read(len(BEGINS)) == BEGINS
+
+
 def verify_aggregate_file(
     path: Path,
     vk: Path,

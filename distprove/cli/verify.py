@@ -47,8 +47,7 @@ def verify(
     only under the file's own key; 2 if the file cannot be read as a proof.
     """
     from cluster.record.run import read_proof
-    from distprove.cli.aggregate import verify_aggregate_file
-    from distprove.groth16.aggregate.jobs import is_aggregate
+    from distprove.cli.aggregate import is_aggregate, verify_aggregate_file
     from distprove.verification import verify_proof
 
     if vk is not None and trust_own_key:

@@ -27,7 +27,9 @@ from kernels.cpu.pairing import combine_g1, first_invalid_point, pairing_product
 from kernels.maths.curves import Group
 from kernels.maths.encoding import pack, scalars_from_ints
 
-Statement = tuple[Sequence[int], Groth16Proof]
+Public = Sequence[int]
+"""The public values of one proof."""
+Statement = tuple[Public, Groth16Proof]
 """Public values with the proof that they belong to a satisfying witness."""
 
 _COEFFICIENT_BYTES = 16

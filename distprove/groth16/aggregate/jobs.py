@@ -238,14 +238,6 @@ class AggregatedJobs:
         write_atomically(path, self.to_bytes())
 
 
-def is_aggregate(path: Path) -> bool:
-    """Whether a file begins as aggregate.msgpack does."""
-    try:
-        return path.is_file() and path.open("rb").read(len(BEGINS)) == BEGINS
-    except (OSError, ValueError):
-        return False
-
-
 def included(key_digest: bytes, srs_digest: bytes, jobs: Sequence[JobDigest]) -> bytes:
     """What the transcript of an aggregate of these jobs includes, 32 bytes."""
     return canonical.digest("distprove/aggregate/1", key_digest, srs_digest, [[job.digest, job.count] for job in jobs])
