@@ -36,10 +36,10 @@ def aggregate(
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Aggregate the Groth16 proofs of runs under one key into one proof, whose size grows with the logarithm of their
-    number (docs/aggregation.md).
+    """Aggregate the proofs of runs under one key into one, whose size grows with the logarithm of their number
+    (docs/aggregation.md).
 
-    The aggregate is verified before it is written.
+    They are Groth16 proofs. The aggregate is verified before it is written.
     """
     from cluster.record.run import read_proof
     from distprove.formats.files import write_atomically

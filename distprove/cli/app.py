@@ -42,8 +42,8 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "aggregate": Entry(
         "aggregate:aggregate",
-        "Aggregate the Groth16 proofs of runs under one key into one proof, whose size grows with the logarithm of "
-        "their number (docs/aggregation.md).",
+        "Aggregate the proofs of runs under one key into one, whose size grows with the logarithm of their number "
+        "(docs/aggregation.md).",
     ),
     "export": Entry(
         "verify:export",
