@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from distprove.errors import FormatError
 from distprove.groth16.points import Words
+from kernels.cpu.group import lift, neg
 from kernels.maths.curves import BLS12_381, Group
-from kernels.maths.encoding import point_from_ints, point_to_ints
+from kernels.maths.encoding import field_from_ints, point_from_ints, point_to_ints
 
 CURVE = BLS12_381
 COMPRESSED, INFINITY, _LARGER = 0x80, 0x40, 0x20
@@ -46,43 +47,16 @@ def decompress(group: Group, data: bytes, what: str) -> Words:
     x = [int.from_bytes(body[i : i + fq.bytes], "big") for i in range(0, size, fq.bytes)][::-1]
     if any(v >= _P for v in x):
         raise FormatError(f"{what}: a coordinate is not below the modulus")
-    y = _root_g1(x[0]) if group is Group.G1 else _root_g2(x[0], x[1])
-    if y is None:
+    point = lift(CURVE, group, field_from_ints(fq, x).reshape(-1))
+    if point is None:
         raise FormatError(f"{what}: no point of the curve has this coordinate")
+    y = (point_to_ints(CURVE, group, point) or ())[len(x) :]
     if not any(y) and flags & _LARGER:
         raise FormatError(f"{what}: y is zero, and neither of its values is larger")
-    if _is_larger(y) != bool(flags & _LARGER):
-        y = tuple(-v % _P for v in y)
-    return point_from_ints(CURVE, group, (*x, *y))
+    return point if _is_larger(y) == bool(flags & _LARGER) else neg(CURVE, group, point)
 
 
 def _is_larger(y: tuple[int, ...]) -> bool:
     """Whether y, (c0, c1) in G2, is larger than -y. c1 decides, and c0 where c1 is zero."""
     decisive = next((v for v in reversed(y) if v), 0)
     return decisive > (_P - 1) // 2
-
-
-def _sqrt(a: int) -> int | None:
-    root = pow(a, (_P + 1) // 4, _P)  # the modulus is 3 mod 4
-    return root if root * root % _P == a % _P else None
-
-
-def _root_g1(x: int) -> tuple[int, ...] | None:
-    y = _sqrt(x**3 + CURVE.b1)
-    return None if y is None else (y,)
-
-
-def _root_g2(x0: int, x1: int) -> tuple[int, ...] | None:
-    """A square root y of x^3 + b in Fq[u]/(u^2 + 1), by way of the norm: y0^2 = (a0 + sqrt(a0^2 + a1^2)) / 2."""
-    a0 = (x0**3 - 3 * x0 * x1 * x1 + CURVE.b2[0]) % _P
-    a1 = (3 * x0 * x0 * x1 - x1**3 + CURVE.b2[1]) % _P
-    norm = _sqrt(a0 * a0 + a1 * a1)
-    if norm is None:
-        return None
-    half = (_P + 1) // 2
-    for sign in (1, -1):
-        y0 = _sqrt((a0 + sign * norm) * half % _P)
-        if y0:
-            return y0, a1 * pow(2 * y0, -1, _P) % _P
-    y1 = _sqrt(-a0 % _P)  # y0 is zero
-    return None if a1 or y1 is None else (0, y1)

@@ -51,11 +51,7 @@ def verify(
         raise CurveMismatch("the aggregate, its keys and the verification key are not over one curve")
     if not n // 2 < len(public) <= n and not (n == 2 and len(public) == 1):
         raise InvalidProof(f"an aggregate of {n} proofs, padding included, cannot be of {len(public)}")
-    for index, values in enumerate(public):
-        try:
-            check_public(key, values)
-        except InvalidProof as error:
-            raise InvalidProof(f"proof {index}: {error}") from None
+    _check_public(key, public)
     p = curve.fr.modulus
     r, inverses, z = challenges(aggregate, included)
     xs = [pow(inverse, -1, p) for inverse in inverses]
@@ -125,6 +121,19 @@ def verify(
         exponents += [c * y % p for y in (x, inverse) for c in per_side]
     right = product_of_powers(curve, np.concatenate(elements), scalars_from_ints(curve.fr, exponents), threads)
     return np.array_equal(left.reshape(right.shape), right)
+
+
+def _check_public(key: VerificationKey, public: Sequence[Sequence[int]]) -> None:
+    p, count = key.curve.fr.modulus, key.n_public
+    if all(len(values) == count for values in public) and all(
+        type(value) is int and 0 <= value < p for values in public for value in values
+    ):
+        return
+    for index, values in enumerate(public):  # to say which
+        try:
+            check_public(key, values)
+        except InvalidProof as error:
+            raise InvalidProof(f"proof {index}: {error}") from None
 
 
 def _weights(public: Sequence[Sequence[int]], r: int, padding: int, p: int) -> list[int]:

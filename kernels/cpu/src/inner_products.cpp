@@ -7,6 +7,7 @@
 
 #include "bindings.h"
 #include "curve/target_group.h"
+#include "field/root.h"
 #include "towers.h"
 
 namespace dp {
@@ -89,6 +90,29 @@ void points_multiply_add(Pool& pool, const std::string& curve, const std::string
   });
 }
 
+// out: for each abscissa a point of the curve. Returns the index of the first that has none, or their number.
+template <class F, class Called>
+size_t lift(InBytes xs, const Called& b, OutBytes out) {
+  const size_t n = count_of(xs, sizeof(F), "xs");
+  expect(out, n * sizeof(Affine<F>), "out");
+  for (size_t i = 0; i < n; ++i) {
+    Affine<F> p;
+    p.x = In<F>(xs.data())[i];
+    if (!square_root(p.x.sqr() * p.x + b.e, p.y)) return i;
+    Out<Affine<F>>(out.data()).put(i, p);
+  }
+  return n;
+}
+
+size_t points_lift(const std::string& curve, const std::string& group, InBytes xs, OutBytes out) {
+  return with_tower(curve, [&](auto tower) {
+    using Tower = decltype(tower);
+    if (group == "g1") return lift<typename Tower::Fq::Inner>(xs, Tower::b1(), out);
+    if (group == "g2") return lift<typename Tower::Fq2::Inner>(xs, Tower::b2(), out);
+    throw std::invalid_argument("unknown group " + group);
+  });
+}
+
 // out: one element, prod_i values[i]^scalars[i]
 void target_product_of_powers(Pool& pool, const std::string& curve, InBytes values, InBytes scalars, OutBytes out) {
   with_tower(curve, [&](auto tower) {
@@ -156,6 +180,7 @@ size_t target_decompress(Pool& pool, const std::string& curve, InBytes compresse
 void bind_inner_products(nb::module_& m) {
   m.def("pairing_products", &pairing_products);
   m.def("points_multiply_add", &points_multiply_add);
+  m.def("points_lift", &points_lift);
   m.def("target_product_of_powers", &target_product_of_powers);
   m.def("target_compress", &target_compress);
   m.def("target_decompress", &target_decompress);
