@@ -36,7 +36,7 @@ def aggregate(srs: Srs, proofs: Sequence[Groth16Proof], included: bytes, backend
         return put(scalars_from_ints(curve.fr, values))
 
     def combined(group: Group, points: Array, values: Sequence[int]) -> Words:
-        table = backend.groups.load_points(curve, group, points, memory=0)
+        table = backend.groups.load_points(curve, group, points, memory=int(points.nbytes))
         return np.asarray(backend.groups.msm(table, scalars(values)).result())
 
     # 1. Commit to A and B, and to C, under the keys v and w of both ceremonies.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from operator import mul
 
 import numpy as np
 
@@ -142,7 +143,7 @@ def _weights(public: Sequence[Sequence[int]], r: int, padding: int, p: int) -> l
     while len(weights) < len(public):
         weights.append(weights[-1] * r % p)
     weights[-1] = (weights[-1] + padding) % p
-    return [sum(w * v for w, v in zip(weights, column, strict=True)) % p for column in zip(*public, strict=True)]
+    return [sum(map(mul, weights, column)) % p for column in zip(*public, strict=True)]
 
 
 def _coefficients(count: int, rng: Callable[[int], bytes]) -> list[int]:

@@ -53,6 +53,19 @@ void pairing_products(Pool& pool, const std::string& curve, InBytes g1, InBytes 
   });
 }
 
+// out: the final exponentiation of each value of Miller loops
+void final_exponentiations(Pool& pool, const std::string& curve, InBytes values, OutBytes out) {
+  with_tower(curve, [&](auto tower) {
+    using F12 = Fp12<decltype(tower)>;
+    const size_t n = count_of(values, sizeof(F12), "values");
+    expect(out, n * sizeof(F12), "out");
+    const u8* from = values.data();
+    u8* to = out.data();
+    nb::gil_scoped_release release;
+    pool.run(n, [&](size_t i, int) { Out<F12>(to).put(i, final_exponentiation(In<F12>(from)[i])); });
+  });
+}
+
 // out: addends[i] + scalars[i] points[i]. No addends are zeros; one scalar is that of all.
 template <class F>
 void multiply_add(Pool& pool, InBytes addends, InBytes points, InBytes scalars, OutBytes out) {
@@ -179,6 +192,7 @@ size_t target_decompress(Pool& pool, const std::string& curve, InBytes compresse
 
 void bind_inner_products(nb::module_& m) {
   m.def("pairing_products", &pairing_products);
+  m.def("final_exponentiations", &final_exponentiations);
   m.def("points_multiply_add", &points_multiply_add);
   m.def("points_lift", &points_lift);
   m.def("target_product_of_powers", &target_product_of_powers);
