@@ -31,7 +31,13 @@ struct Fp6 {
   DP_HD Fp6 neg() const { return {c0.neg(), c1.neg(), c2.neg()}; }
   DP_HD Fp6 mul_v() const { return {Tower::mul_xi(c2), c0, c1}; }
 
-  DP_HD Fp6 operator*(const Fp6& o) const {  // Karatsuba: six products
+#if defined(DP_OUTLINE_PRODUCTS)
+  DP_COLD static Fp6 product(const Fp6& a, const Fp6& b) { return a.times(b); }
+  DP_HD Fp6 operator*(const Fp6& o) const { return product(*this, o); }
+#else
+  DP_HD Fp6 operator*(const Fp6& o) const { return times(o); }
+#endif
+  DP_HD Fp6 times(const Fp6& o) const {  // Karatsuba: six products
     F2 v0 = c0 * o.c0, v1 = c1 * o.c1, v2 = c2 * o.c2;
     F2 t01 = (c0 + c1) * (o.c0 + o.c1) - v0 - v1;
     F2 t02 = (c0 + c2) * (o.c0 + o.c2) - v0 - v2;
