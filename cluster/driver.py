@@ -23,9 +23,9 @@ from cluster.record.timeline import FILE, Place, Session, read_timeline, timelin
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
 from distprove.formats.folder import Folder
 from distprove.host.memory import most_resident
-from distprove.proof import Proof, invalid_among
+from distprove.proof import Aggregates, Proof, invalid_among
 from distprove.settings import ExecutorSettings
-from distprove.system import Aggregates, Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
+from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 from kernels.host.private import NotPrivate, temporary_root
 
 SHORT = 1.0

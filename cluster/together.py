@@ -32,9 +32,9 @@ from cluster.record.timeline import Session, timeline_json
 from distprove.host.log import wants_json
 from distprove.host.memory import most_resident
 from distprove.job import Job
-from distprove.proof import PROOF_FILE, Proof
+from distprove.proof import PROOF_FILE, Aggregates, Proof
 from distprove.settings import ExecutorSettings
-from distprove.system import Aggregates, Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
+from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from distprove.errors import FormatError, InputError, InvalidProof
 from distprove.formats import canonical
@@ -194,6 +194,15 @@ class Proof:
             raise InvalidProof(f"does not verify: {', '.join(bad[:NAMED])}{' ...' if len(bad) > NAMED else ''}")
         if isinstance(verifier, VerifiesJob):
             verifier.verify_job(self.partitions)
+
+
+@runtime_checkable
+class Aggregates(Protocol):
+    """Optional interface of a proof system that can make one small proof of a job's partition proofs."""
+
+    def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
+        """Name and content of the aggregate's file, which has been verified; None for a job that asks for none. Raises
+        InvalidProof, InputError."""
 
 
 def _some_invalid(verifier: Verifier, proofs: list[PartitionProof]) -> list[str]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # what reads runs and proofs needs no arrays
     from numpy.typing import NDArray
 
     from distprove.options import InputFile
-    from distprove.proof import Proof
     from kernels.host.arena import HostArena
     from kernels.interface.backend import Backend
 
@@ -288,15 +287,6 @@ class Explains(Protocol):
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
         """Public facts about a whole job whose proofs hold, as plain data for reports."""
-
-
-@runtime_checkable
-class Aggregates(Protocol):
-    """Optional interface of a proof system that can make one small proof of a job's partition proofs."""
-
-    def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
-        """Name and content of the aggregate's file, which has been verified; None for a job that asks for none. Raises
-        InvalidProof, InputError."""
 
 
 @runtime_checkable

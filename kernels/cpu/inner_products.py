@@ -10,7 +10,7 @@ import numpy as np
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import flat_bytes
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.inner_products import InnerProducts
+from kernels.interface.inner_products import InnerProducts, halves, split
 from kernels.interface.leases import PROVING
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import pack
@@ -42,9 +42,11 @@ class CpuInnerProducts(InnerProducts):
     def _scaled(self, curve: Curve, group: Group, points: Array, scalars: Array) -> Array:
         return self._multiply_add(curve, group, _NONE, points, scalars)
 
-    def _folded(self, curve: Curve, group: Group, points: Array, scalar: int) -> Array:
-        half = len(points) // 2
-        return self._multiply_add(curve, group, points[:half], points[half:], pack([scalar], curve.fr.limbs))
+    def _folded(self, curve: Curve, group: Group, vectors: Sequence[Array], scalar: int) -> list[Array]:
+        low, high = halves(vectors)
+        empty = np.empty((0, curve.point_limbs(group)), dtype=np.uint64)
+        addends, points = (np.concatenate([empty, *parts]) for parts in (low, high))
+        return split(self._multiply_add(curve, group, addends, points, pack([scalar], curve.fr.limbs)), low)
 
     def _multiply_add(
         self, curve: Curve, group: Group, addends: HostArray, points: HostArray, scalars: HostArray

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cache
-from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from kernels.cuda.device import ByValue, Device, check_index32
 from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs
 from kernels.host.native import native
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.inner_products import InnerProducts
+from kernels.interface.inner_products import InnerProducts, halves, split
 from kernels.maths.curves import BN254, Curve, Group
 from kernels.maths.encoding import field_from_ints, pack
 
@@ -46,8 +45,8 @@ class CudaInnerProducts(InnerProducts):
         per_thread = min(PAIRS, max(1, total // (256 * device.sm_count)))
         ends, counts = _chunks(counts, per_thread)
         values = device.empty((len(ends), 12, curve.fq.limbs))
-        arguments = (g1, g2, device.upload(ends), np.uint32(len(ends)), _constants(curve), values)
-        device.kernel(source, "miller_loops").launch_items(len(ends), arguments)
+        given = (g1, g2, device.upload(ends), np.uint32(len(ends)), _constants(curve))
+        device.kernel(source, "miller_loops").launch_items(len(ends), (*given, values))
         while max(counts) > 1 or min(counts) < 1:
             ends, counts = _chunks([max(count, 0) for count in counts], VALUES, least=1)
             out = device.empty((len(ends), 12, curve.fq.limbs))
@@ -59,10 +58,11 @@ class CudaInnerProducts(InnerProducts):
     def _scaled(self, curve: Curve, group: Group, points: Array, scalars: Array) -> Array:
         return self._multiply_add(curve, group, None, points, scalars, one_scalar=False)
 
-    def _folded(self, curve: Curve, group: Group, points: Array, scalar: int) -> Array:
-        half = len(points) // 2
+    def _folded(self, curve: Curve, group: Group, vectors: Sequence[Array], scalar: int) -> list[Array]:
+        low, high = halves(vectors)
+        addends, points = (self._joined(curve, group, parts, sum(map(len, parts))) for parts in (low, high))
         factor = self.device.upload(pack([scalar], curve.fr.limbs))
-        return self._multiply_add(curve, group, points[:half], points[half:], factor, one_scalar=True)
+        return split(self._multiply_add(curve, group, addends, points, factor, one_scalar=True), low)
 
     def _multiply_add(
         self, curve: Curve, group: Group, addends: Array | None, points: Array, scalars: Array, *, one_scalar: bool
@@ -82,9 +82,9 @@ class CudaInnerProducts(InnerProducts):
     def _joined(self, curve: Curve, group: Group, vectors: Sequence[Array], total: int) -> Array:
         """The vectors one after the other, (total, point_limbs)."""
         joined = self.device.empty((total, curve.point_limbs(group)))
-        for vector, (begin, end) in zip(vectors, pairwise(accumulate(map(len, vectors), initial=0)), strict=True):
-            if begin < end:
-                self.device.copy(joined[begin:end], vector)
+        for vector, place in zip(vectors, split(joined, vectors), strict=True):
+            if len(vector):
+                self.device.copy(place, vector)
         return joined
 
     def _final(self, curve: Curve, values: HostArray) -> HostArray:

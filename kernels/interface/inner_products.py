@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from kernels.errors import SizeError
 from kernels.interface import preconditions
@@ -37,12 +38,15 @@ class InnerProducts(ABC):
             raise SizeError(f"{n} points take scalars of shape ({n}, {curve.fr.limbs}), not {scalars.shape}")
         return self._scaled(curve, group, points, scalars)
 
-    def folded(self, curve: Curve, group: Group, points: Array, scalar: int) -> Array:
-        """Return points[i] + scalar * points[n / 2 + i], (n / 2, point_limbs), for an even n. Not constant time."""
-        n = preconditions.points(curve, group, points)
-        if n % 2:
-            raise SizeError(f"a vector of {n} points has no halves")
-        return self._folded(curve, group, points, scalar % curve.fr.modulus)
+    def folded(self, curve: Curve, group: Group, vectors: Sequence[Array], scalar: int) -> list[Array]:
+        """Fold vectors of even lengths: v[i] + scalar * v[n / 2 + i], (n / 2, point_limbs), for each v of n points.
+
+        All are folded together, in one launch of a device. Not constant time."""
+        for points in vectors:
+            n = preconditions.points(curve, group, points)
+            if n % 2:
+                raise SizeError(f"a vector of {n} points has no halves")
+        return self._folded(curve, group, vectors, scalar % curve.fr.modulus)
 
     # -- what a backend implements, on checked arguments ------------------------------------------------------------
 
@@ -53,4 +57,15 @@ class InnerProducts(ABC):
     def _scaled(self, curve: Curve, group: Group, points: Array, scalars: Array) -> Array: ...
 
     @abstractmethod
-    def _folded(self, curve: Curve, group: Group, points: Array, scalar: int) -> Array: ...
+    def _folded(self, curve: Curve, group: Group, vectors: Sequence[Array], scalar: int) -> list[Array]: ...
+
+
+def halves(vectors: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """The first half of each vector, and the second."""
+    return [v[: len(v) // 2] for v in vectors], [v[len(v) // 2 :] for v in vectors]
+
+
+def split(joined: Array, parts: Sequence[Array]) -> list[Array]:
+    """The rows of `joined`, as many after each other as each of the parts has."""
+    ends = accumulate(map(len, parts), initial=0)
+    return [joined[begin:end] for begin, end in pairwise(ends)]

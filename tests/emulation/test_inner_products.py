@@ -59,8 +59,10 @@ def test_scaled_and_folded(emulated: CudaBackend, curve: Curve, group: Group) ->
         ours, theirs = emulated.inner_products, cpu.inner_products
         assert np.array_equal(ours.scaled(curve, group, points, scalars), theirs.scaled(curve, group, points, scalars))
         for x in (0, 1, r - 1, rng.randrange(r)):
-            expected = theirs.folded(curve, group, points, x)
-            assert np.array_equal(ours.folded(curve, group, points, x), expected)
+            vectors = points, points[2:8], points[:0]
+            expected = theirs.folded(curve, group, vectors, x)
+            for made, known in zip(ours.folded(curve, group, vectors, x), expected, strict=True):
+                assert np.array_equal(made, known)
 
 
 def test_an_aggregate_is_that_of_the_cpu(emulated: CudaBackend) -> None:

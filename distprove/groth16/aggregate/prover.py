@@ -80,10 +80,8 @@ def aggregate(srs: Srs, proofs: Sequence[Groth16Proof], included: bytes, backend
         )
         inverse = transcript.fold(values)
         x = pow(inverse, -1, p)
-        a, c = (inner.folded(curve, Group.G1, points, x) for points in (a, c))
-        b = inner.folded(curve, Group.G2, b, inverse)
-        v = [inner.folded(curve, Group.G2, key, inverse) for key in v]
-        w = [inner.folded(curve, Group.G1, key, x) for key in w]
+        a, c, *w = inner.folded(curve, Group.G1, (a, c, *w), x)
+        b, *v = inner.folded(curve, Group.G2, (b, *v), inverse)
         r_powers = [(low + inverse * high) % p for low, high in zip(r_powers[left], r_powers[right], strict=True)]
         rounds.append(values)
         challenges.append(x)

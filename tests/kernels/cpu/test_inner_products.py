@@ -55,14 +55,15 @@ def test_scaled_and_folded(curve: Curve, group: Group) -> None:
         scaled = inner.scaled(curve, group, points, scalars_from_ints(curve.fr, scalars))
         assert np.array_equal(scaled, vector(curve, group, [k * s for k, s in zip(logs, scalars, strict=True)]))
         for x in (0, 1, r - 1, scalars[7]):
-            folded = inner.folded(curve, group, points, x)
+            folded, none = inner.folded(curve, group, (points, points[:0]), x)
+            assert none.shape == (0, curve.point_limbs(group))
             sums = [a + x * b for a, b in zip(logs[:33], logs[33:], strict=True)]
             assert np.array_equal(folded, vector(curve, group, sums))
         # equal, opposite and infinite summands
         same = np.concatenate([points[:3], points[:2], single.neg(curve, group, points[2])[None]])
         same[0] = 0
         expected = [logs[0], 2 * logs[1], 0]
-        assert np.array_equal(inner.folded(curve, group, same, 1), vector(curve, group, expected))
+        assert np.array_equal(inner.folded(curve, group, [same], 1)[0], vector(curve, group, expected))
 
 
 def test_shapes() -> None:
@@ -72,8 +73,8 @@ def test_shapes() -> None:
         for call in (
             lambda: inner.pairing_products(BN254, [[(g1, g2[:2])]]),
             lambda: inner.pairing_products(BN254, [[(g2, g1)]]),
-            lambda: inner.folded(BN254, Group.G1, g1, 1),
-            lambda: inner.folded(BN254, Group.G2, g1[:2], 1),
+            lambda: inner.folded(BN254, Group.G1, [g1], 1),
+            lambda: inner.folded(BN254, Group.G2, [g2[:2], g1[:2]], 1),
             lambda: inner.scaled(BN254, Group.G1, g1, scalars_from_ints(BN254.fr, [1, 2])),
         ):
             with pytest.raises(SizeError):
