@@ -23,7 +23,7 @@ from cluster.record.timeline import FILE, Place, Session, read_timeline, timelin
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
 from distprove.formats.folder import Folder
 from distprove.host.memory import most_resident
-from distprove.proof import Proof, invalid_among
+from distprove.proof import Aggregates, Proof, invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 from kernels.host.private import NotPrivate, temporary_root
@@ -95,6 +95,8 @@ def prove(
             content = proof.to_bytes()
             Proof.from_bytes(content, written=proof)
             run.store_proof(content)
+            if isinstance(system, Aggregates) and (aggregate := system.aggregate(proof)) is not None:
+                run.store_aggregate(*aggregate)
             report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()
         except (KeyboardInterrupt, SystemExit):  # Ray, once connected, turns SIGTERM into the latter

@@ -32,7 +32,7 @@ from cluster.record.timeline import Session, timeline_json
 from distprove.host.log import wants_json
 from distprove.host.memory import most_resident
 from distprove.job import Job
-from distprove.proof import PROOF_FILE, Proof
+from distprove.proof import PROOF_FILE, Aggregates, Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 
@@ -82,6 +82,11 @@ def _binds_jobs(kind: type[ProofSystem]) -> bool:
 @cache
 def _explains(kind: type[ProofSystem]) -> bool:
     return issubclass(kind, Explains)
+
+
+@cache
+def _aggregates(kind: type[ProofSystem]) -> bool:
+    return issubclass(kind, Aggregates)
 
 
 def prove_together(
@@ -172,6 +177,7 @@ class _Runs:
         proof = Proof.assemble(of.system, ordered)
         content = proof.to_bytes()
         Proof.from_bytes(content, written=proof)  # read back what will be published, before it is called done
+        aggregate = cast(Aggregates, of.system).aggregate(proof) if _aggregates(type(of.system)) else None
         session, busy = self._session_of(of)
         own = replace(self._reports[of.id], name=partition.name, status="proved")
         seconds, digest = time.time() - self._session.began, proof.job_digest.hex()
@@ -194,6 +200,7 @@ class _Runs:
             PROOF_FILE: content,
             REPORT: json_text(report, common),
             TIMELINE: timeline_json([session]).encode(),
+            **({} if aggregate is None else dict([aggregate])),
             JOURNAL: b"".join([*self._told, *lines_of("proved", [own.proved_json(), ended])]),
         }
 

@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from distprove.errors import FormatError, InputError, InvalidProof
 from distprove.formats import canonical
@@ -196,6 +196,15 @@ class Proof:
             verifier.verify_job(self.partitions)
 
 
+@runtime_checkable
+class Aggregates(Protocol):
+    """Optional interface of a proof system that can make one small proof of a job's partition proofs."""
+
+    def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
+        """Name and content of the aggregate's file, which has been verified; None for a job that asks for none. Raises
+        InvalidProof, InputError."""
+
+
 def _some_invalid(verifier: Verifier, proofs: list[PartitionProof]) -> list[str]:
     """Names of invalid proofs of a batch that does not hold, in order; more than are told end the search, as to find
     them all in a file of nothing else takes many times what it takes to verify one that holds."""
@@ -286,12 +295,17 @@ def decode_partition(value: Any, what: str) -> PartitionProof:
         raise FormatError(f"{what}: not a partition name")
     if len(value["digest"]) != 32:
         raise FormatError(f"{what}: a digest has 32 bytes")
+    return PartitionProof(value["name"], value["digest"], decode_public(value["public"], what), value["data"])
+
+
+def decode_public(items: list[Any], what: str) -> tuple[int, ...]:
+    """Decode what `encode_public` made of each value, from untrusted data. Raises FormatError."""
     public = []
-    for item in value["public"]:
+    for item in items:
         if not isinstance(item, bytes) or not 1 <= len(item) <= MAX_PUBLIC_BYTES or (len(item) > 1 and item[0] == 0):
             raise FormatError(f"{what}: a public value that is not a canonical big-endian integer")
         public.append(int.from_bytes(item, "big"))
-    return PartitionProof(value["name"], value["digest"], tuple(public), value["data"])
+    return tuple(public)
 
 
 def check_fields(value: Any, fields: dict[str, type], what: str) -> None:

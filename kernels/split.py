@@ -24,6 +24,7 @@ from kernels.interface.backend import Backend, DeviceInfo
 from kernels.interface.busy import BusyWatch
 from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.groups import Groups, PendingPoint, PointTable
+from kernels.interface.inner_products import InnerProducts
 from kernels.interface.leases import SPMV
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.offload import MSM, Offload
@@ -54,6 +55,10 @@ class SplitBackend(Backend):
     @property
     def goldilocks(self) -> GoldilocksKernels:
         return self._device.goldilocks
+
+    @property
+    def inner_products(self) -> InnerProducts:
+        return self._device.inner_products
 
     def prepare(self, curve: Curve) -> None:
         self._device.prepare(curve)

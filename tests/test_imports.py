@@ -25,12 +25,17 @@ NOT_FOR_VERIFIERS = (
     "kernels.cuda",
     "kernels.host.arena",
     "distprove.groth16.prover",
+    "distprove.groth16.aggregate.prover",
     "distprove.stark.air.check",
     "distprove.stark.proving_key",
     "distprove.stark.prover",
 )
 """What a verifier does not import, be it later; for types alone it may."""
-REACHED = {"distprove.groth16.verifier": set[str](), "distprove.stark.job_verifier": set[str]()}
+REACHED = {
+    "distprove.groth16.verifier": set[str](),
+    "distprove.groth16.aggregate.jobs": set[str](),
+    "distprove.stark.job_verifier": set[str](),
+}
 
 
 @cache

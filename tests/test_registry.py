@@ -22,10 +22,20 @@ from tests.support.toy_system import TOY_BACKEND
 OF_ONE_SYSTEM = (
     *(f"distprove/{part}/" for part in ("groth16", "stark", "circuits")),
     "distprove/registry.py",
-    *(f"distprove/cli/{name}.py" for name in ("air", "bench", "demo", "programs", "security", "setup")),
+    *(f"distprove/cli/{name}.py" for name in ("aggregate", "air", "bench", "demo", "programs", "security", "setup")),
     *(
         f"distprove/bench/{name}.py"
-        for name in ("filecoin", "goldilocks", "groth16", "render", "resident", "stark", "stark_limits", "versus")
+        for name in (
+            "aggregate",
+            "filecoin",
+            "goldilocks",
+            "groth16",
+            "render",
+            "resident",
+            "stark",
+            "stark_limits",
+            "versus",
+        )
     ),
 )
 """What is about one proof system by its nature, and the table."""

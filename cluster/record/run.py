@@ -10,6 +10,7 @@
                                 (a short job's partition is in its proof alone)
     barrier.msgpack             commitments and shared challenge, for systems with a barrier
     proof.msgpack               the job's proof
+    aggregate.msgpack           the aggregate of its partitions' proofs, for a job that asks for it
     verifying_key.msgpack       a STARK's verifying key, which its proof does not carry
     timeline.json, report.json  when what happened where, and the summary
     lock                        held by the driver at work
@@ -323,6 +324,10 @@ class Run(StoredRun):
     def store_proof(self, content: bytes) -> None:
         """`content`: of a proof, as `Proof.to_bytes` gives it."""
         self.folder.write(PROOF_FILE, content)
+
+    def store_aggregate(self, name: str, content: bytes) -> None:
+        """`name` and `content` as `distprove.system.Aggregates` gives them."""
+        self.folder.write(name, content)
 
     def store_story(self, name: str, content: bytes, *, durable: bool) -> None:
         """Write `report.json` or `timeline.json`."""

@@ -40,6 +40,11 @@ COMMANDS: Mapping[str, Entry] = {
     "verify": Entry(
         "verify:verify", "Verify a proof: its binding, then all partitions as one batch with random coefficients."
     ),
+    "aggregate": Entry(
+        "aggregate:aggregate",
+        "Aggregate the proofs of runs under one key into one, whose size grows with the logarithm of their number "
+        "(docs/aggregation.md).",
+    ),
     "export": Entry(
         "verify:export",
         "Write what others verify with: the key, and the proof of every partition, in the files of the proof system's "

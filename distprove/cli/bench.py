@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,lde,merkle,groth16,stark,versus,filecoin,orchestration,scaling,cluster}`."""
+"""`distprove bench {msm,ntt,lde,merkle,groth16,aggregate,stark,versus,filecoin,orchestration,scaling,cluster}`."""
 
 from __future__ import annotations
 
@@ -176,6 +176,25 @@ def groth16(
                 chosen, _curves(curve), chosen_sizes, ones, measure.repeats, _say, stream
             )
         result = _document("groth16", groth16_bench, chosen, rows)
+    _show(result, as_json)
+
+
+@app.command("aggregate")
+@reports_errors
+@takes_groups
+def aggregate(
+    sizes: Annotated[str, typer.Option(metavar="LOGS", help="log2 of the numbers of proofs: 6,10 or 1-10.")] = "6,10",
+    curve: CurveName = "all",
+    *,
+    measure: Measure,
+    as_json: AsJson = False,
+) -> None:
+    """Proofs aggregated, and verified as an aggregate beside a batch: from how many on it is smaller and cheaper."""
+    from distprove.bench import aggregate as aggregate_bench
+
+    with measure.opened() as chosen:
+        rows = aggregate_bench.bench_aggregate(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, _say)
+        result = _document("aggregate", aggregate_bench, chosen, rows)
     _show(result, as_json)
 
 

@@ -1,4 +1,4 @@
-"""`distprove setup groth16` and `distprove setup inputs`."""
+"""`distprove setup groth16`, `distprove setup aggregation` and `distprove setup inputs`."""
 
 from __future__ import annotations
 
@@ -91,6 +91,62 @@ def groth16(
             "an insecure development key: whoever made it can forge proofs. "
             + ("A .params file has no place to say so." if bellperson else "The key and every report say so.")
         )
+
+
+@app.command("aggregation")
+@reports_errors
+def aggregation(
+    destination: Annotated[
+        Path, typer.Option("--out", help="The .srs to write; its verifier's part is put beside it.")
+    ],
+    proofs: Annotated[
+        int, typer.Option(min=1, help="Proofs that one aggregate may be of, rounded up to a power of two.")
+    ],
+    ptau: Annotated[
+        list[Path] | None, typer.Option(help="Powers-of-tau files of two independent ceremonies: give two.")
+    ] = None,
+    insecure_dev: Annotated[
+        bool, typer.Option("--insecure-dev", help="No ceremonies: fresh secrets. Quick, and safe for nothing.")
+    ] = False,
+    curve: Annotated[str, typer.Option(help="With --insecure-dev: bn254 or bls12-381.")] = "bn254",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the keys that proofs are aggregated with, from the files of two ceremonies; every point is checked."""
+    from distprove.groth16.aggregate.srs import VERIFIER_SUFFIX
+    from distprove.groth16.aggregate.srs_setup import insecure_srs, srs_from_ceremonies
+    from distprove.groth16.ptau import read_ptau
+    from kernels.maths.curves import curve_by_name
+
+    given = ptau or []
+    if (not given) != insecure_dev or len(given) not in (0, 2):
+        raise UsageError("give --ptau twice, for two ceremonies, or --insecure-dev")
+    verifier = destination.with_name(destination.name + VERIFIER_SUFFIX)
+    for path in (destination, verifier):
+        if path.exists() and not overwrite:
+            raise UsageError(f"{path} is there already; --overwrite replaces it")
+    with open_backend(backend, threads=threads) as chosen:
+        if given:
+            srs = srs_from_ceremonies(read_ptau(given[0]), read_ptau(given[1]), proofs, chosen)
+        else:
+            try:
+                srs = insecure_srs(curve_by_name(curve), proofs, chosen)
+            except KeyError as error:
+                raise UsageError(str(error.args[0])) from None
+    part = srs.verifier
+    srs.write(destination)
+    part.write(verifier)
+    if as_json:
+        made = {"out": str(destination), "verifier": str(verifier), "curve": srs.curve.title, "proofs": srs.n}
+        print_json({**made, "insecure": srs.insecure, "digest": part.digest.hex()})
+    else:
+        size = format_bytes(destination.stat().st_size)
+        out().print(f"[bold]{escape(str(destination))}[/]  {size}, {srs.curve.title}, up to {srs.n} proofs")
+        out().print(f"[bold]{escape(str(verifier))}[/]  for verifiers; digest {part.digest.hex()}")
+    if srs.insecure:
+        warn("insecure development keys: whoever made them can forge aggregates. Every aggregate under them says so.")
 
 
 @app.command("inputs")

@@ -150,10 +150,13 @@ def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def key_line(digest: str, facts: dict[str, Any]) -> str:
-    """The key's digest, and a warning where its set-up is not to be trusted."""
+    """The key's digest, and warnings where its set-up, or that of the aggregation keys, is not to be trusted."""
+    lines = [escape(digest)]
     if facts.get("insecure_setup"):
-        return f"{escape(digest)}\n[bold yellow]insecure development set-up: whoever made this key can forge proofs[/]"
-    return escape(digest)
+        lines.append("[bold yellow]insecure development set-up: whoever made this key can forge proofs[/]")
+    if facts.get("insecure_aggregation"):
+        lines.append("[bold yellow]insecure aggregation keys: whoever made them can forge aggregates[/]")
+    return "\n".join(lines)
 
 
 def _time(seconds: float) -> str:

@@ -22,25 +22,45 @@ def verify(
     trust_own_key: Annotated[
         bool, typer.Option("--trust-own-key", help="Without --vk: trust the key that the proof carries.")
     ] = False,
-    job: Annotated[str | None, typer.Option(metavar="HEX", help="The job digest this must be the proof of.")] = None,
+    job: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HEX", help="The job digest this must be the proof of; for an aggregate those of all jobs."
+        ),
+    ] = None,
+    srs_verifier: Annotated[
+        Path | None, typer.Option("--srs-verifier", help="For an aggregate: the verifier's part of its keys.")
+    ] = None,
+    statement: Annotated[
+        Path | None, typer.Option(help="For an aggregate without it: the file of names and public values.")
+    ] = None,
     security: Annotated[
         float, typer.Option(min=0, max=128, help="Proven bits to ask for, of a proof that tells them.")
     ] = SECURITY_BITS,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a proof: its binding, then all partitions as one batch with random coefficients.
+    """Verify a proof: its binding, then all partitions as one batch with random coefficients; or an aggregate.
 
     Groth16 needs --vk: the key in the file may be anyone's. A STARK of a program that ships needs none: see that
     program and arguments are those you expect. Exit code 0 only if everything holds; 1 if something does not, or holds
     only under the file's own key; 2 if the file cannot be read as a proof.
     """
     from cluster.record.run import read_proof
+    from distprove.cli.aggregate import is_aggregate, verify_aggregate_file
     from distprove.verification import verify_proof
 
     if vk is not None and trust_own_key:
         raise UsageError("--vk and --trust-own-key exclude each other")
-    expected = _digest(job) if job is not None else None
+    digests = [_digest(text) for text in job or []]
+    if is_aggregate(proof):
+        if vk is None or srs_verifier is None:
+            raise UsageError("an aggregate needs --vk and --srs-verifier, the keys that you trust")
+        verify_aggregate_file(proof, vk, srs_verifier, statement, digests, show_public=show_public, as_json=as_json)
+        return
+    if srs_verifier is not None or statement is not None or len(digests) > 1:
+        raise UsageError("--srs-verifier, --statement and more than one --job are for aggregates")
+    expected = digests[0] if digests else None
     loaded = read_proof(proof)
     verified = verify_proof(loaded, vk, expected, security, trust_own_key=trust_own_key)
     if as_json:

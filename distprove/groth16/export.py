@@ -12,6 +12,7 @@ from distprove.groth16 import zcash
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.snarkjs import format_proof, format_public, format_verification_key
+from distprove.groth16.zcash_points import CURVE
 from distprove.proof import Proof
 
 KEY = "verification_key.json"
@@ -33,7 +34,7 @@ def export(proof: Proof, folder: Path) -> Exported:
             with out.folder(name) as own:
                 made = Groth16Proof.from_dict(partition.data)
                 own.write_new("proof.json", format_proof(made).encode())
-                if made.curve is zcash.CURVE:
+                if made.curve is CURVE:
                     own.write_new("proof.bin", zcash.proof_to_bytes(made))
                 own.write_new("public.json", format_public(partition.public).encode())
     files = (folder / KEY, folder / names[0] / "public.json", folder / names[0] / "proof.json")

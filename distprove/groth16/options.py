@@ -39,6 +39,10 @@ class Groth16Options(Options):
         "finished witnesses: files, globs, folders", (), flag="--wtns", metavar="W.wtns...", suffix=".wtns"
     )
     vk: Path | None = setting("a verification_key.json, or a .vk, that the key must agree with", flag="--vk")
+    aggregate: Path | None = setting(
+        "aggregation keys (.srs): at the end the proofs are also aggregated, into the run's aggregate.msgpack",
+        flag="--aggregate",
+    )
 
     @property
     def sources(self) -> tuple[InputFile, ...]:

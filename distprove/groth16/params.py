@@ -33,7 +33,8 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.qap import Qap, log_domain_of
 from distprove.groth16.r1cs import R1cs, R1csFile
-from distprove.groth16.zcash import CURVE, SIZE, decode
+from distprove.groth16.zcash import SIZE, decode
+from distprove.groth16.zcash_points import CURVE
 from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Group

@@ -3,7 +3,8 @@
     section 1   n8 u32 | q | power u32 | power of the ceremony u32
     section 2   tau^i G1, i < 2^(power + 1) - 1      section 3   tau^i G2, i < 2^power
     section 4   alpha tau^i G1, i < 2^power          section 5   beta tau^i G1, i < 2^power
-    section 6   beta G2                              section 7   contributions (not read)
+    section 6   beta G2                              section 7   contributions: their number u32, then of each 9 points
+                of G1 and 5 of G2, tau G1 the first, 280 bytes, the type u32, the parameters' length u32, parameters
     section 12  to 15: sections 2 to 5 in Lagrange bases, for the domains of 2^0, 2^1, ... points one after the other;
                 present after `snarkjs powersoftau prepare phase2`
 
@@ -62,6 +63,18 @@ class Ptau:
     def beta_g2(self) -> Bytes:
         """The point beta G2, one row."""
         return self._section(6, "beta G2", Group.G2, 1)
+
+    def contributions(self) -> list[bytes]:
+        """The point tau G1 after each contribution, as it is in the file. Raises FormatError."""
+        section = self.file.section(7, "contributions")
+        size = {group: 8 * self.curve.point_limbs(group) for group in Group}
+        found: list[bytes] = []
+        for _ in range(section.u32()):
+            found.append(section.take(size[Group.G1]).tobytes())
+            section.take(8 * size[Group.G1] + 5 * size[Group.G2] + 216 + 64 + 4)
+            section.take(section.u32())
+        section.finish()
+        return found
 
     def lagrange(self, which: Powers, log_n: int) -> Bytes:
         """The points L_i(tau) times the sequence's base point for the domain of 2^log_n points, i < 2^log_n.

@@ -49,6 +49,7 @@ from kernels.split import SplitBackend
 if TYPE_CHECKING:
     from distprove.circuits.circuit import WitnessProgram as CircuitProgram
     from distprove.groth16.witness import WitnessProgram
+    from distprove.proof import Proof
 
 SANDBOX_BYTES = 64 << 20
 """Memory of a witness program that does not grow with the circuit, in bytes: code, constants, stack."""
@@ -92,6 +93,7 @@ class Groth16System(Groth16Verifier):
 
             circuit_maker(circuit)  # a name that nothing has is told before anything starts
         self.sources = tuple(sources)
+        self._srs: Path | None = None
         opened = read_key(self.key_files, str(next(iter(self.key_files.values()))), ceremony=True)
         self._facts = _key_facts(opened)
         self._key_bytes = _key_bytes(opened)
@@ -107,11 +109,45 @@ class Groth16System(Groth16Verifier):
         named = {"zkey": options.zkey, "params": options.params, "r1cs": options.r1cs}
         files = {name: path for name, path in named.items() if path is not None}
         system = cls(files, options.sources, options.wasm, options.circuit)
+        if options.aggregate is not None:
+            system.aggregate_with(options.aggregate)
         if options.vk is not None:
             given = read_verification_key(options.vk)
             if given.digest() != system.key_digest():
                 raise InvalidKey(f"{options.vk.name} is not the verification key inside {system.key_name}")
         return system
+
+    def aggregate_with(self, srs: Path) -> None:
+        """Aggregate the job's proofs at its end, under the keys in this file. Raises InputError, and CurveMismatch or
+        UsageError for keys that do not serve the job."""
+        from distprove.groth16.aggregate.srs import read_srs
+
+        keys = read_srs(srs)
+        if keys.curve is not self.key.curve:
+            raise CurveMismatch(
+                f"{srs}: aggregation keys over {keys.curve.title}, the key is over {self.key.curve.title}"
+            )
+        if len(self.sources) > keys.n:
+            raise UsageError(f"{srs}: aggregation keys for {keys.n} proofs, the job has {len(self.sources)}")
+        self._srs = srs
+        self._facts = {
+            **self._facts,
+            "aggregation_keys": keys.verifier.digest.hex(),
+            "insecure_aggregation": keys.insecure,
+        }
+
+    def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
+        """Aggregate on the CPU of this machine, under the keys of `aggregate_with`. Raises InvalidProof, InputError."""
+        if self._srs is None:
+            return None
+        from distprove.groth16.aggregate.aggregator import aggregate_jobs
+        from distprove.groth16.aggregate.jobs import AGGREGATE_FILE
+        from distprove.groth16.aggregate.srs import read_srs
+        from distprove.host.machine import inspect_machine
+
+        threads = inspect_machine().processor.threads
+        with CpuBackend(threads=threads) as cpu:
+            return AGGREGATE_FILE, aggregate_jobs([proof], read_srs(self._srs), cpu, threads=threads).to_bytes()
 
     def with_inputs(self, sources: Sequence[InputFile]) -> Groth16System:
         """This system, its key not read again, for other inputs of the same kind."""

@@ -27,7 +27,9 @@ from kernels.cpu.pairing import combine_g1, first_invalid_point, pairing_product
 from kernels.maths.curves import Group
 from kernels.maths.encoding import pack, scalars_from_ints
 
-Statement = tuple[Sequence[int], Groth16Proof]
+Public = Sequence[int]
+"""The public values of one proof."""
+Statement = tuple[Public, Groth16Proof]
 """Public values with the proof that they belong to a satisfying witness."""
 
 _COEFFICIENT_BYTES = 16
@@ -66,7 +68,7 @@ def _statement(proof: PartitionProof) -> Statement:
 def verify(key: VerificationKey, public: Sequence[int], proof: Groth16Proof) -> bool:
     """Whether `proof` shows that `public` extends to a satisfying witness. Raises InvalidProof or CurveMismatch."""
     # 1. Check the statement: one canonical scalar for each public input.
-    _check_public(key, public)
+    check_public(key, public)
     # 2. Check the proof: members of G1, G2, G1.
     _check_proof(key, proof)
     # 3. [L]_1 = IC_0 + sum_i public_i IC_i.
@@ -88,7 +90,7 @@ def verify_batch(
     # 1., 2. Check each statement and each proof, as in `verify`.
     for index, (public, proof) in enumerate(statements):
         try:
-            _check_public(key, public)
+            check_public(key, public)
             _check_proof(key, proof)
         except (InvalidProof, CurveMismatch) as error:
             raise type(error)(f"statement {index}: {error}") from None
@@ -107,7 +109,7 @@ def find_invalid(
     formed: list[int] = []
     for index, (public, proof) in enumerate(statements):
         try:
-            _check_public(key, public)
+            check_public(key, public)
             _check_proof(key, proof)
         except (InvalidProof, CurveMismatch):
             bad.append(index)
@@ -150,7 +152,8 @@ def _combination_holds(key: VerificationKey, statements: Sequence[Statement], rn
     return pairing_product_is_one(curve, g1, g2)
 
 
-def _check_public(key: VerificationKey, public: Sequence[int]) -> None:
+def check_public(key: VerificationKey, public: Sequence[int]) -> None:
+    """Raise InvalidProof unless there is one canonical scalar for each public input of the key."""
     if len(public) != key.n_public:
         raise InvalidProof(f"{len(public)} public values, the key has {key.n_public}")
     for index, value in enumerate(public):

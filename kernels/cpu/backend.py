@@ -22,6 +22,7 @@ from kernels.interface.leases import Lease
 
 if TYPE_CHECKING:
     from kernels.cpu.goldilocks.kernels import CpuGoldilocks
+    from kernels.cpu.inner_products import CpuInnerProducts
 
 
 class CpuBackend(Backend):
@@ -74,6 +75,12 @@ class CpuBackend(Backend):
 
             self._goldilocks = CpuGoldilocks(self.pool.native, self.pool.threads, self._empty)
         return self._goldilocks
+
+    @property
+    def inner_products(self) -> CpuInnerProducts:
+        from kernels.cpu.inner_products import CpuInnerProducts
+
+        return CpuInnerProducts(self.pool)
 
     # -- memory -----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.cpu.points import point_bytes
+from kernels.cpu.points import flat_bytes, point_bytes
 from kernels.errors import SizeError
 from kernels.host.native import native
 from kernels.interface.arrays import HostArray
@@ -33,6 +33,15 @@ def mul(curve: Curve, group: Group, a: HostArray, k: int) -> Words:
     words = encoding.pack([abs(k)], max(1, -(-abs(k).bit_length() // 64))).reshape(-1)
     native.point_mul(curve.name, group.value, _point(curve, group, a), words.view(np.uint8), out.view(np.uint8))
     return neg(curve, group, out) if k < 0 else out
+
+
+def lift(curve: Curve, group: Group, x: HostArray) -> Words | None:
+    """Return one of the two points with this abscissa, (point_limbs / 2,), or None if the curve has none."""
+    out = _empty(curve, group)
+    if x.dtype != np.uint64 or x.shape != (len(out) // 2,):
+        raise SizeError(f"an abscissa has shape ({len(out) // 2},), not {x.shape}")
+    found = native.points_lift(curve.name, group.value, flat_bytes(x), out.view(np.uint8))
+    return out if found else None
 
 
 def sum_points(curve: Curve, group: Group, points: HostArray) -> Words:

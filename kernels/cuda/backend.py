@@ -12,6 +12,7 @@ import numpy as np
 from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.groups import CudaGroups
+from kernels.cuda.inner_products import CudaInnerProducts
 from kernels.cuda.msm import RECORDED_SHARE, MsmProfile
 from kernels.cuda.ntt import NttProfile
 from kernels.cuda.sparse import CudaSparse
@@ -71,6 +72,10 @@ class CudaBackend(Backend):
         if self._goldilocks is None:
             self._goldilocks = CudaGoldilocks(self.device)
         return self._goldilocks
+
+    @property
+    def inner_products(self) -> CudaInnerProducts:
+        return CudaInnerProducts(self.device)
 
     def prepare(self, curve: Curve, groups: Iterable[Group] = (Group.G1, Group.G2)) -> None:
         """Begin to compile the kernels for proofs on `curve` in the background. A kernel's first use waits for it."""

@@ -11,7 +11,7 @@ from kernels.cuda.backend import CudaBackend
 from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
-from kernels.cuda.points import group_source
+from kernels.cuda.points import curve_source, group_source
 from kernels.cuda.sparse import CSR
 from kernels.cuda.vectors import WORDS
 from kernels.interface.row_program import Op, RowProgram
@@ -51,6 +51,8 @@ def all_sources() -> list[KernelSource]:
     ]
     sources += [field_source("synthesis", curve.fr) for curve in CURVES]
     sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
+    sources += [group_source("multiply_add", c, g) for c in CURVES for g in Group]
+    sources += [curve_source("miller", c) for c in CURVES]
     return list(dict.fromkeys(sources))
 
 

@@ -28,6 +28,7 @@ from kernels.maths.curves import Curve
 
 if TYPE_CHECKING:
     from kernels.interface.goldilocks import GoldilocksKernels
+    from kernels.interface.inner_products import InnerProducts
 
 
 SelfBackend = TypeVar("SelfBackend", bound="Backend")
@@ -75,6 +76,11 @@ class Backend(ABC):
     def goldilocks(self) -> GoldilocksKernels:
         """The family of a STARK's kernels. Raises BackendError if this backend has none."""
         raise BackendError(f"the {self.name} backend has no Goldilocks kernels")
+
+    @property
+    def inner_products(self) -> InnerProducts:
+        """The family of proof aggregation. Raises BackendError if this backend has none."""
+        raise BackendError(f"the {self.name} backend has no kernels for inner products")
 
     # -- memory -----------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ from distprove.cli.top import look, screen
 from distprove.errors import DistproveError, FormatError, UntrustedKey
 from distprove.formats import canonical
 from distprove.formats.folder import Folder
+from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement
+from distprove.groth16.aggregate.srs import VerifierSrs, read_srs
 from distprove.groth16.key_check import check_key
 from distprove.groth16.params import read_params, read_vk
 from distprove.groth16.r1cs import R1cs, read_r1cs
@@ -61,6 +63,8 @@ from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BLS12_381, BN254
 from tests.fuzz import fuzz_mutations as mutations
 from tests.fuzz.fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
+from tests.support.aggregates import aggregated, keys_of, secret_of
+from tests.support.aggregates import job as simulated_job
 from tests.support.chained_keys import chained
 from tests.support.file_builders import CURVES, ptau_bytes, r1cs_bytes, wtns_bytes, zkey_bytes
 from tests.support.file_uses import use_input, use_ptau, use_zkey
@@ -209,6 +213,40 @@ def use_groth16_file(data: bytes) -> None:
     verify_proof(proof, trust_own_key=True)
     assert isinstance(refusal, UntrustedKey), f"the proof holds, and was refused as {refusal!r}"
     assert {p.public for p in proof.partitions} == {tuple(PUBLIC)}, "another statement was verified"
+
+
+@cache
+def _aggregate() -> AggregatedJobs:
+    return aggregated(BN254, simulated_job(BN254, [PUBLIC], "a"), simulated_job(BN254, [PUBLIC, [0, 1]], "b"))
+
+
+def dump_aggregate(record: Any) -> bytes:
+    """The file with the job digests that its statement has, if it has one."""
+    with suppress(Exception):
+        stated = Statement._decoded(record["statement"], "statement").digests(record["key"])
+        record = {**record, "jobs": [{"digest": one.digest, "count": one.count} for one in stated]}
+    return dump_msgpack(record)
+
+
+def use_aggregate(data: bytes) -> None:
+    """Nothing verifies but what was aggregated."""
+    made = AggregatedJobs.from_bytes(data)
+    made.verify(secret_of(BN254).key, keys_of(BN254).verifier)
+    assert made.statement == _aggregate().statement, "another statement was verified"
+
+
+@cache
+def _srs() -> bytes:
+    path = _scratch()() / "keys.srs"
+    keys_of(BN254).write(path)
+    return path.read_bytes()
+
+
+def use_srs(data: bytes) -> None:
+    srs = read_srs(data)
+    VerifierSrs.from_bytes(srs.verifier.to_bytes())
+    for key in (*srs.v(srs.n), *srs.w(srs.n)):
+        assert len(key) == srs.n
 
 
 @cache
@@ -587,6 +625,13 @@ TARGETS: dict[str, Target] = {
         cache(lambda: (format_verification_key(_trapdoor().key).encode(),)), use_snarkjs_key, _JSON, 60
     ),
     "groth16-file": Target(lambda: (_groth16().to_bytes(),), use_groth16_file, _FILE, 60),
+    "aggregate": Target(
+        lambda: (_aggregate().to_bytes(),), use_aggregate, (of_records(load_msgpack, dump_aggregate), *_MSGPACK), 100
+    ),
+    "aggregation-keys": Target(lambda: (_srs(),), use_srs, _CONTAINERS, 200),
+    "aggregation-verifier": Target(
+        lambda: (keys_of(BN254).verifier.to_bytes(),), VerifierSrs.from_bytes, _MSGPACK, 200
+    ),
     "stark-file": Target(_stark_files, use_stark_file, _FILE, 60, 32 * MIB),
     "stark-part": Target(_stark_parts, use_stark_part, _MSGPACK, 60, 32 * MIB),
     "stark-key": Target(_stark_keys, use_stark_key, _MSGPACK, 60, 32 * MIB),

@@ -33,6 +33,7 @@ void bind_groups(nb::module_& m);
 void bind_sparse_points(nb::module_& m);
 void bind_cpu_features(nb::module_& m);
 void bind_pairing(nb::module_& m);
+void bind_inner_products(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_goldilocks(nb::module_& m);
 

@@ -9,6 +9,7 @@ NB_MODULE(DP_MODULE, m) {
   dp::bind_groups(m);
   dp::bind_sparse_points(m);
   dp::bind_pairing(m);
+  dp::bind_inner_products(m);
   dp::bind_rows(m);
   dp::bind_goldilocks(m);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "curve/linear_combination.h"
+#include "towers.h"
 
 namespace nb = nanobind;
 
@@ -35,14 +36,6 @@ void store(const std::vector<T>& values, const OutRows& rows) {
     throw std::invalid_argument("output of the wrong shape");
   }
   if (!values.empty()) std::memcpy(rows.data(), static_cast<const void*>(values.data()), values.size() * sizeof(T));
-}
-
-// call(Tower{}) for the curve's tower
-template <class Call>
-auto with_tower(const std::string& curve, const Call& call) {
-  if (curve == "bn128") return call(Bn254Tower{});
-  if (curve == "bls12381") return call(Bls12381Tower{});
-  throw std::invalid_argument("unknown curve " + curve);
 }
 
 template <class Tower>

@@ -1,6 +1,7 @@
 // Efficient endomorphisms of the two curves, and the subgroup tests that follow from them.
 #pragma once
 #include "curve/curves.h"
+#include "field/called.h"
 #include "field/fp12.h"
 
 namespace dp {

@@ -35,65 +35,17 @@ void normalize(const std::vector<XYZZ<F>>& in, std::vector<Affine<F>>& out) {
   }
 }
 
-// Scalars are non-negative integers of M words.
-template <class F, int M>
-class LinearCombination {
-  static constexpr int WINDOW = 5;
+// A non-negative integer of M words in width-w non-adjacent form: digits are zero or odd, and below 2^(w-1) in absolute value.
+template <int M, int WINDOW>
+struct SignedDigits {
   static constexpr int DIGITS = 64 * M + 1;
-  static constexpr size_t CHUNK = 256;  // points whose tables are held at once
+  std::int8_t digit[DIGITS];
+  int length = 0;   // digits in use
+  int largest = 0;  // absolute value of a digit
 
- public:
-  static XYZZ<F> sum(const Affine<F>* points, const Words<M>* scalars, size_t n) {
-    XYZZ<F> total = XYZZ<F>::infinity();
-    LinearCombination chunk;
-    for (size_t i = 0; i < n; i += CHUNK) {
-      total = add(total, chunk.run(points + i, scalars + i, std::min(CHUNK, n - i)));
-    }
-    return total;
-  }
-
- private:
-  struct Term {
-    std::int8_t digit[DIGITS];
-    int length;    // digits in use
-    size_t first;  // of its odd multiples P, 3P, 5P, ... in table_
-  };
-
-  [[gnu::noinline]] static XYZZ<F> add(const XYZZ<F>& a, const XYZZ<F>& b) { return a.add(b); }
-
-  XYZZ<F> run(const Affine<F>* points, const Words<M>* scalars, size_t n) {
-    terms_.resize(n);
-    multiples_.clear();
-    int length = 0;
-    for (size_t i = 0; i < n; ++i) {
-      int largest = recode(terms_[i], scalars[i]);
-      terms_[i].first = multiples_.size();
-      length = std::max(length, terms_[i].length);
-      if (largest == 0) continue;
-      XYZZ<F> p = XYZZ<F>::from_affine(points[i]);
-      multiples_.push_back(p);
-      if (largest == 1) continue;  // usual: public inputs of 0 and 1
-      XYZZ<F> twice = p.dbl();
-      for (int k = 3; k <= largest; k += 2) multiples_.push_back(add(multiples_.back(), twice));
-    }
-    normalize(multiples_, table_);
-    XYZZ<F> r = XYZZ<F>::infinity();
-    for (int j = length - 1; j >= 0; --j) {
-      r = r.dbl();
-      for (const Term& term : terms_) {
-        int d = j < term.length ? term.digit[j] : 0;
-        if (d) r = d > 0 ? r.add(table_[term.first + d / 2]) : r.add(table_[term.first + (-d) / 2].neg());
-      }
-    }
-    return r;
-  }
-
-  // Returns the largest absolute value of a digit.
-  static int recode(Term& term, const Words<M>& scalar) {
+  explicit SignedDigits(const Words<M>& scalar) {
     u64 k[M + 1] = {};  // one word more: rounding up may carry out of the scalar's own
     for (int w = 0; w < M; ++w) k[w] = scalar.w[w];
-    int largest = 0;
-    term.length = 0;
     for (int i = 0; i < DIGITS; ++i) {
       int d = 0;
       if (k[0] & 1) {
@@ -108,12 +60,63 @@ class LinearCombination {
           }
         }
         largest = std::max(largest, d < 0 ? -d : d);
-        term.length = i + 1;
+        length = i + 1;
       }
-      term.digit[i] = (std::int8_t)d;
+      digit[i] = (std::int8_t)d;
       for (int w = 0; w <= M; ++w) k[w] = (k[w] >> 1) | (w < M ? k[w + 1] << 63 : 0);
     }
-    return largest;
+  }
+};
+
+// Scalars are non-negative integers of M words.
+template <class F, int M>
+class LinearCombination {
+  static constexpr int WINDOW = 5;
+  static constexpr size_t CHUNK = 256;  // points whose tables are held at once
+
+ public:
+  static XYZZ<F> sum(const Affine<F>* points, const Words<M>* scalars, size_t n) {
+    XYZZ<F> total = XYZZ<F>::infinity();
+    LinearCombination chunk;
+    for (size_t i = 0; i < n; i += CHUNK) {
+      total = add(total, chunk.run(points + i, scalars + i, std::min(CHUNK, n - i)));
+    }
+    return total;
+  }
+
+ private:
+  struct Term {
+    SignedDigits<M, WINDOW> digits;
+    size_t first;  // of its odd multiples P, 3P, 5P, ... in table_
+  };
+
+  [[gnu::noinline]] static XYZZ<F> add(const XYZZ<F>& a, const XYZZ<F>& b) { return a.add(b); }
+
+  XYZZ<F> run(const Affine<F>* points, const Words<M>* scalars, size_t n) {
+    terms_.clear();
+    multiples_.clear();
+    int length = 0;
+    for (size_t i = 0; i < n; ++i) {
+      terms_.push_back({SignedDigits<M, WINDOW>(scalars[i]), multiples_.size()});
+      const int largest = terms_.back().digits.largest;
+      length = std::max(length, terms_.back().digits.length);
+      if (largest == 0) continue;
+      XYZZ<F> p = XYZZ<F>::from_affine(points[i]);
+      multiples_.push_back(p);
+      if (largest == 1) continue;  // usual: public inputs of 0 and 1
+      XYZZ<F> twice = p.dbl();
+      for (int k = 3; k <= largest; k += 2) multiples_.push_back(add(multiples_.back(), twice));
+    }
+    normalize(multiples_, table_);
+    XYZZ<F> r = XYZZ<F>::infinity();
+    for (int j = length - 1; j >= 0; --j) {
+      r = r.dbl();
+      for (const Term& term : terms_) {
+        int d = j < term.digits.length ? term.digits.digit[j] : 0;
+        if (d) r = d > 0 ? r.add(table_[term.first + d / 2]) : r.add(table_[term.first + (-d) / 2].neg());
+      }
+    }
+    return r;
   }
 
   std::vector<Term> terms_;

@@ -1,21 +1,14 @@
 // The optimal ate pairing on BN254 and BLS12-381: products of pairings by one shared Miller loop and one final
 // exponentiation.
 //
-// Miller loop: Vercauteren, Optimal pairings (eprint 2008/096), on the twist in homogeneous projective coordinates with
-// the line formulas of Aranha, Karabina, Longa, Gebotys, Lopez: Faster explicit formulas for computing pairings over
-// ordinary curves (eprint 2010/526). Lines are known up to a factor that the final exponentiation kills.
+// Miller loop: Vercauteren, Optimal pairings (eprint 2008/096); its steps are in miller.h.
 #pragma once
 #include <vector>
 
 #include "curve/endomorphism.h"
+#include "curve/miller.h"
 
 namespace dp {
-
-// Signed binary digits of the loop length, most significant first, without the leading one.
-struct LoopDigits {
-  signed char digit[68] = {};
-  int count = 0;
-};
 
 // Non-adjacent form, but with a leading 1 0 -1 written 0 1 1, which saves one doubling.
 constexpr LoopDigits loop_digits(unsigned __int128 n) {
@@ -48,7 +41,7 @@ class Miller {
   // Adds a pair; one with a point at infinity contributes a factor of one.
   void push(const Affine<F>& p, const Affine<F2>& q) {
     if (p.is_infinity() || q.is_infinity()) return;
-    pairs_.push_back({p.x.neg(), p.y, q, q.x, q.y, F2::one()});
+    pairs_.push_back(MillerPair<Tower>::of(p, q));
   }
 
   // The product of the Miller functions of all pairs, before the final exponentiation. Uses the pairs up.
@@ -58,19 +51,19 @@ class Miller {
     F12 f = F12::one();
     for (int i = 0; i < digits.count; ++i) {
       if (i) f = f.sqr();
-      for (Pair& pair : pairs_) double_step(f, pair);
+      for (auto& pair : pairs_) pair.double_step(f, b3());
       if (digits.digit[i]) {
-        for (Pair& pair : pairs_) add_step(f, pair, digits.digit[i] > 0 ? pair.q : pair.q.neg());
+        for (auto& pair : pairs_) pair.add_step(f, digits.digit[i] > 0 ? pair.q : pair.q.neg());
       }
     }
     if constexpr (Tower::M_TWIST) {
       f = f.conjugate();  // x < 0; inversion up to what the final exponentiation kills
     } else {
       const auto& psi = Psi<Tower>::get();
-      for (Pair& pair : pairs_) {
+      for (auto& pair : pairs_) {
         Affine<F2> q1 = psi(pair.q);
-        add_step(f, pair, q1);
-        add_step(f, pair, psi(q1).neg());
+        pair.add_step(f, q1);
+        pair.add_step(f, psi(q1).neg());
       }
     }
     pairs_.clear();
@@ -78,51 +71,12 @@ class Miller {
   }
 
  private:
-  struct Pair {
-    F x_neg, y;       // of P
-    Affine<F2> q;
-    F2 tx, ty, tz;    // the running multiple of Q
-  };
-
-  // f times the line  y_P * a  -  x_P * b * w  +  c * w^3  (D), or the same times w^3 (M), from a, b, c in Fp2
-  static void multiply_line(F12& f, const Pair& pair, const F2& a, const F2& b, const F2& c) {
-    F2 ay = a.scale(pair.y), bx = b.scale(pair.x_neg);
-    f = Tower::M_TWIST ? f.mul_by_023(c, bx, ay) : f.mul_by_013(ay, bx, c);
-  }
-
-  static void double_step(F12& f, Pair& pair) {
-    F2 xy = pair.tx * pair.ty;
-    F2 b = pair.ty.sqr(), c = pair.tz.sqr();
-    F2 e = c * b3();
-    F2 e3 = e.dbl() + e;
-    F2 h = (pair.ty + pair.tz).sqr() - b - c;  // 2 y z
-    F2 j = pair.tx.sqr();
-    F2 ee = e.sqr().dbl().dbl();
-    pair.tx = xy.dbl() * (b - e3);
-    pair.ty = (b + e3).sqr() - (ee.dbl() + ee);
-    pair.tz = b * h.dbl().dbl();
-    multiply_line(f, pair, h, j.dbl() + j, b - e);
-  }
-
-  static void add_step(F12& f, Pair& pair, const Affine<F2>& q) {
-    F2 theta = pair.ty - q.y * pair.tz;
-    F2 lambda = pair.tx - q.x * pair.tz;
-    F2 d = lambda.sqr();
-    F2 e = lambda * d;
-    F2 g = pair.tx * d;
-    F2 h = e + pair.tz * theta.sqr() - g.dbl();
-    pair.tx = lambda * h;
-    pair.ty = theta * (g - h) - e * pair.ty;
-    pair.tz = pair.tz * e;
-    multiply_line(f, pair, lambda, theta, theta * q.x - lambda * q.y);
-  }
-
   static const F2& b3() {
     static const F2 b = Tower::b2().dbl() + Tower::b2();
     return b;
   }
 
-  std::vector<Pair> pairs_;
+  std::vector<MillerPair<Tower>> pairs_;
 };
 
 // f^X in the cyclotomic subgroup

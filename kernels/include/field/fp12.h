@@ -1,4 +1,6 @@
-// Fp6[w] / (w^2 - v): the target field of the pairing. As a polynomial in w over Fp2 the coefficients are, in order,
+// Fp6[w] / (w^2 - v): the target field of the pairing. Inverses and what is of the cyclotomic subgroup are used on the
+// host only.
+// As a polynomial in w over Fp2 the coefficients are, in order,
 // c0.c0, c1.c0, c0.c1, c1.c1, c0.c2, c1.c2, and w^6 = xi.
 #pragma once
 #include "field/fp6.h"
@@ -11,26 +13,26 @@ struct Fp12 {
   using F6 = Fp6<Tower>;
   F6 c0, c1;
 
-  static Fp12 one() { return {F6::one(), F6::zero()}; }
-  bool operator==(const Fp12& o) const { return c0 == o.c0 && c1 == o.c1; }
-  bool is_one() const { return *this == one(); }
+  DP_HD static Fp12 one() { return {F6::one(), F6::zero()}; }
+  DP_HD bool operator==(const Fp12& o) const { return c0 == o.c0 && c1 == o.c1; }
+  DP_HD bool is_one() const { return *this == one(); }
 
-  Fp12 operator*(const Fp12& o) const {
+  DP_HD Fp12 operator*(const Fp12& o) const {
     F6 a = c0 * o.c0, b = c1 * o.c1;
     return {a + b.mul_v(), (c0 + c1) * (o.c0 + o.c1) - a - b};
   }
-  Fp12 sqr() const {  // complex squaring: two products in Fp6
+  DP_HD Fp12 sqr() const {  // complex squaring: two products in Fp6
     F6 ab = c0 * c1;
     F6 t = (c0 + c1) * (c0 + c1.mul_v());
     return {t - ab - ab.mul_v(), ab + ab};
   }
   // times l0 + l1 w + l3 w^3
-  Fp12 mul_by_013(const F2& l0, const F2& l1, const F2& l3) const {
+  DP_HD Fp12 mul_by_013(const F2& l0, const F2& l1, const F2& l3) const {
     F6 a = c0.scale(l0), b = c1.mul_by_01(l1, l3);
     return {a + b.mul_v(), (c0 + c1).mul_by_01(l0 + l1, l3) - a - b};
   }
   // times l0 + l2 w^2 + l3 w^3
-  Fp12 mul_by_023(const F2& l0, const F2& l2, const F2& l3) const {
+  DP_HD Fp12 mul_by_023(const F2& l0, const F2& l2, const F2& l3) const {
     F6 a = c0.mul_by_01(l0, l2), b = c1.mul_by_1(l3);
     return {a + b.mul_v(), (c0 + c1).mul_by_01(l0, l2 + l3) - a - b};
   }
@@ -40,7 +42,7 @@ struct Fp12 {
   }
 
   // x^(p^6); the inverse of an element of the cyclotomic subgroup
-  Fp12 conjugate() const { return {c0, c1.neg()}; }
+  DP_HD Fp12 conjugate() const { return {c0, c1.neg()}; }
 
   // x^p: conjugate every Fp2 coefficient, multiply the one of w^i by w^(i (p - 1)) = xi^(i (p - 1) / 6)
   Fp12 frobenius() const {

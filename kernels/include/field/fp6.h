@@ -1,6 +1,6 @@
-// Fp2[v] / (v^3 - xi), the middle of the pairing's tower. Host only.
+// Fp2[v] / (v^3 - xi), the middle of the pairing's tower. Inverses and powers are used on the host only.
 #pragma once
-#include "field/called.h"
+#include "field/fp2.h"
 
 namespace dp {
 
@@ -21,29 +21,35 @@ struct Fp6 {
   using F2 = typename Tower::Fq2;
   F2 c0, c1, c2;
 
-  static Fp6 zero() { return {F2::zero(), F2::zero(), F2::zero()}; }
-  static Fp6 one() { return {F2::one(), F2::zero(), F2::zero()}; }
-  bool is_zero() const { return c0.is_zero() && c1.is_zero() && c2.is_zero(); }
-  bool operator==(const Fp6& o) const { return c0 == o.c0 && c1 == o.c1 && c2 == o.c2; }
+  DP_HD static Fp6 zero() { return {F2::zero(), F2::zero(), F2::zero()}; }
+  DP_HD static Fp6 one() { return {F2::one(), F2::zero(), F2::zero()}; }
+  DP_HD bool is_zero() const { return c0.is_zero() && c1.is_zero() && c2.is_zero(); }
+  DP_HD bool operator==(const Fp6& o) const { return c0 == o.c0 && c1 == o.c1 && c2 == o.c2; }
 
-  Fp6 operator+(const Fp6& o) const { return {c0 + o.c0, c1 + o.c1, c2 + o.c2}; }
-  Fp6 operator-(const Fp6& o) const { return {c0 - o.c0, c1 - o.c1, c2 - o.c2}; }
-  Fp6 neg() const { return {c0.neg(), c1.neg(), c2.neg()}; }
-  Fp6 mul_v() const { return {Tower::mul_xi(c2), c0, c1}; }
+  DP_HD Fp6 operator+(const Fp6& o) const { return {c0 + o.c0, c1 + o.c1, c2 + o.c2}; }
+  DP_HD Fp6 operator-(const Fp6& o) const { return {c0 - o.c0, c1 - o.c1, c2 - o.c2}; }
+  DP_HD Fp6 neg() const { return {c0.neg(), c1.neg(), c2.neg()}; }
+  DP_HD Fp6 mul_v() const { return {Tower::mul_xi(c2), c0, c1}; }
 
-  Fp6 operator*(const Fp6& o) const {  // Karatsuba: six products
+#if defined(DP_OUTLINE_PRODUCTS)
+  DP_COLD static Fp6 product(const Fp6& a, const Fp6& b) { return a.times(b); }
+  DP_HD Fp6 operator*(const Fp6& o) const { return product(*this, o); }
+#else
+  DP_HD Fp6 operator*(const Fp6& o) const { return times(o); }
+#endif
+  DP_HD Fp6 times(const Fp6& o) const {  // Karatsuba: six products
     F2 v0 = c0 * o.c0, v1 = c1 * o.c1, v2 = c2 * o.c2;
     F2 t01 = (c0 + c1) * (o.c0 + o.c1) - v0 - v1;
     F2 t02 = (c0 + c2) * (o.c0 + o.c2) - v0 - v2;
     F2 t12 = (c1 + c2) * (o.c1 + o.c2) - v1 - v2;
     return {v0 + Tower::mul_xi(t12), t01 + Tower::mul_xi(v2), t02 + v1};
   }
-  Fp6 scale(const F2& k) const { return {c0 * k, c1 * k, c2 * k}; }
-  Fp6 mul_by_01(const F2& b0, const F2& b1) const {  // times b0 + b1 v: five products
+  DP_HD Fp6 scale(const F2& k) const { return {c0 * k, c1 * k, c2 * k}; }
+  DP_HD Fp6 mul_by_01(const F2& b0, const F2& b1) const {  // times b0 + b1 v: five products
     F2 v0 = c0 * b0, v1 = c1 * b1;
     return {v0 + Tower::mul_xi(c2 * b1), (c0 + c1) * (b0 + b1) - v0 - v1, v1 + c2 * b0};
   }
-  Fp6 mul_by_1(const F2& b1) const {  // times b1 v
+  DP_HD Fp6 mul_by_1(const F2& b1) const {  // times b1 v
     return {Tower::mul_xi(c2 * b1), c0 * b1, c1 * b1};
   }
   Fp6 inverse() const {

@@ -10,6 +10,7 @@ import pytest
 from py_ecc import optimized_bls12_381, optimized_bn128
 
 from kernels.cpu import group
+from kernels.cpu.backend import CpuBackend
 from kernels.errors import SizeError
 from kernels.maths import encoding
 from kernels.maths.curves import BN254, Curve, Group
@@ -78,3 +79,25 @@ def test_wrong_shapes_are_refused() -> None:
         group.neg(BN254, Group.G1, np.stack([base, base]))
     with pytest.raises(SizeError, match="points have shape"):
         group.add(BN254, Group.G2, base, base)
+
+
+@pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
+def test_points_with_an_abscissa(curve: Curve, which: Group) -> None:
+    half = curve.point_limbs(which) // 2
+    found = 0
+    for x in range(40):
+        coordinates = [x] if which is Group.G1 else [x % 7, x // 7]
+        words = encoding.field_from_ints(curve.fq, coordinates).reshape(-1)
+        point = group.lift(curve, which, words)
+        if point is None:
+            continue
+        found += 1
+        assert np.array_equal(point[:half], words)
+        assert CpuBackend().groups.check_points(curve, which, point[None], subgroup=False) is None
+    assert 10 < found < 30  # about half of them are on the curve, and the others are told
+    given = encoding.generator(curve, which)
+    again = group.lift(curve, which, given[:half])
+    assert again is not None
+    assert any(np.array_equal(again, p) for p in (given, group.neg(curve, which, given)))
+    with pytest.raises(SizeError):
+        group.lift(curve, which, given)

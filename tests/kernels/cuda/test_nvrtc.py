@@ -26,6 +26,7 @@ MAY_SPILL = {
     "points_check": 64,
     "fixed_base_table": 64,
     "fixed_base_multiply": 64,
+    "multiply_add": 64,
 }
 """Bytes that a thread of these kernels may spill over the largest group, whose sums are 96 words. No other spills."""
 
@@ -34,7 +35,13 @@ MEASURED = {"merkle_leaves": 24, "lde_strided_forward": 16, "lde_strided_inverse
 """Of these the shape that spills a few bytes was the fastest on an H200: more threads outweigh them."""
 
 
+TOWER = {"miller_loops": 48, "target_products": 16}
+"""An element of Fq12 alone is 96 or 144 words; it lies in local memory anyway, over both curves."""
+
+
 def may_spill(row: KernelRow) -> int:
+    if row.resources.name in TOWER:
+        return TOWER[row.resources.name]
     if row.resources.name in MEASURED:
         return MEASURED[row.resources.name]
     return MAY_SPILL.get(row.resources.name, 0) if LARGEST_GROUP in row.source else 0

@@ -1,0 +1,149 @@
+"""`distprove aggregate`, and what `distprove verify` does with its result."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distprove.cli.backends import open_backend
+from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.option_groups import AsJson
+from distprove.errors import UsageError
+from kernels.host.units import format_bytes
+
+if TYPE_CHECKING:
+    from distprove.groth16.aggregate.jobs import AggregatedJobs
+
+_INSECURE = "the aggregation keys are insecure development keys: whoever made them can forge aggregates"
+
+
+@reports_errors
+def aggregate(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or proof.msgpack files.")],
+    srs: Annotated[Path, typer.Option(help="The aggregation keys: a .srs of `distprove setup aggregation`.")],
+    destination: Annotated[Path, typer.Option("--out", metavar="A", help="The aggregate to write.")],
+    statement: Annotated[
+        Path | None, typer.Option(help="Write names and public values here, and not into the aggregate.")
+    ] = None,
+    bellperson: Annotated[
+        Path | None, typer.Option(help="Over BLS12-381: write the bytes of bellperson's AggregateProof here too.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Aggregate the proofs of runs under one key into one, whose size grows with the logarithm of their number
+    (docs/aggregation.md).
+
+    They are Groth16 proofs. The aggregate is verified before it is written.
+    """
+    from cluster.record.run import read_proof
+    from distprove.formats.files import write_atomically
+    from distprove.groth16.aggregate.aggregator import aggregate_jobs
+    from distprove.groth16.aggregate.srs import read_srs
+    from kernels.maths.curves import BLS12_381
+
+    for path in (destination, statement, bellperson):
+        if path is not None and path.exists() and not overwrite:
+            raise UsageError(f"{path} is there already; --overwrite replaces it")
+    proofs = [read_proof(run) for run in runs]
+    keys = read_srs(srs)
+    if bellperson is not None and keys.curve is not BLS12_381:
+        raise UsageError(f"bellperson's aggregates are over {BLS12_381.title}, these keys over {keys.curve.title}")
+    with open_backend(backend, threads=threads) as chosen:
+        begin = time.perf_counter()
+        count = int(chosen.info().details.get("threads", threads or 1))
+        made = aggregate_jobs(proofs, keys, chosen, threads=count)
+        seconds = time.perf_counter() - begin
+    if statement is not None and made.statement is not None:
+        write_atomically(statement, made.statement.to_bytes())
+        made.with_statement(None).write(destination)
+    else:
+        made.write(destination)
+    if bellperson is not None:
+        write_atomically(bellperson, made.aggregate)
+    if as_json:
+        print_json({"out": str(destination), **_facts(made), "seconds": seconds})
+    else:
+        written = format_bytes(destination.stat().st_size)
+        out().print(
+            f"[bold]{escape(str(destination))}[/]  {written}: {made.count} proofs in {len(made.aggregate)} bytes, "
+            f"{made.curve.title}, in {format_seconds(seconds)}"
+        )
+    if made.insecure:
+        warn(_INSECURE)
+
+
+def is_aggregate(path: Path) -> bool:
+    """Whether a file begins as an aggregate's does."""
+    from distprove.formats.files import is_file
+    from distprove.groth16.aggregate.jobs import BEGINS
+
+    if not is_file(path):
+        return False
+    with path.open("rb") as file:
+        return file.read(len(BEGINS)) == BEGINS
+
+
+def verify_aggregate_file(
+    path: Path,
+    vk: Path,
+    srs_verifier: Path,
+    statement: Path | None,
+    expected: list[bytes],
+    *,
+    show_public: bool,
+    as_json: bool,
+) -> None:
+    """Verify an aggregate's file and print what it states. Raises as `AggregatedJobs.verify`, and for bad files."""
+    from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement
+    from distprove.groth16.aggregate.srs import VerifierSrs
+    from distprove.groth16.keyfile import read_verification_key
+    from distprove.host.machine import inspect_machine
+
+    loaded = AggregatedJobs.read(path)
+    if statement is not None:
+        loaded = loaded.with_statement(Statement.read(statement))
+    key, keys = read_verification_key(vk), VerifierSrs.read(srs_verifier)
+    begin = time.perf_counter()
+    loaded.verify(key, keys, expected or None, threads=inspect_machine().processor.threads)
+    seconds = time.perf_counter() - begin
+    stated = [] if loaded.statement is None else loaded.statement.jobs
+    if as_json:
+        listed = [[{"name": name, "public": [str(v) for v in public]} for name, public in job] for job in stated]
+        print_json(
+            {"status": "verified", **_facts(loaded), "jobs_given": bool(expected), "seconds": seconds}
+            | {"partitions": listed}
+        )
+    else:
+        table = facts_table()
+        table.add_column(overflow="fold")
+        table.add_row("result", f"[bold green]verified[/]: an aggregate of {loaded.count} proofs, groth16")
+        table.add_row("key", f"{loaded.key_digest.hex()}\n[dim]given: {escape(str(vk))}[/]")
+        table.add_row("keys", f"{loaded.srs_digest.hex()}\n[dim]given: {escape(str(srs_verifier))}[/]")
+        origin = "as expected" if expected else "what the file states; --job says which ones you expect"
+        for job in loaded.jobs:
+            table.add_row("job", f"{job.digest.hex()}, {job.count} partitions\n[dim]{origin}[/]")
+        table.add_row("time", format_seconds(seconds))
+        out().print(table)
+        if show_public:
+            for name, public in (partition for job in stated for partition in job):
+                out().print(f"{escape(name)}: {', '.join(map(str, public))}")
+    if loaded.insecure:
+        warn(_INSECURE)
+
+
+def _facts(made: AggregatedJobs) -> dict[str, object]:
+    return {
+        "curve": made.curve.title,
+        "proofs": made.count,
+        "bytes": len(made.aggregate),
+        "jobs": [{"digest": job.digest.hex(), "partitions": job.count} for job in made.jobs],
+        "key_digest": made.key_digest.hex(),
+        "aggregation_keys": made.srs_digest.hex(),
+        "insecure": made.insecure,
+    }

@@ -1,0 +1,45 @@
+"""Aggregates the proofs of jobs under one key, and verifies what it made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distprove.errors import CurveMismatch, InvalidProof
+from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement, included, key_of, partitions_of
+from distprove.groth16.aggregate.prover import aggregate
+from distprove.groth16.aggregate.srs import Srs, size_for
+from distprove.groth16.proof import Groth16Proof
+from distprove.groth16.verifier import Groth16Verifier
+from distprove.proof import NAMED, Proof, invalid_among
+from kernels.interface.backend import Backend
+
+
+def aggregate_jobs(proofs: Sequence[Proof], srs: Srs, backend: Backend, *, threads: int = 1) -> AggregatedJobs:
+    """Aggregate all partitions of the jobs `proofs`, which are under one key.
+
+    The result has been verified. Raises UsageError, CurveMismatch, and InvalidProof, which names partitions that do not
+    hold.
+    """
+    # 1. The proofs, padded to a power of two by repeating the last.
+    key = key_of(proofs)
+    if key.curve is not srs.curve:
+        raise CurveMismatch(f"aggregation keys over {srs.curve.title}, proofs over {key.curve.title}")
+    statement = Statement.of(proofs)
+    partitions = partitions_of(proofs)
+    own = [Groth16Proof.from_dict(partition.data) for partition in partitions]
+    own += own[-1:] * (size_for(len(own)) - len(own))
+    # 2. The aggregate, with all that is stated in its transcript.
+    jobs = statement.digests(key.digest())
+    bound = included(key.digest(), srs.verifier.digest, jobs)
+    try:
+        made = aggregate(srs, own, bound, backend).to_bytes()
+        result = AggregatedJobs(key.curve, key.digest(), srs.verifier.digest, srs.insecure, jobs, statement, made)
+        # 3. It holds, or one of the proofs does not.
+        result.verify(key, srs.verifier, threads=threads)
+    except (InvalidProof, ValueError):
+        bad = [partitions[i].name for i in invalid_among(Groth16Verifier(key), partitions)]
+        if not bad:
+            raise InvalidProof("the aggregate does not verify though every proof does: are the keys damaged?") from None
+        shown = ", ".join(bad[:NAMED]) + (" ..." if len(bad) > NAMED else "")
+        raise InvalidProof(f"does not verify, and cannot be aggregated: {shown}") from None
+    return result

@@ -1,0 +1,39 @@
+"""The folded commitment keys as values of polynomials in the ceremonies' secrets.
+
+Folding v = (h, h^s, ..., h^(s^(n-1))) by the challenges x_1, ..., x_l, the first of which joins the halves, ends in
+h^f(s) with f(X) = prod_j (1 + x_(l-j) (shift X)^(2^j)). So the verifier need not fold: it checks an opening of f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def coefficients(challenges: Sequence[int], shift: int, modulus: int) -> list[int]:
+    """The 2^len(challenges) coefficients of f, lowest first, for the challenges in the order of the rounds."""
+    out = [1]
+    power = shift
+    for x in reversed(challenges):
+        factor = x * power % modulus
+        out += [c * factor % modulus for c in out]
+        power = power * power % modulus
+    return out
+
+
+def evaluate(challenges: Sequence[int], shift: int, z: int, modulus: int) -> int:
+    """f(z), in as many steps as there are challenges."""
+    power, value = z * shift % modulus, 1
+    for x in reversed(challenges):
+        value = value * (1 + x * power) % modulus
+        power = power * power % modulus
+    return value
+
+
+def quotient(polynomial: Sequence[int], z: int, modulus: int) -> list[int]:
+    """The coefficients of (f(X) - f(z)) / (X - z), one fewer than those of f."""
+    out: list[int] = []
+    carry = 0
+    for c in reversed(polynomial[1:]):
+        carry = (c + z * carry) % modulus
+        out.append(carry)
+    return out[::-1]

@@ -1,0 +1,118 @@
+"""`distprove setup aggregation`, `aggregate` and `verify` of an aggregate, and jobs that aggregate at their end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from distprove.groth16.aggregate.jobs import AggregatedJobs
+from distprove.proof import Proof
+from tests.cli.conftest import SmallJob, run, why_refused
+
+CPU = ("--backend", "cpu", "--threads", "2")
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("keys") / "dev.srs"
+    done = run("setup", "aggregation", "--insecure-dev", "--proofs", "4", "--out", path, *CPU)
+    assert done.exit_code == 0, done.output
+    assert "can forge aggregates" in " ".join(done.stderr.split())
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(proven: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("aggregate") / "a"
+    done = run("aggregate", proven, "--srs", keys, "--out", path, *CPU)
+    assert done.exit_code == 0, done.output
+    assert "insecure development keys" in " ".join(done.stderr.split())
+    return path
+
+
+def verifier(keys: Path) -> str:
+    return f"{keys}.verifier"
+
+
+def test_an_aggregate_verifies_under_the_keys_that_are_given(
+    small_job: SmallJob, proven: Path, keys: Path, made: Path
+) -> None:
+    job = Proof.read_from(proven).job_digest.hex()
+    args = ("verify", made, "--vk", small_job.vk, "--srs-verifier", verifier(keys))
+    done = run(*args, "--job", job, "--json")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert (said["status"], said["proofs"], said["insecure"]) == ("verified", 3, True)
+    assert said["jobs"] == [{"digest": job, "partitions": 3}]
+    assert [p["name"] for p in said["partitions"][0]] == ["member-0", "member-1", "member-2"]
+    shown = run(*args, "--public")
+    assert "verified" in shown.stdout
+    assert "member-2: " in shown.stdout
+    assert "insecure" in shown.stderr
+    assert run(*args, "--job", "00" * 32).exit_code == 1
+    assert run(*args, "--job", job, "--job", "00" * 32).exit_code == 1
+
+
+def test_what_is_missing_is_said(small_job: SmallJob, proven: Path, keys: Path, made: Path, tmp_path: Path) -> None:
+    assert "--srs-verifier" in why_refused(run("verify", made, "--vk", small_job.vk))
+    assert "are for aggregates" in why_refused(
+        run("verify", proven, "--vk", small_job.vk, "--srs-verifier", verifier(keys))
+    )
+    assert "--overwrite" in why_refused(run("aggregate", proven, "--srs", keys, "--out", made))
+    assert "twice" in why_refused(run("aggregate", proven, proven, "--srs", keys, "--out", tmp_path / "x"))
+    assert "over BN254" in why_refused(
+        run("aggregate", proven, "--srs", keys, "--out", tmp_path / "x", "--bellperson", tmp_path / "y")
+    )
+    for args in ((), ("--ptau", "a"), ("--insecure-dev", "--ptau", "a", "--ptau", "b")):
+        refused = run("setup", "aggregation", "--proofs", "4", "--out", tmp_path / "x.srs", *args)
+        assert "--ptau twice" in why_refused(refused)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_statement_may_be_a_file_of_its_own(small_job: SmallJob, proven: Path, keys: Path, tmp_path: Path) -> None:
+    out, statement = tmp_path / "a", tmp_path / "s"
+    done = run("aggregate", proven, "--srs", keys, "--out", out, "--statement", statement, "--json", *CPU)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["proofs"] == 3
+    args = ("verify", out, "--vk", small_job.vk, "--srs-verifier", verifier(keys))
+    assert "without its statement" in why_refused(run(*args))
+    assert run(*args, "--statement", statement).exit_code == 0
+
+
+def test_a_spoiled_aggregate_is_refused(small_job: SmallJob, keys: Path, made: Path, tmp_path: Path) -> None:
+    spoiled = tmp_path / "a"
+    data = bytearray(made.read_bytes())
+    data[data.index(b"aggregate") + 100] ^= 1
+    spoiled.write_bytes(data)
+    done = run("verify", spoiled, "--vk", small_job.vk, "--srs-verifier", verifier(keys))
+    assert done.exit_code in (1, 2)
+    assert "verified" not in done.stdout
+
+
+def test_a_job_aggregates_at_its_end(small_job: SmallJob, keys: Path, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = run(*small_job.prove(out, "--no-isolate", "--backend", "cpu", "--aggregate", str(keys)))
+    assert done.exit_code == 0, done.output
+    found = AggregatedJobs.read(out / "aggregate.msgpack")
+    assert found.jobs == AggregatedJobs.read(made).jobs
+    report = json.loads((out / "report.json").read_text())
+    assert report["facts"]["insecure_aggregation"] is True
+    done = run(
+        "verify", out / "aggregate.msgpack", "--vk", small_job.vk, "--srs-verifier", verifier(keys),
+        "--job", found.jobs[0].digest.hex(),
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+
+
+def test_keys_that_do_not_serve_a_job_are_refused_before_it_begins(small_job: SmallJob, tmp_path: Path) -> None:
+    for name, args, said in (
+        ("few", ("--proofs", "2"), "for 2 proofs, the job has 3"),
+        ("other", ("--proofs", "4", "--curve", "bls12-381"), "over BLS12-381"),
+    ):
+        path = tmp_path / f"{name}.srs"
+        assert run("setup", "aggregation", "--insecure-dev", "--out", path, *args, *CPU).exit_code == 0
+        done = run(*small_job.prove(tmp_path / "run", "--backend", "cpu", "--aggregate", str(path)))
+        assert said in why_refused(done)
+        assert not (tmp_path / "run").exists()

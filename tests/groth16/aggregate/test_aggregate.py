@@ -1,0 +1,426 @@
+"""Aggregates: what both verifiers accept, and what they refuse."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distprove.errors import CurveMismatch, DistproveError, InvalidProof, UsageError
+from distprove.groth16.aggregate import prover, transcript
+from distprove.groth16.aggregate.aggregator import aggregate_jobs
+from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement
+from distprove.groth16.aggregate.proof import Aggregate, Final, Round, size_of
+from distprove.groth16.aggregate.transcript import Challenge, Transcript
+from distprove.groth16.aggregate.verifier import verify
+from distprove.groth16.points import Words
+from distprove.groth16.proof import Groth16Proof
+from kernels.cpu.backend import CpuBackend
+from kernels.cpu.group import neg
+from kernels.cpu.pairing import combine_g1, pairing_product
+from kernels.cpu.target_group import product_of_powers
+from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
+from kernels.maths.encoding import generator, scalars_from_ints
+from tests.support import second_aggregate_verifier as second
+from tests.support.aggregates import aggregated, job, keys_of, plain_key, secret_of
+
+each_curve = pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+INCLUDED = b"what is stated"
+
+
+def public_values(count: int) -> list[list[int]]:
+    return [[i, 7 * i + 1] for i in range(count)]
+
+
+def proofs_of(curve: Curve, public: Sequence[Sequence[int]]) -> list[Groth16Proof]:
+    return [secret_of(curve).prove(list(values), seed=i) for i, values in enumerate(public)]
+
+
+def made_of(curve: Curve, proofs: Sequence[Groth16Proof]) -> Aggregate:
+    """An aggregate of any proofs, true or not."""
+    with CpuBackend() as cpu:
+        return prover.aggregate(keys_of(curve), proofs, INCLUDED, cpu)
+
+
+def holds(curve: Curve, public: Sequence[Sequence[int]], made: Aggregate, included: bytes = INCLUDED) -> bool:
+    return verify(secret_of(curve).key, keys_of(curve).verifier, public, included, made)
+
+
+def second_holds(curve: Curve, public: Sequence[Sequence[int]], data: bytes) -> bool:
+    srs = keys_of(curve).verifier
+    fields = second.msgpack.unpackb(srs.to_bytes())
+    try:
+        second.verify(curve.name, plain_key(curve), fields, public, INCLUDED, data)
+    except second.Refused:
+        return False
+    return True
+
+
+# -- accepted ----------------------------------------------------------------------------------------------------------
+
+
+@each_curve
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_an_aggregate_is_accepted(curve: Curve, count: int) -> None:
+    made = aggregated(curve, job(curve, public_values(count)))
+    read = AggregatedJobs.from_bytes(made.to_bytes())
+    assert read == made
+    assert read.count == count
+    assert len(read.aggregate) == size_of(curve, max(1, (count - 1).bit_length()))
+    read.verify(secret_of(curve).key, keys_of(curve).verifier, [job(curve, public_values(count)).job_digest])
+
+
+@each_curve
+def test_several_jobs_in_one(curve: Curve) -> None:
+    jobs = [job(curve, public_values(2), "a"), job(curve, public_values(3), "b")]
+    made = aggregated(curve, *jobs)
+    digests = [one.job_digest for one in jobs]
+    assert [one.digest for one in made.jobs] == digests
+    made.verify(secret_of(curve).key, keys_of(curve).verifier, digests[::-1])
+    with pytest.raises(InvalidProof, match="other jobs"):
+        made.verify(secret_of(curve).key, keys_of(curve).verifier, digests[:1])
+
+
+@pytest.mark.slow
+@each_curve
+def test_the_second_verifier_accepts_the_file(curve: Curve) -> None:
+    jobs = [job(curve, public_values(2), "a"), job(curve, public_values(1), "b")]
+    made = aggregated(curve, *jobs)
+    key = secret_of(curve).key.digest()
+    given = plain_key(curve), key, keys_of(curve).verifier.to_bytes(), [one.job_digest for one in jobs]
+    second.verify_file(made.to_bytes(), *given)
+    other = made.with_statement(None)
+    statement = Statement.of([job(curve, public_values(2), "a"), job(curve, [[0, 2]], "b")])
+    with pytest.raises(InvalidProof, match="not that of the aggregate's jobs"):
+        other.with_statement(statement)
+
+
+def test_the_statement_may_lie_elsewhere() -> None:
+    made = aggregated(BN254, job(BN254, public_values(2)))
+    bare = AggregatedJobs.from_bytes(made.with_statement(None).to_bytes())
+    with pytest.raises(UsageError, match="without its statement"):
+        bare.verify(secret_of(BN254).key, keys_of(BN254).verifier)
+    assert made.statement is not None
+    whole = bare.with_statement(Statement.from_bytes(made.statement.to_bytes()))
+    whole.verify(secret_of(BN254).key, keys_of(BN254).verifier)
+    assert whole == made
+
+
+# -- refused: other proofs than those stated ---------------------------------------------------------------------------
+
+
+def false_proof(curve: Curve) -> Groth16Proof:
+    return replace(secret_of(curve).prove([1, 2], seed=9), c=generator(curve, Group.G1))
+
+
+OTHERS: dict[str, Callable[[Curve, list[Groth16Proof]], list[Groth16Proof]]] = {
+    "false": lambda curve, p: [p[0], false_proof(curve), *p[2:]],
+    "replaced": lambda curve, p: [p[0], secret_of(curve).prove([5, 5], seed=5), *p[2:]],
+    "doubled": lambda curve, p: [p[0], p[0], *p[2:]],
+    "left out": lambda curve, p: [*p[1:], p[-1]],
+    "moved": lambda curve, p: [p[1], p[0], *p[2:]],
+}
+
+
+@each_curve
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_proofs_than_those_stated(curve: Curve, name: str) -> None:
+    public = public_values(4)
+    proofs = proofs_of(curve, public)
+    assert holds(curve, public, made_of(curve, proofs))
+    assert not holds(curve, public, made_of(curve, OTHERS[name](curve, proofs)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_second_verifier_refuses_other_proofs(name: str) -> None:
+    public = public_values(2)
+    made = made_of(BLS12_381, OTHERS[name](BLS12_381, proofs_of(BLS12_381, public)))
+    assert not second_holds(BLS12_381, public, made.to_bytes())
+
+
+@each_curve
+def test_other_public_values(curve: Curve) -> None:
+    public = public_values(4)
+    made = made_of(curve, proofs_of(curve, public))
+    for i in range(4):
+        for k in range(2):
+            other = [list(values) for values in public]
+            other[i][k] += 1
+            assert not holds(curve, other, made)
+    assert not holds(curve, public, made, b"something else is stated")
+    assert not holds(curve, public[:3], made)  # the last proof is no padding
+    r = curve.fr.modulus
+    for bad in ([*public[:3], [r, 1]], [*public[:3], [1]], public[:2], [*public, public[-1]], []):
+        with pytest.raises(InvalidProof):
+            holds(curve, bad, made)
+
+
+@each_curve
+def test_padding_is_the_last_proof_and_nothing_else(curve: Curve) -> None:
+    public = public_values(3)
+    proofs = proofs_of(curve, public)
+    assert holds(curve, public, made_of(curve, [*proofs, proofs[-1]]))
+    assert not holds(curve, public, made_of(curve, [*proofs, proofs[0]]))
+
+
+def test_the_aggregator_names_what_does_not_hold() -> None:
+    public = public_values(3)
+    proofs = proofs_of(BN254, public)
+    spoiled = job(BN254, public, proofs=[proofs[0], false_proof(BN254), proofs[2]])
+    with CpuBackend() as cpu, pytest.raises(InvalidProof, match=r"cannot be aggregated: p1$"):
+        aggregate_jobs([spoiled], keys_of(BN254), cpu)
+
+
+def test_what_cannot_be_aggregated() -> None:
+    one = job(BN254, public_values(2))
+    with CpuBackend() as cpu:
+        for jobs, keys, kind, text in (
+            ([], keys_of(BN254), UsageError, "at least one"),
+            ([one, one], keys_of(BN254), UsageError, "twice"),
+            ([one, job(BLS12_381, public_values(1))], keys_of(BN254), UsageError, "different keys"),
+            ([one], keys_of(BLS12_381), CurveMismatch, "aggregation keys over"),
+            ([job(BN254, public_values(9))], keys_of(BN254), UsageError, "to the 8 of the keys"),
+            ([replace(one, system="stark")], keys_of(BN254), UsageError, "only proofs of groth16"),
+        ):
+            with pytest.raises(kind, match=text):
+                aggregate_jobs(jobs, keys, cpu)
+
+
+# -- refused: other keys -----------------------------------------------------------------------------------------------
+
+
+def test_keys_of_another_ceremony() -> None:
+    public = public_values(2)
+    made = made_of(BN254, proofs_of(BN254, public))
+    other = keys_of(BN254, seed=1).verifier
+    own = keys_of(BN254).verifier
+    assert holds(BN254, public, made)
+    for srs in (
+        other,
+        replace(own, alpha1=other.alpha1, alpha2=other.alpha2),
+        replace(own, beta1=other.beta1, beta2=other.beta2),
+        replace(own, alpha1=own.beta1, alpha2=own.beta2, beta1=own.alpha1, beta2=own.alpha2),
+    ):
+        assert not verify(secret_of(BN254).key, srs, public, INCLUDED, made)
+    whole = aggregated(BN254, job(BN254, public))
+    with pytest.raises(InvalidProof, match="other aggregation keys"):
+        whole.verify(secret_of(BN254).key, other)
+    with pytest.raises(InvalidProof, match="other aggregation keys"):  # the mark of insecure keys is part of them
+        whole.verify(secret_of(BN254).key, replace(own, insecure=False))
+    with pytest.raises(InvalidProof, match="differ on whether"):
+        replace(whole, insecure=False).verify(secret_of(BN254).key, own)
+
+
+# -- refused: version 1 of the transcript ------------------------------------------------------------------------------
+
+
+class Version1(Transcript):
+    """bellperson's first version: neither the first round's values nor the final A, B and C count."""
+
+    def fold(self, values: Round) -> int:
+        if self._number == 0:
+            self._number = 1
+            return self._last
+        return super().fold(values)
+
+    def opening(self, final: Final, last: Round) -> int:
+        point = Challenge(self._curve, "random-z").scalar(pow(self._last, -1, self._curve.fr.modulus))
+        return point.points(Group.G2, *final.v).points(Group.G1, *final.w).draw()
+
+
+class Forger(Version1):
+    """States the product of A and B that false public values need, and corrects it by the first round's cross term."""
+
+    public: list[list[int]]
+
+    def products(self, ip_ab: Words, agg_c: Words) -> None:
+        curve, n = self._curve, len(self.public)
+        key, r, p = secret_of(curve).key, self._r, curve.fr.modulus
+        powers = [pow(r, i, p) for i in range(n)]
+        factors = [
+            sum(powers),
+            *(sum(x * values[k] for x, values in zip(powers, self.public, strict=True)) for k in (0, 1)),
+        ]
+        inputs = combine_g1(curve, key.ic, scalars_from_ints(curve.fr, factors))
+        alpha = combine_g1(curve, key.alpha1[None], scalars_from_ints(curve.fr, factors[:1]))
+        g2 = np.stack([key.beta2, key.gamma2, key.delta2])
+        needed = pairing_product(curve, np.stack([alpha, inputs, agg_c]), g2).reshape(12, -1)
+        self._missing = product_of_powers(curve, np.stack([ip_ab, needed]), scalars_from_ints(curve.fr, [1, -1]))
+        ip_ab[:] = needed
+        super().products(ip_ab, agg_c)
+
+    def fold(self, values: Round) -> int:
+        if self._number == 0:  # the challenge is known: left^x makes up for what is missing
+            both = np.stack([values.left.targets[0], self._missing])
+            values.left.targets[0] = product_of_powers(
+                self._curve, both, scalars_from_ints(self._curve.fr, [1, self._last])
+            )
+        return super().fold(values)
+
+
+@each_curve
+def test_transcripts_of_the_first_version(curve: Curve, monkeypatch: pytest.MonkeyPatch) -> None:
+    public = public_values(4)
+    with monkeypatch.context() as patch:
+        patch.setattr(prover, "Transcript", Version1)
+        made = made_of(curve, proofs_of(curve, public))
+        assert not holds(curve, public, made)
+        patch.setattr(transcript, "Transcript", Version1)
+        assert holds(curve, public, made)
+
+
+@each_curve
+def test_a_forgery_that_the_first_version_allows(curve: Curve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proofs of nothing, for public values that have no witness."""
+    public = [[1000, 1], [2, 3], [4, 5], [6, 7]]
+    worthless = [false_proof(curve)] * 4
+    with monkeypatch.context() as patch:
+        patch.setattr(Forger, "public", public, raising=False)
+        patch.setattr(prover, "Transcript", Forger)
+        made = made_of(curve, worthless)
+        assert not holds(curve, public, made)
+        patch.setattr(transcript, "Transcript", Version1)
+        assert holds(curve, public, made)
+
+
+@pytest.mark.slow
+def test_the_second_verifier_refuses_the_first_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    public = public_values(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(prover, "Transcript", Version1)
+        made = made_of(BLS12_381, proofs_of(BLS12_381, public))
+    assert not second_holds(BLS12_381, public, made.to_bytes())
+
+
+# -- refused: any field changed ----------------------------------------------------------------------------------------
+
+
+def fields(made: Aggregate) -> list[tuple[str, Words]]:
+    """Every element, as a view that can be written: what it is of, and its words."""
+    found = [("target", made.com_ab[i]) for i in range(2)] + [("target", made.com_c[i]) for i in range(2)]
+    found += [("target", made.ip_ab), ("g1", made.agg_c)]
+    for values in made.rounds:
+        for side in (values.left, values.right):
+            found += [*(("target", side.targets[i]) for i in range(5)), ("g1", side.z_c)]
+    final = made.final
+    found += [("g1", final.a), ("g2", final.b), ("g1", final.c)]
+    found += [("g2", row) for row in (*final.v, *made.opening_v)] + [("g1", row) for row in (*final.w, *made.opening_w)]
+    return found
+
+
+def change(curve: Curve, kind: str, element: Words, others: list[Words], rng: random.Random) -> Words:
+    """Another member of the same group: one of the other fields, the inverse, a power, or nothing in particular."""
+    p = curve.fr.modulus
+    if kind == "target":
+        powers = scalars_from_ints(curve.fr, rng.choice(([1, 1], [-1, 0], [2, 0], [0, 1])))
+        return product_of_powers(curve, np.stack([element, rng.choice(others)]), powers)
+    group = Group(kind)
+    choice = rng.randrange(4)
+    if choice == 0:
+        return neg(curve, group, element)
+    if choice == 1:
+        return np.zeros_like(element)
+    if choice == 2:
+        return rng.choice(others)
+    factor = scalars_from_ints(curve.fr, [rng.randrange(2, p)])
+    with CpuBackend() as cpu:
+        return np.asarray(cpu.inner_products.scaled(curve, group, element[None].copy(), factor))[0]
+
+
+@each_curve
+@pytest.mark.slow
+def test_a_thousand_changes(curve: Curve) -> None:
+    """Half of them to other members of the right group, half of them to bytes; none is accepted."""
+    rng = random.Random(curve.name)
+    public = public_values(4)
+    data = made_of(curve, proofs_of(curve, public)).to_bytes()
+    assert holds(curve, public, Aggregate.from_bytes(curve, data))
+    counted = {"member": 0, "bytes": 0}
+    names = len(fields(Aggregate.from_bytes(curve, data)))
+    for number in range(500):
+        made = Aggregate.from_bytes(curve, data)
+        listed = fields(made)
+        kind, element = listed[number % names]
+        others = [words for other, words in listed if other == kind and words is not element]
+        changed = change(curve, kind, element, others, rng)
+        if np.array_equal(changed, element):
+            continue
+        element[:] = changed
+        assert not holds(curve, public, made), (kind, number % names)
+        counted["member"] += 1
+    for _ in range(520):
+        spoiled = bytearray(data)
+        at = rng.randrange(len(data))
+        spoiled[at] = rng.choice([spoiled[at] ^ 1 << rng.randrange(8), 0, 255, rng.randrange(256)])
+        if bytes(spoiled) == data:
+            continue
+        with contextlib.suppress(DistproveError):
+            assert not holds(curve, public, Aggregate.from_bytes(curve, bytes(spoiled)))
+        counted["bytes"] += 1
+    assert counted["member"] + counted["bytes"] >= 1000, counted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", range(0, 24, 4))
+def test_the_second_verifier_refuses_changes(index: int) -> None:
+    rng = random.Random(index)
+    public = public_values(2)
+    made = Aggregate.from_bytes(BLS12_381, made_of(BLS12_381, proofs_of(BLS12_381, public)).to_bytes())
+    listed = fields(made)
+    kind, element = listed[index % len(listed)]
+    others = [words for other, words in listed if other == kind and words is not element]
+    element[:] = change(BLS12_381, kind, element, others, rng)
+    assert not second_holds(BLS12_381, public, made.to_bytes())
+
+
+@each_curve
+def test_lengths_are_checked_before_anything_is_read(curve: Curve) -> None:
+    data = made_of(curve, proofs_of(curve, public_values(2))).to_bytes()
+    at = len(data) - size_of(curve, 1) + data.index((2).to_bytes(4, "little"), 5 * 6 * curve.fq.bytes)
+    for spoiled in (b"", data[:-1], data + b"\0", data[: at + 2], bytes(len(data))):
+        with pytest.raises(DistproveError, match="aggregate"):
+            Aggregate.from_bytes(curve, spoiled)
+    for n in (0, 1, 3, 4, 1 << 21, 0xFFFFFFFF):
+        with pytest.raises(DistproveError, match="proofs"):
+            Aggregate.from_bytes(curve, data[:at] + n.to_bytes(4, "little") + data[at + 4 :])
+
+
+def test_the_file_is_checked() -> None:
+    made = aggregated(BN254, job(BN254, public_values(2)))
+    top: dict[str, Any] = second.msgpack.unpackb(made.to_bytes())
+    from distprove.formats import canonical
+
+    def changed(**fields: Any) -> bytes:
+        return canonical.encode({**top, **fields})
+
+    assert AggregatedJobs.from_bytes(changed()) == made
+    for fields in (
+        {"version": 2},
+        {"format": "distprove.proof"},
+        {"system": "stark"},
+        {"curve": "p256"},
+        {"key": b"short"},
+        {"keys": b"short"},
+        {"insecure": 1},
+        {"jobs": []},
+        {"jobs": top["jobs"] * 2},
+        {"jobs": [{**top["jobs"][0], "count": 3}]},
+        {"jobs": [{**top["jobs"][0], "count": 0}]},
+        {"jobs": [{**top["jobs"][0], "digest": bytes(32)}]},
+        {"statement": "text"},
+        {"statement": [[]]},
+        {"statement": [top["statement"][0][::-1]]},
+        {"statement": [top["statement"][0][:1]]},
+        {"statement": [[top["statement"][0][0]] * 2]},
+        {"statement": [[{"name": "../x", "public": []}]]},
+        {"statement": [[{"name": "x", "public": [b"\0\1"]}]]},
+        {"more": 1},
+    ):
+        with pytest.raises(DistproveError):
+            AggregatedJobs.from_bytes(changed(**fields))
