@@ -87,12 +87,18 @@ class Proof:
     @classmethod
     def assemble(cls, system: ProofSystem, partitions: Sequence[PartitionProof]) -> Proof:
         """Bind verified partition proofs, given in the job's order, into one proof."""
-        key = system.key_digest()
+        return cls.bind(system.name, system.key_digest(), system.verification_key(), partitions)
+
+    @classmethod
+    def bind(
+        cls, system: str, key: bytes, verification_key: dict[str, Any], partitions: Sequence[PartitionProof]
+    ) -> Proof:
+        """As `assemble`, with the proof system's name, its key's digest and its verification key."""
         bound = tuple(
             PartitionProof(p.name, partition_digest(key, index, p.name, p.public, heights_of(p)), p.public, p.data)
             for index, p in enumerate(partitions)
         )
-        return cls(system.name, key, system.verification_key(), bound)
+        return cls(system, key, verification_key, bound)
 
     @cached_property
     def job_digest(self) -> bytes:

@@ -114,7 +114,7 @@ class LocalFleet(Fleet):
         return self.governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
-        self.governor.watch.look(now=True)
+        self.governor.watch.look(age=self.report_age)
         return [{"node": "local", **self.governor.report(began)}]
 
     def close(self, *, now: bool = False) -> None:

@@ -529,10 +529,10 @@ def _require_empty(folder: Folder) -> list[str]:
     return left
 
 
-def take_lock(folder: Folder) -> IO[str]:
+def take_lock(folder: Folder, name: str = LOCK) -> IO[str]:
     """Lock the folder for this process. The kernel gives the lock back however the process ends; the file that a dead
     one left is locked again. Raises UsageError, and InputError for what is no file of ours."""
-    descriptor = folder.open_in_place(LOCK)
+    descriptor = folder.open_in_place(name)
     lock = open(descriptor, "r+", encoding="utf-8", errors="replace")  # noqa: SIM115 - held as long as the run is open
     try:
         for patience in (0.01, 0.1, 0.0):  # for one who only looks whether it is free, as `distprove top` does
@@ -547,7 +547,7 @@ def take_lock(folder: Folder) -> IO[str]:
         holder = lock.read(200).strip() or "another process"
         lock.close()
         raise InUse(f"{folder.path} is in use by {holder}; wait for it, or choose another folder") from None
-    if not folder.holds(LOCK, descriptor):  # deleted, with the run, before it was ours
+    if not folder.holds(name, descriptor):  # deleted, with the run, before it was ours
         lock.close()
         raise InUse(f"{folder.path} was deleted by another process just now; try again")
     with suppress(OSError):  # it says who holds the lock, which is held on a full disk too

@@ -151,11 +151,25 @@ def _before_patterns(path: Path) -> Path:
 
 
 def _real(path: Path) -> Path:
-    """Where a path leads. Raises UsageError."""
+    """Where a path leads. Raises UsageError.
+
+    The kernel is asked, in three calls; `realpath` asks it about every folder on the way, and a job has many paths.
+    """
     try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (OSError, AttributeError):  # there is nothing, or this is not Linux
         return Path(os.path.realpath(path))
     except ValueError:
         raise UsageError("a name with a zero byte is that of no file") from None
+    try:
+        real = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        real = ""
+    finally:
+        os.close(descriptor)
+    # What is deleted meanwhile has a remark for a name, and what lies outside of this process's root none.
+    gone = not real.startswith("/") or real.endswith(" (deleted)")
+    return Path(os.path.realpath(path) if gone else real)
 
 
 def _holds(folder: Path, path: Path) -> bool:
