@@ -49,6 +49,7 @@ from distprove.formats import canonical, jsontext
 from distprove.formats.files import is_file, is_temporary
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
+from distprove.formats.remote import fetch
 from distprove.host.provenance import provenance
 from distprove.job import Job
 from distprove.proof import KEY_FILE, PROOF_FILE, Proof, check_fields, decode_partition, encode_partition, invalid_among
@@ -489,11 +490,16 @@ def read_record(folder: Folder) -> dict[str, Any]:
 
 
 def _stamps(job: Job) -> dict[str, list[int]]:
-    """Size and time of change (nanoseconds) of each input's file, by its name in the job. Raises InputError."""
+    """Size and time of change (nanoseconds), or number of the version, of each input's file, by its name in the job.
+    Raises InputError."""
     stamps = {}
     for source in job.sources:
         if source.content is not None:
             continue  # a digest of it would confirm a guess of it
+        if source.url is not None:
+            fetched = fetch(source.url)
+            stamps[source.name] = [fetched.path.stat().st_size, int(fetched.version[:15], 16)]
+            continue
         try:
             status = source.path.stat()
         except OSError as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 from cluster.service.views import JobRequest
 from distprove.errors import UsageError
+from distprove.formats.remote import is_url
 from distprove.job import Job
 from distprove.settings import ExecutorSettings
 
@@ -64,6 +65,8 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
         raise UsageError("the base of a job is an absolute path on the service's machine")
     # Before anything is looked for: that there is no such file is told of allowed places alone.
     named = [text for key, value in table.items() if key != "program" for text in _texts(value)]
+    if any(map(is_url, named)):
+        raise UsageError("this service fetches nothing from elsewhere: name files of its own machine, not URLs")
     for text in (*([request.base] if request.base else []), *named):
         if os.path.isabs(text) or ".." in Path(text).parts:
             _require_allowed(Path(os.path.normpath(base / text)), limits, folder)
