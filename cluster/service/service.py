@@ -30,6 +30,7 @@ from cluster.record.report import public_message
 from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, take_lock
 from cluster.record.short import Common, Proven
 from cluster.service.lines import Lines, Name
+from cluster.service.recent import Recent
 from cluster.service.requests import Limits, allowed_out, digest_of, job_of, out_of, require_allowed_files
 from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
@@ -61,7 +62,7 @@ from distprove.system import ProofSystem
 
 ATTEMPTS = 4
 """Times that a job is begun, at most, when it loses all its workers, or finds no memory beside other jobs."""
-RECENT = 60.0
+RECENT = 60
 """Seconds over which rates are taken."""
 TIDY = 10.0
 """Seconds between two looks at what is to be forgotten."""
@@ -158,8 +159,8 @@ class Service:
         self._counts: Counter[str] = Counter()
         self._ended: deque[float] = deque(maxlen=1000)
         """Times at which jobs ended."""
-        self._proven: deque[float] = deque(maxlen=100_000)
-        """Times at which partitions were proven."""
+        self._proven = Recent(RECENT)
+        """Partitions that were proven."""
         self._partitions = 0
         self._began = time.time()
         self._accepting = False
@@ -362,7 +363,7 @@ class Service:
         """The service at a glance."""
         now, keys, workers = time.time(), self._pool.keys(), self._pool.workers()
         with self._lock:
-            recent = sum(when > now - RECENT for when in self._proven)
+            recent = self._proven.total(now)
             return Overview(
                 version(),
                 self._began,
@@ -508,7 +509,7 @@ class Service:
         with self._lock:
             self._partitions += proved
             if proved:
-                self._proven.append(now)
+                self._proven.add(now)
             first = ticket.view.first_proof or now
             self._change(ticket, done=event.done, first_proof=first, cold=ticket.lent.cold if ticket.lent else None)
 
@@ -629,7 +630,7 @@ class Service:
                 self._end(ticket, view)
                 self._let_go(ticket)
             self._partitions += len(ended)
-            self._proven.extend([now] * len(ended))
+            self._proven.add(now, len(ended))
             self._lines.over(line, len(proven))
             self._begin()
 
