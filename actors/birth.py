@@ -14,7 +14,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from multiprocessing.connection import Connection
 
+from actors import nursery as nurseries
 from actors.nursery import Nursery
 
 
@@ -53,6 +55,13 @@ def forking_from_here() -> Iterator[None]:
         processes.forking = None
         if made is not None:
             made.close()
+
+
+def attend(line: int) -> None:
+    """The whole life of a nursery that is no fork (`Nursery.apart`); `line` is the descriptor of its line."""
+    with suppress(OSError):
+        os.dup2(2, 1)  # the output of whoever began it is its own
+    nurseries.attend(Connection(line), main, _warm, _import)
 
 
 def _settle() -> None:

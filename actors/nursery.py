@@ -14,6 +14,7 @@ import gc
 import os
 import select
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -48,6 +49,7 @@ class Nursery:
         _adopts(True)
         _adopts(False)
         self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
         self._line, theirs = Pipe()
         with theirs:
             self._pid = os.fork()
@@ -55,7 +57,27 @@ class Nursery:
                 self._line.close()
                 for descriptor in ours:
                     os.close(descriptor)
-                _ends(lambda: _attend(theirs, serve, warm, born))
+                _ends(lambda: attend(theirs, serve, warm, born))
+
+    @classmethod
+    def apart(cls, begin: str) -> Nursery:
+        """A nursery that is no fork of this process, which may have threads: a new interpreter runs the code `begin`,
+        with the descriptor of its line in place of {}. Not waited for. Raises OSError where that cannot be."""
+        _adopts(True)
+        _adopts(False)
+        self = cls.__new__(cls)
+        self._lock = threading.Lock()
+        self._line, theirs = Pipe()
+        with theirs:
+            code = f"import sys; sys.path[:] = {sys.path!r}; {begin.format(theirs.fileno())}"
+            process = subprocess.Popen(
+                [sys.executable, "-c", code, "distprove-nursery"],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=[theirs.fileno()],
+            )
+        self._pid, self._process = process.pid, process
+        return self
 
     def prepare(self, spec: bytes) -> None:
         """Have the nursery call `warm(spec, sys.path)` before it forks. Not waited for."""
@@ -86,7 +108,11 @@ class Nursery:
         """End the nursery; what it forked lives on."""
         with self._lock, suppress(ChildProcessError):
             self._line.close()
-            os.waitpid(self._pid, 0)
+            if self._process is not None:
+                self._process.kill()  # it may be importing
+                self._process.wait()
+            else:
+                os.waitpid(self._pid, 0)
 
 
 class Forked:
@@ -120,7 +146,7 @@ class Forked:
                     os.kill(self.pid, signal.SIGKILL)
 
 
-def _attend(line: Connection, serve: Serve, warm: Warm, born: Callable[[], None]) -> None:
+def attend(line: Connection, serve: Serve, warm: Warm, born: Callable[[], None]) -> None:
     """The nursery's life: until the worker's end."""
     _rename("nursery")
     born()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 from actors.backends import BackendChoice
 from distprove.system import ProofSystem, Witness
@@ -115,7 +115,14 @@ class VerifierSpec:
     system: ProofSystem
 
 
-Spec = HostSpec | SynthesiserSpec | VerifierSpec
+class OtherSpec(Protocol):
+    """A process to be that has no device, and asks for no lease: it makes itself what serves."""
+
+    def served(self) -> Any:
+        """The object whose methods are called. Raises what keeps it from serving."""
+
+
+Spec = HostSpec | SynthesiserSpec | VerifierSpec | OtherSpec
 
 
 def pickled(spec: Spec | WorkerSpec) -> bytes:

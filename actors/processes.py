@@ -25,6 +25,7 @@ from actors.inflight import Timed
 from actors.lastwords import LastWords, new_page
 from actors.nursery import Nursery
 from actors.process import HostSpec, SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
+from actors.reserve import RESERVE
 from distprove.host.lease_class import LeaseClass
 from distprove.system import Partition, Witness
 from kernels.host.shared_arrays import Receiver
@@ -75,6 +76,8 @@ class HostProcess:
         self._starting = threading.Lock()
         self._child: _Child | None = None
         self._over = False
+        self._holds = False
+        """Whether it has the reserve kept."""
 
     def start(self) -> None:
         """Start the process, unless it lives; either way it knows what to serve. Raises WorkerDied after `end`."""
@@ -87,7 +90,11 @@ class HostProcess:
                 started, self._started = self._started, None
                 if started is None and self._nursery is not None:
                     started = _forked(self._name, self._nursery)
-                started = started or start_process(self._name, has_nursery=self._has_nursery)
+                again = self._child is not None
+                started = started or start_process(self._name, has_nursery=self._has_nursery, again=again)
+                if self._has_nursery and not again and forking is None:
+                    RESERVE.hold()
+                    self._holds = True
                 self._child = child = _Child(self._name, self._governor, *started)
             child.call("serve", self._spec, sys.path)
 
@@ -112,6 +119,9 @@ class HostProcess:
             self._over = True
             child, self._child = self._child, None
             started, self._started = self._started, None
+            holds, self._holds = self._holds, False
+        if holds:
+            RESERVE.drop()
         for life in (child, started):
             if life is not None:
                 life.end()
@@ -248,18 +258,20 @@ forking: Nursery | None = None
 """Forks what `start_process` starts, if there is one: see `actors.birth.forking_from_here`."""
 
 
-def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None) -> Started:
+def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None, again: bool = False) -> Started:
     """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a device that
-    the process opens before it is told to."""
+    the process opens before it is told to. `again`: it takes the place of one that died, and is forked from the reserve
+    if there is one."""
     ours, theirs = Pipe()
     page = new_page()
     arguments = has_nursery, None if ahead is None else tuple(ahead)
     try:
         with theirs:
             descriptors = theirs.fileno(), page
-            if forking is not None:
+            nursery = forking or (RESERVE.nursery if again else None)
+            if nursery is not None:
                 with suppress(OSError):
-                    return Started(forking.fork(name, descriptors, *arguments), ours, LastWords(page))
+                    return Started(nursery.fork(name, descriptors, *arguments), ours, LastWords(page))
             begin = f"from actors.birth import main; main(*{descriptors!r}, *{arguments!r})"
             process = subprocess.Popen(
                 [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {begin}", f"distprove-{name}"],
@@ -270,6 +282,12 @@ def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None) -
         return Started(process, ours, LastWords(page))
     finally:
         os.close(page)
+
+
+def expect(spec: bytes) -> None:
+    """Workers of this process serve this pickled `WorkerSpec`: those that are forked later, in place of one that died,
+    are to have imported what they need for it."""
+    RESERVE.expect(spec) if forking is None else forking.prepare(spec)
 
 
 def _forked(name: str, nursery: Nursery) -> Started | None:

@@ -25,7 +25,7 @@ from actors.backends import Ahead, refused
 from actors.inflight import Timed
 from actors.leases import Governed
 from actors.process import HostSpec, MappedFile, VerifierSpec, mapped_file
-from actors.processes import HostProcess, Started, start_process
+from actors.processes import HostProcess, Started, expect, start_process
 from actors.worker import Loaded
 from distprove.errors import ClusterError
 from distprove.host.provenance import Identity, identity
@@ -95,6 +95,7 @@ class RemoteWorker:
                 self._copies[room] = []
                 self._given[room] = {name: self._give(room, array, files.get(name)) for name, array in arrays.items()}
             given = self._given[room]
+        expect(spec)
         self._process.call("open_sent", room, spec, sys.path, given)
 
     def shut(self, room: int) -> None:

@@ -91,8 +91,10 @@ class _Server:
             self._served = _Rooms(wanted, _Asking(self._channel), self._nursery, self._words)
         elif isinstance(wanted, SynthesiserSpec):
             self._served = _Synthesiser(wanted, self._channel)
-        else:
+        elif isinstance(wanted, VerifierSpec):
             self._served = _Verifier(wanted, self._channel)
+        else:
+            self._served = wanted.served()
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         self.ready.wait()

@@ -16,10 +16,10 @@ from types import FrameType
 
 from cluster.dispatch import Progress, State, dispatch, draw_challenge, made_under
 from cluster.executor.base import Executor
-from cluster.record.report import REPORT, PartitionReport, Report, WorkerReport, public_message
+from cluster.record.report import REPORT, PartitionReport, Report, public_message
 from cluster.record.run import Barrier, Run, json_text
 from cluster.record.status import StatusFile, status_view
-from cluster.record.timeline import FILE, Place, Session, read_timeline, timeline_json
+from cluster.record.timeline import FILE, Session, place_of, read_timeline, timeline_json
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
 from distprove.formats.folder import Folder
 from distprove.host.memory import most_resident
@@ -190,19 +190,6 @@ def take_up(
     if found:
         run.note("resumed", partitions=len(found))
     return found, barrier
-
-
-def place_of(worker: WorkerReport) -> Place:
-    """Place of a worker, for the timeline."""
-    facts = worker.facts
-    return Place(
-        worker.id,
-        worker.role,
-        str(facts.get("node", worker.node)),
-        str(facts.get("device", "")),
-        str(facts.get("kind", "")),
-        tuple(str(gpu) for gpu in facts.get("gpus", ())),
-    )
 
 
 def _earlier_sessions(run: Run) -> list[Session]:

@@ -21,9 +21,10 @@ from urllib.parse import urlsplit
 
 from cluster.executor.connection import first_line, prepare
 from distprove.errors import ClusterError, InputError, JobFailed, UsageError
+from distprove.formats.remote import origin_of
 from distprove.job import Job
 from distprove.jobfile import job_text
-from distprove.options import InputFile, settings_of
+from distprove.options import settings_of
 from distprove.settings import ExecutorSettings
 from kernels.host.private import temporary_root
 
@@ -54,8 +55,10 @@ def pack(job: Job, folder: Path, *, send: bool = True) -> Package:
     named: list[Path] = []
     room = TOGETHER if send else 0
 
-    def moved(path: Path) -> Path:
+    def moved(path: Path) -> Path | str:
         nonlocal room
+        if (url := origin_of(path)) is not None:
+            return url
         size = path.stat().st_size
         if size > min(SMALL, room) or not send:
             named.append(path)
@@ -75,7 +78,7 @@ def pack(job: Job, folder: Path, *, send: bool = True) -> Package:
     return Package(folder, tuple(sent), tuple(named))
 
 
-def _moved(job: Job, moved: Callable[[Path], Path]) -> dict[str, Any]:
+def _moved(job: Job, moved: Callable[[Path], Path | str]) -> dict[str, Any]:
     """The options that name files, with the paths that these have after the move."""
     changed: dict[str, Any] = {}
     for name, told in settings_of(type(job.options)).items():
@@ -83,7 +86,7 @@ def _moved(job: Job, moved: Callable[[Path], Path]) -> dict[str, Any]:
         if told.types == (Path,) and value is not None:
             changed[name] = moved(value)
         elif told.types == (tuple,):
-            changed[name] = tuple(InputFile(item.name, moved(item.path), item.content) for item in value)
+            changed[name] = tuple(replace(item, path=moved(item.path)) if item.is_here else item for item in value)
         elif name == "arguments":  # a program's own, of which those that are files are among the job's sources
             files = {str(source.path) for source in job.sources}
             changed[name] = {n: str(moved(Path(v))) if str(v) in files else v for n, v in value.items()}

@@ -3,8 +3,7 @@
 Each is a job of one partition. To the dispatcher they are partitions of one job, named after their jobs: handed to the
 workers in chunks, and verified in batches, of which, if one fails, every proof is looked at by itself. That is for
 systems whose proofs hold under any name. A proof that holds is bound to its own job, and its run is made at once and in
-full, as any other's, but for what a run that is over needs no more: the lock, the status, the copy of its record, and a
-file of the partition beside the proof.
+full (`cluster.record.short`).
 
 Nothing is tried again here. A job that meets any trouble is left over, with nothing of it on disk, and is for a driver
 of its own (`cluster.driver`) to begin with.
@@ -21,18 +20,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from cluster.dispatch import Progress, State, dispatch
-from cluster.driver import place_of
 from cluster.eventlog import log_progress
 from cluster.executor.base import Executor
-from cluster.record.journal import JOURNAL, facts_json, lines_of
-from cluster.record.report import REPORT, PartitionReport, Report
-from cluster.record.run import RECORD, json_field, json_text, new_record, record_text
-from cluster.record.timeline import FILE as TIMELINE
-from cluster.record.timeline import Session, timeline_json
+from cluster.record.journal import facts_json, lines_of
+from cluster.record.report import PartitionReport, Report
+from cluster.record.run import new_record, record_text
+from cluster.record.short import Common, Facts, Proven
+from cluster.record.timeline import Session, span_text
 from distprove.host.log import wants_json
 from distprove.host.memory import most_resident
 from distprove.job import Job
-from distprove.proof import PROOF_FILE, Aggregates, Proof
+from distprove.proof import Aggregates
 from distprove.settings import ExecutorSettings
 from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 
@@ -49,21 +47,6 @@ class Short:
     """The content of its run's job.json, which tells the inputs as they were before they were proven about."""
 
 
-@dataclass(frozen=True)
-class Proven:
-    """A short job that is proven: its proof is verified and bound, and nothing is on disk."""
-
-    id: str
-    files: dict[str, bytes]
-    """Files of its run, by name."""
-
-
-_OWN = frozenset(("partitions", "workers", "job_digest", "proven", "wall_seconds"))
-"""Fields of a report that jobs which are proven together do not have in common."""
-LASTING = (RECORD, PROOF_FILE)
-"""Files of a short job's run without which it is none."""
-
-
 def short(id: str, system: ProofSystem, job: Job, asked: dict[str, Any], run: Path) -> Short | None:
     """The job as a short one, with its record as it was `asked` for, whose run is to be at that absolute path; None
     for one that is not short, and for one whose proof would not hold under another name than its own, or not without
@@ -71,6 +54,8 @@ def short(id: str, system: ProofSystem, job: Job, asked: dict[str, Any], run: Pa
     plan = system.plan()
     if len(plan) != 1 or system.names_bind or system.needs_barrier or _binds_jobs(type(system)):
         return None
+    if _may_aggregate(type(system)) and cast(Aggregates, system).aggregates():
+        return None  # seconds of work at its end, which others do not wait for
     return Short(id, system, plan[0], record_text(new_record(run, system, plan, job, asked)))
 
 
@@ -85,7 +70,7 @@ def _explains(kind: type[ProofSystem]) -> bool:
 
 
 @cache
-def _aggregates(kind: type[ProofSystem]) -> bool:
+def _may_aggregate(kind: type[ProofSystem]) -> bool:
     return issubclass(kind, Aggregates)
 
 
@@ -93,10 +78,11 @@ def prove_together(
     shorts: Sequence[Short],
     executor: Executor,
     settings: ExecutorSettings,
-    keep: Callable[[list[Proven]], None],
+    keep: Callable[[Common, list[Proven]], None],
 ) -> None:
-    """Prove short jobs of one key. `keep` is given those that are proven, a few at a time, on a thread of its own: they
-    are over when it returns. Those that it was not given when this returns or raises are left over."""
+    """Prove short jobs of one key. `keep` is given those that are proven, a few at a time, on a thread of its own, and
+    what they have in common: they are over when it returns. Those that it was not given when this returns or raises
+    are left over."""
     system, session = shorts[0].system, _Spans(executor.kind)
     report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
     report.started, report.chosen = session.began, executor.chosen
@@ -129,7 +115,7 @@ class _Runs:
         executor: Executor,
         report: Report,
         session: _Spans,
-        keep: Callable[[list[Proven]], None],
+        keep: Callable[[Common, list[Proven]], None],
     ) -> None:
         self._shorts = shorts
         self._executor = executor
@@ -159,56 +145,24 @@ class _Runs:
 
     def store(self, proofs: Sequence[PartitionProof]) -> None:
         """Have the jobs of verified partition proofs kept."""
+        system, session = next(iter(self._shorts.values())).system, self._session
         report = replace(
             self._report,
-            governors=self._executor.governor_report(self._session.began),
+            partitions=[],
+            governors=self._executor.governor_report(session.began),
             status="proved",
             driver_memory=most_resident(),
+            wall_seconds=time.time() - session.began,
         )
-        record = report.to_record()
-        common = {name: json_field(value) for name, value in record.items() if name not in _OWN}
-        self._keep([Proven(proof.name, self._files(proof, record, common)) for proof in proofs])
+        spans = tuple(span_text(span, session.began) for span in session.spans)
+        facts = Facts(system.name, system.key_digest(), system.verification_key())
+        common = Common(facts, report, session.executor, spans, tuple(self._told))
+        self._keep(common, [self._proven(proof) for proof in proofs])
 
-    def _files(self, proven: PartitionProof, whole: dict[str, Any], common: dict[str, str]) -> dict[str, bytes]:
-        """The files of a job's run, once its partition is proven. `whole` is the report of all, and `common` what each
-        job's has of it, as it is written."""
-        of, partition = self._shorts[proven.name], self._shorts[proven.name].partition
-        ordered = [PartitionProof(partition.name, partition.digest, proven.public, proven.data)]
-        proof = Proof.assemble(of.system, ordered)
-        content = proof.to_bytes()
-        Proof.from_bytes(content, written=proof)  # read back what will be published, before it is called done
-        aggregate = cast(Aggregates, of.system).aggregate(proof) if _aggregates(type(of.system)) else None
-        session, busy = self._session_of(of)
-        own = replace(self._reports[of.id], name=partition.name, status="proved")
-        seconds, digest = time.time() - self._session.began, proof.job_digest.hex()
-        report = {
-            **whole,
-            "partitions": [own.to_record()],
-            "workers": [
-                {**vars(each), "partitions": int(each.id in busy), "busy_seconds": busy.get(each.id, 0.0)}
-                for each in self._report.workers
-            ],
-            "job_digest": digest,
-            "proven": cast(Explains, of.system).explain(ordered) if _explains(type(of.system)) else {},
-            "wall_seconds": seconds,
-        }
-        session.wall_seconds, session.status = seconds, own.status
-        session.workers = [place_of(worker) for worker in self._report.workers]
-        ended = facts_json({"wall_seconds": round(seconds, 6), "job": digest})
-        return {
-            RECORD: of.record,
-            PROOF_FILE: content,
-            REPORT: json_text(report, common),
-            TIMELINE: timeline_json([session]).encode(),
-            **({} if aggregate is None else dict([aggregate])),
-            JOURNAL: b"".join([*self._told, *lines_of("proved", [own.proved_json(), ended])]),
-        }
-
-    def _session_of(self, of: Short) -> tuple[Session, dict[str, float]]:
-        """The session of one job, and the seconds for which each worker was at it."""
-        whole, name = self._session, of.partition.name
-        session = Session(whole.began, whole.spans.copy(), executor=whole.executor)
-        for worker, seconds, written in whole.of[of.id]:
-            # The first quoted name after a worker's is the partition's (`actors.spans`).
-            session.add(name, worker, seconds, written.replace(f'"partition": "{of.id}"', f'"partition": "{name}"', 1))
-        return session, session.busy()
+    def _proven(self, proven: PartitionProof) -> Proven:
+        of = self._shorts[proven.name]
+        name = of.partition.name
+        proof = PartitionProof(name, of.partition.digest, proven.public, proven.data)
+        explained = cast(Explains, of.system).explain([proof]) if _explains(type(of.system)) else {}
+        own = replace(self._reports[of.id], name=name, status="proved")
+        return Proven(of.id, of.record, proof, own, explained, tuple(self._session.of[of.id]))

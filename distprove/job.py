@@ -183,7 +183,8 @@ def _plain(value: Any) -> Any:
     if type(value) in _PLAIN:  # most are
         return value
     if isinstance(value, InputFile):
-        return {"name": value.name, "path": str(value.path) if value.content is None else ""}
+        here = {"name": value.name, "path": str(value.path) if value.is_here else ""}
+        return here if value.url is None else {**here, "url": value.url}
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):

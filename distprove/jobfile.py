@@ -42,7 +42,7 @@ def _options(job: Job) -> dict[str, Any]:
     if any(source.content is not None for source in job.sources):
         raise UsageError("inputs that were given as values are in no file, which a job file could name")
     lists = {key: value for key, value in given.items() if isinstance(value, list)}
-    return {**given, **{key: [item["path"] for item in files] for key, files in lists.items()}}
+    return {**given, **{key: [item.get("url") or item["path"] for item in files] for key, files in lists.items()}}
 
 
 def _value(value: Any) -> str:

@@ -19,6 +19,7 @@ from distprove.formats.files import is_file
 from distprove.formats.names import name_after, natural_key, unique
 from distprove.formats.nearest import nearest
 from distprove.formats.patterns import Search
+from distprove.formats.remote import check_url, fetch, is_url, name_of
 
 MAX_PARTITIONS = 1 << 20
 SECURITY_BITS = 128
@@ -36,6 +37,13 @@ class InputFile:
     path: Path
     content: bytes | None = field(default=None, repr=False)
     """The content of an input that was given as a value and is in no file. It may be secret, and is in memory alone."""
+    url: str | None = None
+    """The URL that it is fetched from, by each node that reads it; it has no path then."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is, or has to be, a file of this machine."""
+        return self.content is None and self.url is None
 
 
 @dataclass(frozen=True)
@@ -211,7 +219,7 @@ class Options:
 def _read(name: str, told: Setting, value: Any, base: Path) -> Any:
     """A setting from the value in a job file."""
     if told.types == (Path,):
-        return base / value
+        return fetch(value).path if is_url(value) else base / value
     if told.types != (tuple,):
         return value
     patterns = [value] if isinstance(value, str) else value
@@ -219,7 +227,17 @@ def _read(name: str, told: Setting, value: Any, base: Path) -> Any:
         return tuple(_given(f"input-{index}", value) for index, value in enumerate(patterns))
     if not all(isinstance(pattern, str) for pattern in patterns):
         raise UsageError(f"{name} must be a list of strings{', or one of tables' if told.values else ''}")
-    return expand(patterns, base, told.suffix)
+    if not any(map(is_url, patterns)):
+        return expand(patterns, base, told.suffix)
+    found = [item for each in patterns for item in (_at(each) if is_url(each) else expand([each], base, told.suffix))]
+    names = unique([item.name for item in found])
+    return tuple(replace(item, name=name) for name, item in zip(names, found, strict=True))
+
+
+def _at(url: str) -> tuple[InputFile]:
+    """The input that a URL names. It is not fetched yet. Raises UsageError."""
+    check_url(url)
+    return (InputFile(name_after(Path(name_of(url))), Path(), url=url),)
 
 
 def _given(name: str, value: Mapping[str, Any]) -> InputFile:
@@ -237,12 +255,21 @@ def _recall(told: Setting, value: Any) -> Any:
     if told.types != (tuple,):
         return value
     # A record from a file is JSON, which has no bytes: only who holds the contents in memory gives them.
-    contents = [content if isinstance(content := item.get("content"), bytes) else None for item in value]
-    if not all(item["path"] or content is not None for item, content in zip(value, contents, strict=True)):
-        raise InputError("its inputs were given as values and are kept nowhere; resume it from where they are given")
-    return tuple(
-        InputFile(str(item["name"]), Path(item["path"]), content) for item, content in zip(value, contents, strict=True)
-    )
+    return tuple(map(_recalled, value))
+
+
+def _recalled(item: Mapping[str, Any]) -> InputFile:
+    content, url = item.get("content"), item.get("url")
+    if isinstance(url, str):
+        check_url(url)
+        return InputFile(str(item["name"]), Path(), url=url)
+    if not isinstance(content, bytes):
+        content = None
+        if not item["path"]:
+            raise InputError(
+                "its inputs were given as values and are kept nowhere; resume it from where they are given"
+            )
+    return InputFile(str(item["name"]), Path(item["path"]), content)
 
 
 def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[InputFile, ...]:

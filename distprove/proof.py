@@ -87,12 +87,18 @@ class Proof:
     @classmethod
     def assemble(cls, system: ProofSystem, partitions: Sequence[PartitionProof]) -> Proof:
         """Bind verified partition proofs, given in the job's order, into one proof."""
-        key = system.key_digest()
+        return cls.bind(system.name, system.key_digest(), system.verification_key(), partitions)
+
+    @classmethod
+    def bind(
+        cls, system: str, key: bytes, verification_key: dict[str, Any], partitions: Sequence[PartitionProof]
+    ) -> Proof:
+        """As `assemble`, with the proof system's name, its key's digest and its verification key."""
         bound = tuple(
             PartitionProof(p.name, partition_digest(key, index, p.name, p.public, heights_of(p)), p.public, p.data)
             for index, p in enumerate(partitions)
         )
-        return cls(system.name, key, system.verification_key(), bound)
+        return cls(system, key, verification_key, bound)
 
     @cached_property
     def job_digest(self) -> bytes:
@@ -199,6 +205,9 @@ class Proof:
 @runtime_checkable
 class Aggregates(Protocol):
     """Optional interface of a proof system that can make one small proof of a job's partition proofs."""
+
+    def aggregates(self) -> bool:
+        """Whether the job asks for an aggregate."""
 
     def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
         """Name and content of the aggregate's file, which has been verified; None for a job that asks for none. Raises

@@ -54,6 +54,8 @@ class Fleet(ABC):
         self.settings = settings
         self.sites: dict[str, Site] = {}
         """Workers that were not given up, by id."""
+        self.report_age = 0.0
+        """Seconds for which a look at processes and GPUs is new enough for a report."""
         self.verifying_threads = 1
         """Threads of this process that verify."""
         self.started = False

@@ -15,7 +15,7 @@ from typing import Any
 
 from actors.backends import BackendChoice, ahead_of, device_backend
 from actors.process import HostSpec, WorkerSpec, pickled
-from actors.processes import HostProcess, Started, start_process
+from actors.processes import HostProcess, Started, expect, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import RoomsHere
 from cluster.executor.base import Worker
@@ -114,7 +114,7 @@ class LocalFleet(Fleet):
         return self.governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
-        self.governor.watch.look(now=True)
+        self.governor.watch.look(age=self.report_age)
         return [{"node": "local", **self.governor.report(began)}]
 
     def close(self, *, now: bool = False) -> None:
@@ -142,7 +142,12 @@ class ProcessFleet(LocalFleet):
         return HostProcess(spec.name, spec, self.governor, started=self._started.pop(spec.name, None))
 
     def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
-        return lambda: host.call("open_sent", number, pickled(spec), sys.path)
+        def open_room() -> None:
+            sent = pickled(spec)
+            expect(sent)
+            host.call("open_sent", number, sent, sys.path)
+
+        return open_room
 
     def verifiers(self, system: ProofSystem) -> Verifiers | None:
         return beside_driver(system, self.verifying_threads, self.settings)

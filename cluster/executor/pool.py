@@ -58,6 +58,9 @@ last its process is started anew."""
 DEATHS = 6
 """Deaths of a worker in a row, with no good proof in between, before it is given up for all: twice as many as a job
 takes, so that it is a job's own partition that is found first."""
+REPORT_AGE = 1.0
+"""Seconds for which a look at processes and GPUs is new enough for reports of jobs: it takes milliseconds, and short
+jobs end by the hundred a second."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,7 @@ class Pool:
                 return
             fleet = open_fleet(self.settings)
             try:
+                fleet.report_age = REPORT_AGE
                 fleet.open(None)
             except BaseException:
                 fleet.close(now=True)

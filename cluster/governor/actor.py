@@ -135,7 +135,7 @@ class NodeGovernor:
     async def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
         self._look()
-        await asyncio.to_thread(self._governor.watch.look, now=True)
+        await asyncio.to_thread(self._governor.watch.look, age=0.0)
         return self._governor.report(began)
 
     async def _granted(self, request: Request) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import psutil
 from distprove.host.telemetry import GpuReading, GpuTelemetry
 
 EVERY = 2.0
-"""Seconds between two looks, at least."""
+"""Seconds between two looks, at least, by default."""
 NAMED = "distprove-"
 """The beginning of the argument that names a process of ours."""
 
@@ -66,21 +66,21 @@ class NodeWatch:
         self._opened = telemetry is not None
         self._beside = beside
         self._lock = threading.Lock()
-        self._due = float("-inf")
+        self._looked = float("-inf")
         self._peaks: dict[str, int] = {}
         self._gpus: dict[str, _GpuStory] = {}
 
-    def look(self, *, now: bool = False) -> None:
-        """Look at the node, if that is due or has to be `now`."""
+    def look(self, *, age: float = EVERY) -> None:
+        """Look at the node, unless the last look is less than `age` seconds old."""
         with self._lock:
-            if not now and time.monotonic() < self._due:
+            if time.monotonic() < self._looked + age:
                 return
             self._processes()
             if not self._opened:
                 self._telemetry, self._opened = GpuTelemetry.open(), True
             for reading in self._telemetry.read() if self._telemetry is not None else ():
                 self._gpus.setdefault(reading.uuid, _GpuStory(reading, reading)).add(reading)
-            self._due = time.monotonic() + EVERY
+            self._looked = time.monotonic()
 
     def report(self) -> dict[str, Any]:
         """Plain data: "processes", bytes by name, and "gpus". Averages and maxima are over the looks."""

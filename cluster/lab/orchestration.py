@@ -139,7 +139,7 @@ def measure_orchestration(
         loaded = [prover.load(system.shared()) for prover in provers]
 
         def bare_pass() -> Pass:
-            return _bare(system, settings, provers, plan, [given(partition) for partition in plan])
+            return bare_loop(system, settings, provers, plan, [given(partition) for partition in plan])
 
         bare_pass()
         bare, pipeline = [], []
@@ -206,7 +206,7 @@ class PreparedProcesses(PreparedThreads, ProcessExecutor):
         super().close(now=now)
 
 
-def _bare(
+def bare_loop(
     system: ProofSystem,
     settings: ExecutorSettings,
     provers: Sequence[ProverWorker],

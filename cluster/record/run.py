@@ -50,6 +50,7 @@ from distprove.formats import canonical, jsontext
 from distprove.formats.files import is_file, is_temporary
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
+from distprove.formats.remote import fetch
 from distprove.host.provenance import provenance
 from distprove.job import Job
 from distprove.proof import KEY_FILE, PROOF_FILE, Proof, check_fields, decode_partition, encode_partition, invalid_among
@@ -494,11 +495,16 @@ def read_record(folder: Folder) -> dict[str, Any]:
 
 
 def _stamps(job: Job) -> dict[str, list[int]]:
-    """Size and time of change (nanoseconds) of each input's file, by its name in the job. Raises InputError."""
+    """Size and time of change (nanoseconds), or number of the version, of each input's file, by its name in the job.
+    Raises InputError."""
     stamps = {}
     for source in job.sources:
         if source.content is not None:
             continue  # a digest of it would confirm a guess of it
+        if source.url is not None:
+            fetched = fetch(source.url)
+            stamps[source.name] = [fetched.path.stat().st_size, int(fetched.version[:15], 16)]
+            continue
         try:
             status = source.path.stat()
         except OSError as error:
@@ -534,10 +540,10 @@ def _require_empty(folder: Folder) -> list[str]:
     return left
 
 
-def take_lock(folder: Folder) -> IO[str]:
+def take_lock(folder: Folder, name: str = LOCK) -> IO[str]:
     """Lock the folder for this process. The kernel gives the lock back however the process ends; the file that a dead
     one left is locked again. Raises UsageError, and InputError for what is no file of ours."""
-    descriptor = folder.open_in_place(LOCK)
+    descriptor = folder.open_in_place(name)
     lock = open(descriptor, "r+", encoding="utf-8", errors="replace")  # noqa: SIM115 - held as long as the run is open
     try:
         for patience in (0.01, 0.1, 0.0):  # for one who only looks whether it is free, as `distprove top` does
@@ -552,7 +558,7 @@ def take_lock(folder: Folder) -> IO[str]:
         holder = lock.read(200).strip() or "another process"
         lock.close()
         raise InUse(f"{folder.path} is in use by {holder}; wait for it, or choose another folder") from None
-    if not folder.holds(LOCK, descriptor):  # deleted, with the run, before it was ours
+    if not folder.holds(name, descriptor):  # deleted, with the run, before it was ours
         lock.close()
         raise InUse(f"{folder.path} was deleted by another process just now; try again")
     with suppress(OSError):  # it says who holds the lock, which is held on a full disk too

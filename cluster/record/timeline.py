@@ -28,6 +28,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from actors.spans import span_json, with_attempt
+from cluster.record.report import WorkerReport
 from distprove.errors import FormatError
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
@@ -72,6 +73,19 @@ class Place:
     """"cuda", "cpu", or "" when it never got ready."""
     gpus: tuple[str, ...] = ()
     """GPUs of the worker's node that it uses."""
+
+
+def place_of(worker: WorkerReport) -> Place:
+    """Place of a worker, for the timeline."""
+    facts = worker.facts
+    return Place(
+        worker.id,
+        worker.role,
+        str(facts.get("node", worker.node)),
+        str(facts.get("device", "")),
+        str(facts.get("kind", "")),
+        tuple(str(gpu) for gpu in facts.get("gpus", ())),
+    )
 
 
 @dataclass
@@ -120,11 +134,12 @@ class Session:
                 for w in self.workers
             ],
         }
-        spans = ",\n".join([*(_span_json(span, self.began) for span in self.spans), *self._written])
+        spans = ",\n".join([*(span_text(span, self.began) for span in self.spans), *self._written])
         return f'{json.dumps(facts)[:-1]}, "spans": [\n{spans}\n]}}'
 
 
-def _span_json(span: Span, began: float) -> str:
+def span_text(span: Span, began: float) -> str:
+    """A span as JSON, with times since the session began."""
     written = span_json(
         *(span.worker, span.partition, span.stage, span.start, span.end, span.outcome, began),
         *(span.inner, span.steps, span.on_device),

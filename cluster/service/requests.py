@@ -14,6 +14,7 @@ from typing import Any
 
 from cluster.service.views import JobRequest
 from distprove.errors import UsageError
+from distprove.formats.remote import is_url
 from distprove.job import Job
 from distprove.settings import ExecutorSettings
 
@@ -64,6 +65,8 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
         raise UsageError("the base of a job is an absolute path on the service's machine")
     # Before anything is looked for: that there is no such file is told of allowed places alone.
     named = [text for key, value in table.items() if key != "program" for text in _texts(value)]
+    if any(map(is_url, named)):
+        raise UsageError("this service fetches nothing from elsewhere: name files of its own machine, not URLs")
     for text in (*([request.base] if request.base else []), *named):
         if os.path.isabs(text) or ".." in Path(text).parts:
             _require_allowed(Path(os.path.normpath(base / text)), limits, folder)
@@ -151,11 +154,25 @@ def _before_patterns(path: Path) -> Path:
 
 
 def _real(path: Path) -> Path:
-    """Where a path leads. Raises UsageError."""
+    """Where a path leads. Raises UsageError.
+
+    The kernel is asked, in three calls; `realpath` asks it about every folder on the way, and a job has many paths.
+    """
     try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (OSError, AttributeError):  # there is nothing, or this is not Linux
         return Path(os.path.realpath(path))
     except ValueError:
         raise UsageError("a name with a zero byte is that of no file") from None
+    try:
+        real = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        real = ""
+    finally:
+        os.close(descriptor)
+    # What is deleted meanwhile has a remark for a name, and what lies outside of this process's root none.
+    gone = not real.startswith("/") or real.endswith(" (deleted)")
+    return Path(os.path.realpath(path) if gone else real)
 
 
 def _holds(folder: Path, path: Path) -> bool:

@@ -6,14 +6,18 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
+from actors.birth import forking_from_here
 from cluster.eventlog import job_logger
 from cluster.service.contact import Contact, fingerprint_of, make_folder, remove_contact, write_contact
 from cluster.service.http.access import TOKENS, make_tokens
 from cluster.service.http.server import Options, Server
 from cluster.service.requests import Limits
 from cluster.service.service import Service
+from cluster.service.writer import WriterBeside
+from distprove.formats.owncode import names_code
 from distprove.host.log import logger, set_up_logging
 from distprove.settings import ExecutorSettings
 
@@ -30,17 +34,29 @@ def serve(
     options: Options,
     ready: Callable[[Contact], None],
 ) -> None:
-    """Serve until a client or a signal ends it; `ready` is told how it is reached. To be called on the main thread.
+    """Serve until a client or a signal ends it; `ready` is told how it is reached. To be called on the main thread of a
+    main program, whose copy the processes that the service starts are forked from.
 
     SIGTERM and SIGINT end it without waiting for jobs, which go on at the next start. A second one while jobs are
     waited for ends the process at once. Raises InUse where a service runs in the folder, and what `Service` and
     `Server` raise.
     """
+    with nullcontext() if names_code(settings.backend) else forking_from_here():
+        _serve(folder, settings, limits, options, ready)
+
+
+def _serve(
+    folder: Path,
+    settings: ExecutorSettings,
+    limits: Limits,
+    options: Options,
+    ready: Callable[[Contact], None],
+) -> None:
     set_up_logging()
     make_folder(folder)
     make_tokens(folder / TOKENS)
     ending = _Ending()
-    service = Service(folder, settings, limits)  # first: it has the lock
+    service = Service(folder, settings, limits, writer=WriterBeside)  # first: it has the lock
     remove_contact(folder)  # of a service that was killed
     service.listeners.append(job_logger())
     server = None

@@ -27,14 +27,17 @@ from cluster.eventlog import log_progress
 from cluster.executor.pool import Client, Pool
 from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
-from cluster.record.run import MAX_RECORD, Run, delete_run, is_run, take_lock
+from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, take_lock
+from cluster.record.short import Common, Proven
 from cluster.service.lines import Lines, Name
+from cluster.service.recent import Recent
 from cluster.service.requests import Limits, allowed_out, digest_of, job_of, out_of, require_allowed_files
 from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
 from cluster.service.turns import Turns
 from cluster.service.views import JobRequest, JobState, JobView, KeyView, Overview, Priority, WorkerView
-from cluster.together import LASTING, Proven, Short, prove_together, short
+from cluster.service.writer import RUNS, Writer, WriterHere, await_writer
+from cluster.together import Short, prove_together, short
 from distprove.errors import (
     INTERRUPTED,
     DistproveError,
@@ -57,10 +60,9 @@ from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 
-RUNS = "runs"
 ATTEMPTS = 4
 """Times that a job is begun, at most, when it loses all its workers, or finds no memory beside other jobs."""
-RECENT = 60.0
+RECENT = 60
 """Seconds over which rates are taken."""
 TIDY = 10.0
 """Seconds between two looks at what is to be forgotten."""
@@ -114,9 +116,11 @@ class Service:
         settings: ExecutorSettings,
         limits: Limits | None = None,
         pool: Callable[[ExecutorSettings], Pool] = Pool,
+        writer: Callable[[Path], Writer] | None = None,
     ) -> None:
-        """Open the folder, made if there is none, and read what is there. Raises InUse where another service is at
-        work, InputError or UsageError for a folder that is not ours or of another version."""
+        """Open the folder, made if there is none, and read what is there. `writer` makes what writes the runs of short
+        jobs, by default this process. Raises InUse where another service is at work, InputError or UsageError for a
+        folder that is not ours or of another version."""
         own = Folder.make(folder)
         own.close_to_others()
         self.folder, self.settings = folder.resolve(), settings
@@ -126,6 +130,7 @@ class Service:
         self.limits = limits
         self._lock_file: IO[str] = take_lock(own)
         try:
+            await_writer(own)
             self._runs = own.folder(RUNS)
             self._runs.remove_temporaries()
             self._store = Store(self.folder)
@@ -133,6 +138,7 @@ class Service:
             self._lock_file.close()
             raise
         self._make_pool = pool
+        self._writer: Writer = WriterHere(self._runs) if writer is None else writer(self.folder)
         self._systems = Systems()
         self._lock = threading.RLock()
         self.changes = 0
@@ -153,8 +159,8 @@ class Service:
         self._counts: Counter[str] = Counter()
         self._ended: deque[float] = deque(maxlen=1000)
         """Times at which jobs ended."""
-        self._proven: deque[float] = deque(maxlen=100_000)
-        """Times at which partitions were proven."""
+        self._proven = Recent(RECENT)
+        """Partitions that were proven."""
         self._partitions = 0
         self._began = time.time()
         self._accepting = False
@@ -189,6 +195,7 @@ class Service:
         self._pool = self._make_pool(self.settings)
         self._opened.callback(self._pool.close)
         self._pool.start()
+        self._writer.start()
         self._count_workers()
         self._opened.enter_context(collecting_seldom())  # for good: drivers come and go
         with self._lock:
@@ -223,6 +230,7 @@ class Service:
         if self._tidier.is_alive():
             self._tidier.join()
         self._opened.close()
+        self._writer.close()
         self._store.close()
         self._lock_file.close()
         self._gone.set()
@@ -355,7 +363,7 @@ class Service:
         """The service at a glance."""
         now, keys, workers = time.time(), self._pool.keys(), self._pool.workers()
         with self._lock:
-            recent = sum(when > now - RECENT for when in self._proven)
+            recent = self._proven.total(now)
             return Overview(
                 version(),
                 self._began,
@@ -501,7 +509,7 @@ class Service:
         with self._lock:
             self._partitions += proved
             if proved:
-                self._proven.append(now)
+                self._proven.add(now)
             first = ticket.view.first_proof or now
             self._change(ticket, done=event.done, first_proof=first, cold=ticket.lent.cold if ticket.lent else None)
 
@@ -584,8 +592,8 @@ class Service:
     def _prove_together(self, line: Name, shorts: list[Short], kept: set[str]) -> None:
         """Prove short jobs; those that are over are added to `kept`."""
 
-        def keep(proven: list[Proven]) -> None:
-            self._keep(line, lent, proven)
+        def keep(common: Common, proven: list[Proven]) -> None:
+            self._keep(line, lent, common, proven)
             kept.update(each.id for each in proven)
             self._go_on(line)
 
@@ -602,28 +610,27 @@ class Service:
             with self._lock:
                 self._lent.discard(lent)
 
-    def _keep(self, line: Name, lent: Client, proven: list[Proven]) -> None:
+    def _keep(self, line: Name, lent: Client, common: Common, proven: list[Proven]) -> None:
         """Short jobs are proven: make their runs, and write their ends in one transaction."""
         with self._lock:
             counts = [(self._tickets[each.id], each) for each in proven if self._tickets[each.id].short is not None]
             for ticket, _ in counts:  # the others were cancelled
                 ticket.short, ticket.ending = None, True
-        for ticket, each in counts:
-            self._runs.add(ticket.view.id, each.files)
+        contents = self._writer.add(common, [each for _, each in counts])
         now = time.time()
         told: Any = {"state": JobState.PROVED, "exit_code": 0, "done": 1, "cold": lent.cold}
-        ended = [(ticket, ticket.view.changed(first_proof=now, ended=now, **told), each) for ticket, each in counts]
+        ended = [(ticket, ticket.view.changed(first_proof=now, ended=now, **told)) for ticket, _ in counts]
         self._store.save_ended(
-            (Row(ticket.seq, ticket.digest, ticket.record, view), {name: each.files[name] for name in LASTING})
-            for ticket, view, each in ended
+            (Row(ticket.seq, ticket.digest, ticket.record, view), {RECORD: each.record, PROOF_FILE: content})
+            for (ticket, view), (_, each), content in zip(ended, counts, contents, strict=True)
         )
         with self._lock:
-            for ticket, view, _ in ended:
+            for ticket, view in ended:
                 ticket.ending = False
                 self._end(ticket, view)
                 self._let_go(ticket)
             self._partitions += len(ended)
-            self._proven.extend([now] * len(ended))
+            self._proven.add(now, len(ended))
             self._lines.over(line, len(proven))
             self._begin()
 

@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,lde,merkle,groth16,aggregate,stark,versus,filecoin,orchestration,scaling,cluster}`."""
+"""`distprove bench {msm,ntt,...,groth16,aggregate,stark,versus,filecoin,orchestration,scaling,cluster,service}`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.orchestration import orchestration
 from distprove.cli.plain_help import App
 from distprove.cli.scaling import scaling
+from distprove.cli.service_rate import service
 from distprove.cli.simulated import cluster
 from distprove.errors import UsageError
 from kernels.host.units import format_bytes
@@ -264,6 +265,7 @@ app.command("filecoin")(filecoin)
 app.command("orchestration")(orchestration)
 app.command("scaling")(scaling)
 app.command("cluster")(cluster)
+app.command("service")(service)
 
 
 def parse_sizes(text: str) -> list[int]:

@@ -197,6 +197,7 @@ def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
     if is_run(out) and not resume_existing and not folder.overwrite:
         raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
     own_way = folder.no_service or resume_existing or folder.overwrite or bool(job.code)
+    own_way = own_way or any(source.url is not None for source in job.sources)  # a service fetches nothing
     if not own_way and job.executor == ExecutorSettings() and all(value is None for value in given.values()):
         from distprove.cli.through_service import prove_with_service
 

@@ -79,5 +79,5 @@ class Groth16Options(Options):
             raise InputError("partition names must be distinct and fit for file names")
         super().check()
         for source in self.sources:
-            if source.content is None and not is_file(source.path):
+            if source.is_here and not is_file(source.path):
                 raise InputError(f"input {source.name}: no file at {source.path}")

@@ -18,11 +18,13 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from distprove.errors import InputError, typed
+from distprove.formats.remote import fetch, kept_at, shown
 from distprove.groth16.binfile import Bytes, map_file
 from distprove.options import InputFile
 
@@ -57,8 +59,18 @@ def places_of(sources: Sequence[InputFile], whole: int) -> list[dict[str, Any]]:
 def content_at(place: dict[str, Any]) -> tuple[Bytes, str]:
     """The content of an input's file on this node, which is mapped, and its name for errors. Raises InputError for one
     that is not the driver's."""
-    path = Path(place["path"])
-    where = f"{path} on {platform.node()}"
+    url = place.get("url")
+    if url is None:
+        return _content(Path(place["path"]), place, place["path"])
+    kept = kept_at(url, place["version"])
+    if kept.exists():
+        with suppress(InputError):  # of a server that tells no versions
+            return _content(kept, place, shown(url))
+    return _content(fetch(url).path, place, shown(url))
+
+
+def _content(path: Path, place: dict[str, Any], named: str) -> tuple[Bytes, str]:
+    where = f"{named} on {platform.node()}"
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -79,10 +91,12 @@ def _place(source: InputFile, key: bytes, whole: int) -> dict[str, Any]:
     read it then says what is wrong."""
     if source.content is not None:
         return {"content": source.content}
+    fetched = {} if source.url is None else {"url": source.url, "version": fetch(source.url).version}
+    file = kept_at(**fetched) if fetched else source.path
     try:
-        size, digest = source.path.stat().st_size, None
+        size, digest = file.stat().st_size, None
         try:
-            descriptor = os.open(source.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except PermissionError:
             descriptor = None
         if descriptor is not None:
@@ -94,8 +108,8 @@ def _place(source: InputFile, key: bytes, whole: int) -> dict[str, Any]:
             finally:
                 os.close(descriptor)
     except OSError as error:
-        raise typed(error, source.path) from None
-    return {"path": str(source.path), "size": size, "key": key, "whole": whole, "digest": digest}
+        raise typed(error, file) from None
+    return {"path": str(file), "size": size, "key": key, "whole": whole, "digest": digest, **fetched}
 
 
 def _digest(key: bytes, size: int, whole: int, read: Callable[[int, int], memoryview | bytes]) -> bytes:

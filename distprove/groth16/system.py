@@ -136,6 +136,9 @@ class Groth16System(Groth16Verifier):
             "insecure_aggregation": keys.insecure,
         }
 
+    def aggregates(self) -> bool:
+        return self._srs is not None
+
     def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
         """Aggregate on the CPU of this machine, under the keys of `aggregate_with`. Raises InvalidProof, InputError."""
         if self._srs is None:

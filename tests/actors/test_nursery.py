@@ -184,3 +184,85 @@ assert psutil.Process().children() == others
 print(forked_, again)
 """
     assert done(tmp_path, body) == ["True False"]
+
+
+RESERVED = """
+import os, psutil, threading, time
+from actors import processes, reserve
+from actors.backends import BackendChoice
+from actors.process import HostSpec
+from cluster.governor import Budget, LocalGovernor
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()  # nothing may be forked from here
+reserve.AFTER = 0.0
+before = psutil.Process().children()
+
+def host(name):
+    made = processes.HostProcess(name, HostSpec(name, BackendChoice("cpu"), 1), LocalGovernor(Budget(1, 1)))
+    made.start()
+    return made
+
+def life(host):
+    process = psutil.Process(host._child._process.pid)
+    return process, process.cmdline()[0] == f"distprove-{host._name}"
+
+def started_again(host):
+    process, _ = life(host)
+    host.kill()
+    psutil.wait_procs([process], timeout=60)
+    while not host._child.ended:
+        time.sleep(0.01)
+    host.start()
+    return life(host)
+"""
+
+
+def test_a_worker_that_died_is_forked_from_the_reserve(tmp_path: Path) -> None:
+    """Its first life begins as that of any process, and the reserve ends with the last worker."""
+    body = """
+one, two = host("prover-0"), host("prover-1")
+assert not life(one)[1]
+while reserve.RESERVE.nursery is None:
+    time.sleep(0.01)
+standing_by = psutil.Process(reserve.RESERVE.nursery._pid)
+again, is_forked = started_again(one)
+assert again.ppid() == os.getpid()
+third, _ = started_again(one)
+one.end()
+assert standing_by.is_running()
+standing_by.kill()
+standing_by.wait()
+other, was_forked = started_again(two)  # nor does a worker need it
+two.end()
+assert reserve.RESERVE.nursery is None
+assert psutil.Process().children() == before, psutil.Process().children()
+print(is_forked, was_forked)
+"""
+    assert done(tmp_path, RESERVED + body) == ["True False"]
+
+
+def test_the_reserve_imports_what_workers_serve_and_ends_with_its_parent(tmp_path: Path) -> None:
+    body = """
+import pickle
+class Expected:
+    def __reduce__(self):
+        return exec, ("import colorsys, pathlib; pathlib.Path('expected').touch()",)
+reserve.RESERVE.expect(pickle.dumps(Expected()))
+one = host("prover-0")
+while not os.path.exists("expected"):
+    time.sleep(0.01)
+pid = os.fork()
+if pid == 0:
+    assert reserve.RESERVE.nursery is None, "that is the parent's"
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+print(reserve.RESERVE.nursery._pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    process = run(tmp_path, f"import os\nos.chdir({str(tmp_path)!r})\n" + RESERVED + body)
+    assert process.stdout is not None
+    with process, process.stdout:
+        pid = int(process.stdout.readline())
+        if psutil.pid_exists(pid):
+            psutil.wait_procs([psutil.Process(pid)], timeout=60)
+    assert not psutil.pid_exists(pid)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import SmallJob, run
+from tests.cli.conftest import SmallJob, run, why_refused
 
 
 def test_the_commands_print_json_and_nothing_else(small_job: SmallJob) -> None:
@@ -90,6 +90,22 @@ def test_scaling_is_measured_with_one_worker_and_two(small_job: SmallJob, tmp_pa
         assert each["driver_cpu"] > 0
     assert run("bench", "scaling", job).exit_code == 2
     assert run("bench", "scaling", job, "--workers", "1", "--over", "best").exit_code == 2
+
+
+def test_a_service_is_measured_beside_a_bare_loop(small_job: SmallJob, tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    one, several = small_job.witnesses / "member-0.wtns", small_job.witnesses
+    job.write_text(f'system = "groth16"\nzkey = "{small_job.zkey}"\nwitnesses = ["{one}"]\n[executor]\nthreads = 2\n')
+    args = ("bench", "service", job, "--jobs", 20, "--repeats", 2, "--gpus", 0)
+    done = run(*args, "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    (row,) = document["rows"]
+    assert (document["bench"], row["jobs"], len(row["turns"]), len(row["bare"])) == ("service", 20, 2, 2)
+    assert row["rate_of_bare_loop"] == pytest.approx(row["rate_a_second"] / row["bare_a_second"])
+    assert row["cpu_ms_a_job"] > 0
+    job.write_text(f'system = "groth16"\nzkey = "{small_job.zkey}"\nwitnesses = ["{several}"]\n')
+    assert "one partition" in why_refused(run(*args))
 
 
 def test_a_simulated_cluster_is_driven_to_the_end() -> None:

@@ -39,6 +39,7 @@ BESIDE = {
         "programs",
         "prove",
         "scaling",
+        "service_rate",
         "simulated",
         "sweep",
         "variadic",

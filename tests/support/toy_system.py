@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -154,7 +155,8 @@ class Faults:
         """Stop this process, if this fault happens now."""
         if self.strikes(kind, name):
             self.log(f"stopped {os.getpid()}")
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # To this thread: another one may be given a signal of the process, and on a busy machine not soon.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     def first(self, what: str) -> bool:
         try:

@@ -23,7 +23,7 @@ def test_the_most_that_each_process_of_ours_was_resident_in_is_kept() -> None:
         process.stdout.readline()
         watch.look()
         process.communicate(b"\n")
-    watch.look(now=True)
+    watch.look(age=0.0)
     (peak,) = (peak for name, peak in watch.report()["processes"].items() if name == "prover-7")
     assert peak >= MEGABYTES << 20
     assert most_resident() > 10 << 20
@@ -37,11 +37,11 @@ def test_gpus_are_summed_up_over_the_looks() -> None:
     gpu.use, gpu.milliwatts, gpu.celsius, gpu.ecc, gpu.used = 50, 300_000, 80, 6, 10 << 30
     nvml.errors.append((0, 79))
     watch.look()  # not due yet
-    watch.look(now=True)
+    watch.look(age=0.0)
     (seen,) = watch.report()["gpus"]
     assert (seen["utilisation"], seen["watts"], seen["watts_most"]) == (0.7, 400.0, 500.0)
     assert (seen["celsius_most"], seen["memory_most"], seen["memory_used"]) == (80, 70 << 30, 10 << 30)
     assert (seen["ecc_errors"], seen["xids"]) == (2, {"79": 1})
     watch.close()
     assert nvml.closed
-    watch.look(now=True)
+    watch.look(age=0.0)

@@ -41,6 +41,7 @@ from cluster.record.run import LOCK, StoredRun, is_run
 from cluster.service.requests import Limits
 from cluster.service.service import Service
 from cluster.service.views import JobRequest, JobState, JobView, Priority
+from cluster.service.writer import WriterBeside
 from distprove.circuits.merkle import MembershipTree, membership_circuit, random_members
 from distprove.errors import DistproveError
 from distprove.groth16.setup import setup
@@ -82,7 +83,7 @@ def make_key(folder: Path) -> None:
 
 def serve(folder: Path, parent: Connection) -> None:
     """A service that does what it is sent, tells what happens, and ends when there is nothing left."""
-    service = Service(folder, SETTINGS, Limits(running=BURST))
+    service = Service(folder, SETTINGS, Limits(running=BURST), writer=WriterBeside)
     lock = threading.Lock()
 
     def tell(**facts: Any) -> None:

@@ -16,14 +16,17 @@ import pytest
 
 import distprove.registry as registry
 from cluster.record.journal import read_journal
-from cluster.record.run import read_proof
+from cluster.record.run import read_proof, take_lock
 from cluster.record.story import read_report
 from cluster.record.timeline import read_timeline
 from cluster.service.lines import ENOUGH
 from cluster.service.requests import Limits
 from cluster.service.service import RUNS, Service
 from cluster.service.views import JobRequest, JobState
+from cluster.service.writer import LOCK, WriterBeside
 from cluster.session import resume_job
+from distprove.errors import InUse
+from distprove.formats.folder import Folder
 from distprove.proof import PROOF_FILE
 from distprove.settings import ExecutorSettings
 from tests.support.instant_pool import InstantExecutor, InstantPool
@@ -56,9 +59,9 @@ class Place:
         elif not job.startswith("short"):
             assert self.let.wait(PATIENCE)
 
-    def open(self, **limits: Any) -> Service:
+    def open(self, *, writer: Any = None, **limits: Any) -> Service:
         instant: Any = lambda settings: InstantPool(settings, self)  # noqa: E731
-        service = Service(self.folder / "service", SETTINGS, Limits(**limits), instant)
+        service = Service(self.folder / "service", SETTINGS, Limits(**limits), instant, writer)
         self.stack.callback(self.close, service)
         service.start()
         return service
@@ -141,6 +144,69 @@ def test_jobs_that_are_proven_together_have_runs_of_their_own(place: Place) -> N
     assert read_report(place.run(SHORT[0]))["partitions"][0]["status"] == "resumed"
 
 
+def test_a_process_writes_their_runs_as_the_service_does(place: Place) -> None:
+    service = place.open(writer=WriterBeside)
+    place.begin(service)
+    place.let_short.set()
+    assert {service.wait(id, PATIENCE).state for id in SHORT} == {JobState.PROVED}
+    service.close(drain=True)
+    for id in SHORT:
+        run = place.run(id)
+        assert not (run / "lock").exists(), "it was proven together with the others"
+        read_proof(run).verify(system(place))
+        assert read_report(run)["status"] == "proved"
+        assert [event["event"] for event in read_journal(run)][-2:] == ["proved", "proved"]
+        (session,) = read_timeline(run)
+        assert {s.stage for s in session.spans if s.partition == "p0"} == {"synthesise", "prove", "verify"}
+        resume_job(run, settings=SETTINGS)
+
+
+def test_a_writer_that_dies_costs_no_job(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jobs that it was at are done again, by themselves, and another writer is started for the next ones."""
+    service = place.open(writer=WriterBeside)
+    real, deaths = WriterBeside.add, list[int]()
+
+    def dies(self: WriterBeside, common: Any, proven: Any) -> list[bytes]:
+        if not deaths:
+            self._process.start()
+            child = self._process._living()
+            deaths.append(child._process.pid)
+            child._process.kill()
+        return real(self, common, proven)
+
+    monkeypatch.setattr(WriterBeside, "add", dies)
+    place.begin(service)
+    place.let_short.set()
+    assert {service.wait(id, PATIENCE).state for id in SHORT} == {JobState.PROVED}
+    assert len(deaths) == 1
+    for id in SHORT:
+        read_proof(place.run(id)).verify(system(place))
+    service.close(drain=True)
+
+
+def test_a_service_waits_for_the_writer_of_the_one_before_it(place: Place) -> None:
+    place.open().close(drain=True)
+    held = take_lock(Folder.open_ours(place.folder / "service"), LOCK)
+    opened: list[Service] = []
+    opening = threading.Thread(target=lambda: opened.append(place.open()))
+    opening.start()
+    opening.join(0.3)
+    assert not opened, "a run may still appear"
+    held.close()
+    opening.join(PATIENCE)
+    assert opened
+
+
+def test_a_writer_that_does_not_end_is_told_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.service.writer.PATIENCE", 0.0)
+    place.open().close(drain=True)
+    held = take_lock(Folder.open_ours(place.folder / "service"), LOCK)
+    with pytest.raises(InUse, match="in use by process"):
+        place.open()
+    held.close()
+    place.open()
+
+
 def test_of_proofs_that_are_verified_together_a_bad_one_alone_does_not_count(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +233,9 @@ def test_of_proofs_that_are_verified_together_a_bad_one_alone_does_not_count(
     monkeypatch.setattr(
         Service,
         "_keep",
-        lambda self, line, lent, all: kept.extend(p.id for p in all) or real_keep(self, line, lent, all),
+        lambda self, line, lent, common, all: (
+            kept.extend(p.id for p in all) or real_keep(self, line, lent, common, all)
+        ),
     )
     service = place.open()
     place.begin(service)

@@ -1,0 +1,188 @@
+"""Measures the rate of a standing service at jobs of one partition, beside a bare loop over the same witness.
+
+The service runs in this process, with the workers that it has anywhere; the jobs are submitted from threads, without
+HTTP. The bare loop is that of `cluster.lab.orchestration`: provers that hold the key, and nothing else. The two take
+turns. CPU time is that of this process, by what its threads are for; workers in processes of their own are not in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cluster.lab.orchestration import PreparedProcesses, bare_loop, repeated
+from cluster.service.requests import Limits
+from cluster.service.service import Service
+from cluster.service.views import JobRequest, JobState, JobView
+from cluster.service.writer import WriterBeside
+from distprove.errors import JobFailed, UsageError
+from distprove.settings import ExecutorSettings
+from distprove.system import ProofSystem
+from kernels.host.arena import HostArena
+
+TIMED = (
+    "key resident; service, from the first submission to the last job's end, each submission and end synced to disk; "
+    "steady, between a tenth and nine tenths of the ends; bare, from the first partition handed over to the last proof "
+    "in host memory, its witness made before; the two in turn"
+)
+CHECKED = "every proof: by the service before its job is proved, and of the bare loop after the clock has stopped"
+SUBMITTERS = 16
+"""Threads that submit, each a job as soon as its last one was accepted."""
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """All jobs once through the service."""
+
+    rate: float
+    """Jobs a second."""
+    steady: float
+    """Jobs a second between a tenth and nine tenths of the ends."""
+    cpu: dict[str, float]
+    """CPU milliseconds a job, in all and by threads of the process."""
+
+
+@dataclass(frozen=True)
+class ServiceRate:
+    """Rates of a service and of bare loops, in turn."""
+
+    what: str
+    jobs: int
+    turns: tuple[Turn, ...]
+    bare: tuple[float, ...]
+    """Partitions a second."""
+
+    def to_dict(self) -> dict[str, Any]:
+        def median(part: Callable[[Turn], float]) -> float:
+            return statistics.median(map(part, self.turns))
+
+        bare = statistics.median(self.bare)
+        return {
+            "what": self.what,
+            "jobs": self.jobs,
+            "rate_a_second": median(lambda turn: turn.rate),
+            "steady_a_second": median(lambda turn: turn.steady),
+            "bare_a_second": bare,
+            "rate_of_bare_loop": median(lambda turn: turn.rate) / bare,
+            "cpu_ms_a_job": median(lambda turn: turn.cpu["process"]),
+            "turns": [vars(turn) for turn in self.turns],
+            "bare": list(self.bare),
+        }
+
+
+def measure_service(
+    request: JobRequest,
+    system: ProofSystem,
+    settings: ExecutorSettings,
+    what: str,
+    scratch: Path,
+    *,
+    jobs: int,
+    repeats: int = 3,
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[ServiceRate, dict[str, Any]]:
+    """Have a service with these `settings` do so many jobs as `request`, and the facts of the bare loop's first prover.
+
+    `system` is the job's, loaded. `scratch` holds the service's folder. Raises UsageError for a job of several
+    partitions, JobFailed when one is not proved, and what a service raises.
+    """
+    if len(system.plan()) != 1 or system.needs_barrier:
+        raise UsageError("a job of one partition is needed, of a proof system whose partitions stand alone")
+    with ExitStack() as stack:
+        tell("loading the key for the bare loop")
+        arena = stack.enter_context(HostArena(shared=True))
+        witness = system.synthesiser(system.shared(), settings.threads or 1).synthesise(system.plan()[0])
+        executor = PreparedProcesses(settings, [witness], arena)
+        stack.enter_context(executor)
+        executor.start(system)
+        provers = executor.bare_provers(system)
+        facts = [prover.load(system.shared()).value for prover in provers]
+        plan = repeated(system, jobs)
+
+        def bare() -> float:
+            works = [replace(witness, name=partition.name) for partition in plan]
+            return jobs / bare_loop(system, settings, provers, plan, works).wall
+
+        tell("starting the service")
+        limits = Limits(queued=max(10_000, jobs), kept=max(10_000, 4 * jobs))
+        service = Service(scratch / "service", settings, limits, writer=WriterBeside)
+        stack.callback(service.close, drain=False)
+        service.start()
+        load = _Load(service, request)
+        load.run(1, "cold")
+        load.run(min(jobs, 100), "warm")
+        bare()
+        turns, bares = [], []
+        for number in range(repeats):
+            tell(f"repeat {number + 1} of {repeats}")
+            turns.append(load.run(jobs, str(number)))
+            bares.append(bare())
+    return ServiceRate(what, jobs, tuple(turns), tuple(bares)), facts[0]
+
+
+class _Load:
+    """Submits jobs to a service, and waits for their ends."""
+
+    def __init__(self, service: Service, request: JobRequest) -> None:
+        self._service = service
+        self._request = request
+        self._ends: list[float] = []
+        self._left = 0
+        self._failed: list[str] = []
+        self._over = threading.Event()
+        service.listeners.append(self._heard)
+
+    def run(self, jobs: int, name: str) -> Turn:
+        """Have so many jobs done. Raises JobFailed."""
+        self._ends, self._left = [], jobs
+        self._over.clear()
+        before, began = _cpu(), time.monotonic()
+        with ThreadPoolExecutor(SUBMITTERS, "bench-submit") as threads:
+            asked = [threads.submit(self._submit, f"{name}-{number}") for number in range(jobs)]
+            for each in asked:
+                each.result()
+            self._over.wait()
+            spent = {who: taken - before.get(who, 0.0) for who, taken in _cpu().items()}
+        if self._failed:
+            raise JobFailed(f"{len(self._failed)} of {jobs} jobs failed: {self._failed[0]}")
+        ends = sorted(self._ends)
+        tenth = jobs // 10
+        among = ends[tenth : jobs - tenth]
+        steady = (len(among) - 1) / (among[-1] - among[0]) if len(among) > 1 and among[-1] > among[0] else 0.0
+        return Turn(jobs / (ends[-1] - began), steady, {who: 1e3 * s / jobs for who, s in spent.items()})
+
+    def _submit(self, id: str) -> None:
+        self._service.submit(replace(self._request, id=id))
+
+    def _heard(self, view: JobView) -> None:
+        if not view.state.final:
+            return
+        if view.state is not JobState.PROVED:
+            self._failed.append(str(view.error))
+        self._ends.append(time.monotonic())
+        self._left -= 1
+        if not self._left:
+            self._over.set()
+
+
+def _cpu() -> dict[str, float]:
+    """Seconds of CPU that this process and its living threads took so far, these by names without numbers."""
+    spent = {"process": time.process_time()}
+    for thread in threading.enumerate():
+        try:
+            fields = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        name = re.sub(r"[-_ ]*\d+.*", "", thread.name)
+        spent[name] = spent.get(name, 0.0) + (int(fields[11]) + int(fields[12])) / TICKS
+    return spent

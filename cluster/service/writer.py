@@ -1,0 +1,121 @@
+"""Makes the runs of short jobs, in a process of its own: a job's files take the system as long as the job takes the
+service beside them, and the text in them holds the interpreter's lock.
+
+The process writes for one service and no longer: it ends with the connection to it, whatever it is at, and holds a lock
+of its own as long as it lives. The next service in the folder waits for that lock, so nothing is written any more when
+it looks at what runs there are.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from actors.grants import Ungoverned
+from actors.processes import HostProcess, WorkerDied
+from cluster.record.run import take_lock
+from cluster.record.short import Common, Proven
+from distprove.errors import DistproveError, InUse, ResourceError
+from distprove.formats.folder import Folder
+from distprove.proof import PROOF_FILE
+
+RUNS, LOCK = "runs", "writer.lock"
+"""Names in the service's folder: that of the runs, and the lock of whoever writes them for it."""
+PATIENCE = 10.0
+"""Seconds for which a service waits for the writer of the one before it, which ends in milliseconds."""
+
+
+class Writer(Protocol):
+    """Makes runs of short jobs."""
+
+    def add(self, common: Common, proven: list[Proven]) -> list[bytes]:
+        """Make the runs, each in full or not at all, and return the contents of their proof files. Raises OSError and
+        ResourceError; some of the runs may be there then."""
+
+    def start(self) -> None:
+        """Begin what takes time, without waiting for it."""
+
+    def close(self) -> None:
+        """End it, for good."""
+
+
+class WriterHere:
+    """Writes on the thread that asks."""
+
+    def __init__(self, runs: Folder) -> None:
+        self._runs = runs
+
+    def add(self, common: Common, proven: list[Proven]) -> list[bytes]:
+        contents = []
+        for each in proven:
+            files = common.files(each)
+            self._runs.add(each.id, files)
+            contents.append(files[PROOF_FILE])
+        return contents
+
+    def start(self) -> None:
+        """Do nothing: it is there."""
+
+    def close(self) -> None:
+        """Do nothing: it is at nothing."""
+
+
+@dataclass(frozen=True)
+class WriterSpec:
+    """A process to be that writes the runs of the service in a folder."""
+
+    folder: Path
+
+    def served(self) -> _Serving:
+        return _Serving(self.folder)
+
+
+class _Serving(WriterHere):
+    """The writer within its process."""
+
+    def __init__(self, path: Path) -> None:
+        folder = Folder.open_ours(path)
+        self._lock = take_lock(folder, LOCK)
+        super().__init__(folder.folder(RUNS))
+
+
+class WriterBeside:
+    """Has a process write, which is started again after its death."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = HostProcess("writer", WriterSpec(folder), Ungoverned())
+
+    def start(self) -> None:
+        threading.Thread(target=self._start, name="distprove-start", daemon=True).start()
+
+    def _start(self) -> None:
+        with suppress(WorkerDied, DistproveError):  # what fails here fails again, and is told, when it is needed
+            self._process.start()
+
+    def add(self, common: Common, proven: list[Proven]) -> list[bytes]:
+        try:
+            self._process.start()
+            written: list[bytes] = self._process.call("add", common, proven)
+        except WorkerDied as error:
+            raise ResourceError(f"the runs could not be written: {error}") from None
+        return written
+
+    def close(self) -> None:
+        self._process.end()
+
+
+def await_writer(folder: Folder) -> None:
+    """Wait until the writer of an earlier service has ended. Raises InUse."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            take_lock(folder, LOCK).close()
+        except InUse:
+            if time.monotonic() > until:
+                raise
+            continue
+        return

@@ -1,0 +1,179 @@
+"""Files that a job names by URL: fetched by fsspec into a cache of this user's, and from then on files like any other.
+
+A file is kept under its URL and its version: what the server says of it (an ETag, a time of change, a checksum) and its
+size. It is fetched again when the server says something else, and each time where it says nothing but a size. What is
+fetched is data: the proof system that reads it checks it as it checks any file. Protocols are those of a fixed list,
+none of which opens a file within another one or runs a program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from distprove.errors import InputError, UsageError, typed
+from distprove.formats.files import temporary_name
+from distprove.formats.folder import Folder
+from kernels.host.cache import user_cache_dir
+
+PROTOCOLS = ("abfs", "abfss", "file", "gcs", "gs", "http", "https", "memory", "s3", "sftp")
+LIMIT = 1 << 36
+"""Bytes of a file that is fetched, at most."""
+CHUNK = 1 << 22
+ORIGIN = "url"
+"""Name of the file beside a fetched one that says where it is from."""
+FRESH = 60.0
+"""Seconds for which a process that has looked at a URL does not look again: planning a job does, and its record."""
+MOST = 4096
+"""URLs of which that is remembered."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_SAYS = ("ETag", "etag", "md5Hash", "content_md5", "Content-MD5", "mtime", "LastModified", "last_modified", "updated")
+"""Facts of a file by which a server tells one version from another."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A file that is here."""
+
+    path: Path
+    version: str
+    """What its version is known by."""
+
+
+_known: dict[str, tuple[float, Fetched]] = {}
+"""What was fetched last, and when, by URL."""
+
+
+def is_url(text: str) -> bool:
+    """Whether a text in the place of a path is a URL."""
+    return _URL.match(text) is not None
+
+
+def check_url(url: str) -> None:
+    """Raise UsageError for a URL that no file is fetched from."""
+    parts = urlsplit(url)
+    if parts.scheme.lower() not in PROTOCOLS or "::" in url:
+        raise UsageError(f"{shown(url)}: files are fetched by {', '.join(PROTOCOLS)}")
+    if parts.password is not None:
+        raise UsageError(
+            f"{shown(url)}: a URL is kept in the run, and holds no password: set that where fsspec reads it"
+        )
+    if not name_of(url) or "*" in parts.path:
+        raise UsageError(f"{shown(url)}: the URL of one file is meant")
+
+
+def name_of(url: str) -> str:
+    """The name of the file that a URL names; "" for none."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", urlsplit(url).path.rpartition("/")[2] or "")
+
+
+def shown(url: str) -> str:
+    """The URL in messages: without what may be secret in it."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def fetch(url: str, limit: int = LIMIT) -> Fetched:
+    """The file that a URL names, as it is now, in this user's cache on this machine. Raises UsageError for a URL that
+    is not one to fetch from, or where fsspec is missing, and InputError, which names the node, for what fails."""
+    check_url(url)
+    known = _known.get(url)
+    if known is not None and known[0] > time.monotonic() - FRESH and known[1].path.exists():
+        return known[1]
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise UsageError(f"{shown(url)}: to fetch it needs fsspec (pip install 'distprove[remote]')") from None
+    where = f"{shown(url)} on {platform.node()}"
+    try:
+        files, name = url_to_fs(url)
+        facts = files.info(name)
+        size, says = facts.get("size"), {key: str(facts[key]) for key in _SAYS if facts.get(key)}
+        if facts.get("type") == "directory":
+            raise IsADirectoryError
+    except Exception as error:  # of libraries of all kinds
+        raise InputError(f"{where}: {_reason(error)}") from None
+    if size is not None and size > limit:
+        raise InputError(f"{where}: {size} bytes, and at most {limit} are fetched")
+    version = hashlib.sha256(repr((size, sorted(says.items()))).encode()).hexdigest()
+    path = kept_at(url, version)
+    if not (says and path.exists()):
+        _download(url, files, name, path, size, limit, where)
+    _known[url] = time.monotonic(), Fetched(path, version)
+    while len(_known) > MOST:
+        _known.pop(next(iter(_known)), None)
+    return Fetched(path, version)
+
+
+def kept_at(url: str, version: str) -> Path:
+    """The path at which this machine keeps a version of a file, if it does."""
+    return user_cache_dir("remote") / hashlib.sha256(f"{url}\n{version}".encode()).hexdigest() / name_of(url)
+
+
+def origin_of(path: Path) -> str | None:
+    """The URL that a file of the cache is from; None for any other file."""
+    if path.absolute().parent.parent != user_cache_dir("remote").absolute():
+        return None
+    with suppress(OSError, UnicodeError):
+        return (path.parent / ORIGIN).read_text(encoding="utf-8")
+    return None
+
+
+def _download(url: str, files: Any, name: str, path: Path, size: int | None, limit: int, where: str) -> None:
+    try:
+        with Folder.make(path.parent) as folder:
+            folder.write(ORIGIN, url.encode(), durable=False)
+        temporary = path.parent / temporary_name(path.name)
+        try:
+            with open(temporary, "xb") as file:
+                os.fchmod(file.fileno(), 0o600)
+                count = _copy(files, name, file, limit, where)
+            if size is not None and count != size:
+                raise InputError(f"{where}: cut off after {count} of {size} bytes")
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise typed(error, path) from None
+
+
+def _copy(files: Any, name: str, file: IO[bytes], limit: int, where: str) -> int:
+    """Copy what a file system has under that name, and return its bytes. Raises InputError, and OSError of `file`."""
+    count = 0
+    try:
+        source = files.open(name, "rb", block_size=CHUNK)
+    except Exception as error:
+        raise InputError(f"{where}: {_reason(error)}") from None
+    with source:
+        while True:
+            try:
+                data = source.read(CHUNK)
+            except Exception as error:
+                raise InputError(f"{where}: after {count} bytes: {_reason(error)}") from None
+            if not data:
+                return count
+            count += len(data)
+            if count > limit:
+                raise InputError(f"{where}: more than {limit} bytes")
+            file.write(data)
+
+
+def _reason(error: Exception) -> str:
+    """Why it failed, in words of ours: what a library says may quote the whole URL."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file there"
+    if isinstance(error, PermissionError):
+        return "it may not be read"
+    if isinstance(error, ImportError):
+        return "this protocol needs another package beside fsspec"
+    status = getattr(error, "status", None)
+    return f"{type(error).__name__}, status {status}" if isinstance(status, int) else type(error).__name__

@@ -1,0 +1,81 @@
+"""How long a job waits for a worker whose process was killed.
+
+    python -m tests.cluster.recovery --kills 20
+
+A job from Python with one worker process; after each wait of some seconds a proof kills that process. Told are the
+seconds from each kill to the moment at which the worker was ready again, the CPU seconds of the whole job, and the
+machine's load: a machine whose cores are busy takes that many times longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from cluster.driver import prove
+from cluster.executor.base import Executor
+from cluster.executor.local import ProcessExecutor
+from cluster.record.run import Run
+from distprove.settings import ExecutorSettings
+from tests.cluster.campaign import recoveries
+from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
+
+BETWEEN = 8
+"""Partitions from one that kills to the next: a worker that dies again and again with no good proof is given up."""
+
+
+def measure(kills: int, apart: float, ray: bool) -> dict[str, Any]:
+    """Kill a worker so often, so many seconds after it was ready."""
+    names = [f"p{BETWEEN * (index + 1)}" for index in range(kills)]
+    settings = ExecutorSettings(local=not ray, isolate=None if ray else True, threads=1, backend=TOY_BACKEND)
+    with tempfile.TemporaryDirectory(prefix="recovery-") as name:
+        folder = Path(name)
+        (folder / "faults").mkdir()
+        slow = dict.fromkeys(names, apart)
+        faults = Faults(folder / "faults", kill_prover=dict.fromkeys(names, 1), slow=slow)
+        system = ToySystem(BETWEEN * (kills + 1), faults)
+        with _executor(settings) as executor, Run.create(folder / "run", system, system.plan()) as run:
+            began = time.monotonic()
+            prove(system, executor, run, settings)
+            wall = time.monotonic() - began
+        seconds = sorted(recoveries(folder).get("prover", []))
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    tenth = len(seconds) // 10
+    return {
+        "kills": len(seconds),
+        "median": statistics.median(seconds),
+        "quantiles": [seconds[tenth], seconds[-1 - tenth]],
+        "worst": seconds[-1],
+        "seconds": seconds,
+        "wall": round(wall, 2),
+        "cpu": round(sum(each.ru_utime + each.ru_stime for each in used), 2),
+        "load": os.getloadavg()[0],
+    }
+
+
+def _executor(settings: ExecutorSettings) -> Executor:
+    if settings.local:
+        return ProcessExecutor(settings)
+    from cluster.executor.opening import open_executor
+
+    return open_executor(settings)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--apart", type=float, default=2.0, help="seconds of a proof that ends with a kill")
+    parser.add_argument("--ray", action="store_true", help="over a Ray that is started for it")
+    given = parser.parse_args()
+    print(json.dumps(measure(given.kills, given.apart, given.ray)))
+
+
+if __name__ == "__main__":
+    main()

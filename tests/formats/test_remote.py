@@ -1,0 +1,128 @@
+"""Files by URL: fetched once for each version, bound as local ones are, and nothing but data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from distprove.errors import InputError, UsageError
+from distprove.formats import remote
+from distprove.formats.remote import fetch, origin_of
+from distprove.groth16.places import WHOLE_INPUT, content_at, places_of
+from distprove.job import Job
+from distprove.jobfile import job_text
+from distprove.options import InputFile
+from tests.support.site import Site
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
+    pytest.importorskip("fsspec")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(remote, "FRESH", 0.0)
+    remote._known.clear()
+    made = Site()
+    yield made
+    made.close()
+
+
+def test_a_file_is_fetched_once_for_each_version(site: Site) -> None:
+    site.files["a.json"] = b"one", '"1"'
+    first = fetch(site.url("a.json"))
+    assert fetch(site.url("a.json")) == first
+    assert (first.path.read_bytes(), first.path.name, site.asked["a.json"]) == (b"one", "a.json", 1)
+    assert origin_of(first.path) == site.url("a.json")
+    assert first.path.stat().st_mode & 0o077 == first.path.parent.stat().st_mode & 0o077 == 0
+    site.files["a.json"] = b"two", '"2"'
+    second = fetch(site.url("a.json"))
+    assert (second.path.read_bytes(), first.path.read_bytes(), site.asked["a.json"]) == (b"two", b"one", 2)
+
+
+def test_without_a_version_it_is_fetched_each_time(site: Site) -> None:
+    site.files["a.json"] = b"one", None
+    fetch(site.url("a.json"))
+    site.files["a.json"] = b"two", None
+    assert fetch(site.url("a.json")).path.read_bytes() == b"two"
+
+
+def test_what_fails_is_told_with_its_node_and_without_what_may_be_secret(site: Site) -> None:
+    site.files |= {"long": (b"x" * 1000, None), "cut": (b"x" * 1000, None)}
+    site.cut.add("cut")
+    url = site.url("none") + "?token=SECRET"
+    for asked, limit, says in (
+        (url, 10, "no such file there"),
+        (site.url("long") + "?token=SECRET", 999, "1000 bytes, and at most 999"),
+        (site.url("cut") + "?token=SECRET", 1000, "after 500 bytes|after 0 bytes|cut off"),
+        ("http://127.0.0.1:1/gone?token=SECRET", 10, "on "),
+    ):
+        with pytest.raises(InputError, match=says) as caught:
+            fetch(asked, limit)
+        assert remote.shown(asked) in str(caught.value)
+        assert "SECRET" not in str(caught.value)
+        assert "SECRET" not in repr(caught.value.__cause__)
+    left = [path for path in remote.user_cache_dir("remote").rglob("*") if path.is_file() and path.name != "url"]
+    assert not left
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "simplecache::http://127.0.0.1/a",
+        "zip://a.json::http://127.0.0.1/a.zip",
+        "reference://a.json",
+        "github://org:repo@main/a.json",
+        "http://me:SECRET@127.0.0.1/a.json",
+        "http://127.0.0.1/",
+        "http://127.0.0.1/*.json",
+    ],
+)
+def test_other_protocols_passwords_and_patterns_are_refused(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        fetch(url)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_each_node_fetches_an_input_and_takes_only_what_the_driver_has(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    site.files |= {"a.json": (b"one", '"1"'), "b.json": (b"one", None)}
+    for name in ("a.json", "b.json"):
+        (place,) = places_of([InputFile(name, Path(), url=site.url(name))], WHOLE_INPUT)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"other node {name}"))
+        assert bytes(content_at(place)[0]) == b"one"
+        asked = site.asked[name]
+        assert bytes(content_at(place)[0]) == b"one"
+        assert site.asked[name] == asked, "it is there"
+        kept = remote.kept_at(place["url"], place["version"])
+        kept.write_bytes(b"two")  # of a server without versions: what is there may be an older one
+        if name == "b.json":
+            assert bytes(content_at(place)[0]) == b"one"
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"third node {name}"))
+        site.files[name] = b"two", None
+        with pytest.raises(InputError, match="another content than where the driver is") as caught:
+            content_at(place)
+        assert remote.shown(place["url"]) in str(caught.value)
+
+
+def test_a_job_keeps_its_urls(site: Site, tmp_path: Path) -> None:
+    """In its record and its job file; nothing is fetched before it is planned, but keys and programs."""
+    site.files["c.zkey"] = b"key", '"1"'
+    (tmp_path / "own.wtns").touch()
+    urls = [site.url("w/a.wtns"), site.url("v/a.wtns")]
+    job = Job.from_options("groth16", base=tmp_path, zkey=site.url("c.zkey"), witnesses=[urls[0], "own.wtns", urls[1]])
+    assert [(s.name, s.url) for s in job.sources] == [("a", urls[0]), ("own", None), ("a-2", urls[1])]
+    assert site.asked == {"c.zkey": 1}
+    again = Job.from_record(job.to_record())
+    assert again.sources == job.sources
+    assert f'witnesses = ["{urls[0]}", "{tmp_path / "own.wtns"}", "{urls[1]}"]' in job_text(job)
+
+
+def test_what_a_record_says_is_checked_as_what_a_user_says(tmp_path: Path) -> None:
+    (tmp_path / "c.zkey").touch()
+    (tmp_path / "a.wtns").touch()
+    record = Job.from_options("groth16", base=tmp_path, zkey="c.zkey", witnesses=["a.wtns"]).to_record()
+    record["options"]["witnesses"][0] |= {"path": "", "url": "reference://a.wtns"}
+    with pytest.raises(InputError, match="files are fetched by"):
+        Job.from_record(record)
