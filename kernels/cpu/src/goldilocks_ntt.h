@@ -50,7 +50,7 @@ struct GoldilocksNtt {
   using T = typename V::T;
   using B = typename V::Butterflies;
   static constexpr size_t LANES = V::LANES;
-  static constexpr int LOG_BASE = 11;
+  static constexpr int LOG_BASE = 12;
 
   static void forward(const u64* in, u64* out, int log_n, const u64* roots, bool last) {
     if (log_n <= 2) return tiny_forward(in, out, (size_t)1 << log_n, roots);

@@ -2,8 +2,8 @@
 //
 // The entries, ordered by group, are cut into segments of equal length whatever the groups' sizes, so that one group with
 // nearly all the points costs no more than many small ones and threads share the work evenly. Within a segment the points of
-// each group are added in pairs, round by round, all pairs of a round in one batch (batch_add.h). A group cut by a segment's
-// end leaves partial sums, which are summed the same way.
+// each group are added in pairs, round by round, all pairs of a round in one batch (batch_add.h, or affine_lanes.h where that
+// is usable). A group cut by a segment's end leaves partial sums, which are summed the same way.
 #pragma once
 #include <memory>
 #include <type_traits>
