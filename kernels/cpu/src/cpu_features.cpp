@@ -21,7 +21,9 @@ std::vector<std::string> cpu_features() {
   if (b & (1u << 5)) found.push_back("avx2");
   if (b & (1u << 8)) found.push_back("bmi2");
   if (b & (1u << 19)) found.push_back("adx");
-  if ((b & (1u << 16)) && (b & (1u << 17)) && (b & (1u << 31)) && (low & 0xe6) == 0xe6) found.push_back("avx512");
+  const bool avx512 = (b & (1u << 16)) && (b & (1u << 17)) && (b & (1u << 31)) && (low & 0xe6) == 0xe6;
+  if (avx512) found.push_back("avx512");
+  if (avx512 && (b & (1u << 21))) found.push_back("avx512ifma");
 #endif
   return found;
 }

@@ -5,7 +5,7 @@
 
 namespace dp {
 
-// Returns those of "avx2", "bmi2", "adx", "avx512" (F, DQ and VL) that the CPU has.
+// Returns those of "avx2", "bmi2", "adx", "avx512" (F, DQ and VL), "avx512ifma" that the CPU has.
 std::vector<std::string> cpu_features();
 
 }  // namespace dp

@@ -3,38 +3,14 @@
 
 #include "field/goldilocks.h"
 #include "goldilocks_table.h"
+#include "goldilocks_two.h"
 
 namespace dp {
 namespace {
 
 using Vector = __m256i;
 
-// Two vectors, whose operations are written one beside the other: a butterfly is a long chain, and the CPU does not look
-// far enough ahead to begin the next one before it ends.
-struct Two {
-  Vector first, second;
-};
-
-inline Vector fill(Vector x, Vector) { return x; }
-inline Two fill(Vector x, Two) { return {x, x}; }
-template <class Op>
-Vector each(Op op, Vector a) {
-  return op(a);
-}
-template <class Op>
-Two each(Op op, Two a) {
-  return {op(a.first), op(a.second)};
-}
-template <class Op>
-Vector each(Op op, Vector a, Vector b) {
-  return op(a, b);
-}
-template <class Op>
-Two each(Op op, Two a, Two b) {
-  return {op(a.first, b.first), op(a.second, b.second)};
-}
-
-// The arithmetic of Avx512Vector, on one vector or two. Comparisons are signed here. What is called flipped has its top bit
+// Arithmetic on one vector or two (goldilocks_two.h). Comparisons are signed here. What is called flipped has its top bit
 // flipped for them; the difference of two flipped ones is not flipped, their sum with one that is not is.
 template <class T>
 struct Avx2Arithmetic {
@@ -91,26 +67,9 @@ struct Avx2Arithmetic {
   }
 };
 
-struct Avx2Butterflies : Avx2Arithmetic<Vector> {
-  static void joins(Vector& a, Vector& b, Vector w, Vector& c, Vector& d, Vector v) {
-    pair(&Avx2Arithmetic<Two>::join, a, b, w, c, d, v);
-  }
-  static void splits(Vector& a, Vector& b, Vector w, Vector& c, Vector& d, Vector v) {
-    pair(&Avx2Arithmetic<Two>::split, a, b, w, c, d, v);
-  }
-
- private:
-  template <class Butterfly>
-  static void pair(Butterfly both, Vector& a, Vector& b, Vector w, Vector& c, Vector& d, Vector v) {
-    Two x{a, c}, y{b, d};
-    both(x, y, {w, v});
-    a = x.first, b = y.first, c = x.second, d = y.second;
-  }
-};
-
 struct Avx2Vector : Avx2Arithmetic<Vector> {
   using T = Vector;
-  using Butterflies = Avx2Butterflies;
+  using Butterflies = ButterfliesInTwos<Avx2Arithmetic, Vector>;
   static constexpr size_t LANES = 4;
   static T load(const u64* p) { return _mm256_loadu_si256((const __m256i*)p); }
   static void store(u64* p, T x) { _mm256_storeu_si256((__m256i*)p, x); }
@@ -130,6 +89,7 @@ struct Avx2Vector : Avx2Arithmetic<Vector> {
 struct Avx2Lanes {
   using T = __m256i;
   static constexpr size_t LANES = 4;
+  static constexpr int REGISTERS = 16;
   static T load(const u64* p) { return _mm256_loadu_si256((const __m256i*)p); }
   static void store(u64* p, T x) { _mm256_storeu_si256((__m256i*)p, x); }
   static T broadcast(u64 x) { return _mm256_set1_epi64x((long long)x); }

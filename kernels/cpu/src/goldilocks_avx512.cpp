@@ -3,48 +3,82 @@
 
 #include "field/goldilocks.h"
 #include "goldilocks_table.h"
+#include "goldilocks_two.h"
 
 namespace dp {
 namespace {
 
-struct Avx512Vector {
-  using T = __m512i;
-  using Butterflies = PlainButterflies<Avx512Vector>;
-  static constexpr size_t LANES = 8;
-  static T load(const u64* p) { return _mm512_loadu_si512(p); }
-  static void store(u64* p, T x) { _mm512_storeu_si512(p, x); }
-  static T broadcast(u64 x) { return _mm512_set1_epi64((long long)x); }
-  static T epsilon() { return broadcast(gl::EPSILON); }
+using Vector = __m512i;
 
-  // x - p where x >= p
+// Arithmetic on one vector or two (goldilocks_two.h). Where comparisons give a mask, what it selects is added or subtracted.
+template <class T>
+struct Avx512Arithmetic {
+  static T broadcast(u64 x) { return fill(_mm512_set1_epi64((long long)x), T{}); }
+  // x - p where x >= p, which is the lesser of the two else too: x - p wraps to more than x.
   static T canonical(T x) {
-    const T p = broadcast(gl::P);
-    return _mm512_mask_sub_epi64(x, _mm512_cmpge_epu64_mask(x, p), x, p);
+    return each([](Vector a, Vector p) { return _mm512_min_epu64(a, _mm512_sub_epi64(a, p)); }, x, broadcast(gl::P));
   }
   // a + b - 2^64 < p where it wraps, as b < p: adding 2^64 = epsilon cannot wrap again.
   static T add(T a, T b) {
-    const T s = _mm512_add_epi64(a, b);
-    return _mm512_mask_add_epi64(s, _mm512_cmplt_epu64_mask(s, b), s, epsilon());
+    const T s = plus(a, b);
+    return each([](Vector x, Vector y) { return _mm512_mask_add_epi64(x, _mm512_cmplt_epu64_mask(x, y), x, epsilon()); }, s, b);
   }
   // a - b + 2^64 > epsilon where it wraps, as b < p.
   static T sub(T a, T b) {
-    const T d = _mm512_sub_epi64(a, b);
-    return _mm512_mask_sub_epi64(d, _mm512_cmplt_epu64_mask(a, b), d, epsilon());
+    return borrow(minus(a, b), a, b);
   }
-  // Four products of 32-bit halves to 128 bits, then gl::reduce128 but for its last step.
+  // Four products of 32-bit halves to 128 bits, then gl::reduce128. The result is canonical.
   static T mul(T a, T b) {
     const T a1 = high(a), b1 = high(b);
-    const T ll = _mm512_mul_epu32(a, b), lh = _mm512_mul_epu32(a, b1), hl = _mm512_mul_epu32(a1, b);
-    const T hh = _mm512_mul_epu32(a1, b1);
-    const T m0 = _mm512_add_epi64(hl, _mm512_srli_epi64(ll, 32));
-    const T m1 = _mm512_add_epi64(lh, _mm512_and_si512(m0, epsilon()));
-    const T hi = _mm512_add_epi64(_mm512_add_epi64(hh, _mm512_srli_epi64(m0, 32)), _mm512_srli_epi64(m1, 32));
-    const T lo = _mm512_mask_blend_epi32(0xAAAA, ll, low_to_high(m1));
-    const T h1 = _mm512_srli_epi64(hi, 32), d = _mm512_sub_epi64(lo, h1);
-    const T t = _mm512_mask_sub_epi64(d, _mm512_cmplt_epu64_mask(lo, h1), d, epsilon());
-    const T h0 = _mm512_mul_epu32(hi, epsilon()), r = _mm512_add_epi64(t, h0);
-    return _mm512_mask_add_epi64(r, _mm512_cmplt_epu64_mask(r, h0), r, epsilon());
+    const T ll = times(a, b), lh = times(a, b1), hl = times(a1, b), hh = times(a1, b1);
+    const T m0 = plus(hl, upper(ll)), m1 = plus(lh, lower(m0));
+    const T hi = plus(plus(hh, upper(m0)), upper(m1)), h1 = upper(hi);
+    const T lo = each([](Vector x, Vector y) {
+      return _mm512_castps_si512(_mm512_mask_moveldup_ps(_mm512_castsi512_ps(x), 0xAAAA, _mm512_castsi512_ps(y)));
+    }, ll, m1);
+    const T t = borrow(minus(lo, h1), lo, h1);
+    // t + h0, h0 = (hi mod 2^32) epsilon; less p where it is not below
+    const T r = minus(t, minus(broadcast(gl::P), times(hi, broadcast(gl::EPSILON))));
+    return each([](Vector x, Vector y) {
+      return _mm512_mask_add_epi64(x, _mm512_cmpgt_epu64_mask(x, y), x, _mm512_set1_epi64((long long)gl::P));
+    }, r, t);
   }
+
+  static void join(T& a, T& b, T w) {
+    const T t = mul(b, w);
+    b = sub(a, t);
+    a = add(a, t);
+  }
+  static void split(T& a, T& b, T w) {
+    const T t = canonical(b);
+    b = mul(sub(a, t), w);
+    a = add(a, t);
+  }
+
+ private:
+  static Vector epsilon() { return _mm512_set1_epi64((long long)gl::EPSILON); }
+  static T plus(T a, T b) { return each([](Vector x, Vector y) { return _mm512_add_epi64(x, y); }, a, b); }
+  static T minus(T a, T b) { return each([](Vector x, Vector y) { return _mm512_sub_epi64(x, y); }, a, b); }
+  static T times(T a, T b) { return each([](Vector x, Vector y) { return _mm512_mul_epu32(x, y); }, a, b); }
+  static T upper(T a) { return each([](Vector x) { return _mm512_srli_epi64(x, 32); }, a); }
+  static T lower(T a) { return each([](Vector x) { return _mm512_and_si512(x, epsilon()); }, a); }
+  // The upper halves, where vpmuludq reads: a shuffle leaves the shifts' port free.
+  static T high(T a) {
+    return each([](Vector x) { return _mm512_castps_si512(_mm512_movehdup_ps(_mm512_castsi512_ps(x))); }, a);
+  }
+  // difference = a - b, less epsilon where it wrapped
+  static T borrow(T difference, T a, T b) {
+    return each([](Vector d, Vector x, Vector y) { return _mm512_mask_sub_epi64(d, _mm512_cmplt_epu64_mask(x, y), d, epsilon()); },
+                difference, a, b);
+  }
+};
+
+struct Avx512Vector : Avx512Arithmetic<Vector> {
+  using T = Vector;
+  using Butterflies = ButterfliesInTwos<Avx512Arithmetic, Vector>;
+  static constexpr size_t LANES = 8;
+  static T load(const u64* p) { return _mm512_loadu_si512(p); }
+  static void store(u64* p, T x) { _mm512_storeu_si512(p, x); }
   static void transpose(T (&x)[8]) {
     T a[8], b[8];
     for (int i = 0; i < 8; i += 2) {  // pairs
@@ -61,16 +95,12 @@ struct Avx512Vector {
       x[k + 4] = _mm512_shuffle_i64x2(b[k], b[k + 4], 0xDD);
     }
   }
-
- private:
-  // The shuffles take the port that the shifts and products leave free.
-  static T high(T x) { return _mm512_castps_si512(_mm512_movehdup_ps(_mm512_castsi512_ps(x))); }
-  static T low_to_high(T x) { return _mm512_castps_si512(_mm512_moveldup_ps(_mm512_castsi512_ps(x))); }
 };
 
 struct Avx512Lanes {
   using T = __m512i;
   static constexpr size_t LANES = 8;
+  static constexpr int REGISTERS = 32;
   static T load(const u64* p) { return _mm512_loadu_si512(p); }
   static void store(u64* p, T x) { _mm512_storeu_si512(p, x); }
   static T broadcast(u64 x) { return _mm512_set1_epi64((long long)x); }

@@ -43,11 +43,9 @@ inline V reduce128(__m512i hi, __m512i lo) {
   const __m512i h1 = _mm512_srli_epi64(hi, 32);
   __m512i t = _mm512_sub_epi64(lo, h1);
   t = _mm512_mask_sub_epi64(t, _mm512_cmplt_epu64_mask(lo, h1), t, epsilon);
-  const __m512i h0 = _mm512_mul_epu32(hi, epsilon);
-  const __m512i r = _mm512_add_epi64(t, h0);
-  // Both a carry, 2^64 = epsilon, and a result from p on, -p = epsilon (mod 2^64), ask for epsilon, and never for it twice.
-  const __mmask8 over = _mm512_cmplt_epu64_mask(r, h0) | _mm512_cmpge_epu64_mask(r, splat(P));
-  return {_mm512_mask_add_epi64(r, over, r, epsilon)};
+  // t + h0, h0 = (hi mod 2^32) epsilon; less p where it is not below
+  const __m512i r = _mm512_sub_epi64(t, _mm512_sub_epi64(splat(P), _mm512_mul_epu32(hi, epsilon)));
+  return {_mm512_mask_add_epi64(r, _mm512_cmpgt_epu64_mask(r, t), r, splat(P))};
 }
 
 // What a factor of several products is prepared to.

@@ -6,9 +6,10 @@
 // The stage that joins two blocks of h takes its factor for position j < h from roots[h + j]. For values on s <w_n> it is
 // s^(n / 2h) w_2h^j: the coset costs no multiplication of its own.
 //
-// The three innermost stages run on 8 vectors transposed, so that their factors are the same for all lanes; the others two
-// at a time. Blocks of 2^LOG_BASE elements lie in the first-level cache; above, the recursion finishes a quarter before it
-// begins the next, so that each lies in the second-level cache for as many stages as it can.
+// The three innermost stages run on 8 vectors transposed, so that their factors are the same for all lanes. The transposition
+// is made on the side of the values only: within each group of 8 * LANES the coefficients lie as these stages leave and want
+// them. The other stages run two at a time. Blocks of 2^LOG_BASE elements lie in the first-level cache; above, the recursion
+// finishes a quarter before it begins the next, so that each lies in the second-level cache for as many stages as it can.
 //
 // V: T, LANES, load, store, broadcast, transpose; mul (any u64s to any), canonical (any to below p), add and sub (any and
 // canonical to any); Butterflies: join, which is (a + b w, a - b w), split, which is (a + b, (a - b) w), and either on two
@@ -49,7 +50,7 @@ struct GoldilocksNtt {
   using T = typename V::T;
   using B = typename V::Butterflies;
   static constexpr size_t LANES = V::LANES;
-  static constexpr int LOG_BASE = 11;
+  static constexpr int LOG_BASE = 12;
 
   static void forward(const u64* in, u64* out, int log_n, const u64* roots, bool last) {
     if (log_n <= 2) return tiny_forward(in, out, (size_t)1 << log_n, roots);
@@ -102,36 +103,53 @@ struct GoldilocksNtt {
     V::store(p, LAST ? V::canonical(x) : x);
   }
 
-  // Stages h and 2h of all blocks of 4h within n, at positions [begin, end) of h.
+  // Stages h and 2h of all blocks of 4h within n, at positions [begin, end) of h. The second stage of four vectors is written
+  // after the first one of the next four, because the CPU does not look far enough ahead to begin these while it waits.
   template <bool LAST>
   static void quad_forward(u64* data, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
+    T x[4];
+    u64* before = nullptr;
+    const u64* before_roots = roots;
+    const auto second = [&] {
+      const T v0 = V::load(before_roots + 2 * h), v1 = V::load(before_roots + 3 * h);
+      B::joins(x[0], x[2], v0, x[1], x[3], v1);
+      for (size_t i = 0; i < 4; ++i) put<LAST>(before + i * h, x[i]);
+    };
     for (size_t j = begin; j < end; j += LANES) {
-      const T w = V::load(roots + h + j), v0 = V::load(roots + 2 * h + j), v1 = V::load(roots + 3 * h + j);
+      const T w = V::load(roots + h + j);
       for (u64* a = data + j; a < data + n; a += 4 * h) {
-        T x0 = V::load(a), x1 = V::load(a + h), x2 = V::load(a + 2 * h), x3 = V::load(a + 3 * h);
-        B::joins(x0, x1, w, x2, x3, w);
-        B::joins(x0, x2, v0, x1, x3, v1);
-        put<LAST>(a, x0);
-        put<LAST>(a + h, x1);
-        put<LAST>(a + 2 * h, x2);
-        put<LAST>(a + 3 * h, x3);
+        T y[4] = {V::load(a), V::load(a + h), V::load(a + 2 * h), V::load(a + 3 * h)};
+        B::joins(y[0], y[1], w, y[2], y[3], w);
+        if (before) second();
+        before = a;
+        before_roots = roots + j;
+        for (size_t i = 0; i < 4; ++i) x[i] = y[i];
       }
     }
+    if (before) second();
   }
   static void quad_inverse(const u64* in, u64* out, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
+    T x[4];
+    u64* before = nullptr;
+    const u64* before_roots = roots;
+    const auto second = [&] {
+      const T w = V::load(before_roots);
+      B::splits(x[0], x[1], w, x[2], x[3], w);
+      for (size_t i = 0; i < 4; ++i) V::store(before + i * h, x[i]);
+    };
     for (size_t j = begin; j < end; j += LANES) {
-      const T w = V::load(roots + h + j), v0 = V::load(roots + 2 * h + j), v1 = V::load(roots + 3 * h + j);
+      const T v0 = V::load(roots + 2 * h + j), v1 = V::load(roots + 3 * h + j);
       for (size_t at = j; at < n; at += 4 * h) {
         const u64* a = in + at;
-        T x0 = V::load(a), x1 = V::load(a + h), x2 = V::load(a + 2 * h), x3 = V::load(a + 3 * h);
-        B::splits(x0, x2, v0, x1, x3, v1);
-        B::splits(x0, x1, w, x2, x3, w);
-        V::store(out + at, x0);
-        V::store(out + at + h, x1);
-        V::store(out + at + 2 * h, x2);
-        V::store(out + at + 3 * h, x3);
+        T y[4] = {V::load(a), V::load(a + h), V::load(a + 2 * h), V::load(a + 3 * h)};
+        B::splits(y[0], y[2], v0, y[1], y[3], v1);
+        if (before) second();
+        before = out + at;
+        before_roots = roots + h + j;
+        for (size_t i = 0; i < 4; ++i) x[i] = y[i];
       }
     }
+    if (before) second();
   }
   template <bool LAST>
   static void double_forward(u64* data, size_t n, size_t h, const u64* roots) {
@@ -165,8 +183,7 @@ struct GoldilocksNtt {
     T w[8], x[8];
     for (size_t i = 1; i < 8; ++i) w[i] = V::broadcast(roots[i]);
     for (size_t at = 0; at < n; at += 8 * LANES) {
-      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + place(i));
-      V::transpose(x);
+      for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + i * LANES);
       for (size_t i = 0; i < 8; i += 4) B::joins(x[i], x[i + 1], w[1], x[i + 2], x[i + 3], w[1]);
       for (size_t i = 0; i < 8; i += 4) B::joins(x[i], x[i + 2], w[2], x[i + 1], x[i + 3], w[3]);
       for (size_t i = 0; i < 4; i += 2) B::joins(x[i], x[i + 4], w[4 + i], x[i + 1], x[i + 5], w[5 + i]);
@@ -178,14 +195,14 @@ struct GoldilocksNtt {
     T w[8], x[8];
     const T s = V::broadcast(scale);
     for (size_t i = 1; i < 8; ++i) w[i] = V::broadcast(roots[i]);
+    w[1] = V::mul(w[1], s);  // scales the odd ones
     for (size_t at = 0; at < n; at += 8 * LANES) {
       for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + place(i));
       V::transpose(x);
       for (size_t i = 0; i < 4; i += 2) B::splits(x[i], x[i + 4], w[4 + i], x[i + 1], x[i + 5], w[5 + i]);
       for (size_t i = 0; i < 8; i += 4) B::splits(x[i], x[i + 2], w[2], x[i + 1], x[i + 3], w[3]);
       for (size_t i = 0; i < 8; i += 4) B::splits(x[i], x[i + 1], w[1], x[i + 2], x[i + 3], w[1]);
-      V::transpose(x);
-      for (size_t i = 0; i < 8; ++i) V::store(out + at + place(i), V::mul(x[i], s));
+      for (size_t i = 0; i < 8; ++i) V::store(out + at + i * LANES, i % 2 ? x[i] : V::mul(x[i], s));
     }
   }
 

@@ -37,6 +37,7 @@ struct ScalarVector {
 struct ScalarLanes {
   using T = u64;
   static constexpr size_t LANES = 1;
+  static constexpr int REGISTERS = 16;
   static T load(const u64* p) { return *p; }
   static void store(u64* p, T x) { *p = x; }
   static T broadcast(u64 x) { return x; }

@@ -2,13 +2,14 @@
 //
 // The entries, ordered by group, are cut into segments of equal length whatever the groups' sizes, so that one group with
 // nearly all the points costs no more than many small ones and threads share the work evenly. Within a segment the points of
-// each group are added in pairs, round by round, all pairs of a round in one batch (batch_add.h). A group cut by a segment's
-// end leaves partial sums, which are summed the same way.
+// each group are added in pairs, round by round, all pairs of a round in one batch (batch_add.h, or affine_lanes.h where that
+// is usable). A group cut by a segment's end leaves partial sums, which are summed the same way.
 #pragma once
 #include <memory>
 #include <type_traits>
 #include <vector>
 
+#include "affine_lanes.h"
 #include "batch_add.h"
 #include "threads.h"
 #include "views.h"
@@ -52,12 +53,11 @@ class GroupedSum {
   struct Run {
     u32 first, count;  // a group's points within the segment
   };
-  struct Pair {
-    u32 left, out;  // slot out = slot left + slot left + 1
-  };
+  using Pair = ifma::Pair;  // slot out = slot left + slot left + 1
   struct Scratch {
     std::vector<Affine<F>> slots;
     std::vector<F> suffix;
+    std::vector<u64> lanes;  // scratch of AffineLanes
     std::vector<Run> runs;
     std::vector<Pair> pairs;
   };
@@ -89,33 +89,44 @@ class GroupedSum {
     auto prefetch = [&](size_t slot) {
       if (slot < count) points.prefetch(own[slot] >> 1);
     };
-    // first round: from the points themselves into the slots
-    pair_up(s);
-    batch_add(
-        s.pairs.size(), s.suffix.data(),
-        [&](size_t i, auto& a, auto& b) {
-          const u32 left = s.pairs[i].left;
-          for (const u32 next : {left - PREFETCH, left + PREFETCH}) {  // on the way back, and forth
-            prefetch(next);
-            prefetch(next + 1);
-          }
-          gather(left, a);
-          gather(left + 1, b);
-        },
-        [&](size_t i, const Affine<F>& sum) { s.slots[s.pairs[i].out] = sum; });
-    for (Run& run : s.runs) {
-      if (run.count & 1) gather(run.first + run.count - 1, s.slots[run.first + run.count / 2]);
-      run.count = (run.count + 1) / 2;
-    }
-    // then within the slots, until each run is one point
-    while (pair_up(s)) {
+    // On lanes all points are copied to the slots first. Otherwise the first round takes them from where they lie.
+    if (AffineLanes<F>::usable()) {
+      for (u32 slot = 0; slot < count; ++slot) {
+        prefetch(slot + PREFETCH);
+        gather(slot, s.slots[slot]);
+      }
+    } else {
+      pair_up(s);
       batch_add(
           s.pairs.size(), s.suffix.data(),
           [&](size_t i, auto& a, auto& b) {
-            take(s.slots[s.pairs[i].left], a);
-            take(s.slots[s.pairs[i].left + 1], b);
+            const u32 left = s.pairs[i].left;
+            for (const u32 next : {left - PREFETCH, left + PREFETCH}) {  // on the way back, and forth
+              prefetch(next);
+              prefetch(next + 1);
+            }
+            gather(left, a);
+            gather(left + 1, b);
           },
           [&](size_t i, const Affine<F>& sum) { s.slots[s.pairs[i].out] = sum; });
+      for (Run& run : s.runs) {
+        if (run.count & 1) gather(run.first + run.count - 1, s.slots[run.first + run.count / 2]);
+        run.count = (run.count + 1) / 2;
+      }
+    }
+    // then within the slots, until each run is one point
+    while (pair_up(s)) {
+      if (AffineLanes<F>::usable() && s.pairs.size() >= ifma::LANES) {
+        AffineLanes<F>::add(s.slots.data(), s.pairs, s.lanes);
+      } else {
+        batch_add(
+            s.pairs.size(), s.suffix.data(),
+            [&](size_t i, auto& a, auto& b) {
+              take(s.slots[s.pairs[i].left], a);
+              take(s.slots[s.pairs[i].left + 1], b);
+            },
+            [&](size_t i, const Affine<F>& sum) { s.slots[s.pairs[i].out] = sum; });
+      }
       for (Run& run : s.runs) {
         if (run.count & 1) s.slots[run.first + run.count / 2] = s.slots[run.first + run.count - 1];
         run.count = (run.count + 1) / 2;

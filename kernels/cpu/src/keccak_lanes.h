@@ -20,44 +20,43 @@ class KeccakLanes {
   static void leaves(const u64* const* columns, size_t count, const u64* header, size_t headers, size_t offset, size_t n,
                      u64* out, size_t stride) {
     for (size_t i = 0; i < n; i += LANES) {
-      KeccakLanes sponge;
-      for (size_t h = 0; h < headers; ++h) sponge.absorb(V::broadcast(header[h]));
-      for (size_t c = 0; c < count; ++c) {
-        const u64* at = columns[c] + offset + i;
+      T s[25];
+      sponge(s, headers + count, V::broadcast(1), [&](size_t k) {
+        if (k < headers) return V::broadcast(header[k]);
+        const u64* at = columns[k - headers] + offset + i;
         __builtin_prefetch(at + 4 * LANES);  // the columns are too many streams for the CPU to follow
-        sponge.absorb(V::load(at));
-      }
-      sponge.finish(out + i, stride);
+        return V::load(at);
+      });
+      put(s, out + i, stride);
     }
   }
 
   static void pairs(u64 tag, const u64* a, size_t a_stride, const u64* b, size_t b_stride, size_t n, u64* out,
                     size_t stride) {
     for (size_t i = 0; i < n; i += LANES) {
-      KeccakLanes sponge;
-      sponge.absorb(V::broadcast(tag));
-      for (size_t w = 0; w < 4; ++w) sponge.absorb(V::load(a + w * a_stride + i));
-      for (size_t w = 0; w < 4; ++w) sponge.absorb(V::load(b + w * b_stride + i));
-      sponge.finish(out + i, stride);
+      T s[25];
+      sponge(s, 9, V::broadcast(1), [&](size_t k) {
+        return k == 0 ? V::broadcast(tag) : k < 5 ? V::load(a + (k - 1) * a_stride + i) : V::load(b + (k - 5) * b_stride + i);
+      });
+      put(s, out + i, stride);
     }
   }
 
   static void rows(const u8* rows, size_t length, size_t n, u8* out) {
+    const size_t rest = length % 8;
     for (size_t i = 0; i < n; i += LANES) {
-      KeccakLanes sponge;
       u64 words[LANES];
-      for (size_t at = 0; at + 8 <= length; at += 8) {
-        for (size_t l = 0; l < LANES; ++l) std::memcpy(&words[l], rows + (i + l) * length + at, 8);
-        sponge.absorb(V::load(words));
-      }
-      const size_t rest = length % 8;
       for (size_t l = 0; l < LANES; ++l) {  // the padding begins right after the last byte
         words[l] = (u64)1 << (8 * rest);
         for (size_t b = 0; b < rest; ++b) words[l] |= (u64)rows[(i + l) * length + length - rest + b] << (8 * b);
       }
-      sponge.pad(V::load(words));
+      T s[25];
+      sponge(s, length / 8, V::load(words), [&](size_t k) {
+        for (size_t l = 0; l < LANES; ++l) std::memcpy(&words[l], rows + (i + l) * length + 8 * k, 8);
+        return V::load(words);
+      });
       for (size_t w = 0; w < 4; ++w) {
-        V::store(words, sponge.s_[w]);
+        V::store(words, s[w]);
         for (size_t l = 0; l < LANES; ++l) std::memcpy(out + 32 * (i + l) + 8 * w, &words[l], 8);
       }
     }
@@ -65,13 +64,12 @@ class KeccakLanes {
 
   static size_t grind(u64 tag, const u64* seed, u64 first, size_t n, int bits) {
     for (size_t i = 0; i < n; i += LANES) {
-      KeccakLanes sponge;
-      sponge.absorb(V::broadcast(tag));
-      for (size_t w = 0; w < 4; ++w) sponge.absorb(V::broadcast(seed[w]));
-      sponge.absorb(V::add(V::broadcast(first + i), V::iota()));
-      sponge.pad(V::broadcast(1));
+      T s[25];
+      sponge(s, 6, V::broadcast(1), [&](size_t k) {
+        return k == 5 ? V::add(V::broadcast(first + i), V::iota()) : V::broadcast(k == 0 ? tag : seed[k - 1]);
+      });
       u64 words[LANES];
-      V::store(words, sponge.s_[0]);
+      V::store(words, s[0]);
       for (size_t l = 0; l < LANES; ++l)
         if (bits == 0 || __builtin_bswap64(words[l]) >> (64 - bits) == 0) return i + l;
     }
@@ -79,32 +77,61 @@ class KeccakLanes {
   }
 
  private:
-  KeccakLanes() {
-    // Hidden from the compiler, which fills 25 vectors with a constant by `rep stos`: what that has stored cannot be read
-    // for as long as a tenth of a permutation.
+  // The state after a message of word(0) to word(count - 1) and `end`: what is left of it, fewer than 8 bytes, and the
+  // padding's first bit.
+  template <class Word>
+  __attribute__((always_inline)) static void sponge(T (&s)[25], size_t count, T end, const Word& word) {
+    // Hidden from the compiler, which fills 25 vectors in memory with a constant by `rep stos`: what that has stored cannot
+    // be read for as long as a tenth of a permutation.
     T zero = V::broadcast(0);
-    asm("" : "+m"(zero));
-    for (T& lane : s_) lane = zero;
-  }
-  void absorb(T x) {
-    s_[at_] = V::bit_xor(s_[at_], x);
-    if (++at_ == keccak::RATE_LANES) {
-      permute(s_);
-      at_ = 0;
+    if (V::REGISTERS < 32) asm("" : "+m"(zero));
+#pragma GCC unroll 25
+    for (T& lane : s) lane = zero;
+    size_t at = 0;
+    for (; at + keccak::RATE_LANES <= count; at += keccak::RATE_LANES) {
+#pragma GCC unroll 17
+      for (size_t i = 0; i < keccak::RATE_LANES; ++i) s[i] = V::bit_xor(s[i], word(at + i));
+      permute(s);
     }
-  }
-  // `x`: what is left of the message, fewer than 8 bytes, and the padding's first bit
-  void pad(T x) {
-    s_[at_] = V::bit_xor(s_[at_], x);
-    s_[keccak::RATE_LANES - 1] = V::bit_xor(s_[keccak::RATE_LANES - 1], V::broadcast(0x8000000000000000ull));
-    permute(s_);
-  }
-  void finish(u64* out, size_t stride) {
-    pad(V::broadcast(1));
-    for (size_t w = 0; w < 4; ++w) V::store(out + w * stride, s_[w]);
+#pragma GCC unroll 17
+    for (size_t i = 0; i < keccak::RATE_LANES; ++i) {
+      if (at + i < count) s[i] = V::bit_xor(s[i], word(at + i));
+      if (at + i == count) s[i] = V::bit_xor(s[i], end);
+    }
+    s[keccak::RATE_LANES - 1] = V::bit_xor(s[keccak::RATE_LANES - 1], V::broadcast(0x8000000000000000ull));
+    permute(s);
   }
 
-  static void permute(T (&state)[25]) {
+  static void put(const T (&s)[25], u64* out, size_t stride) {
+    for (size_t w = 0; w < 4; ++w) V::store(out + w * stride, s[w]);
+  }
+
+  // One round in registers; needs 32 of them.
+  __attribute__((always_inline)) static void permute(T (&state)[25]) {
+    if (V::REGISTERS < 32) return permute_stored(state);
+    T s[25];
+#pragma GCC unroll 25
+    for (int i = 0; i < 25; ++i) s[i] = state[i];
+    for (int r = 0; r < 24; ++r) {
+      T c[5], d[5], b[5], out[25];
+      for (int x = 0; x < 5; ++x) c[x] = V::xor3(V::xor3(s[x], s[x + 5], s[x + 10]), s[x + 15], s[x + 20]);
+      for (int x = 0; x < 5; ++x) d[x] = V::bit_xor(c[(x + 4) % 5], V::template rotl<1>(c[(x + 1) % 5]));
+#define LANE(k, i, n) b[k] = V::template rotl<n>(V::bit_xor(s[i], d[i % 5]))
+#define CHI(y) for (int x = 0; x < 5; ++x) out[y + x] = V::chi(b[x], b[(x + 1) % 5], b[(x + 2) % 5])
+      b[0] = V::bit_xor(s[0], d[0]); LANE(1, 6, 44); LANE(2, 12, 43); LANE(3, 18, 21); LANE(4, 24, 14); CHI(0);
+      out[0] = V::bit_xor(out[0], V::broadcast(keccak::ROUND_CONSTANTS[r]));
+      LANE(0, 3, 28); LANE(1, 9, 20); LANE(2, 10, 3); LANE(3, 16, 45); LANE(4, 22, 61); CHI(5);
+      LANE(0, 1, 1); LANE(1, 7, 6); LANE(2, 13, 25); LANE(3, 19, 8); LANE(4, 20, 18); CHI(10);
+      LANE(0, 4, 27); LANE(1, 5, 36); LANE(2, 11, 10); LANE(3, 17, 15); LANE(4, 23, 56); CHI(15);
+      LANE(0, 2, 62); LANE(1, 8, 55); LANE(2, 14, 39); LANE(3, 15, 41); LANE(4, 21, 2); CHI(20);
+#pragma GCC unroll 25
+      for (int i = 0; i < 25; ++i) s[i] = out[i];
+    }
+#pragma GCC unroll 25
+    for (int i = 0; i < 25; ++i) state[i] = s[i];
+  }
+
+  static void permute_stored(T (&state)[25]) {
     T other[25], c[5];
     for (int x = 0; x < 5; ++x)
       c[x] = V::xor3(V::xor3(state[x], state[x + 5], state[x + 10]), state[x + 15], state[x + 20]);
@@ -139,9 +166,6 @@ class KeccakLanes {
         V::template rotl<41>(theta(15)), V::template rotl<2>(theta(21)));
     for (int x = 0; x < 5; ++x) c[x] = p[x];
   }
-
-  T s_[25];
-  int at_ = 0;
 };
 
 }  // namespace dp

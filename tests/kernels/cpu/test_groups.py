@@ -71,6 +71,16 @@ def test_msm_of_every_length(backend: CpuBackend, n: int) -> None:
     assert np.array_equal(msm(backend, known, scalars), known.combination(scalars))
 
 
+@pytest.mark.parametrize("n", range(14, 36))
+def test_sums_of_few_points_that_are_equal_opposite_or_infinite(n: int) -> None:
+    """Additions go in eights where the CPU allows it: each of these, and of what is left over, may be special."""
+    backend, r, rng = CpuBackend(1), BN254.fr.modulus, random.Random(n)
+    for logs in ([rng.choice([0, 5, r - 5, 7]) for _ in range(n)], [9] * n, [3, r - 3] * (n // 2)):
+        known = KnownPoints(backend, BN254, Group.G1, logs)
+        scalars = [1] * len(logs)
+        assert np.array_equal(msm(backend, known, scalars), known.combination(scalars))
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_msm_in_scratch_memory_of_any_size_and_content(share: float) -> None:
     backend, rng, where = CpuBackend(2), random.Random(4), (BN254.name, Group.G1.value)
