@@ -33,7 +33,8 @@ def ray_cluster() -> Iterator[Any]:
     def start() -> Any:
         # The dashboard takes jobs, for the tests that submit one, and an agent starts them. Another Ray of this machine
         # may hold the usual ports, or an attempt that failed, and then no job can be submitted.
-        ports = {"dashboard_port": free_port(), "dashboard_agent_listen_port": free_port()}
+        names = ("gcs_server_port", "dashboard_port", "dashboard_agent_listen_port")
+        ports = {name: free_port() for name in names}
         head = {**raylet(), **ports, "include_dashboard": True}
         return Cluster(initialize_head=True, head_node_args=head)
 

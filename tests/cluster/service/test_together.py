@@ -25,9 +25,11 @@ from cluster.service.service import RUNS, Service
 from cluster.service.views import JobRequest, JobState
 from cluster.service.writer import LOCK, WriterBeside
 from cluster.session import resume_job
+from cluster.together import short
 from distprove.errors import InUse
 from distprove.formats.folder import Folder
-from distprove.proof import PROOF_FILE
+from distprove.job import Job
+from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from tests.support.instant_pool import InstantExecutor, InstantPool
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
@@ -142,6 +144,25 @@ def test_jobs_that_are_proven_together_have_runs_of_their_own(place: Place) -> N
     resume_job(place.run(SHORT[0]), settings=SETTINGS)
     assert (place.run(SHORT[0]) / PROOF_FILE).read_bytes() == before
     assert read_report(place.run(SHORT[0]))["partitions"][0]["status"] == "resumed"
+
+
+def test_a_job_that_asks_for_an_aggregate_is_not_a_short_one(place: Place) -> None:
+    class Aggregating(ToySystem):
+        wanted = False
+
+        def aggregates(self) -> bool:
+            return self.wanted
+
+        def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
+            return ("aggregate", b"") if self.wanted else None
+
+    made = Aggregating(1, Faults(place.folder), names_bind=False)
+    job = Job.from_options("toy", folder=str(place.folder), named=False, executor=SETTINGS)
+    found = []
+    for made.wanted in (False, True):
+        found.append(short("one", made, job, {}, place.run("one")))
+    assert found[0] is not None
+    assert found[1] is None
 
 
 def test_a_process_writes_their_runs_as_the_service_does(place: Place) -> None:
