@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from distprove.errors import AirError
+from distprove.formats.owncode import own_lines
 from distprove.stark.air.expression import (
     FIRST,
     LAST,
@@ -301,7 +302,8 @@ def trace_air(air: Air, layout: Layout | None = None) -> Definition:
     except AirError:
         raise
     except Exception as error:
-        raise AirError(f"{name}.define failed: {type(error).__name__}: {error}") from error
+        lines = own_lines(error, type(air).__module__)
+        raise AirError("\n".join([f"{name}.define failed: {type(error).__name__}: {error}", *lines])) from error
     if not definition.constraints and not definition.interactions:
         raise AirError(f"{name} states neither a constraint nor an interaction")
     return definition
