@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +16,7 @@ from distprove.options import SECURITY_BITS
 
 if TYPE_CHECKING:
     from distprove.entry import OwnProgram
+    from distprove.verification import Verified
 
 
 @reports_errors
@@ -80,7 +83,10 @@ def verify(
             {
                 "status": "verified",
                 "system": loaded.system,
-                "partitions": [{"name": p.name, "public": [str(v) for v in p.public]} for p in loaded.partitions],
+                "partitions": [
+                    {"name": p.name, "public": [str(v) for v in p.public], **_named(verified, p.public)}
+                    for p in loaded.partitions
+                ],
                 "job_digest": loaded.job_digest.hex(),
                 "job_digest_given": expected is not None,
                 "key_digest": verified.key_digest.hex(),
@@ -110,9 +116,18 @@ def verify(
         console.print(table)
         if show_public:
             for p in loaded.partitions:
-                console.print(f"{escape(p.name)}: {', '.join(map(str, p.public))}")
+                named = _named(verified, p.public).get("named", {})
+                values = [f"{escape(name)} = {', '.join(of)}" for name, of in named.items()] or map(str, p.public)
+                console.print(f"{escape(p.name)}: {('; ' if named else ', ').join(values)}")
     if not verified.key_given and not verified.proven:
         warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
+
+
+def _named(verified: Verified, public: Sequence[int]) -> dict[str, dict[str, list[str]]]:
+    """A partition's public values by the names that the key has for them, for systems that name any."""
+    values = map(str, public)
+    named = {str(name): list(islice(values, count)) for name, count in verified.proven.get("public", [])}
+    return {"named": named} if named else {}
 
 
 def own_program(program: str | None, arguments: list[str], proof: Path) -> OwnProgram | None:

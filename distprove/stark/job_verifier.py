@@ -51,8 +51,8 @@ class StarkVerifier:
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
         """The program, what was proven, and the security of the job's proof, given proofs that hold.
 
-        Without the program only its name is told: nothing but the word of the key's maker ties the arguments in the key
-        to its tables.
+        Without the program only its name is told, and the names of public values: nothing but the word of the key's
+        maker ties the arguments in the key to its tables.
         """
         heights = [heights_in(p.data, self.key, p.name) for p in proofs]
         says: dict[str, str] = {}
@@ -64,5 +64,6 @@ class StarkVerifier:
             "known": self.program is not None,
             "arguments": dict(self.key.arguments) if self.program is not None else {},
             "says": says,
+            "public": [list(named) for named in self.key.statement.public],
             "security": job_security(self.key, heights).to_record(),
         }
