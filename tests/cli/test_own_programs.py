@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import distprove
 from distprove.errors import CodeFault, InvalidProof, UsageError
 from distprove.proof import Proof
+from distprove.stark.program import Trace
 from tests.cli.conftest import run, why_refused
+from tests.support import ROOT
+from tests.support.cheats import prove_job
 
 LOCAL = ("--local", "--no-isolate", "--threads", "2", "--backend", "cpu")
 SECRET = "correct horse battery staple"
@@ -84,7 +90,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     modules = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - modules:
-        if name.partition(".")[0] in ("own_programs", "evil", "run"):
+        if name.partition(".")[0] in ("own_programs", "evil", "run", "walk"):
             del sys.modules[name]
 
 
@@ -271,3 +277,49 @@ def test_faults_are_typed() -> None:
     sys.path.append(str(Path.cwd()))
     with pytest.raises(CodeFault, match="own_programs raised AttributeError"):
         distprove.prove(program="own_programs:FaultyStatement", system="stark", out="run")
+
+
+GUIDE = (ROOT / "docs" / "airs.md").read_text()
+
+
+def test_the_guides_program_is_checked_proven_and_verified(folder: Path) -> None:
+    """docs/airs.md: the module as it stands there, and the commands beneath it."""
+    (text,) = re.findall(r"```python\n(# walk\.py\n.*?)```", GUIDE, re.DOTALL)
+    (folder / "walk.py").write_text(text)
+    commands = re.findall(r"^    distprove (.* walk:Walk .*)$", GUIDE, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["air", "prove", "verify"]
+    for command in commands:
+        words = command.split()
+        done = run(*words, *(LOCAL if words[0] == "prove" else ()))
+        assert done.exit_code == 0, done.output
+    assert "from 0, after 96 steps of at most 255 " in done.stdout
+    assert "made from your program walk:Walk" in done.stdout
+
+
+def test_walks_that_do_not_meet_are_refused(folder: Path) -> None:
+    """The global bus and its boundary are all that ties the guide's partitions: each of these is a walk by itself."""
+    (text,) = re.findall(r"```python\n(# walk\.py\n.*?)```", GUIDE, re.DOTALL)
+    (folder / "walk.py").write_text(text)
+    sys.path.append(str(folder))
+    walk = importlib.import_module("walk")
+
+    def moved(index: int, trace: Trace) -> Trace:
+        main = trace.main[0].copy()
+        main[0] += np.uint64(index == 1)
+        return Trace([main, trace.main[1]], (*trace.public[:2], trace.public[2] + (index == 1)))
+
+    def from_elsewhere(index: int, trace: Trace) -> Trace:
+        main = trace.main[0].copy()
+        main[0] += np.uint64(1)
+        return Trace([main, trace.main[1]], (*trace.public[:2], trace.public[2] + 1))
+
+    def unmarked(index: int, trace: Trace) -> Trace:
+        main = trace.main[0].copy()
+        main[0] += np.uint64(1)
+        main[2:] = 0  # nothing is taken from before or handed on
+        return Trace([main, trace.main[1]], (*trace.public[:2], trace.public[2] + 1))
+
+    prove_job(walk.Walk(), 3).check()
+    for tamper in (moved, from_elsewhere, unmarked):
+        with pytest.raises(InvalidProof):
+            prove_job(walk.Walk(), 3, tamper=tamper).check()

@@ -49,6 +49,7 @@ BESIDE = {
     **{name: {"jobs", "option_groups"} for name in ("await", "cancel", "down", "list", "logs", "status", "submit")},
     "export": {"option_groups", "verify"},
     "kernels": {"option_groups", "variadic"},
+    "key": {"option_groups", "programs"},
     "prove": {"option_groups", "programs", "variadic"},
     "resume": {"option_groups", "programs", "prove", "variadic"},
     "security": {"option_groups", "programs"},
