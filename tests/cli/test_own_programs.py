@@ -15,6 +15,7 @@ import pytest
 import distprove
 from distprove.errors import CodeFault, InvalidProof, UsageError
 from distprove.proof import Proof
+from distprove.stark.keyfile import read_key
 from distprove.stark.program import Trace
 from tests.cli.conftest import run, why_refused
 from tests.support import ROOT
@@ -271,6 +272,22 @@ def test_what_a_program_returns_wrongly_is_said(name: str, partitions: int, told
         done = run(*command, "--partitions", str(partitions))
         assert done.exit_code == 2, done.output
         assert told in " ".join(done.output.split())
+
+
+def test_results_are_shown_shortly(folder: Path) -> None:
+    """However many columns, public values and partitions there are."""
+    sys.path.append(str(folder))
+    settings = distprove.ExecutorSettings(local=True, isolate=False, threads=2, backend="cpu")
+    result = distprove.prove(
+        system="stark", program="keccak-f", arguments={"permutations": 1}, out="run", executor=settings
+    )
+    checked = distprove.verify("run")
+    key = read_key(Path("run/verifying_key.msgpack"))
+    for shown in (result, checked, result.proof, result.proof.partitions[0], key, key.tables[0]):
+        assert len(repr(shown)) < 250
+    assert repr(key.tables[0]) in repr(key.tables)
+    assert "keccak-f" in repr(key)
+    assert "public values" in repr(result.proof.partitions)
 
 
 def test_faults_are_typed() -> None:
