@@ -38,7 +38,8 @@ COMMANDS: Mapping[str, Entry] = {
         "top:top", "Show partitions, GPUs, leases, queues and throughput of a run, live. Ends when the run does."
     ),
     "verify": Entry(
-        "verify:verify", "Verify a proof: its binding, then all partitions as one batch with random coefficients."
+        "verify:verify",
+        "Verify a proof: its binding, then all partitions as one batch with random coefficients; or an aggregate.",
     ),
     "aggregate": Entry(
         "aggregate:aggregate",

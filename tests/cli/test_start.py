@@ -44,6 +44,7 @@ BESIDE = {
         "sweep",
         "variadic",
     },
+    "aggregate": {"backends", "option_groups"},
     "air": {"option_groups", "programs"},
     "demo": {"backends", "option_groups", "programs", "prove", "variadic"},
     **{name: {"jobs", "option_groups"} for name in ("await", "cancel", "down", "list", "logs", "status", "submit")},
