@@ -13,8 +13,12 @@ import numpy as np
 import pytest
 
 import distprove
+from cluster.service.requests import Limits, job_of
+from cluster.service.views import JobRequest
 from distprove.errors import CodeFault, InvalidProof, UsageError
+from distprove.job import Job
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from distprove.stark.keyfile import read_key
 from distprove.stark.program import Trace
 from tests.cli.conftest import run, why_refused
@@ -204,6 +208,16 @@ def test_a_run_says_where_its_code_was_and_does_not_import_it_from_there(
     told = why_refused(run("resume", out, "--program", "own_programs:Mine", *LOCAL))
     assert f"was in {folder / 'theirs'}" in " ".join(told.split())
     assert "own_programs" not in sys.modules
+
+
+def test_a_service_lets_no_client_say_where_code_lies(folder: Path) -> None:
+    request = JobRequest("one", {"system": "stark", "program": "own_programs:Mine"}, base=str(folder))
+    job = job_of(request, ExecutorSettings(), Limits(allow_code=True), folder / "service")
+    assert job.code == ["own_programs:Mine"]
+    assert job.code_folder == ""
+    own = Job.from_options("stark", program="own_programs:Mine", base=folder)
+    assert own.code_folder == str(folder)
+    assert Job.from_record(own.to_record(), program="own_programs:Mine").code_folder == ""
 
 
 def where(text: str, function: str) -> bool:
