@@ -11,7 +11,7 @@ from cluster.driver import prove
 from cluster.executor.base import Executor
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run, require_free
-from distprove.errors import ClusterError, UsageError
+from distprove.errors import ClusterError, UntrustedName, UsageError
 from distprove.formats.owncode import require_no_imports_from, require_outside
 from distprove.job import Job
 from distprove.proof import Proof
@@ -68,13 +68,28 @@ def resume_job(
             job = expected
         else:
             raise UsageError(f"{path} is a run of another job; choose another folder, or continue it as it is: resume")
+        job.find_code()  # where it would be imported from is then what is looked at
         for name in job.code:
             require_outside(name, path)
         remove_left_over()
         with open_executor(job.executor) as executor:
-            system = job.load()
+            system = _loaded_again(job, run)
             run.keep_key(system)
             return _prove(system, executor, run, job.executor, progress)
+
+
+def _loaded_again(job: Job, run: Run) -> ProofSystem:
+    """The run's proof system. An error that code of the user's own is not found says where it was as the run began:
+    from there it is imported only if the user chooses so."""
+    try:
+        return job.load()
+    except UsageError as error:
+        if job.code and run.code_folder and not isinstance(error, UntrustedName):
+            raise UsageError(
+                f"{error}; as the run began, its code was in {run.code_folder}: if you trust what is there, run this "
+                "command from there"
+            ) from None
+        raise
 
 
 def _prove(

@@ -14,15 +14,16 @@ address="auto")`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cluster.dispatch import Progress
-from cluster.record.run import is_run, read_proof
+from cluster.record.run import is_run, read_proof, require_code_outside
 from cluster.record.story import read_report
 from cluster.session import prove_job, resume_job
+from distprove.entry import OwnProgram
 from distprove.errors import UsageError
 from distprove.job import Job
 from distprove.options import SECURITY_BITS
@@ -119,6 +120,8 @@ def verify(
     expected_job: bytes | None = None,
     least_security: float = SECURITY_BITS,
     trust_own_key: bool = False,
+    program: str | None = None,
+    arguments: Mapping[str, int | str] | None = None,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
 
@@ -130,11 +133,21 @@ def verify(
     proof must reach; the default is what a prover reaches by default. `expected_job` is the job digest, which fixes
     number, order, names and public values of the partitions.
 
+    For a program of your own, `program` names it as "module:Class" with its `arguments`, in place of `vk`: it is
+    imported, and the key is made from it. A proof of other arguments is refused.
+
     Raises InvalidProof when something does not hold, UntrustedKey when it holds under an unknown key only, FormatError
     and InputError for files that cannot be read.
     """
     if not isinstance(proof, Proof):
+        if program is not None:
+            require_code_outside(program, Path(proof))
         proof = read_proof(Path(proof))
     return verify_proof(
-        proof, Path(vk) if vk is not None else None, expected_job, least_security, trust_own_key=trust_own_key
+        proof,
+        Path(vk) if vk is not None else None,
+        expected_job,
+        least_security,
+        trust_own_key=trust_own_key,
+        program=OwnProgram(program, arguments or {}) if program is not None else None,
     )

@@ -17,6 +17,15 @@ CPU, GPU = "cpu", "gpu"
 
 
 @dataclass(frozen=True)
+class OwnProgram:
+    """A program of one's own with all its arguments, as a verifier names them: no proof chooses either."""
+
+    name: str
+    """"module:Class"."""
+    arguments: Mapping[str, int | str]
+
+
+@dataclass(frozen=True)
 class Entry:
     """The way into a proof system. Its functions, and `system_class`, import what they need when they are called."""
 
@@ -39,6 +48,9 @@ class Entry:
     """
     operations: Mapping[str, tuple[str, ...]]
     """The operations that have a name, and where each can run: `GPU`, `CPU`."""
+    own_verifier: Callable[[dict[str, Any], OwnProgram], Verifier] | None = None
+    """Makes the verifier from a program of the caller's own, under the parameters that the proof names; None for a
+    system without programs. Raises UsageError, InvalidProof and CodeFault."""
 
     def system_class(self) -> Any:
         """The class of the system, whose `from_options` makes the system of a job. That raises UsageError, and

@@ -61,6 +61,10 @@ class WitnessGenerationError(InputError):
     """The circuit's witness program refused the input (missing or unknown signal, failed assertion)."""
 
 
+class CodeFault(InputError):
+    """Code of a user's own, a program or a circuit, raised an error. The message shows where in that code."""
+
+
 class AirError(InputError):
     """An AIR cannot be compiled, or a trace does not have the AIR's shape."""
 

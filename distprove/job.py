@@ -16,7 +16,7 @@ from typing import Any
 from distprove.errors import InputError, UntrustedName, UsageError
 from distprove.formats.files import read_bounded
 from distprove.formats.nearest import nearest
-from distprove.formats.owncode import names_code
+from distprove.formats.owncode import import_also_from, names_code
 from distprove.offload import parse_place
 from distprove.options import InputFile, Options, check_keys, keys_of, settings_of
 from distprove.registry import SYSTEMS, entry_of
@@ -39,6 +39,10 @@ class Job:
     options: Options
     title: str = ""
     executor: ExecutorSettings = field(default_factory=ExecutorSettings)
+    code_folder: str = ""
+    """The folder from which code of the user's own is imported, beside what Python finds by itself: that of the job
+    file, or the one that the job was made in. Empty for a job without such code, or one from a record: a run does not
+    choose where code comes from."""
 
     def __post_init__(self) -> None:
         parse_place(self.executor.place, self.system)
@@ -74,7 +78,7 @@ class Job:
         given = {key: _plain(value) for key, value in options.items() if value is not None}
         table = {"system": system, "title": title, **{key: value for key, value in given.items() if value != []}}
         job = _job_from_table(table, (base or Path.cwd()).resolve())
-        return cls(job.system, job.options, job.title, executor or settings_from({}))
+        return cls(job.system, job.options, job.title, executor or settings_from({}), job.code_folder)
 
     @classmethod
     def from_record(cls, record: Any, *, program: str | None = None, executor: Settings | None = None) -> Job:
@@ -114,10 +118,16 @@ class Job:
         """The files that are proven about, in order."""
         return self.options.sources
 
+    def find_code(self) -> None:
+        """Have Python find the user's own code in `code_folder` too, if the job imports any."""
+        if self.code and self.code_folder:
+            import_also_from(self.code_folder)
+
     def load(self) -> ProofSystem:
         """Load the proof system with the job's program and key. Raises UsageError, and InputError for bad files."""
         if self.system not in SYSTEMS:
             raise UsageError(f"unknown proof system {self.system!r}")
+        self.find_code()
         entry = entry_of(self.system)
         if not isinstance(self.options, entry.options):
             raise UsageError(f"the options of a job of {self.system} must be {entry.options.__name__}")
@@ -172,7 +182,8 @@ def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
     options = entry_of(system).options
     check_keys(table, {**_COMMON_KEYS, **keys_of(options)}, "")
     settings = settings_from(table.get("executor", {}))
-    return Job(system, options.from_table(table, base), table.get("title", ""), settings)
+    job = Job(system, options.from_table(table, base), table.get("title", ""), settings)
+    return replace(job, code_folder=str(base)) if job.code else job
 
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))

@@ -53,16 +53,19 @@ class Witness:
         return sum(array.nbytes for array in self.arrays.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PartitionProof:
     """The proof of one partition: public data only."""
 
     name: str
-    digest: bytes = field(repr=False)
+    digest: bytes
     public: tuple[int, ...]
     """Public values, in the proof system's order."""
-    data: dict[str, Any] = field(repr=False)
+    data: dict[str, Any]
     """The proof system's own encoding of the proof, which goes into proof.msgpack."""
+
+    def __repr__(self) -> str:
+        return f"<PartitionProof: {self.name}, {len(self.public)} public values>"
 
 
 Step = tuple[str, float, float]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
 from distprove.proof import Proof
@@ -29,6 +30,8 @@ class Verified:
     """Whether the caller gave the key. If not, it came with the proof, which says nothing about whose key it is."""
     partitions: int
     seconds: float
+    own_program: str = ""
+    """The caller's own program, "module:Class", that the key was made from; empty if it was not."""
     proven: dict[str, Any] = field(default_factory=dict)
     """What the proof states and with how much security, for systems that can tell (`distprove.system.Explains`)."""
 
@@ -47,18 +50,24 @@ def verify_proof(
     least_security: float = SECURITY_BITS,
     *,
     trust_own_key: bool = False,
+    program: OwnProgram | None = None,
 ) -> Verified:
     """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors.
 
     A STARK proof names its own parameters, so a proof with fewer bits than `least_security` is refused.
     """
-    if vk is not None and trust_own_key:
-        raise UsageError("a verification key and the trust in the proof's own key exclude each other")
+    if (vk is not None) + trust_own_key + (program is not None) > 1:
+        raise UsageError("a verification key, a program and the trust in the proof's own key exclude each other")
     begin = time.perf_counter()
     if proof.system not in SYSTEMS:
         raise FormatError(f"the proof is of system {proof.system!r}, which this distprove cannot verify")
     entry = entry_of(proof.system)
-    verifier = entry.verifier(proof.verification_key, vk)
+    if program is None:
+        verifier = entry.verifier(proof.verification_key, vk)
+    elif entry.own_verifier is None:
+        raise UsageError(f"a proof of {proof.system} is verified under a key (vk), and not with a program")
+    else:
+        verifier = entry.own_verifier(proof.verification_key, program)
     if vk is None and verifier.key_digest() != proof.key_digest:
         raise InvalidProof("the key that came with the proof is not the one that its digest names")
     proof.verify(verifier, expected_job)
@@ -78,6 +87,7 @@ def verify_proof(
         job_expected=expected_job is not None,
         key_digest=proof.key_digest,
         key_given=vk is not None,
+        own_program="" if program is None else program.name,
         partitions=len(proof.partitions),
         seconds=time.perf_counter() - begin,
         proven=proven,

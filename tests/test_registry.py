@@ -22,7 +22,10 @@ from tests.support.toy_system import TOY_BACKEND
 OF_ONE_SYSTEM = (
     *(f"distprove/{part}/" for part in ("groth16", "stark", "circuits")),
     "distprove/registry.py",
-    *(f"distprove/cli/{name}.py" for name in ("aggregate", "air", "bench", "demo", "programs", "security", "setup")),
+    *(
+        f"distprove/cli/{name}.py"
+        for name in ("aggregate", "air", "bench", "demo", "key", "programs", "security", "setup")
+    ),
     *(
         f"distprove/bench/{name}.py"
         for name in (

@@ -50,6 +50,7 @@ from distprove.formats import canonical, jsontext
 from distprove.formats.files import is_file, is_temporary
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
+from distprove.formats.owncode import require_no_imports_from, require_outside
 from distprove.formats.remote import fetch
 from distprove.host.provenance import provenance
 from distprove.job import Job
@@ -102,6 +103,12 @@ class StoredRun:
         except (UsageError, InputError) as error:
             raise type(error)(f"{self.path}: {error}") from None
         return self._job
+
+    @property
+    def code_folder(self) -> str:
+        """The folder that held the user's own code as the run began, as its record says; empty if it says none."""
+        folder = (self.record["job"] or {}).get("code_folder", "")
+        return folder if isinstance(folder, str) else ""
 
     def is_of(self, job: Job) -> bool:
         """Whether this run was made for the same system and options, whatever the settings, and wherever the files lie
@@ -382,6 +389,15 @@ def is_run(path: Path) -> bool:
         return False
     with Folder.open(path) as folder:
         return folder.has(RECORD)
+
+
+def require_code_outside(name: str, proof: Path) -> None:
+    """Raise UsageError when the code that `name` names would be imported from inside the run that holds `proof`, or
+    when Python imports from there anyhow. `proof` is a run folder, or a file, of which only a run's are looked at."""
+    folder = proof.resolve() if proof.is_dir() else proof.resolve().parent
+    if is_run(folder):
+        require_no_imports_from(folder)
+        require_outside(name, folder)
 
 
 def delete_run(path: Path) -> None:

@@ -75,7 +75,7 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
     if job.code and not limits.allow_code:
         raise UsageError("this service runs no programs of its clients' own: name one that ships with distprove")
     require_allowed_files(job, limits, folder)
-    return replace(job, executor=settings)
+    return replace(job, executor=settings, code_folder="")  # where code lies is not for a client to choose
 
 
 def require_allowed_files(job: Job, limits: Limits, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +11,9 @@ import typer
 from distprove.cli.console import escape, out, plain_table, print_json, reports_errors, warn
 from distprove.cli.option_groups import AsJson
 from distprove.cli.plain_help import App
-from distprove.cli.programs import import_from_here
+from distprove.cli.programs import import_from_here, pairs
 from distprove.errors import UsageError
+from distprove.formats.owncode import import_named, names_code, own_faults
 
 if TYPE_CHECKING:
     from distprove.stark.air import Air, AirReport
@@ -128,30 +128,22 @@ def _load(target: str, parameters: list[str], *, proving: bool = True) -> Any:
     from distprove.stark.program import Program
     from distprove.stark.programs import find_program, load_program
 
-    arguments = dict(map(_parameter, parameters))
+    arguments = pairs(parameters)
     import_from_here()
-    module_name, colon, name = target.partition(":")
-    if not colon:
+    if not names_code(target):
         return load_program(target, arguments) if proving else find_program(target).make(arguments, proving=False)
-    try:
-        found = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"cannot import {target}: {error}") from None
+    found = import_named(target)
     if not inspect.isclass(found):
         return found
     if issubclass(found, Program):
         return load_program(target, arguments)
+    values = {key: _integer(key, value) for key, value in arguments.items()}
     try:
-        return found(**{key: _integer(key, value) for key, value in arguments.items()})
+        inspect.signature(found).bind(**values)
     except TypeError as error:
-        raise UsageError(f"{name} cannot be made with these parameters (--with NAME=VALUE): {error}") from None
-
-
-def _parameter(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UsageError(f"--with {text}: expected NAME=VALUE")
-    return name, value
+        raise UsageError(f"{target} cannot be made with these parameters (--with NAME=VALUE): {error}") from None
+    with own_faults(found.__module__):
+        return found(**values)
 
 
 def _integer(name: str, value: str) -> int:
@@ -172,7 +164,8 @@ def _example(loaded: Any, partitions: int) -> Example | None:
             return program_example(loaded, partitions, backend)
     if not callable(getattr(loaded, "example", None)):
         return None
-    example = loaded.example()
+    with own_faults(type(loaded).__module__):
+        example = loaded.example()
     if not isinstance(example, Example):
         raise UsageError(f"{type(loaded).__name__}.example() gave {type(example).__name__}, expected an Example")
     return example

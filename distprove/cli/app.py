@@ -38,7 +38,8 @@ COMMANDS: Mapping[str, Entry] = {
         "top:top", "Show partitions, GPUs, leases, queues and throughput of a run, live. Ends when the run does."
     ),
     "verify": Entry(
-        "verify:verify", "Verify a proof: its binding, then all partitions as one batch with random coefficients."
+        "verify:verify",
+        "Verify a proof: its binding, then all partitions as one batch with random coefficients; or an aggregate.",
     ),
     "aggregate": Entry(
         "aggregate:aggregate",
@@ -82,6 +83,9 @@ COMMANDS: Mapping[str, Entry] = {
     "setup": Entry("setup:app", "Make proving keys, and inputs for measurements."),
     "bench": Entry("bench:app", "Measure this machine: medians, sizes, bytes moved, share of the ceiling."),
     "air": Entry("air:app", "Inspect and debug AIRs written in Python."),
+    "key": Entry(
+        "key:app", "Make the verifying key of a program, for those who verify without it. `PROGRAM --help` tells more."
+    ),
     "security": Entry(
         "security:app",
         "What a proof of a program is worth: proven bits of every round. `PROGRAM --help` tells its options.",

@@ -7,7 +7,6 @@ program of one's own is named MODULE:CLASS and takes its arguments as `--with NA
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +17,7 @@ from distprove.cli.console import reports_errors
 from distprove.cli.option_groups import NEEDED, SettingsGroup, option
 from distprove.cli.plain_help import App, PlainCommand, PlainGroup
 from distprove.errors import UsageError
+from distprove.formats.owncode import import_also_from
 from distprove.stark.options import StarkOptions
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _shipped(entry: ProgramEntry, run: Run) -> Any:
 def _own(name: str, run: Run) -> Any:
     def command(arguments: list[str] | None, **given: Any) -> None:
         import_from_here()
-        run(name, _pairs(arguments or []), **given)
+        run(name, pairs(arguments or []), **given)
 
     help = "A program of your own: package.module:Class."
     return command_of(name, help, command, [option("arguments", With, None)], run)
@@ -150,17 +150,16 @@ def shown(value: int | str) -> str:
 
 
 def import_from_here() -> None:
-    """Find modules beside which a command is run: authors run this beside their program.
-
-    Last of all, so that a folder that lies there, such as a run that was sent, never takes the place of a library.
-    """
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
+    """Find modules beside which a command is run: authors run this beside their program."""
+    import_also_from(Path.cwd())
 
 
-def _pairs(given: Sequence[str]) -> Mapping[str, str]:
-    pairs = [text.partition("=") for text in given]
-    if not all(name and equals for name, equals, _ in pairs):
-        raise UsageError("--with takes NAME=VALUE")
-    return {name: value for name, _, value in pairs}
+def pairs(given: Sequence[str]) -> Mapping[str, str]:
+    """The arguments that texts NAME=VALUE give. Raises UsageError."""
+    named = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--with {text}: expected NAME=VALUE")
+        named[name] = value
+    return named

@@ -194,6 +194,7 @@ def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
     job = replace(job, executor=job.executor.changed(given))
     if job.code:
         import_from_here()
+        job.find_code()
     if is_run(out) and not resume_existing and not folder.overwrite:
         raise UsageError(f"{out} already holds a run: --resume continues it, --overwrite replaces it")
     own_way = folder.no_service or resume_existing or folder.overwrite or bool(job.code)

@@ -23,13 +23,16 @@ def security(
     as_json: AsJson = False,
 ) -> None:
     """Choose the queries, and list the proven bits of every round."""
+    from distprove.formats.owncode import own_faults
     from distprove.stark.programs import load_program
     from distprove.stark.security import job_security
     from distprove.stark.verifying_key import compile_program
 
     loaded = load_program(program, arguments)
-    key = compile_program(loaded, soundness.choose(loaded, partitions))
-    record = job_security(key, loaded.log_heights(partitions)).to_record()
+    with own_faults(loaded.__module__):
+        key = compile_program(loaded, soundness.choose(loaded, partitions))
+        heights = loaded.log_heights(partitions)
+    record = job_security(key, heights).to_record()
     if as_json:
         print_json({"program": loaded.name, "arguments": dict(loaded.arguments), "security": record})
     else:

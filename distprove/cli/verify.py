@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +13,10 @@ from distprove.cli.console import escape, facts_table, format_seconds, out, prin
 from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
+
+if TYPE_CHECKING:
+    from distprove.entry import OwnProgram
+    from distprove.verification import Verified
 
 
 @reports_errors
@@ -22,6 +28,13 @@ def verify(
     trust_own_key: Annotated[
         bool, typer.Option("--trust-own-key", help="Without --vk: trust the key that the proof carries.")
     ] = False,
+    program: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:CLASS", help="Your own program, to make the key from. It is imported."),
+    ] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Option("--with", metavar="NAME=VALUE", help="An argument of that program; repeatable.")
+    ] = None,
     job: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,15 +56,16 @@ def verify(
     """Verify a proof: its binding, then all partitions as one batch with random coefficients; or an aggregate.
 
     Groth16 needs --vk: the key in the file may be anyone's. A STARK of a program that ships needs none: see that
-    program and arguments are those you expect. Exit code 0 only if everything holds; 1 if something does not, or holds
-    only under the file's own key; 2 if the file cannot be read as a proof.
+    program and arguments are those you expect. For a program of your own give --vk, or --program with its arguments.
+    Exit code 0 only if everything holds; 1 if something does not, or holds only under the file's own key; 2 if the
+    file cannot be read as a proof.
     """
     from cluster.record.run import read_proof
     from distprove.cli.aggregate import is_aggregate, verify_aggregate_file
     from distprove.verification import verify_proof
 
-    if vk is not None and trust_own_key:
-        raise UsageError("--vk and --trust-own-key exclude each other")
+    if (vk is not None) + trust_own_key + (program is not None) > 1:
+        raise UsageError("--vk, --program and --trust-own-key exclude each other")
     digests = [_digest(text) for text in job or []]
     if is_aggregate(proof):
         if vk is None or srs_verifier is None:
@@ -60,19 +74,24 @@ def verify(
         return
     if srs_verifier is not None or statement is not None or len(digests) > 1:
         raise UsageError("--srs-verifier, --statement and more than one --job are for aggregates")
+    own = own_program(program, arguments or [], proof)
     expected = digests[0] if digests else None
     loaded = read_proof(proof)
-    verified = verify_proof(loaded, vk, expected, security, trust_own_key=trust_own_key)
+    verified = verify_proof(loaded, vk, expected, security, trust_own_key=trust_own_key, program=own)
     if as_json:
         print_json(
             {
                 "status": "verified",
                 "system": loaded.system,
-                "partitions": [{"name": p.name, "public": [str(v) for v in p.public]} for p in loaded.partitions],
+                "partitions": [
+                    {"name": p.name, "public": [str(v) for v in p.public], **_named(verified, p.public)}
+                    for p in loaded.partitions
+                ],
                 "job_digest": loaded.job_digest.hex(),
                 "job_digest_given": expected is not None,
                 "key_digest": verified.key_digest.hex(),
                 "key_given": verified.key_given,
+                "own_program": verified.own_program or None,
                 "proven": verified.proven,
                 "seconds": verified.seconds,
             }
@@ -87,7 +106,8 @@ def verify(
         table.add_row("result", f"[bold green]verified[/]: {count} partition{'s' * (count != 1)}, {loaded.system}")
         for name, value in proven_rows(verified.proven):
             table.add_row(name, escape(value))
-        known = "made from the program" if verified.proven else "came with the proof"
+        made = f"made from your program {escape(verified.own_program)}" if own else "made from the program"
+        known = made if verified.proven else "came with the proof"
         origin = f"given: {escape(str(vk))}" if verified.key_given else known
         table.add_row("key", f"{verified.key_digest.hex()}\n[dim]{origin}[/]")
         stated = "as expected" if expected else "what the file states; --job says which one you expect"
@@ -96,9 +116,37 @@ def verify(
         console.print(table)
         if show_public:
             for p in loaded.partitions:
-                console.print(f"{escape(p.name)}: {', '.join(map(str, p.public))}")
+                named = _named(verified, p.public).get("named", {})
+                values = [f"{escape(name)} = {', '.join(of)}" for name, of in named.items()] or map(str, p.public)
+                console.print(f"{escape(p.name)}: {('; ' if named else ', ').join(values)}")
     if not verified.key_given and not verified.proven:
         warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
+
+
+def _named(verified: Verified, public: Sequence[int]) -> dict[str, dict[str, list[str]]]:
+    """A partition's public values by the names that the key has for them, for systems that name any."""
+    values = map(str, public)
+    named = {str(name): list(islice(values, count)) for name, count in verified.proven.get("public", [])}
+    return {"named": named} if named else {}
+
+
+def own_program(program: str | None, arguments: list[str], proof: Path) -> OwnProgram | None:
+    """The user's own program that is named, to be imported from beside the command, and never from inside of the run
+    that is verified. Raises UsageError."""
+    from cluster.record.run import require_code_outside
+    from distprove.cli.programs import import_from_here, pairs
+    from distprove.entry import OwnProgram
+    from distprove.formats.owncode import names_code
+
+    if program is None:
+        if arguments:
+            raise UsageError("--with is for the program that --program names")
+        return None
+    if not names_code(program):
+        raise UsageError(f"--program names a program of your own as MODULE:CLASS, not {program!r}")
+    import_from_here()
+    require_code_outside(program, proof)
+    return OwnProgram(program, pairs(arguments))
 
 
 @reports_errors

@@ -2,20 +2,101 @@
 
 The command line, a job file and Python may name code. A run folder, a proof and a key must not: whoever sends one would
 choose what runs here.
+
+An error that such code raises is its author's to mend: `own_faults` reports it with the lines of that code, and without
+those of distprove, and without the error's message where that may quote a witness.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from distprove.errors import UsageError
+from distprove.errors import CodeFault, DistproveError, UsageError
+from kernels.errors import BackendError
+
+OURS = ("distprove", "actors", "cluster", "kernels")
+"""The top-level packages of distprove."""
+LINES = 8
+"""Maximum number of lines of code that a fault shows, the innermost ones."""
 
 
 def names_code(name: str) -> bool:
     """Whether `name` names code to import ("module:name") rather than a program or backend that ships."""
     return ":" in name
+
+
+def import_named(name: str) -> Any:
+    """The object "module:name", imported. Raises UsageError if there is none, CodeFault for an error in the module."""
+    module, _, attribute = name.partition(":")
+    try:
+        with own_faults(module):
+            found = importlib.import_module(module)
+    except (ImportError, ValueError) as error:  # the latter: an empty name
+        raise UsageError(f"cannot import {name}: {error}") from None
+    if not hasattr(found, attribute):
+        raise UsageError(f"cannot import {name}: module {module!r} has no attribute {attribute!r}")
+    return getattr(found, attribute)
+
+
+def import_also_from(folder: str | Path) -> None:
+    """Find modules in `folder` too, last of all, so that a folder that lies there, such as a run that was sent, never
+    takes the place of a library."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+@contextmanager
+def own_faults(module: str, *, secret: bool = False) -> Iterator[None]:
+    """Raise CodeFault for an error that passed through code of a user's own: of the top-level package of `module`.
+
+    Errors of ours, of the system and of memory stay as they are, as do those in which no such code had a part. With
+    `secret` the code is given inputs that may be secret: the error's message, which may quote them, is left out.
+    """
+    try:
+        yield
+    except (DistproveError, BackendError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        lines = own_lines(error, module)
+        if not lines:
+            raise
+        kind = type(error).__name__
+        text = "its message may quote the inputs, and is left out" if secret else str(error)
+        fault = CodeFault("\n".join([f"{module} raised {kind}{f': {text}' if text else ''}", *lines]))
+        raise fault from (None if secret else error)
+
+
+def own_lines(error: Exception, module: str) -> list[str]:
+    """The lines of code that an error passed through, without ours; empty if none is of the package of `module`."""
+    package = module.partition(".")[0]
+    if package in OURS:
+        return []
+    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if not _is_ours(frame)]
+    owned = [_package(frame) == package for frame, _ in frames]
+    shown = [_shown_line(summary) for summary in traceback.StackSummary.extract(iter(frames))][-LINES:]
+    if isinstance(error, SyntaxError) and not any(owned):  # no line of the module has run
+        return [f"{error.filename}:{error.lineno}"]
+    return shown if any(owned) else []
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return _package(frame) in OURS or frame.f_code.co_filename.startswith("<frozen importlib")
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _shown_line(summary: traceback.FrameSummary) -> str:
+    return f"{summary.filename}:{summary.lineno}, in {summary.name}: {summary.line}"
 
 
 def require_outside(name: str, folder: Path) -> None:

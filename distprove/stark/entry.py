@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from distprove.entry import GPU, Entry, Exported
+from distprove.entry import GPU, Entry, Exported, OwnProgram
 from distprove.errors import InvalidProof
 from distprove.stark.options import StarkOptions
 
@@ -25,6 +25,13 @@ def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
     return StarkVerifier(key, program_of(key))
 
 
+def own_verifier(own_key: dict[str, Any], program: OwnProgram) -> Verifier:
+    from distprove.stark.job_verifier import StarkVerifier
+    from distprove.stark.keyfile import own_key as key_of_own
+
+    return StarkVerifier(*key_of_own(own_key, program))
+
+
 def export(proof: Proof, run: Path, folder: Path) -> Exported:
     from distprove.stark.export import export
 
@@ -37,6 +44,7 @@ ENTRY = Entry(
     options=StarkOptions,
     system="distprove.stark.system:StarkSystem",
     verifier=verifier,
+    own_verifier=own_verifier,
     remakes_key=True,
     export=export,
     # The trace is made by the backend that commits to it.

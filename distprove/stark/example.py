@@ -1,15 +1,19 @@
-"""Makes a program's own traces into an example for the debug check of AIRs."""
+"""Asks a program for slices and inputs, and makes its traces into an example for the debug check of AIRs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InputError
+from distprove.errors import InputError, UsageError
+from distprove.formats.names import is_name
+from distprove.formats.owncode import own_faults
 from distprove.stark.air.check import BoundaryTuple, Example, PartitionTrace
-from distprove.stark.program import Program, Trace
+from distprove.stark.program import Program, Slice, Trace
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -20,8 +24,10 @@ def program_example(program: Program, partitions: int, backend: Backend) -> Exam
     Raises InputError when the public values do not satisfy the program's statement.
     """
     traces, publics = [], []
-    for part in program.slices(partitions):
-        trace = program.trace(on_device(program.inputs(part.source), backend), backend)
+    for part in cut(program, partitions):
+        inputs = read_inputs(program, part.source)
+        with own_faults(program.__module__):
+            trace = program.trace(on_device(inputs, backend), backend)
         traces.append(partition_trace(program, trace, backend))
         publics.append(trace.public)
     violation = program.statement.violation(publics)
@@ -37,6 +43,38 @@ def program_example(program: Program, partitions: int, backend: Backend) -> Exam
             for bus, values, times in program.statement.boundary_tuples(publics)
         ],
     )
+
+
+def cut(program: Program, partitions: int) -> list[Slice]:
+    """The slices of a job of so many partitions. Raises UsageError unless they are as many, of names that can be those
+    of different files, and CodeFault for an error in a user's program."""
+    with own_faults(program.__module__, secret=True):
+        slices = list(program.slices(partitions))
+    called = f"program {program.name}: slices({partitions})"
+    for part in slices:
+        if not isinstance(part, Slice):
+            raise UsageError(f"{called} gave a {type(part).__name__} where a Slice is expected")
+        if not is_name(part.name):
+            raise UsageError(f"{called} gave a partition the name {part.name!r}, which cannot be that of a file")
+    if len(slices) != partitions:
+        raise UsageError(f"{called} gave {len(slices)} partitions, and {partitions} are asked for")
+    (name, times), *_ = Counter(part.name.lower() for part in slices).most_common(1)
+    if times > 1:
+        raise UsageError(f"{called} gave {times} partitions the name {name!r}, apart from upper and lower case")
+    return slices
+
+
+def read_inputs(program: Program, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """The inputs of a slice. Raises InputError for what is no array, and CodeFault for an error in a user's program; no
+    message quotes an input."""
+    with own_faults(program.__module__, secret=True):
+        arrays = program.inputs(source)
+    if not isinstance(arrays, Mapping):
+        raise InputError(f"program {program.name}: inputs gave a {type(arrays).__name__}, not a mapping to arrays")
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"program {program.name}: inputs gave {name!r} as a {type(array).__name__}, not an array")
+    return dict(arrays)
 
 
 def partition_trace(program: Program, trace: Trace, backend: Backend) -> PartitionTrace:

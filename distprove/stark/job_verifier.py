@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from distprove.errors import InvalidProof
+from distprove.formats.owncode import own_faults
 from distprove.stark.program import Program
 from distprove.stark.proof import StarkProof, heights_in
 from distprove.stark.security import job_security
@@ -50,14 +51,19 @@ class StarkVerifier:
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
         """The program, what was proven, and the security of the job's proof, given proofs that hold.
 
-        Without the program only its name is told: nothing but the word of the key's maker ties the arguments in the key
-        to its tables.
+        Without the program only its name is told, and the names of public values: nothing but the word of the key's
+        maker ties the arguments in the key to its tables.
         """
         heights = [heights_in(p.data, self.key, p.name) for p in proofs]
+        says: dict[str, str] = {}
+        if self.program is not None:
+            with own_faults(self.program.__module__):
+                says = self.program.explain([p.public for p in proofs], heights)
         return {
             "program": self.key.program,
             "known": self.program is not None,
             "arguments": dict(self.key.arguments) if self.program is not None else {},
-            "says": self.program.explain([p.public for p in proofs], heights) if self.program is not None else {},
+            "says": says,
+            "public": [list(named) for named in self.key.statement.public],
             "security": job_security(self.key, heights).to_record(),
         }

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from distprove.errors import FormatError, InputError, UsageError
+from distprove.entry import OwnProgram
+from distprove.errors import FormatError, InputError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.formats.files import read_bounded
+from distprove.formats.owncode import own_faults
 from distprove.proof import check_fields
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
-from distprove.stark.programs import PROGRAMS
+from distprove.stark.programs import PROGRAMS, load_program
 from distprove.stark.proving_key import make_key
 from distprove.stark.verifying_key import MAX_BYTES, VerifyingKey, check_version
 from kernels.cpu.backend import CpuBackend
@@ -48,15 +51,13 @@ def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
     cached, so that a verifier of many proofs compiles a program once. Raises FormatError, also if `named` is not
     exactly what the key says of itself, and InputError for a program that does not ship.
     """
-    if isinstance(named, dict) and named.keys() == {"program", "arguments", "params"}:
-        check_version(1, "the proof")  # version 1 had no field for it
-    check_fields(named, {"version": int, "program": str, "arguments": dict, "params": dict}, "verification key")
-    check_version(named["version"], "the proof")
+    _check_named(named)
     name = named["program"]
     if name not in PROGRAMS:
         raise InputError(
             f"the program {name!r} does not ship with distprove: verify with --vk and its verifying key, "
-            "which `distprove export` writes for whoever has the run"
+            "which `distprove export` writes for whoever has the run, or with --program MODULE:CLASS if you have the "
+            "program"
         )
     try:
         arguments = PROGRAMS[name].make(named["arguments"], proving=False).arguments
@@ -66,6 +67,39 @@ def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
     if not key.is_named(named):
         raise FormatError(f"verification key: not the arguments of {name} as its key states them: {key.arguments}")
     return key, program
+
+
+def own_key(named: Any, own: OwnProgram) -> tuple[VerifyingKey, Program]:
+    """The key of the caller's own program under the parameters in `named`, which a proof file says of its key.
+
+    Nothing else is taken from the file: program and arguments are the caller's, and no value of the file reaches the
+    program's code before its proof is verified. Raises InvalidProof if the file names another program or arguments,
+    FormatError, UsageError and CodeFault.
+    """
+    _check_named(named)
+    program = load_program(own.name, own.arguments)
+    if (named["program"], named["arguments"]) != (program.name, program.arguments):
+        raise InvalidProof(
+            f"the proof is of {_call(named['program'], named['arguments'])}, and not of "
+            f"{_call(program.name, program.arguments)} as named here (--program, --with)"
+        )
+    with own_faults(program.__module__):
+        key = key_of(program, Parameters.from_record(named["params"]))
+    if not key.is_named(named):
+        raise FormatError("verification key: not what its key says of itself")
+    return key, program
+
+
+def _call(program: str, arguments: Mapping[str, object]) -> str:
+    return f"{program}({', '.join(f'{name} = {value}' for name, value in arguments.items())})"
+
+
+def _check_named(named: Any) -> None:
+    """Raise FormatError for what is not the map that names a key of this version (`VerifyingKey.named`)."""
+    if isinstance(named, dict) and named.keys() == {"program", "arguments", "params"}:
+        check_version(1, "the proof")  # version 1 had no field for it
+    check_fields(named, {"version": int, "program": str, "arguments": dict, "params": dict}, "verification key")
+    check_version(named["version"], "the proof")
 
 
 @lru_cache(maxsize=8)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
+from distprove.formats.owncode import own_faults
 from distprove.stark import logup
 from distprove.stark.anchor import Anchor, make_anchor
 from distprove.stark.barrier import Commitment
@@ -84,7 +85,7 @@ def commit(
 
     if expected is not None:
         plan_for(ProofShape(pk.key, tuple(expected)))
-    with steps("trace"):
+    with steps("trace"), own_faults(pk.program.__module__, secret=True):
         trace = pk.program.trace({key: backend.to_device(value) for key, value in inputs.items()}, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
@@ -220,8 +221,11 @@ def check_trace_shape(key: VerifyingKey, trace: Trace) -> tuple[int, ...]:
     """log2 of each table's rows. Raises UsageError when the trace does not have the shape that this key needs."""
     if len(trace.main) != len(key.tables):
         raise UsageError(f"the trace has {len(trace.main)} tables; the program has {len(key.tables)}")
-    if len(trace.public) != key.statement.public_values or not all(0 <= v < P for v in trace.public):
-        raise UsageError(f"the trace must come with {key.statement.public_values} canonical public values")
+    expected = key.statement.public_values
+    if len(trace.public) != expected:
+        raise UsageError(f"the trace has {len(trace.public)} public values; the program's statement has {expected}")
+    if not all(0 <= v < P for v in trace.public):
+        raise UsageError("a public value of the trace is no field element: not an integer from 0 to p - 1")
     heights = []
     for table, columns in zip(key.tables, trace.main, strict=True):
         width, rows = columns.shape

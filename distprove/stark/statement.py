@@ -36,6 +36,16 @@ class Boundary:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """A public value whose elements are these numbers."""
+
+    name: str
+    values: tuple[int, ...]
+    where: str = "every"
+    """The partitions that have this value: "first", "last" or "every"."""
+
+
+@dataclass(frozen=True)
 class Statement:
     """The conditions on the public values of a job's partitions beyond each partition's own proof.
 
@@ -53,6 +63,8 @@ class Statement:
     index: str | None = None
     """Name of a public value that equals the partition's position, from zero."""
     boundary: tuple[Boundary, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    """Public values that equal constants, such as the state that the first partition starts from."""
 
     def layout(self) -> dict[str, tuple[int, int]]:
         """Offset and length of each public value in the flat tuple of all elements."""
@@ -74,6 +86,7 @@ class Statement:
         layout = self.layout()
         # A key may say a thing as often as it has room.
         same, chain = dict.fromkeys(self.same), dict.fromkeys(self.chain)
+        constants = dict.fromkeys(self.constants)
 
         def value(position: int, name: str) -> Sequence[int]:
             offset, length = layout[name]
@@ -90,6 +103,10 @@ class Statement:
             for end, start in chain:
                 if position and value(position - 1, end) != value(position, start):
                     return f"{start} of partition {position} is not {end} of the one before"
+            for constant in constants:
+                place = {"first": 0, "last": len(publics) - 1, "every": position}[constant.where]
+                if position == place and tuple(value(position, constant.name)) != constant.values:
+                    return f"{constant.name} of partition {position} is not the constant of the statement"
         return None
 
     def boundary_tuples(self, publics: Sequence[Sequence[int]]) -> Iterator[tuple[str, list[int], int]]:
@@ -114,7 +131,7 @@ class Statement:
             }
             for b in self.boundary
         ]
-        return {
+        record = {
             "public": [list(p) for p in self.public],
             "same": list(self.same),
             "chain": [list(c) for c in self.chain],
@@ -122,11 +139,18 @@ class Statement:
             "index": self.index,
             "boundary": boundary,
         }
+        if self.constants:  # a statement without has the encoding that it had before there were any
+            record["constants"] = [[c.name, list(c.values), c.where] for c in self.constants]
+        return record
 
     @classmethod
     def from_record(cls, record: Any, what: str) -> Statement:
         """Read the statement of an untrusted key. Raises FormatError."""
-        if not isinstance(record, dict) or record.keys() != {"public", "same", "chain", "count", "index", "boundary"}:
+        fields = {"public", "same", "chain", "count", "index", "boundary"}
+        if not isinstance(record, dict) or record.keys() - {"constants"} != fields:
+            raise FormatError(f"{what}: not a statement")
+        constants = record.get("constants")
+        if "constants" in record and not (isinstance(constants, list) and constants):  # one encoding of none
             raise FormatError(f"{what}: not a statement")
         if not all(isinstance(record[field], list) for field in ("public", "same", "chain", "boundary")):
             raise FormatError(f"{what}: not a statement")
@@ -138,6 +162,7 @@ class Statement:
                 None if record["count"] is None else _text(record["count"]),
                 None if record["index"] is None else _text(record["index"]),
                 tuple(_boundary(b, what) for b in record["boundary"]),
+                tuple(map(_constant, constants or ())),
             )
         except (TypeError, ValueError) as error:
             raise FormatError(f"{what}: not a statement ({error})") from None
@@ -147,7 +172,7 @@ class Statement:
     def check(self, what: str) -> None:
         """Raise FormatError unless every name and index that the statement uses exists."""
         layout = self.layout()
-        names = [*self.same, *(n for pair in self.chain for n in pair)]
+        names = [*self.same, *(n for pair in self.chain for n in pair), *(c.name for c in self.constants)]
         names += [n for n in (self.count, self.index) if n is not None]
         refs = [v for b in self.boundary for v in b.values if isinstance(v, PublicRef)]
         good = (
@@ -158,14 +183,22 @@ class Statement:
             and all(v.name in layout and 0 <= v.index < layout[v.name][1] for v in refs)
             and all(layout[a][1] == layout[b][1] for a, b in self.chain)
             and all(b.where in WHERE and 0 < abs(b.times) < P for b in self.boundary)
+            and all(c.where in WHERE and len(c.values) == layout[c.name][1] for c in self.constants)
+            and all(0 <= v < P for c in self.constants for v in c.values)
         )
         if not good:
-            raise FormatError(f"{what}: the statement names public values that are not there")
+            raise FormatError(f"{what}: the statement does not fit its public values: their names, lengths or ranges")
 
 
 def _boundary(record: Any, what: str) -> Boundary:
     check_fields(record, {"bus": str, "values": list, "times": int, "where": str}, what)
     return Boundary(record["bus"], tuple(_value(v) for v in record["values"]), record["times"], record["where"])
+
+
+def _constant(record: Any) -> Constant:
+    if not isinstance(record, list) or len(record) != 3 or not isinstance(record[1], list):
+        raise TypeError("a constant is a list of a name, its values and a place")
+    return Constant(_text(record[0]), tuple(map(_number, record[1])), _text(record[2]))
 
 
 def _value(value: Any) -> int | PublicRef:

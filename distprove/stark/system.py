@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import UnsatisfiedWitness, UsageError
-from distprove.formats.names import is_name
+from distprove.formats.owncode import own_faults
 from distprove.stark.air.check import check_partitions
 from distprove.stark.barrier import Commitment, job_challenge
-from distprove.stark.example import fixed_columns, on_device, partition_trace
+from distprove.stark.example import cut, fixed_columns, on_device, partition_trace, read_inputs
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
@@ -62,15 +62,16 @@ class StarkSystem:
     def from_options(cls, options: StarkOptions) -> StarkSystem:
         """Make the system of a job. Raises UsageError for a bad program or arguments, or an unreachable target."""
         program = load_program(options.program, options.arguments)
-        params = choose_parameters(
-            program,
-            options.partitions,
-            blowup=options.blowup,
-            security=options.security,
-            grinding=options.grinding,
-            queries=options.queries,
-        )
-        check_program(program, params, options.partitions)
+        with own_faults(program.__module__):
+            params = choose_parameters(
+                program,
+                options.partitions,
+                blowup=options.blowup,
+                security=options.security,
+                grinding=options.grinding,
+                queries=options.queries,
+            )
+            check_program(program, params, options.partitions)
         return cls(program, params, options.partitions)
 
     @cached_property
@@ -109,13 +110,7 @@ class StarkSystem:
 
     @cached_property
     def _plan(self) -> list[Partition]:
-        slices = self.program.slices(self.partitions)
-        names = {s.name.lower() for s in slices}
-        if len(slices) != self.partitions or len(names) != len(slices) or not all(is_name(s.name) for s in slices):
-            raise UsageError(
-                f"program {self.program.name} does not give {self.partitions} partitions of distinct names that can be "
-                "file names"
-            )
+        slices = cut(self.program, self.partitions)
         return [Partition(i, s.name, self._partition_digest(i, s.name), s.source) for i, s in enumerate(slices)]
 
     def synthesiser(self, shared: SharedFiles, threads: int) -> StarkSynthesiser:
@@ -170,7 +165,7 @@ class StarkSynthesiser:
 
     def synthesise(self, partition: Partition) -> Witness:
         begin = time.perf_counter()
-        arrays = self._program.inputs(partition.source)
+        arrays = read_inputs(self._program, partition.source)
         return Witness(partition.name, arrays, time.perf_counter() - begin)
 
 
@@ -229,7 +224,8 @@ class StarkProver:
         The message holds no values, because a trace is secret. A trace that is too large is not searched.
         """
         program = self._key.program
-        trace = program.trace(on_device(witness.arrays, self._backend), self._backend)
+        with own_faults(program.__module__, secret=True):
+            trace = program.trace(on_device(witness.arrays, self._backend), self._backend)
         if sum(int(columns.size) for columns in trace.main) > MAX_DIAGNOSED_CELLS:
             return
         checked = partition_trace(program, trace, self._backend)

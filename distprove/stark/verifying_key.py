@@ -31,7 +31,7 @@ MAX_BYTES = 1 << 27
 """Maximum bytes of an encoded key."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class VerifyingKey:
     """The verifying key of a program under given parameters. `digest` binds all of it into every transcript."""
 
@@ -46,6 +46,10 @@ class VerifyingKey:
     """log2 of the rows of each table that are the same in every proof, as preprocessed columns need; else None."""
     preprocessed_root: bytes
     """Root of the preprocessed columns' tree, 32 bytes; empty when no table has preprocessed columns."""
+
+    def __repr__(self) -> str:
+        named = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"<VerifyingKey: {self.program}({named}), {len(self.tables)} tables, {self.digest.hex()[:16]}...>"
 
     @cached_property
     def digest(self) -> bytes:

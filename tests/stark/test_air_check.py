@@ -15,7 +15,7 @@ from distprove.stark.air.check import BoundaryTuple, PartitionTrace, check_parti
 from distprove.stark.field import P
 from kernels.errors import CompilerMissing
 from kernels.host.compiler import find_compiler
-from tests.support.air_examples import PAIRS, Fibonacci, Limbs, Ranges, fibonacci_trace, limbs_traces
+from tests.support.air_examples import PAIRS, Fibonacci, Limbs, Ranges, compile_airs, fibonacci_trace, limbs_traces
 
 PUBLIC = {"first": 1, "last": int(fibonacci_trace(8)[1, -1])}
 
@@ -112,7 +112,9 @@ def test_every_tuple_that_does_not_balance_counts() -> None:
     limbs[3] = limbs[0] + 8 * limbs[1] + 64 * limbs[2]
     (failure,) = check_trace([Limbs(), Ranges()], [limbs, used], preprocessed=[None, values], boundary=[])
     assert (failure.rule, failure.row, failure.rows, failure.values) == ("bus range", None, 2, (("t1", missed),))
-    assert "received by Ranges row" in str(failure) or "sent by Limbs row" in str(failure)
+    assert "sent 3 times by Limbs row" in failure.detail
+    assert "; received 4 times by Ranges row 3 4 times; closest" in failure.detail
+    assert failure.detail.endswith(f"t1 = 8; sent once by Limbs row {row}; received never")
     assert "(and 1 more)" in str(failure)
 
 
@@ -124,7 +126,128 @@ def test_the_tuple_nobody_provides() -> None:
     recount = np.bincount(limbs[:3, on].ravel().astype(np.int64), minlength=8)[:8].astype(np.uint64)
     (failure,) = check_trace([Limbs(), Ranges()], [limbs, recount[None]], preprocessed=[None, values], boundary=[])
     assert failure.values == (("t1", 9),)
-    assert failure.detail == f"sent 1, received 0 times: sent by Limbs row {on[0]}, 1 times"
+    assert failure.detail == f"sent once by Limbs row {on[0]}; received never"
+
+
+MEMORY = Bus("memory", fields=("address", "value", "time"))
+
+
+def test_both_sides_of_an_unbalanced_tuple_are_shown_by_their_names() -> None:
+    """A store and the load that reads another value of the same cell are shown, and no row that balances is."""
+
+    class Store(Air):
+        main = {"address": 1, "value": 1}
+
+        def define(self, t: Table) -> None:
+            t.send(MEMORY, {"value": t.this.value, "address": t.this.address, "time": 7}, name="store")
+
+    class Load(Store):
+        def define(self, t: Table) -> None:
+            t.receive(MEMORY, [t.this.address, t.this.value, 7], name="load")
+
+    stores = np.array([range(8), range(20, 28)], dtype=np.uint64)
+    loads = stores[:, ::-1].copy()
+    assert check_trace([Store(), Load()], [stores, loads]) == []
+    loads[1, 2] = 99
+    (failure,) = check_trace([Store(), Load()], [stores, loads])
+    assert failure.values == (("address", 5), ("value", 25), ("time", 7))
+    assert failure.detail == (
+        "sent once by Store row 5 (store); received never; closest to it, and off the other way: address = 5, "
+        "value = 99, time = 7; sent never; received once by Load row 2 (load)"
+    )
+    loads = np.concatenate([loads, loads], axis=1)
+    loads[1, 2] = loads[1, 10] = 25
+    (failure,) = check_trace([Store(), Load()], [stores, loads])  # every tuple is received twice: both sides again
+    assert (
+        failure.detail == "sent once by Store row 0 (store); received 2 times by Load row 7 (load), Load row 15 (load)"
+    )
+
+
+def test_sends_by_name_are_sends_in_order() -> None:
+    class ByName(Air):
+        main = {"a": 1, "b": 1, "c": 1}
+
+        def define(self, t: Table) -> None:
+            values = {"value": t.this.b, "time": t.this.c, "address": t.this.a}
+            t.send(MEMORY, values, name="named")
+            t.receive(MEMORY, values, at_most=1)
+
+    class InOrder(ByName):
+        name = "ByName"
+
+        def define(self, t: Table) -> None:
+            t.send(Bus("memory", 3), [t.this.a, t.this.b, t.this.c])
+            t.receive(Bus("memory", 3), [t.this.a, t.this.b, t.this.c], at_most=1)
+
+    keys = [compile_airs([air], {})[0].to_record() for air in (ByName(), InOrder())]
+    assert keys[0] == keys[1]  # names are for messages: no key and no proof changes
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"address": 1, "value": 2}, "values for address, value; its fields are: address, value, time"),
+        ({"address": 1, "value": 2, "when": 3}, "its fields are"),
+        ([1, 2], "2 values for tuples of 3"),
+    ],
+)
+def test_tuples_with_other_fields_are_refused(values: Any, told: str) -> None:
+    class Wrong(Air):
+        main = {"x": 1}
+
+        def define(self, t: Table) -> None:
+            t.send(MEMORY, values)
+
+    with pytest.raises(AirError, match=told):
+        report_airs([Wrong()])
+
+
+def test_fields_are_different_names() -> None:
+    for fields in (("a", "a"), (1, 2)):
+        with pytest.raises(AirError, match="names of fields"):
+            Bus("b", fields=fields)  # type: ignore[arg-type]
+    with pytest.raises(AirError, match="names of fields"):
+        Bus("b", 3, fields=("a", "b"))
+    with pytest.raises(AirError, match="width 0"):
+        Bus("b")
+
+
+class Ends(Air):
+    """Its first row is sent, and its last is received."""
+
+    main = {"x": 1, "begins": 1, "ends": 1}
+
+    def define(self, t: Table) -> None:
+        t.marks_first(t.this.begins)
+        t.marks_last(t.this.ends)
+        t.send(PAIRS, [0, t.this.x], times=t.this.begins)
+        t.receive(PAIRS, [1, t.this.x], times=t.this.ends, at_most=1)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8])
+def test_the_first_and_the_last_row_meet_a_bus(rows: int) -> None:
+    trace = np.zeros((3, rows), dtype=np.uint64)
+    trace[0] = range(5, 5 + rows)
+    trace[1, 0] = trace[2, -1] = 1
+    ends = [BoundaryTuple(PAIRS, (0, 5), -1), BoundaryTuple(PAIRS, (1, 4 + rows))]
+    assert check_trace([Ends()], [trace], boundary=ends) == []
+    for cell in np.ndindex(2, rows):  # no other row can be marked, and none left out, even where the bus is not asked
+        for change in (1, 2, P - 1):
+            lied = trace.copy()
+            lied[1:][cell] = (int(lied[1:][cell]) + change) % P
+            assert check_trace([Ends()], [lied])
+    assert report_airs([Ends()])[0].unconfirmed_bounds == ()
+
+
+def test_only_a_column_marks_a_row() -> None:
+    for wrong in (lambda t: t.next.begins, lambda t: t.this.begins + 1, lambda t: t.is_first):
+
+        class Wrong(Ends):
+            def define(self, t: Table, wrong: Any = wrong) -> None:
+                t.marks_first(wrong(t))
+
+        with pytest.raises(AirError, match="a main column in this row"):
+            report_airs([Wrong()])
 
 
 def test_global_buses_need_their_boundary() -> None:
@@ -231,12 +354,34 @@ def test_tables_of_a_wrong_number_or_height_are_refused() -> None:
         (lambda t: t.this.bit + t.this.other, 1, False),
         (lambda t: t.this.bit * t.this.free, 1, False),
         (lambda t: t.this.bit - 1, 1, False),
-        (lambda t: 2 - t.this.bit, 2, False),
+        (lambda t: 2 - t.this.bit, 2, True),
+        (lambda t: 2 - t.this.bit, 1, False),
+        (lambda t: t.this.bit - 2, 5, False),
+        (lambda t: t.this.bit + t.this.other, 2, True),
+        (lambda t: 3 * t.this.bit + 1, 4, True),
+        (lambda t: 3 * t.this.bit + 1, 3, False),
+        (lambda t: t.this.op[0] + t.this.op[2], 1, True),
+        (lambda t: t.next.op[0] + t.next.op[2], 1, True),
+        (lambda t: t.this.op[0] + t.next.op[2], 1, False),
+        (lambda t: 1 - t.this.op[0] - t.this.op[1], 1, True),
+        (lambda t: t.this.op[0] * t.this.bit + t.this.op[1] * t.this.other, 1, True),
+        (lambda t: t.this.op[0] * t.this.bit + t.this.op[0] * t.this.other, 1, False),
+        (lambda t: 2 * t.this.op[0] + 5 * t.this.op[1], 5, True),
+        (lambda t: 2 * t.this.op[0] + 5 * t.this.op[1], 4, False),
+        (lambda t: t.this.op[0] + t.this.bit, 1, False),
+        (lambda t: t.this.some[0] + t.this.some[1], 1, True),
+        (lambda t: t.this.two[0] + t.this.two[1], 1, False),
+        (lambda t: t.this.loose[0] + t.this.loose[1], 1, False),
+        (lambda t: t.this.begins, 1, True),
+        (lambda t: t.next.ends, 1, True),
     ],
 )
 def test_bounds_that_no_constraint_enforces_are_reported(times: Any, at_most: int | None, confirmed: bool) -> None:
     class Counts(Air):
-        main = {"bit": 1, "other": 1, "third": 1, "first": 1, "free": 1}
+        main = {"bit": 1, "other": 1, "third": 1, "first": 1, "free": 1, "begins": 1, "ends": 1} | {
+            **dict.fromkeys(("op", "some"), 3),
+            **dict.fromkeys(("two", "loose"), 2),
+        }
         preprocessed = {"f": 1}
 
         def define(self, t: Table) -> None:
@@ -244,6 +389,14 @@ def test_bounds_that_no_constraint_enforces_are_reported(times: Any, at_most: in
             t.always(t.this.other * (1 - t.this.other))
             t.always(t.this.third**2 - t.this.third)
             t.first(t.this.first * (t.this.first - 1))
+            for bit in (*t.this.op, *t.this.some, *t.this.two):
+                t.boolean(bit)
+            t.always(sum(t.this.op) - 1)
+            t.boolean(sum(t.this.some))
+            t.boolean(sum(t.this.two) - 1)  # one or two of them
+            t.always(1 - sum(t.this.loose))  # of elements that need not be bits
+            t.marks_first(t.this.begins)
+            t.marks_last(t.this.ends)
             t.send(Bus("b", 1), [5], times=times(t), at_most=at_most)
 
     assert report_airs([Counts()])[0].unconfirmed_bounds == (() if confirmed else ("send on b",))
@@ -294,4 +447,4 @@ def test_partitions_meet_on_global_buses_only() -> None:
     parts[1].main[0][0, 2] = 99
     failures = check_partitions([Walk()], parts, boundary=ends)
     assert [failure.rule for failure in failures] == ["bus pairs"]
-    assert failures[0].detail.endswith("sent by partition 1: Walk row 1, 1 times")
+    assert failures[0].detail.startswith("sent once by partition 1: Walk row 1; received never; closest")

@@ -7,6 +7,7 @@ rows, where to start, how much to do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -23,11 +24,13 @@ from distprove.stark.programs.binding import binds_the_same, check_arguments
 from distprove.stark.programs.fibonacci import Fibonacci as FibonacciSteps
 from distprove.stark.programs.keccak_f import SUMMED, KeccakF
 from distprove.stark.programs.keccak_rounds import WIDTH
+from distprove.stark.statement import Constant, Statement
 from distprove.stark.system import StarkSystem
 from distprove.stark.verifying_key import VerifyingKey
 from distprove.system import PartitionProof
 from distprove.verification import verify_proof
 from tests.cli.conftest import run
+from tests.support import second_verifier
 from tests.support.cheats import WEAK, Job, prove_job
 from tests.support.stark_programs import Fibonacci, Ring
 
@@ -357,3 +360,89 @@ def doubled(index: int, trace: Trace) -> Trace:
     more = np.zeros_like(values)
     more[3:] = values[3:, -1:]
     return Trace([np.concatenate((values, more), axis=1), limbs], trace.public)
+
+
+class Anchored(FibonacciSteps):
+    """A sequence that starts with 0, 1 and whose last partition ends at a given pair."""
+
+    name = "test-anchored"
+
+    def __init__(self, end: tuple[int, int], rows: int = 8) -> None:
+        super().__init__(rows)
+        self.end = end
+
+    @property
+    def statement(self) -> Statement:
+        constants = (Constant("start", (0, 1), "first"), Constant("end", self.end, "last"))
+        return replace(super().statement, constants=constants)
+
+
+def starting(first: int) -> Tamper:
+    """A sequence from another pair, through all partitions: nothing but its start is wrong."""
+
+    def tamper(index: int, trace: Trace) -> Trace:
+        rows = trace.main[0].shape[1]
+        pairs = [(first, 1)]
+        for _ in range((index + 1) * rows):
+            pairs.append((pairs[-1][1], sum(pairs[-1]) % P))
+        own = pairs[index * rows : (index + 1) * rows + 1]
+        return Trace([np.array(own[:-1], dtype=np.uint64).T.copy()], (*own[0], *own[-1]))
+
+    return tamper
+
+
+def fibonacci_pair(steps: int) -> tuple[int, int]:
+    pair = (0, 1)
+    for _ in range(steps):
+        pair = (pair[1], sum(pair))
+    return pair
+
+
+def test_a_job_starts_and_ends_at_the_constants_of_its_statement() -> None:
+    """Each forgery is a true statement about another sequence, or about another number of steps."""
+    end = fibonacci_pair(24)
+    forged_job(Anchored(end), partitions=3).check()
+    for program, tamper, partitions in (
+        (Anchored(end), starting(5), 3),
+        (Anchored(end), honest, 2),
+        (Anchored(end), honest, 4),
+    ):
+        with pytest.raises(InvalidProof):
+            forged_job(program, tamper, partitions).check()
+
+
+def test_a_key_without_its_constants_is_another_key() -> None:
+    job = forged_job(Anchored(fibonacci_pair(8)), starting(5))
+    record = job.key.to_record()
+    del record["statement"]["constants"]
+    looser = VerifyingKey.from_record(record)
+    assert looser.digest != job.key.digest
+    with pytest.raises(InvalidProof):
+        replace(job, key=looser).check()
+
+
+@pytest.mark.parametrize(
+    "constants",
+    [
+        [],
+        None,
+        {},
+        [["none", [0], "first"]],
+        [["start", [0], "first"]],
+        [["start", [0, P], "first"]],
+        [["start", [0, -1], "first"]],
+        [["start", [0, True], "first"]],
+        [["start", [0, 1], "second"]],
+        [["start", [0, 1]]],
+        [["start", 0, "first"]],
+    ],
+)
+def test_constants_that_no_statement_has(constants: object) -> None:
+    key = key_of(Anchored((1, 1)), WEAK)
+    record = key.to_record()
+    assert VerifyingKey.from_record(record).to_record() == record
+    record["statement"]["constants"] = constants
+    with pytest.raises(FormatError):
+        VerifyingKey.from_record(record)
+    with pytest.raises(second_verifier.Refused):
+        second_verifier.Key(record)

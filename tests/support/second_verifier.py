@@ -424,7 +424,8 @@ class Key:
 
     def _check_statement(self) -> int:
         lists = ("public", "same", "chain", "boundary")
-        s = fields(self.statement, dict.fromkeys(lists, list) | {"count": Any, "index": Any})
+        more = {"constants": list} if "constants" in self.statement else {}
+        s = fields(self.statement, dict.fromkeys(lists, list) | {"count": Any, "index": Any} | more)
         public = [listed(pair, 2) for pair in s["public"]]
         length = {named(name): integer(count, 1, 4096) for name, count in public}
         need(len(length) == len(public) and sum(length.values()) <= 4096, "public values twice, or too many")
@@ -433,6 +434,12 @@ class Key:
         names += [s[name] for name in ("count", "index") if s[name] is not None]
         need(all(isinstance(name, str) and name in length for name in names), "no such public value")
         need(all(length[end] == length[start] for end, start in ends), "a chain of different lengths")
+        need(not more or len(s["constants"]) > 0, "no constants, and the field is there")
+        for name, values, where in (listed(entry, 3) for entry in s.get("constants", [])):
+            need(isinstance(name, str) and name in length, "no such public value")
+            for value in listed(values, length[name]):
+                integer(value, 0, P - 1)
+            need(where in ("first", "last", "every"), "no such partition")
         buses = {bus[0]: bus for bus in self.record["buses"]}
         for entry in s["boundary"]:
             fields(entry, {"bus": str, "values": list, "times": int, "where": str})
@@ -850,6 +857,9 @@ def check_statement(key: Key, publics: list[list[int]]) -> None:
             need(own[statement["index"]][0] == position, "the index is wrong")
         for end, start in statement["chain"]:
             need(position == 0 or named[position - 1][end] == own[start], "the chain is broken")
+    for name, values, where in statement.get("constants", []):
+        for own in {"first": named[:1], "last": named[-1:], "every": named}[where]:
+            need(own[name] == values, "not the constant")
 
 
 def _named(key: Key, public: list[int]) -> dict[str, list[int]]:

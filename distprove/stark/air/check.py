@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from distprove.errors import AirError
 from distprove.stark import field
 from distprove.stark.air.compiler import number_buses
-from distprove.stark.air.definition import Air, Bus, Constraint, Definition, Layout, trace_air
+from distprove.stark.air.definition import Air, Bus, Constraint, Definition, Interaction, Layout, trace_air
 from distprove.stark.air.expression import MAIN, PREPROCESSED, SELECTORS
 from distprove.stark.air.lowering import lower
 from distprove.stark.field import P, Words
@@ -32,7 +33,7 @@ MAX_HEIGHT = 1 << 28
 DEFAULT_MOST = 20
 """Default number of failures that are listed."""
 PLACES = 4
-"""Maximum number of rows that are named for a tuple that does not balance."""
+"""Maximum number of rows that are named on each side of a tuple that does not balance."""
 
 Public = Mapping[str, "int | Sequence[int]"]
 """The program's public values by name, in order."""
@@ -207,14 +208,14 @@ class _Table:
             times = np.concatenate([block[stop] for _, block in blocks])
             start = stop + 1
             tallies = near if bus.scope == "local" else far
-            tallies.setdefault(bus, _Tally(bus)).add(self.name, interaction.sends, values, times)
+            tallies.setdefault(bus, _Tally(bus)).add(self.name, interaction, values, times)
             if interaction.at_most is not None and (times > interaction.at_most).any():
                 over = np.flatnonzero(times > interaction.at_most)
                 row = int(over[0])
                 failures.append(
                     Failure(
                         self.name,
-                        f"bus {bus.name}",
+                        f"bus {bus.name}{_noted(interaction)}",
                         row,
                         len(over),
                         (("times", int(times[row])),),
@@ -261,13 +262,15 @@ class _Tally:
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
-        self._places: list[tuple[str, bool, Words]] = []  # table, sends, rows
+        self._places: list[tuple[str, bool, Words]] = []  # table, or "boundary"; sends; rows
+        self._notes: list[str] = []
         self._values: list[Words] = []
         self._times: list[Words] = []
 
-    def add(self, table: str, sends: bool, values: Words, times: Words) -> None:
+    def add(self, table: str, interaction: Interaction, values: Words, times: Words) -> None:
         rows = np.flatnonzero(times)
-        self._places.append((table, sends, rows.astype(np.uint64)))
+        self._places.append((table, interaction.sends, rows.astype(np.uint64)))
+        self._notes.append(_noted(interaction))
         self._values.append(values[:, rows].T)
         self._times.append(times[rows])
 
@@ -275,11 +278,13 @@ class _Tally:
         values = np.array([[value % P for value in term.values]], dtype=np.uint64)
         times = np.array([abs(term.times) % P], dtype=np.uint64)
         self._places.append(("boundary", term.times > 0, np.zeros(1, dtype=np.uint64)))
+        self._notes.append("")
         self._values.append(values)
         self._times.append(times)
 
     def failures(self, where: str) -> list[Failure]:
-        """At most one failure, for the first tuple that does not balance, with the rows that send or receive it."""
+        """At most one failure: the first tuple that does not balance, with the rows on either side of it, and the tuple
+        that is off the other way and has the most elements in common with it, if there is one."""
         values, times = np.concatenate(self._values), np.concatenate(self._times)
         if not len(values):
             return []
@@ -292,16 +297,38 @@ class _Tally:
         if not len(wrong):
             return []
         bad = int(wrong[0])
-        table = np.concatenate([np.full(len(rows), k) for k, (_, _, rows) in enumerate(self._places)])
-        row = np.concatenate([rows for _, _, rows in self._places])
-        places = []
-        for i in np.flatnonzero(group == bad)[:PLACES]:
-            name, sending, _ = self._places[table[i]]
-            place = name if name == "boundary" else f"{name} row {row[i]}"
-            places.append(f"{'sent' if sending else 'received'} by {place}, {_signed(int(times[i]))} times")
-        detail = f"sent {_signed(int(sent[bad]))}, received {_signed(int(received[bad]))} times: {'; '.join(places)}"
-        cells = tuple((f"t{k}", int(value)) for k, value in enumerate(tuples[bad], 1))
+        sides = partial(self._sides, group, times, sends, sent, received)
+        detail = sides(bad)
+        too_often = field.sub(sent, received) <= np.uint64(P // 2)
+        others = wrong[too_often[wrong] != too_often[bad]]
+        if len(others):
+            closest = int(others[(tuples[others] == tuples[bad]).sum(axis=1).argmax()])
+            named = ", ".join(f"{name} = {_signed(value)}" for name, value in self._named(tuples[closest]))
+            detail += f"; closest to it, and off the other way: {named}; {sides(closest)}"
+        cells = self._named(tuples[bad])
         return [Failure("", f"{where}bus {self.bus.name}", None, len(wrong), cells, detail)]
+
+    def _named(self, values: Words) -> tuple[tuple[str, int], ...]:
+        names = self.bus.fields or [f"t{k}" for k in range(1, self.bus.width + 1)]
+        return tuple(zip(names, map(int, values), strict=True))
+
+    def _sides(self, group: Indices, times: Words, sends: Words, sent: Words, received: Words, bad: int) -> str:
+        """How often a tuple is sent and received, and by which rows: some of each side."""
+        place = np.concatenate([np.full(len(rows), k) for k, (_, _, rows) in enumerate(self._places)])
+        row = np.concatenate([rows for _, _, rows in self._places])
+        told = []
+        for verb, side, total in (("sent", sends, sent), ("received", ~sends, received)):
+            found = np.flatnonzero((group == bad) & side)
+            rows = [self._place(int(place[i]), int(row[i]), int(times[i])) for i in found[:PLACES]]
+            more = [f"{len(found) - PLACES} more rows"] if len(found) > PLACES else []
+            by = f" by {', '.join([*rows, *more])}" if rows else ""
+            told.append(f"{verb} {_times(int(total[bad]))}{by}")
+        return "; ".join(told)
+
+    def _place(self, number: int, row: int, times: int) -> str:
+        table = self._places[number][0]
+        where = table if table == "boundary" else f"{table} row {row}{self._notes[number]}"
+        return where if times == 1 else f"{where} {_times(times)}"
 
 
 def selectors_on_trace(n: int) -> Words:
@@ -366,6 +393,14 @@ def _flatten(public: Public) -> tuple[dict[str, tuple[int, int]], Words]:
         layout[name] = (len(flat), len(values))
         flat += values
     return layout, np.array(flat, dtype=np.uint64)
+
+
+def _noted(interaction: Interaction) -> str:
+    return f" ({interaction.name})" if interaction.name else ""
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once"}.get(count, f"{_signed(count)} times")
 
 
 def _signed(value: int) -> str:

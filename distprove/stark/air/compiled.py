@@ -104,7 +104,7 @@ class Group:
     size: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CompiledAir:
     """A compiled AIR as plain data. Whatever follows from the programs is computed from them and never stored."""
 
@@ -123,6 +123,9 @@ class CompiledAir:
     """The groups of interactions, local ones first."""
     uses: tuple[BusUse, ...]
     """The interactions, in the order of the groups."""
+
+    def __repr__(self) -> str:
+        return f"<CompiledAir: {self.name}, {self.main_width} main columns, {len(self.constraint_names)} constraints>"
 
     @property
     def preprocessed_width(self) -> int:

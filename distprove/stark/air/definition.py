@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from distprove.errors import AirError
+from distprove.formats.owncode import own_lines
 from distprove.stark.air.expression import (
     FIRST,
     LAST,
@@ -33,6 +34,7 @@ from distprove.stark.air.expression import (
     Graph,
     operand,
 )
+from kernels.interface.row_program import Op
 from kernels.maths.goldilocks import P
 
 MAX_COLUMNS = 1 << 16
@@ -42,6 +44,8 @@ MAX_NAME = 120
 Scope = Literal["local", "global"]
 Kind = Literal["always", "first", "last", "transition"]
 Value = Expression | int
+Values = Sequence[Value] | Mapping[str, Value]
+"""The values of a tuple: in order, or by the names of the bus's fields."""
 Layout = Mapping[str, tuple[int, int]]
 """Maps the name of a public value to (offset among the partition's public values, count)."""
 
@@ -54,12 +58,20 @@ class Bus:
     """
 
     name: str
-    width: int
+    width: int = 0
+    """Elements of a tuple; with `fields` it may be left out."""
     scope: Scope = "local"
+    fields: tuple[str, ...] = field(default=(), compare=False)
+    """Names of the elements, for messages and for tuples that are given by name. They are no part of a key."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not 0 < len(self.name) <= MAX_NAME:
             raise AirError(f"a bus has a name of 1 to {MAX_NAME} characters, not {self.name!r}")
+        if self.fields:
+            object.__setattr__(self, "fields", tuple(self.fields))
+            object.__setattr__(self, "width", self.width or len(self.fields))
+            if len(set(self.fields)) != self.width or not all(isinstance(name, str) for name in self.fields):
+                raise AirError(f"bus {self.name}: {self.fields} are not {self.width} different names of fields")
         if not isinstance(self.width, int) or not 1 <= self.width <= MAX_BUS_WIDTH:
             raise AirError(f"bus {self.name}: width {self.width!r} is not from 1 to {MAX_BUS_WIDTH}")
         if self.scope not in ("local", "global"):
@@ -129,6 +141,12 @@ class Interaction:
     values: tuple[int, ...]
     times: int
     at_most: int | None
+    name: str | None = None
+    """The author's name for it in messages; no part of a key."""
+
+    def __str__(self) -> str:
+        """ "send on memory (load)" """
+        return f"{'send' if self.sends else 'receive'} on {self.bus.name}{f' ({self.name})' if self.name else ''}"
 
 
 @dataclass
@@ -143,6 +161,8 @@ class Definition:
     public: Layout
     constraints: list[Constraint] = field(default_factory=list)
     interactions: list[Interaction] = field(default_factory=list)
+    marks: set[int] = field(default_factory=set)
+    """Nodes of the columns that mark the first or the last row, so that they are 0 or 1."""
 
     @property
     def public_count(self) -> int:
@@ -226,6 +246,26 @@ class Table:
         node = operand(self._graph, e)
         self._constrain("always", self._graph.mul(node, self._graph.sub(node, self._graph.one)), name)
 
+    def marks_first(self, column: Expression, name: str | None = None) -> None:
+        """Constrain a main column to 1 on the first row and 0 on all others, so that it can count on a bus."""
+        before = self._marked(column)
+        self.first(column - 1, None if name is None else f"{name}: first")
+        self.transition(before, None if name is None else f"{name}: others")
+
+    def marks_last(self, column: Expression, name: str | None = None) -> None:
+        """Constrain a main column to 1 on the last row and 0 on all others, so that it can count on a bus."""
+        self._marked(column)
+        self.last(column - 1, None if name is None else f"{name}: last")
+        self.transition(column, None if name is None else f"{name}: others")
+
+    def _marked(self, column: Expression) -> Expression:
+        """Note that a main column marks one row; the same column in the next row."""
+        op, matrix, index, next_row = self._graph.nodes[operand(self._graph, column)]
+        if op != Op.LOAD or matrix != MAIN or next_row:
+            raise AirError("what marks the first or last row is a main column in this row, such as t.this.begins")
+        self._definition.marks.add(column.node)
+        return Expression(self._graph, self._graph.load(MAIN, index, next_row=True))
+
     def _constrain(self, kind: Kind, node: int, name: str | None) -> None:
         if name is None:
             name = f"{kind}[{self._unnamed[kind]}]"
@@ -241,24 +281,40 @@ class Table:
 
     # -- interactions -----------------------------------------------------------------------------------------------
 
-    def send(self, bus: Bus, values: Sequence[Value], times: Value = 1, at_most: int | None = 1) -> None:
+    def send(
+        self, bus: Bus, values: Values, times: Value = 1, at_most: int | None = 1, name: str | None = None
+    ) -> None:
         """Send the tuple `values` on `bus`, `times` times in each row.
+
+        For a bus with named fields `values` may be a mapping from their names. `name` is what messages call it.
 
         `at_most` is the bound on `times`, which the AIR's constraints must enforce (`boolean` for 1), or None if they
         enforce none; a constant `times` is its own bound. At least one side of each bus must be bounded in all tables,
         so that multiplicities, summed over all rows, cannot wrap around the field.
         """
-        self._interact(bus, True, values, times, at_most)
+        self._interact(bus, True, values, times, at_most, name)
 
-    def receive(self, bus: Bus, values: Sequence[Value], times: Value = 1, at_most: int | None = None) -> None:
-        """Receive the tuple `values` on `bus`, `times` times in each row. `send` explains `at_most`."""
-        self._interact(bus, False, values, times, at_most)
+    def receive(
+        self, bus: Bus, values: Values, times: Value = 1, at_most: int | None = None, name: str | None = None
+    ) -> None:
+        """Receive the tuple `values` on `bus`, `times` times in each row. `send` explains the other parameters."""
+        self._interact(bus, False, values, times, at_most, name)
 
-    def _interact(self, bus: Bus, sends: bool, values: Sequence[Value], times: Value, at_most: int | None) -> None:
+    def _interact(
+        self, bus: Bus, sends: bool, values: Values, times: Value, at_most: int | None, name: str | None
+    ) -> None:
         verb = "send" if sends else "receive"
         if not isinstance(bus, Bus):
             raise AirError(f"{verb}: expected a Bus, not {type(bus).__name__}")
-        tuple_ = (values,) if isinstance(values, (Expression, int)) else tuple(values)
+        if name is not None and (not isinstance(name, str) or not 0 < len(name) <= MAX_NAME):
+            raise AirError(f"{verb} on bus {bus.name}: a name has 1 to {MAX_NAME} characters, not {name!r}")
+        if isinstance(values, Mapping):
+            if not bus.fields or values.keys() != set(bus.fields):
+                fields = ", ".join(bus.fields) or "none"
+                raise AirError(f"{verb} on bus {bus.name}: values for {', '.join(values)}; its fields are: {fields}")
+            tuple_ = tuple(values[each] for each in bus.fields)
+        else:
+            tuple_ = (values,) if isinstance(values, (Expression, int)) else tuple(values)
         if len(tuple_) != bus.width:
             raise AirError(f"{verb} on bus {bus.name}: {len(tuple_)} values for tuples of {bus.width}")
         if self._buses.setdefault(bus.name, bus) != bus:
@@ -268,7 +324,8 @@ class Table:
         nodes, count = tuple(operand(self._graph, v) for v in tuple_), operand(self._graph, times)
         if any(matrix == SELECTORS for _, matrix, _, _ in self._graph.leaves((*nodes, count))):
             raise AirError(
-                f"{verb} on bus {bus.name}: selectors are not 0/1, so that they cannot count; use a preprocessed column"
+                f"{verb} on bus {bus.name}: selectors are not 0/1, so that they cannot count; use a column that "
+                "t.marks_first or t.marks_last holds to them, or a preprocessed one"
             )
         constant = self._graph.value(count)
         if constant is not None:
@@ -277,7 +334,7 @@ class Table:
             if at_most is not None and constant > at_most:
                 raise AirError(f"{verb} on bus {bus.name}: {constant} times, but declared to be at most {at_most}")
             at_most = constant
-        self._definition.interactions.append(Interaction(bus, sends, nodes, count, at_most))
+        self._definition.interactions.append(Interaction(bus, sends, nodes, count, at_most, name))
 
 
 def trace_air(air: Air, layout: Layout | None = None) -> Definition:
@@ -301,7 +358,8 @@ def trace_air(air: Air, layout: Layout | None = None) -> Definition:
     except AirError:
         raise
     except Exception as error:
-        raise AirError(f"{name}.define failed: {type(error).__name__}: {error}") from error
+        lines = own_lines(error, type(air).__module__)
+        raise AirError("\n".join([f"{name}.define failed: {type(error).__name__}: {error}", *lines])) from error
     if not definition.constraints and not definition.interactions:
         raise AirError(f"{name} states neither a constraint nor an interaction")
     return definition

@@ -97,9 +97,7 @@ def _report(definition: Definition, compiled: CompiledAir) -> AirReport:
         constraint_instructions=_instructions(compiled.constraints),
         interaction_instructions={} if compiled.interactions is None else _instructions(compiled.interactions),
         unread_columns=_unread(definition, compiled),
-        unconfirmed_bounds=tuple(
-            f"{'send' if i.sends else 'receive'} on {i.bus.name}" for i in unconfirmed(definition)
-        ),
+        unconfirmed_bounds=tuple(map(str, unconfirmed(definition))),
     )
 
 

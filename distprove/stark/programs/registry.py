@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from distprove.errors import UsageError
 from distprove.formats.nearest import nearest
-from distprove.formats.owncode import names_code
+from distprove.formats.owncode import import_named, names_code, own_faults
 from distprove.stark.params import MAX_LOG_HEIGHT
 
 if TYPE_CHECKING:
@@ -118,18 +118,23 @@ PROGRAMS: dict[str, ProgramEntry] = {
 
 
 def load_program(name: str, arguments: Mapping[str, int | str]) -> Program:
-    """Make the program `name`, which ships or is a user's `MODULE:CLASS`, with these arguments. Raises UsageError."""
-    if names_code(name):
-        from distprove.stark.programs.binding import check_arguments
+    """Make the program `name`, which ships or is a user's `MODULE:CLASS`, with these arguments.
 
-        try:
-            make, values = load_class(name), {key: _number(value) for key, value in arguments.items()}
-            program = make(**values)
-        except TypeError as error:
-            raise UsageError(f"{name} does not take these arguments: {error}") from None
+    Raises UsageError, and CodeFault for an error that the user's code raises.
+    """
+    if not names_code(name):
+        return find_program(name).make(arguments)
+    from distprove.stark.programs.binding import check_arguments
+
+    make, values = load_class(name), {key: _number(value) for key, value in arguments.items()}
+    try:
+        inspect.signature(make).bind(**values)
+    except TypeError as error:
+        raise UsageError(f"{name} does not take these arguments: {error}") from None
+    with own_faults(make.__module__):
+        program = make(**values)
         check_arguments(program, lambda changed: make(**{**values, **changed}))
-        return program
-    return find_program(name).make(arguments)
+    return program
 
 
 def find_program(name: str) -> ProgramEntry:
@@ -141,14 +146,10 @@ def find_program(name: str) -> ProgramEntry:
 
 
 def load_class(path: str) -> Callable[..., Program]:
-    """Import the Program subclass at "module:Class". Raises UsageError."""
+    """Import the Program subclass at "module:Class". Raises UsageError, CodeFault."""
     from distprove.stark.program import Program
 
-    module, _, name = path.partition(":")
-    try:
-        found: Any = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from None
+    found = import_named(path)
     if not (isinstance(found, type) and issubclass(found, Program)):
         raise UsageError(f"{path} is not a class of distprove.stark.program.Program")
     return found

@@ -1,0 +1,58 @@
+"""`distprove key`: the verifying key of a program, made without a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from distprove.cli.console import escape, facts_table, out, print_json
+from distprove.cli.option_groups import AsJson, takes_groups
+from distprove.cli.programs import PROGRAM, Partitions, Soundness, program_app, shown
+from distprove.errors import UsageError
+
+
+@takes_groups
+def key(
+    program: str,
+    arguments: Mapping[str, int | str],
+    *,
+    destination: Annotated[Path, typer.Option("--out", help="The key file to write.", rich_help_panel=PROGRAM)],
+    soundness: Soundness,
+    partitions: Partitions = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Choose the parameters as `prove` does, and write the key that `verify --vk` takes."""
+    from distprove.formats.files import write_atomically
+    from distprove.formats.owncode import own_faults
+    from distprove.stark.keyfile import key_content, key_of
+    from distprove.stark.programs import load_program
+    from distprove.stark.provable import check_program
+
+    if destination.exists() and not overwrite:
+        raise UsageError(f"{destination} is there already; --overwrite replaces it")
+    loaded = load_program(program, arguments)
+    with own_faults(loaded.__module__):
+        params = soundness.choose(loaded, partitions)
+        check_program(loaded, params, partitions)
+        made = key_of(loaded, params)
+    write_atomically(destination, key_content(made))
+    if as_json:
+        print_json({"key": str(destination), "key_digest": made.digest.hex(), **made.named()})
+        return
+    table = facts_table()
+    table.add_column(overflow="fold")
+    table.add_row("key", escape(str(destination)))
+    table.add_row("digest", made.digest.hex())
+    named = ", ".join(f"{name} = {shown(value)}" for name, value in made.arguments.items())
+    table.add_row("program", escape(f"{made.program}({named})"))
+    table.add_row("queries", f"{params.queries} at blow-up {params.blowup}, {params.grinding_bits} bits of work")
+    out().print(table)
+
+
+app = program_app(
+    key, "Make the verifying key of a program, for those who verify without it. `PROGRAM --help` tells more."
+)
