@@ -47,7 +47,7 @@ def forking_from_here() -> Iterator[None]:
 
     if processes.forking is None and threading.active_count() == 1:
         with suppress(OSError):
-            processes.forking = Nursery(main, _warm, born=_settle)
+            processes.forking = Nursery(main, _warm_shipped, born=_settle)
     made = processes.forking
     try:
         yield
@@ -61,7 +61,7 @@ def attend(line: int) -> None:
     """The whole life of a nursery that is no fork (`Nursery.apart`); `line` is the descriptor of its line."""
     with suppress(OSError):
         os.dup2(2, 1)  # the output of whoever began it is its own
-    nurseries.attend(Connection(line), main, _warm, _import)
+    nurseries.attend(Connection(line), main, _warm_shipped, _import)
 
 
 def _settle() -> None:
@@ -90,6 +90,16 @@ def _warm(spec: bytes, path: list[str]) -> None:
     from actors import server
 
     server.warm(spec)
+
+
+def _warm_shipped(spec: bytes, path: list[str]) -> None:
+    """Warm a nursery that others are forked from after this job is over: with what ships alone. What a user's code did
+    as it was imported is not known, and it may be another when it is imported again."""
+    from actors import server
+
+    with suppress(server.NotShipped):
+        server.require_shipped(spec)
+        _warm(spec, path)
 
 
 def _import() -> None:

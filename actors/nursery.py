@@ -17,8 +17,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -26,7 +26,7 @@ from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
 from subprocess import TimeoutExpired
 
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
 
 Serve = Callable[..., None]
 """Serves whoever is at the other end of a connection: called with descriptors, of which that is the first, and whatever
@@ -46,8 +46,8 @@ class Nursery:
 
         `ours` are descriptors of this process that others must not hold. Raises OSError where that cannot be.
         """
-        _adopts(True)
-        _adopts(False)
+        with _adopting():
+            pass  # where that cannot be, there is no nursery
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._line, theirs = Pipe()
@@ -63,8 +63,8 @@ class Nursery:
     def apart(cls, begin: str) -> Nursery:
         """A nursery that is no fork of this process, which may have threads: a new interpreter runs the code `begin`,
         with the descriptor of its line in place of {}. Not waited for. Raises OSError where that cannot be."""
-        _adopts(True)
-        _adopts(False)
+        with _adopting():
+            pass  # where that cannot be, there is no nursery
         self = cls.__new__(cls)
         self._lock = threading.Lock()
         self._line, theirs = Pipe()
@@ -88,16 +88,12 @@ class Nursery:
         """A new process, called `name`, that serves with copies of these descriptors, and the arguments. Raises
         OSError."""
         try:
-            with self._lock:
-                # Only meanwhile: what a child leaves behind when it dies is not this process's to bury.
-                _adopts(True)
-                try:
-                    self._line.send((name, len(descriptors), arguments))
-                    for descriptor in descriptors:
-                        send_handle(self._line, descriptor, 0)
-                    pid: int = self._line.recv()
-                finally:
-                    _adopts(False)
+            # Adopting only meanwhile: what a child leaves behind when it dies is not this process's to bury.
+            with self._lock, _adopting():
+                self._line.send((name, len(descriptors), arguments))
+                for descriptor in descriptors:
+                    send_handle(self._line, descriptor, 0)
+                pid: int = self._line.recv()
         except EOFError:
             pid = 0
         if not pid:
@@ -193,10 +189,21 @@ def _fork_and_tell(name: str, write: int, serve: Callable[[], None]) -> None:
     serve()
 
 
-def _adopts(children: bool) -> None:
-    """Have this process become the parent of its descendants whose parents end, or not. Raises OSError."""
-    if sys.platform != "linux" or ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(children), 0, 0, 0) != 0:
+@contextmanager
+def _adopting() -> Iterator[None]:
+    """Have this process become the parent of its descendants whose parents end. Raises OSError."""
+    before = ctypes.c_int()
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if (
+        libc is None
+        or libc.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0) != 0
+        or libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0
+    ):
         raise OSError("children of children cannot be adopted here")
+    try:
+        yield
+    finally:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
 
 
 def _ends(life: Callable[[], None]) -> None:

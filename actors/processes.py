@@ -76,6 +76,8 @@ class HostProcess:
         self._starting = threading.Lock()
         self._child: _Child | None = None
         self._over = False
+        self._serves = False
+        """Whether the process has been told what to serve, and does."""
         self._holds = False
         """Whether it has the reserve kept."""
 
@@ -86,7 +88,9 @@ class HostProcess:
                 if self._over:
                     raise WorkerDied(f"{self._name} was ended")
                 if self._child is not None and not self._child.ended:
-                    return
+                    if self._serves:
+                        return
+                    self._child.end()
                 started, self._started = self._started, None
                 if started is None and self._nursery is not None:
                     started = _forked(self._name, self._nursery)
@@ -96,7 +100,9 @@ class HostProcess:
                     RESERVE.hold()
                     self._holds = True
                 self._child = child = _Child(self._name, self._governor, *started)
+                self._serves = False
             child.call("serve", self._spec, sys.path)
+            self._serves = True
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call the method `name` in the process and return what it returns. Raises what it raises, or WorkerDied."""

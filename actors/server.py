@@ -8,6 +8,7 @@ parent dies leaves nobody behind.
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import sys
@@ -32,6 +33,7 @@ from actors.prover import SWITCH_INTERVAL, Shared, process_facts
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker
+from distprove.formats.owncode import OURS, names_code
 from distprove.host.lease_class import LeaseClass
 from distprove.host.log import set_up_logging, wants_json
 from distprove.host.memory import give_back_large_blocks
@@ -66,6 +68,28 @@ def warm(spec: bytes) -> None:
     system = pickle.loads(spec).system
     if isinstance(system, ImportsAhead):
         system.import_ahead()
+
+
+class NotShipped(Exception):
+    """A spec names code that does not ship with distprove."""
+
+
+class _Shipped(pickle.Unpickler):
+    """An unpickler that imports nothing but distprove and what it depends on."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        package = module.partition(".")[0]
+        if package not in OURS and package not in ("numpy", *sys.stdlib_module_names):
+            raise NotShipped(module)
+        return super().find_class(module, name)
+
+
+def require_shipped(spec: bytes) -> None:
+    """Raise NotShipped for a pickled spec whose system, or whose circuit, is a user's own. Imports none of it."""
+    system = _Shipped(io.BytesIO(spec)).load().system
+    for value in vars(system).values():
+        if isinstance(value, str) and names_code(value):
+            raise NotShipped(value)
 
 
 class _Server:

@@ -334,7 +334,7 @@ class Run(StoredRun):
         self.folder.write(PROOF_FILE, content)
 
     def store_aggregate(self, name: str, content: bytes) -> None:
-        """`name` and `content` as `distprove.system.Aggregates` gives them."""
+        """`name` and `content` as `distprove.proof.Aggregates` gives them."""
         self.folder.write(name, content)
 
     def store_story(self, name: str, content: bytes, *, durable: bool) -> None:

@@ -93,12 +93,19 @@ class WriterBeside:
         threading.Thread(target=self._start, name="distprove-start", daemon=True).start()
 
     def _start(self) -> None:
-        with suppress(WorkerDied, DistproveError):  # what fails here fails again, and is told, when it is needed
-            self._process.start()
+        with suppress(ResourceError):  # what fails here fails again, and is told, when it is needed
+            self._serve()
 
-    def add(self, common: Common, proven: list[Proven]) -> list[bytes]:
+    def _serve(self) -> None:
+        """Start the process, unless it serves. Raises ResourceError."""
         try:
             self._process.start()
+        except (WorkerDied, DistproveError, OSError) as error:
+            raise ResourceError(f"the runs could not be written: {error}") from None
+
+    def add(self, common: Common, proven: list[Proven]) -> list[bytes]:
+        self._serve()
+        try:
             written: list[bytes] = self._process.call("add", common, proven)
         except WorkerDied as error:
             raise ResourceError(f"the runs could not be written: {error}") from None

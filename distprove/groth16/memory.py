@@ -42,9 +42,10 @@ the time that the link takes for as many bytes. For a point of G2 the link takes
 addition three times. The scalars of the rest are often 0 or 1: there the link is what the sum waits for."""
 WITNESSES = 2
 """Number of witnesses on the device at a time: the one that is being proven, and the next."""
+LOST = 16
+"""A device may lose 1 / LOST of its memory to blocks that are larger than what was asked for."""
 MARGIN = 12
-"""A plan leaves 1 / MARGIN of the memory to counters, and to blocks that are larger than what was asked for: a device
-may lose a sixteenth to those."""
+"""A plan leaves 1 / MARGIN of the memory to those, and to counters."""
 TABLE_SHARE = 4
 """A point table may use 1 / TABLE_SHARE of the memory that is left for precomputed multiples."""
 
@@ -142,10 +143,11 @@ def plan_memory(
         if part in plan.streamed:
             fuller = _planned(shape, backend, plan.streamed - {part}, plan.witnesses)
             plan = fuller if fuller.peak <= budget else plan
-    if plan.peak > free:
+    left = max(0, free - whole // LOST)
+    if plan.peak > left:
         there = f"{format_bytes(free)} of {format_bytes(whole)} are free, and other keys or work have the rest"
-        raise OutOfMemory(_refusal(shape, plan, there, free))
-    return _with_recordings(shape, backend, _with_multiples(shape, backend, plan, min(budget, free)), free)
+        raise OutOfMemory(_refusal(shape, plan, there, left))
+    return _with_recordings(shape, backend, _with_multiples(shape, backend, plan, min(budget, left)), left)
 
 
 def least_memory(shape: KeyShape, backend: Backend) -> int:

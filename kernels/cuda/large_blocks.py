@@ -15,8 +15,9 @@ from typing import Generic, TypeVar
 Memory = TypeVar("Memory")
 
 SLACK = 4
-"""An idle block serves a request if it is larger by at most this part of the request, a quarter. With blocks of the
-exact size alone, the driver freed and allocated some 90 GiB for each Groth16 proof of 2^27, which took 0.4 s."""
+"""An idle block serves a request if it is larger by at most this part of the request, a quarter, or twice as large
+where there is no room for another block. With blocks of the exact size alone, the driver freed and allocated some 90
+GiB for each Groth16 proof of 2^27, which took 0.4 s."""
 
 SLACK_SHARE = 16
 """At most this part of the room is lost to blocks that are larger than what was asked for."""

@@ -483,8 +483,8 @@ class CudaDevice:
         return flat.reshape(shape)
 
     def locked(self, host: HostArray) -> HostArray:
-        begin = host.ctypes.data
-        if host.flags.c_contiguous and any(b <= begin and begin + host.nbytes <= e for b, e in self._locked.items()):
+        begin, known = host.ctypes.data, list(self._locked.items())  # at once: arrays may end on other threads
+        if host.flags.c_contiguous and any(b <= begin and begin + host.nbytes <= e for b, e in known):
             return host
         copy = self.empty_host(host.shape, host.dtype)
         self._staging.copy(copy, host)

@@ -120,6 +120,47 @@ signal.pause()
     assert not alive
 
 
+def test_a_process_goes_on_adopting_if_it_did(tmp_path: Path) -> None:
+    """A program that adopts orphans by itself still does, and one that does not does not begin to."""
+    body = """
+import ctypes
+libc, found = ctypes.CDLL(None), ctypes.c_int()
+for adopts in (0, 1):
+    libc.prctl(36, adopts, 0, 0, 0)
+    one, line = forked("one")
+    libc.prctl(37, ctypes.byref(found), 0, 0, 0)
+    print(found.value)
+    one.kill()
+"""
+    assert done(tmp_path, body) == ["0", "1"]
+
+
+def test_a_nursery_that_others_are_forked_from_imports_no_code_of_a_users_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("class System: pass\n")
+    body = """
+from actors import birth
+from actors.process import WorkerSpec, pickled
+from distprove.groth16.system import Groth16System
+import dataclasses, mine
+
+def spec(system):
+    fields = {field.name: None for field in dataclasses.fields(WorkerSpec)}
+    return pickled(WorkerSpec(**{**fields, "system": system}))
+
+warmed = []
+birth._warm = lambda spec, path: warmed.append(spec)
+Groth16System.__getstate__ = lambda self: self.__dict__
+ships, own = (Groth16System.__new__(Groth16System) for _ in range(2))
+ships.circuit, own.circuit = "filecoin/porep-2KiB", "mine:circuit"
+specs = [spec(system) for system in (ships, own, mine.System())]
+del sys.modules["mine"]
+for one in specs:
+    birth._warm_shipped(one, sys.path)
+print(len(warmed), warmed[0] == specs[0], "mine" in sys.modules)
+"""
+    assert done(tmp_path, body) == ["1 True False"]
+
+
 def test_what_a_nursery_shares_is_what_synthesis_needs(tmp_path: Path) -> None:
     """Half a second of imports in each process is why there are nurseries: nothing is of a driver, Ray or a device."""
     body = """

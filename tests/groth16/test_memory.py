@@ -66,11 +66,13 @@ def test_less_memory_means_less_of_the_key_on_the_device() -> None:
 
 def test_a_key_that_fits_alone_is_not_streamed_for_others() -> None:
     """What gives keys to a device makes room then."""
-    with pytest.raises(OutOfMemory, match=r"^1\d\.\d GiB of device memory short: a proof takes 8.* 70\.0 GiB of 139"):
+    with pytest.raises(OutOfMemory, match=r"^\d\d\.\d GiB of device memory short: a proof takes 8.* 70\.0 GiB of 139"):
         plan_memory(POREP, gpu(139), free=70 * GIB, witnesses=1)
     with pytest.raises(OutOfMemory, match=r"with a, b1, b2, c, h, matrices in host memory.*other keys"):
         plan_memory(POREP, gpu(24), free=20 * GIB, witnesses=1)
-    assert planned(24) == plan_memory(POREP, gpu(24), free=21 * GIB, witnesses=1)
+    with pytest.raises(OutOfMemory, match="other keys"):
+        plan_memory(POREP, gpu(24), free=21 * GIB, witnesses=1)  # of which blocks that are too large may take 1.5
+    assert planned(24) == plan_memory(POREP, gpu(24), free=22 * GIB, witnesses=1)
 
 
 def test_the_next_witness_waits_on_the_host_where_two_do_not_fit() -> None:

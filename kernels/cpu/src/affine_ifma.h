@@ -37,7 +37,7 @@ struct Field {
 
 // words[8 k + lane]: word k of the product of a lane's denominators
 void products(const Field& field, const u64* slots, const Pair* pairs, size_t n, u64* suffix, u64* words);
-// words: likewise, 2^518 over that
+// words[8 k + lane]: word k of 2^518 over the product of a lane's denominators
 void sums(const Field& field, u64* slots, const Pair* pairs, size_t n, const u64* suffix, const u64* words);
 
 }  // namespace ifma

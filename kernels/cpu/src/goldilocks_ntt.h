@@ -8,7 +8,7 @@
 //
 // The three innermost stages run on 8 vectors transposed, so that their factors are the same for all lanes. The transposition
 // is made on the side of the values only: within each group of 8 * LANES the coefficients lie as these stages leave and want
-// them. The other stages run two at a time. Blocks of 2^LOG_BASE elements lie in the first-level cache; above, the recursion
+// them. The other stages run two at a time. Blocks of 2^LOG_BASE elements, 32 KiB, fill the first-level cache; above, the recursion
 // finishes a quarter before it begins the next, so that each lies in the second-level cache for as many stages as it can.
 //
 // V: T, LANES, load, store, broadcast, transpose; mul (any u64s to any), canonical (any to below p), add and sub (any and

@@ -26,7 +26,7 @@ from cluster.service.views import JobRequest, JobState
 from cluster.service.writer import LOCK, WriterBeside
 from cluster.session import resume_job
 from cluster.together import short
-from distprove.errors import InUse
+from distprove.errors import InUse, ResourceError
 from distprove.formats.folder import Folder
 from distprove.job import Job
 from distprove.proof import PROOF_FILE, Proof
@@ -203,6 +203,20 @@ def test_a_writer_that_dies_costs_no_job(place: Place, monkeypatch: pytest.Monke
     for id in SHORT:
         read_proof(place.run(id)).verify(system(place))
     service.close(drain=True)
+
+
+def test_a_writer_that_could_not_serve_is_started_again(tmp_path: Path) -> None:
+    held = take_lock(Folder.open_ours(tmp_path), LOCK)
+    writer = WriterBeside(tmp_path)
+    try:
+        for _ in range(2):
+            with pytest.raises(ResourceError, match="the runs could not be written"):
+                writer._serve()
+        held.close()
+        writer._serve()
+        assert writer._process.call("add", None, []) == []
+    finally:
+        writer.close()
 
 
 def test_a_service_waits_for_the_writer_of_the_one_before_it(place: Place) -> None:

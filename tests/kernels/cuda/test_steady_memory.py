@@ -1,4 +1,5 @@
-"""Large proofs soon take no more memory from the driver, at the size of a device, on a device that computes nothing."""
+"""Large proofs soon take no more memory from the driver: at an eighth of an H200's size, on a device that computes
+nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ LOG_DOMAIN = 24
 WIRES = int(0.97 * (1 << LOG_DOMAIN))
 WIRES_OF_B = WIRES // 4
 BUDGET = 139 << (LOG_DOMAIN + 3)
-"""An H200's memory for a key of 2^27, of which half is the key."""
+"""An eighth of an H200's memory, half of which is an eighth of a key of 2^27."""
 
 
 class Proofs:
