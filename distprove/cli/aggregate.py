@@ -44,6 +44,7 @@ def aggregate(
     from cluster.record.run import read_proof
     from distprove.formats.files import write_atomically
     from distprove.groth16.aggregate.aggregator import aggregate_jobs
+    from distprove.groth16.aggregate.jobs import published
     from distprove.groth16.aggregate.srs import read_srs
     from kernels.maths.curves import BLS12_381
 
@@ -59,13 +60,13 @@ def aggregate(
         count = int(chosen.info().details.get("threads", threads or 1))
         made = aggregate_jobs(proofs, keys, chosen, threads=count)
         seconds = time.perf_counter() - begin
+    files = {destination: published(made if statement is None else made.with_statement(None))}
     if statement is not None and made.statement is not None:
-        write_atomically(statement, made.statement.to_bytes())
-        made.with_statement(None).write(destination)
-    else:
-        made.write(destination)
+        files[statement] = published(made.statement)
     if bellperson is not None:
-        write_atomically(bellperson, made.aggregate)
+        files[bellperson] = made.aggregate
+    for path, content in files.items():
+        write_atomically(path, content)
     if as_json:
         print_json({"out": str(destination), **_facts(made), "seconds": seconds})
     else:

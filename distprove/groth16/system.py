@@ -144,13 +144,13 @@ class Groth16System(Groth16Verifier):
         if self._srs is None:
             return None
         from distprove.groth16.aggregate.aggregator import aggregate_jobs
-        from distprove.groth16.aggregate.jobs import AGGREGATE_FILE
+        from distprove.groth16.aggregate.jobs import AGGREGATE_FILE, published
         from distprove.groth16.aggregate.srs import read_srs
         from distprove.host.machine import inspect_machine
 
         threads = inspect_machine().processor.threads
         with CpuBackend(threads=threads) as cpu:
-            return AGGREGATE_FILE, aggregate_jobs([proof], read_srs(self._srs), cpu, threads=threads).to_bytes()
+            return AGGREGATE_FILE, published(aggregate_jobs([proof], read_srs(self._srs), cpu, threads=threads))
 
     def with_inputs(self, sources: Sequence[InputFile]) -> Groth16System:
         """This system, its key not read again, for other inputs of the same kind."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ from distprove.groth16.aggregate.transcript import Challenge, Transcript
 from distprove.groth16.aggregate.verifier import verify
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
+from distprove.proof import Proof
+from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.group import neg
 from kernels.cpu.pairing import combine_g1, pairing_product
@@ -97,7 +100,7 @@ def test_the_second_verifier_accepts_the_file(curve: Curve) -> None:
     other = made.with_statement(None)
     statement = Statement.of([job(curve, public_values(2), "a"), job(curve, [[0, 2]], "b")])
     with pytest.raises(InvalidProof, match="not that of the aggregate's jobs"):
-        other.with_statement(statement)
+        other.with_statement(statement).verify(secret_of(curve).key, keys_of(curve).verifier)
 
 
 def test_the_statement_may_lie_elsewhere() -> None:
@@ -109,6 +112,21 @@ def test_the_statement_may_lie_elsewhere() -> None:
     whole = bare.with_statement(Statement.from_bytes(made.statement.to_bytes()))
     whole.verify(secret_of(BN254).key, keys_of(BN254).verifier)
     assert whole == made
+
+
+@pytest.mark.parametrize("public", [(), (1 << 249,)], ids=["no value", "one value"])
+def test_what_is_written_of_many_partitions_is_read(public: tuple[int, ...]) -> None:
+    """Encoding and decoding only: nothing is proven here."""
+    count, key = 100_000, secret_of(BN254).key.digest()
+    partitions = tuple(PartitionProof(f"p{i}", b"", public, {}) for i in range(count))
+    statement = Statement.of([Proof("groth16", key, {}, partitions)])
+    jobs = statement.digests(key)
+    made = AggregatedJobs(BN254, key, bytes(32), False, jobs, statement, bytes(size_of(BN254, 17)))
+    assert AggregatedJobs.from_bytes(made.to_bytes()) == made
+    read = Statement.from_bytes(statement.to_bytes())
+    assert read == statement
+    assert read.jobs == (tuple((f"p{i}", public) for i in range(count)),)
+    assert read.digests(key) == jobs
 
 
 # -- refused: other proofs than those stated ---------------------------------------------------------------------------
@@ -399,7 +417,12 @@ def test_the_file_is_checked() -> None:
     def changed(**fields: Any) -> bytes:
         return canonical.encode({**top, **fields})
 
-    assert AggregatedJobs.from_bytes(changed()) == made
+    def checked(data: bytes) -> None:
+        AggregatedJobs.from_bytes(data).verify(secret_of(BN254).key, keys_of(BN254).verifier)
+
+    checked(changed())
+    stated = top["statement"]
+    assert stated["names"] == "p0\np1"
     for fields in (
         {"version": 2},
         {"format": "distprove.proof"},
@@ -408,19 +431,74 @@ def test_the_file_is_checked() -> None:
         {"key": b"short"},
         {"keys": b"short"},
         {"insecure": 1},
-        {"jobs": []},
+        {"jobs": b""},
+        {"jobs": top["jobs"][:-1]},
         {"jobs": top["jobs"] * 2},
-        {"jobs": [{**top["jobs"][0], "count": 3}]},
-        {"jobs": [{**top["jobs"][0], "count": 0}]},
-        {"jobs": [{**top["jobs"][0], "digest": bytes(32)}]},
+        {"jobs": top["jobs"][:32] + struct.pack(">I", 3)},
+        {"jobs": top["jobs"][:32] + bytes(4)},
+        {"jobs": top["jobs"][:32] + struct.pack(">I", (1 << 20) + 1)},
+        {"jobs": bytes(32) + top["jobs"][32:]},
         {"statement": "text"},
-        {"statement": [[]]},
-        {"statement": [top["statement"][0][::-1]]},
-        {"statement": [top["statement"][0][:1]]},
-        {"statement": [[top["statement"][0][0]] * 2]},
-        {"statement": [[{"name": "../x", "public": []}]]},
-        {"statement": [[{"name": "x", "public": [b"\0\1"]}]]},
+        *(
+            {"statement": {**stated, **other}}
+            for other in (
+                {"counts": b""},
+                {"counts": struct.pack(">I", 3)},
+                {"counts": struct.pack(">II", 1, 1)},
+                {"counts": struct.pack(">II", 2, 0)},
+                {"names": "p1\np0"},
+                {"names": "p0"},
+                {"names": "p0\np1\n"},
+                {"names": "p0\np0"},
+                {"names": "p0\n../x"},
+                {"names": "p0\n"},
+                {"public": stated["public"][:-32]},
+                {"public": stated["public"] + bytes(32)},
+                {"public": bytes(32) + stated["public"][32:-1] + b"\x03"},
+                {"public": b"\xff" * len(stated["public"])},
+                {"values": 0},
+                {"values": -2},
+                {"values": 1},
+                {"values": 1, "public": stated["public"][:64]},
+                {"more": 1},
+            )
+        ),
         {"more": 1},
     ):
         with pytest.raises(DistproveError):
-            AggregatedJobs.from_bytes(changed(**fields))
+            checked(changed(**fields))
+
+
+def test_what_is_compared_at_once_is_compared_before_a_statement_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = aggregated(BN254, job(BN254, public_values(2)))
+    assert made.statement is not None
+
+    def decoded(_: Any) -> None:
+        raise AssertionError("a statement was decoded")
+
+    key, own, other = secret_of(BN254).key, keys_of(BN254).verifier, keys_of(BN254, seed=1).verifier
+    wider = replace(made.statement, values=3, encoded=bytes(3 * 2 * 32))
+    longer = replace(made.statement, counts=(3,), names="p0\np1\np2", encoded=bytes(2 * 3 * 32))
+    five = replace(made, jobs=(replace(made.jobs[0], count=5),), statement=replace(made.statement, counts=(5,)))
+    monkeypatch.setattr(Statement, "jobs", property(decoded))
+    for read, keys, jobs, text in (
+        (made, other, None, "other aggregation keys"),
+        (made, own, [bytes(32)], "other jobs"),
+        (replace(made, key_digest=bytes(32)), own, None, "is for key"),
+        (replace(made, jobs=made.jobs * 2), own, None, "twice"),
+        (made.with_statement(wider), own, None, "3 public values"),
+        (made.with_statement(longer), own, None, "not that of the aggregate's jobs"),
+        (five, own, None, "cannot be of 5"),
+    ):
+        with pytest.raises(InvalidProof, match=text):
+            read.verify(key, keys, jobs)
+    with pytest.raises(AssertionError, match="was decoded"):
+        made.verify(key, own)
+
+
+def test_values_of_no_key_are_named() -> None:
+    key = secret_of(BN254).key.digest()
+    for public in ((1,), (1, 1 << 256), (1, -1)):
+        partitions = PartitionProof("good", b"", (1, 2), {}), PartitionProof("bad", b"", public, {})
+        with pytest.raises(InvalidProof, match=r"^bad: "):
+            Statement.of([Proof("groth16", key, {}, partitions)])
