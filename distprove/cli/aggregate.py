@@ -45,6 +45,7 @@ def aggregate(
     from distprove.formats.files import write_atomically
     from distprove.groth16.aggregate.aggregator import aggregate_jobs
     from distprove.groth16.aggregate.jobs import published
+    from distprove.groth16.aggregate.proof import Aggregate
     from distprove.groth16.aggregate.srs import read_srs
     from kernels.maths.curves import BLS12_381
 
@@ -64,7 +65,7 @@ def aggregate(
     if statement is not None and made.statement is not None:
         files[statement] = published(made.statement)
     if bellperson is not None:
-        files[bellperson] = made.aggregate
+        files[bellperson] = Aggregate.from_bytes(made.curve, made.aggregate).for_bellperson()
     for path, content in files.items():
         write_atomically(path, content)
     if as_json:

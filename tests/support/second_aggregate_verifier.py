@@ -68,10 +68,12 @@ class Reader:
         return self.data[self.at - size : self.at]
 
     def target(self) -> Element:
-        """(c + w) / (c - w) for c in Fq6."""
+        """(c + w) / (c - w) for c in Fq6; 1 for c = 0, in the place of -1."""
         size = self.curve.bytes
         flat = [int.from_bytes(self.take(size), "little") for _ in range(6)]
         need(all(v < self.curve.p for v in flat), "a coordinate")
+        if not any(flat):
+            return self.curve.lib.FQ12.one()
         powers = [0] * 12
         for i in range(3):
             c0, c1 = flat[2 * i : 2 * i + 2]

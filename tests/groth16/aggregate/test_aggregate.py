@@ -129,6 +129,36 @@ def test_what_is_written_of_many_partitions_is_read(public: tuple[int, ...]) -> 
     assert read.digests(key) == jobs
 
 
+WITHOUT_C = {"one": (1,), "a half": (0, 1), "the other half": (2, 3), "all": (0, 1, 2, 3)}
+
+
+@each_curve
+@pytest.mark.parametrize("which", WITHOUT_C)
+def test_proofs_whose_c_is_infinity(curve: Curve, which: str) -> None:
+    """They are valid, as of circuits without private wires whose prover does not blind; commitments to C then are 1."""
+    public, indices = public_values(4), WITHOUT_C[which]
+    proofs = [secret_of(curve).prove(v, seed=i, without_c=i in indices) for i, v in enumerate(public)]
+    made = aggregated(curve, job(curve, public, proofs=proofs))
+    AggregatedJobs.from_bytes(made.to_bytes()).verify(secret_of(curve).key, keys_of(curve).verifier)
+    read = Aggregate.from_bytes(curve, made.aggregate)
+    assert read.to_bytes() == made.aggregate
+    if which == "one":
+        assert read.for_bellperson() == made.aggregate
+    else:
+        with pytest.raises(UsageError, match="bellperson has no bytes"):
+            read.for_bellperson()
+    public[0][0] += 1
+    assert not holds(curve, public, read, made.included)
+
+
+@pytest.mark.slow
+def test_the_second_verifier_accepts_proofs_whose_c_is_infinity() -> None:
+    public = public_values(2)
+    made = made_of(BLS12_381, [secret_of(BLS12_381).prove(v, seed=i, without_c=True) for i, v in enumerate(public)])
+    assert second_holds(BLS12_381, public, made.to_bytes())
+    assert not second_holds(BLS12_381, [[5, 5], public[1]], made.to_bytes())
+
+
 # -- refused: other proofs than those stated ---------------------------------------------------------------------------
 
 
