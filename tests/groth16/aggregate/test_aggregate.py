@@ -225,6 +225,19 @@ def test_the_aggregator_names_what_does_not_hold() -> None:
         aggregate_jobs([spoiled], keys_of(BN254), cpu)
 
 
+def test_damaged_keys_are_named() -> None:
+    """Whatever is wrong with their points: the proofs hold, and the keys do not."""
+    one, keys = job(BN254, public_values(4)), keys_of(BN254)
+    with CpuBackend() as cpu:
+        for row in range(4, 8):  # w, of both secrets; the verifier's part is of row 1
+            for which in range(2):
+                spoiled = [powers.copy() for powers in keys.g1]
+                spoiled[which].reshape(len(spoiled[which]), -1)[row, 0] ^= 1
+                with pytest.raises(InvalidProof, match=r"aggregation keys damaged\? \(") as told:
+                    aggregate_jobs([one], replace(keys, g1=tuple(spoiled)), cpu)
+                assert told.value.__cause__ is not None
+
+
 def test_what_cannot_be_aggregated() -> None:
     one = job(BN254, public_values(2))
     with CpuBackend() as cpu:
