@@ -49,8 +49,15 @@ def aggregate(
     from distprove.groth16.aggregate.srs import read_srs
     from kernels.maths.curves import BLS12_381
 
-    for path in (destination, statement, bellperson):
-        if path is not None and path.exists() and not overwrite:
+    written = [path for path in (destination, statement, bellperson) if path is not None]
+    places = {path.resolve() for path in written}
+    if len(places) < len(written):
+        raise UsageError("--out, --statement and --bellperson must be different files")
+    for path in (srs, *runs):
+        if path.resolve() in places:
+            raise UsageError(f"{path} is read, and would be overwritten")
+    for path in written:
+        if path.exists() and not overwrite:
             raise UsageError(f"{path} is there already; --overwrite replaces it")
     proofs = [read_proof(run) for run in runs]
     keys = read_srs(srs)
@@ -71,9 +78,9 @@ def aggregate(
     if as_json:
         print_json({"out": str(destination), **_facts(made), "seconds": seconds})
     else:
-        written = format_bytes(destination.stat().st_size)
+        size = format_bytes(destination.stat().st_size)
         out().print(
-            f"[bold]{escape(str(destination))}[/]  {written}: {made.count} proofs in {len(made.aggregate)} bytes, "
+            f"[bold]{escape(str(destination))}[/]  {size}: {made.count} proofs in {len(made.aggregate)} bytes, "
             f"{made.curve.title}, in {format_seconds(seconds)}"
         )
     if made.insecure:
