@@ -210,6 +210,25 @@ def test_other_public_values(curve: Curve) -> None:
 
 
 @each_curve
+def test_public_values_that_what_is_included_does_not_bind_are_forged(curve: Curve) -> None:
+    """Why a verifier computes `included` from the public values that it verifies: an aggregator's binds none."""
+    public = public_values(4)
+    made = made_of(curve, proofs_of(curve, public))
+    r, _, _ = transcript.challenges(made, INCLUDED)
+    forged = [list(values) for values in public]
+    forged[0][0] = (forged[0][0] + r) % curve.fr.modulus
+    forged[1][0] -= 1
+    assert forged != public
+    assert holds(curve, forged, made)
+    stated = aggregated(curve, job(curve, public))
+    other = Statement.of([job(curve, forged, proofs=proofs_of(curve, public))])
+    jobs = other.digests(stated.key_digest)
+    for forgery in (replace(stated, statement=other), replace(stated, statement=other, jobs=jobs)):
+        with pytest.raises(InvalidProof, match=r"not that of|does not verify"):
+            forgery.verify(secret_of(curve).key, keys_of(curve).verifier)
+
+
+@each_curve
 def test_padding_is_the_last_proof_and_nothing_else(curve: Curve) -> None:
     public = public_values(3)
     proofs = proofs_of(curve, public)

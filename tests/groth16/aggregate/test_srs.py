@@ -61,6 +61,8 @@ def made(alpha: bytes | Ptau, beta: bytes | Ptau, proofs: int = 4) -> Srs:
 def test_keys_of_two_ceremonies_aggregate(curve: Curve, tmp_path: Path) -> None:
     srs = made(ceremony(tmp_path, curve, ALPHA), ceremony(tmp_path, curve, BETA))
     assert (srs.n, srs.insecure) == (4, False)
+    least = made(ceremony(tmp_path, curve, ALPHA), ceremony(tmp_path, curve, BETA), proofs=2)
+    assert (least.n, least.verifier.digest) == (2, srs.verifier.digest)  # so that a verifier can compute it
     path = tmp_path / "keys.srs"
     srs.write(path)
     read = read_srs(path)
