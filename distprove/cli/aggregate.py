@@ -44,11 +44,20 @@ def aggregate(
     from cluster.record.run import read_proof
     from distprove.formats.files import write_atomically
     from distprove.groth16.aggregate.aggregator import aggregate_jobs
+    from distprove.groth16.aggregate.jobs import published
+    from distprove.groth16.aggregate.proof import Aggregate
     from distprove.groth16.aggregate.srs import read_srs
     from kernels.maths.curves import BLS12_381
 
-    for path in (destination, statement, bellperson):
-        if path is not None and path.exists() and not overwrite:
+    written = [path for path in (destination, statement, bellperson) if path is not None]
+    places = {path.resolve() for path in written}
+    if len(places) < len(written):
+        raise UsageError("--out, --statement and --bellperson must be different files")
+    for path in (srs, *runs):
+        if path.resolve() in places:
+            raise UsageError(f"{path} is read, and would be overwritten")
+    for path in written:
+        if path.exists() and not overwrite:
             raise UsageError(f"{path} is there already; --overwrite replaces it")
     proofs = [read_proof(run) for run in runs]
     keys = read_srs(srs)
@@ -59,19 +68,19 @@ def aggregate(
         count = int(chosen.info().details.get("threads", threads or 1))
         made = aggregate_jobs(proofs, keys, chosen, threads=count)
         seconds = time.perf_counter() - begin
+    files = {destination: published(made if statement is None else made.with_statement(None))}
     if statement is not None and made.statement is not None:
-        write_atomically(statement, made.statement.to_bytes())
-        made.with_statement(None).write(destination)
-    else:
-        made.write(destination)
+        files[statement] = published(made.statement)
     if bellperson is not None:
-        write_atomically(bellperson, made.aggregate)
+        files[bellperson] = Aggregate.from_bytes(made.curve, made.aggregate).for_bellperson()
+    for path, content in files.items():
+        write_atomically(path, content)
     if as_json:
         print_json({"out": str(destination), **_facts(made), "seconds": seconds})
     else:
-        written = format_bytes(destination.stat().st_size)
+        size = format_bytes(destination.stat().st_size)
         out().print(
-            f"[bold]{escape(str(destination))}[/]  {written}: {made.count} proofs in {len(made.aggregate)} bytes, "
+            f"[bold]{escape(str(destination))}[/]  {size}: {made.count} proofs in {len(made.aggregate)} bytes, "
             f"{made.curve.title}, in {format_seconds(seconds)}"
         )
     if made.insecure:

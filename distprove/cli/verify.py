@@ -48,8 +48,14 @@ def verify(
         Path | None, typer.Option(help="For an aggregate without it: the file of names and public values.")
     ] = None,
     security: Annotated[
-        float, typer.Option(min=0, max=128, help="Proven bits to ask for, of a proof that tells them.")
-    ] = SECURITY_BITS,
+        float | None,
+        typer.Option(
+            min=0,
+            max=128,
+            show_default=f"{SECURITY_BITS:g}",
+            help="Proven bits to ask for, of a proof that tells them; not of an aggregate.",
+        ),
+    ] = None,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -70,6 +76,8 @@ def verify(
     if is_aggregate(proof):
         if vk is None or srs_verifier is None:
             raise UsageError("an aggregate needs --vk and --srs-verifier, the keys that you trust")
+        if security is not None:
+            raise UsageError("--security is not for aggregates: they tell no proven bits")
         verify_aggregate_file(proof, vk, srs_verifier, statement, digests, show_public=show_public, as_json=as_json)
         return
     if srs_verifier is not None or statement is not None or len(digests) > 1:
@@ -77,7 +85,8 @@ def verify(
     own = own_program(program, arguments or [], proof)
     expected = digests[0] if digests else None
     loaded = read_proof(proof)
-    verified = verify_proof(loaded, vk, expected, security, trust_own_key=trust_own_key, program=own)
+    least = SECURITY_BITS if security is None else security
+    verified = verify_proof(loaded, vk, expected, least, trust_own_key=trust_own_key, program=own)
     if as_json:
         print_json(
             {

@@ -93,7 +93,8 @@ class Groth16System(Groth16Verifier):
 
             circuit_maker(circuit)  # a name that nothing has is told before anything starts
         self.sources = tuple(sources)
-        self._srs: Path | None = None
+        self._srs: tuple[Path, bytes] | None = None
+        """The file of aggregation keys, and their digest when the job began."""
         opened = read_key(self.key_files, str(next(iter(self.key_files.values()))), ceremony=True)
         self._facts = _key_facts(opened)
         self._key_bytes = _key_bytes(opened)
@@ -129,7 +130,7 @@ class Groth16System(Groth16Verifier):
             )
         if len(self.sources) > keys.n:
             raise UsageError(f"{srs}: aggregation keys for {keys.n} proofs, the job has {len(self.sources)}")
-        self._srs = srs
+        self._srs = srs, keys.verifier.digest
         self._facts = {
             **self._facts,
             "aggregation_keys": keys.verifier.digest.hex(),
@@ -140,17 +141,22 @@ class Groth16System(Groth16Verifier):
         return self._srs is not None
 
     def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
-        """Aggregate on the CPU of this machine, under the keys of `aggregate_with`. Raises InvalidProof, InputError."""
+        """Aggregate on the CPU of this machine, under the keys of `aggregate_with`. Raises InvalidProof, InputError;
+        InvalidKey for a file that has other keys by now."""
         if self._srs is None:
             return None
         from distprove.groth16.aggregate.aggregator import aggregate_jobs
-        from distprove.groth16.aggregate.jobs import AGGREGATE_FILE
+        from distprove.groth16.aggregate.jobs import AGGREGATE_FILE, published
         from distprove.groth16.aggregate.srs import read_srs
         from distprove.host.machine import inspect_machine
 
+        path, digest = self._srs
+        keys = read_srs(path)
+        if keys.verifier.digest != digest:
+            raise InvalidKey(f"{path}: other aggregation keys than when the job began")
         threads = inspect_machine().processor.threads
         with CpuBackend(threads=threads) as cpu:
-            return AGGREGATE_FILE, aggregate_jobs([proof], read_srs(self._srs), cpu, threads=threads).to_bytes()
+            return AGGREGATE_FILE, published(aggregate_jobs([proof], keys, cpu, threads=threads))
 
     def with_inputs(self, sources: Sequence[InputFile]) -> Groth16System:
         """This system, its key not read again, for other inputs of the same kind."""

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from distprove.errors import InvalidKey
 from distprove.groth16.aggregate.jobs import AggregatedJobs
+from distprove.groth16.system import Groth16System
+from distprove.options import InputFile
 from distprove.proof import Proof
 from tests.cli.conftest import SmallJob, run, why_refused
 
@@ -69,6 +72,26 @@ def test_what_is_missing_is_said(small_job: SmallJob, proven: Path, keys: Path, 
         refused = run("setup", "aggregation", "--proofs", "4", "--out", tmp_path / "x.srs", *args)
         assert "--ptau twice" in why_refused(refused)
     assert list(tmp_path.iterdir()) == []
+    args = ("verify", made, "--vk", small_job.vk, "--srs-verifier", verifier(keys))
+    assert "--security is not for aggregates" in why_refused(run(*args, "--security", "128"))
+
+
+def test_no_file_is_written_over_another(proven: Path, keys: Path, tmp_path: Path) -> None:
+    out, link = tmp_path / "a", tmp_path / "link"
+    link.symlink_to(out)
+    before = keys.read_bytes()
+    for args in (
+        ("--out", out, "--statement", out),
+        ("--out", out, "--statement", tmp_path / "." / "a"),
+        ("--out", out, "--bellperson", link),
+        ("--out", out, "--statement", link, "--bellperson", link),
+    ):
+        refused = run("aggregate", proven, "--srs", keys, "--overwrite", *args, *CPU)
+        assert "must be different files" in why_refused(refused)
+    for path in (keys, proven):
+        assert "is read" in why_refused(run("aggregate", proven, "--srs", keys, "--overwrite", "--out", path, *CPU))
+    assert list(tmp_path.iterdir()) == [link]
+    assert keys.read_bytes() == before
 
 
 def test_a_statement_may_be_a_file_of_its_own(small_job: SmallJob, proven: Path, keys: Path, tmp_path: Path) -> None:
@@ -116,3 +139,20 @@ def test_keys_that_do_not_serve_a_job_are_refused_before_it_begins(small_job: Sm
         done = run(*small_job.prove(tmp_path / "run", "--backend", "cpu", "--aggregate", str(path)))
         assert said in why_refused(done)
         assert not (tmp_path / "run").exists()
+
+
+def test_keys_that_changed_while_a_job_ran_are_refused(small_job: SmallJob, tmp_path: Path) -> None:
+    path, out = tmp_path / "keys.srs", tmp_path / "run"
+    setup = ("setup", "aggregation", "--insecure-dev", "--proofs", "4", "--out", path, *CPU)
+    assert run(*setup).exit_code == 0
+    done = run(*small_job.prove(out, "--no-isolate", "--backend", "cpu"))
+    assert done.exit_code == 0, done.output
+    system = Groth16System(small_job.zkey, [InputFile("member-0", tmp_path / "unread")])
+    system.aggregate_with(path)
+    proof = Proof.read_from(out)
+    assert system.aggregate(proof) is not None
+    path.unlink()
+    Path(verifier(path)).unlink()
+    assert run(*setup).exit_code == 0
+    with pytest.raises(InvalidKey, match="other aggregation keys than when the job began"):
+        system.aggregate(proof)

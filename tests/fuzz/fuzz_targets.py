@@ -223,8 +223,8 @@ def _aggregate() -> AggregatedJobs:
 def dump_aggregate(record: Any) -> bytes:
     """The file with the job digests that its statement has, if it has one."""
     with suppress(Exception):
-        stated = Statement._decoded(record["statement"], "statement").digests(record["key"])
-        record = {**record, "jobs": [{"digest": one.digest, "count": one.count} for one in stated]}
+        stated = Statement.from_dict(record["statement"], "statement").digests(record["key"])
+        record = {**record, "jobs": b"".join(one.digest + one.count.to_bytes(4, "big") for one in stated)}
     return dump_msgpack(record)
 
 

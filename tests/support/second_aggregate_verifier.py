@@ -68,10 +68,12 @@ class Reader:
         return self.data[self.at - size : self.at]
 
     def target(self) -> Element:
-        """(c + w) / (c - w) for c in Fq6."""
+        """(c + w) / (c - w) for c in Fq6; 1 for c = 0, in the place of -1."""
         size = self.curve.bytes
         flat = [int.from_bytes(self.take(size), "little") for _ in range(6)]
         need(all(v < self.curve.p for v in flat), "a coordinate")
+        if not any(flat):
+            return self.curve.lib.FQ12.one()
         powers = [0] * 12
         for i in range(3):
             c0, c1 = flat[2 * i : 2 * i + 2]
@@ -304,12 +306,21 @@ def verify_file(data: bytes, key: Key, key_digest: bytes, srs_file: bytes, jobs:
     fields = {name: srs[name] for name in ("alpha1", "alpha2", "beta1", "beta2", "curve", "insecure")}
     srs_digest = digest("distprove/aggregation-keys/1", fields)
     need(top["curve"] == srs["curve"] and top["key"] == key_digest and top["keys"] == srs_digest, "other keys")
+    said = top["statement"]
+    names, width = said["names"].split("\n"), said["values"]
+    flat = [int.from_bytes(said["public"][i : i + 32], "big") for i in range(0, len(said["public"]), 32)]
+    counts = [int.from_bytes(said["counts"][i : i + 4], "big") for i in range(0, len(said["counts"]), 4)]
+    need(len(names) == sum(counts) and len(said["public"]) == 32 * width * len(names), "a statement")
+    public = [flat[i * width : (i + 1) * width] for i in range(len(names))]
     stated: list[list[Any]] = []
-    for job in top["statement"]:
-        partitions = [digest("distprove/partition/1", key_digest, i, p["name"], p["public"]) for i, p in enumerate(job)]
-        stated.append([digest("distprove/job/1", "groth16", key_digest, len(job), partitions), len(job)])
-    need([[job["digest"], job["count"]] for job in top["jobs"]] == stated, "another statement")
+    for count in counts:
+        first = sum(number for _, number in stated)
+        partitions = []
+        for i, (name, values) in enumerate(zip(names[first:], public[first : first + count], strict=False)):
+            shortest = [v.to_bytes(max(1, (v.bit_length() + 7) // 8), "big") for v in values]
+            partitions.append(digest("distprove/partition/1", key_digest, i, name, shortest))
+        stated.append([digest("distprove/job/1", "groth16", key_digest, count, partitions), count])
+    need(top["jobs"] == b"".join(job + count.to_bytes(4, "big") for job, count in stated), "another statement")
     need([job for job, _ in stated] == list(jobs), "other jobs")
-    public = [[int.from_bytes(v, "big") for v in p["public"]] for job in top["statement"] for p in job]
     included = digest("distprove/aggregate/1", key_digest, srs_digest, stated)
     verify(top["curve"], key, srs, public, included, top["aggregate"])

@@ -48,12 +48,15 @@ class Trapdoor:
     delta: int
     ic: list[int]
 
-    def prove(self, public: list[int], seed: int) -> Groth16Proof:
-        """A proof of these public values: A and B at random, C = (A B - alpha beta - gamma L) / delta."""
+    def prove(self, public: list[int], seed: int, without_c: bool = False) -> Groth16Proof:
+        """A proof of public values: A and B at random, C = (A B - alpha beta - gamma L) / delta; or B at random, and
+        A such that C is infinity."""
         curve, rng = self.key.curve, random.Random(seed)
         r = curve.fr.modulus
         a, b = rng.randrange(1, r), rng.randrange(1, r)
         inputs = self.ic[0] + sum(k * v for k, v in zip(self.ic[1:], public, strict=True))
+        if without_c:
+            a = (self.alpha * self.beta + self.gamma * inputs) * pow(b, -1, r)
         c = (a * b - self.alpha * self.beta - self.gamma * inputs) * pow(self.delta, -1, r)
         return Groth16Proof(
             curve, multiple(curve, Group.G1, a), multiple(curve, Group.G2, b), multiple(curve, Group.G1, c)

@@ -41,7 +41,8 @@ def export(proof: Any, run: Path, folder: Path) -> Exported:
 class ToyMaker:
     @staticmethod
     def from_options(options: ToyOptions) -> ToySystem:
-        return ToySystem(options.count, Faults(Path(options.folder)), names_bind=options.named)
+        faults = Faults(Path(options.folder))
+        return ToySystem(options.count, faults, names_bind=options.named, sources=options.sources)
 
 
 ENTRY = Entry(

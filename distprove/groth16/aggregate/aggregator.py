@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distprove.errors import CurveMismatch, InvalidProof
+from distprove.errors import CurveMismatch, FormatError, InvalidProof
 from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement, included, key_of, partitions_of
 from distprove.groth16.aggregate.prover import aggregate
 from distprove.groth16.aggregate.srs import Srs, size_for
@@ -36,10 +36,12 @@ def aggregate_jobs(proofs: Sequence[Proof], srs: Srs, backend: Backend, *, threa
         result = AggregatedJobs(key.curve, key.digest(), srs.verifier.digest, srs.insecure, jobs, statement, made)
         # 3. It holds, or one of the proofs does not.
         result.verify(key, srs.verifier, threads=threads)
-    except (InvalidProof, ValueError):
+    except (InvalidProof, FormatError, ValueError) as error:
         bad = [partitions[i].name for i in invalid_among(Groth16Verifier(key), partitions)]
         if not bad:
-            raise InvalidProof("the aggregate does not verify though every proof does: are the keys damaged?") from None
+            raise InvalidProof(
+                f"the aggregate does not verify though every proof does: are the aggregation keys damaged? ({error})"
+            ) from error
         shown = ", ".join(bad[:NAMED]) + (" ..." if len(bad) > NAMED else "")
         raise InvalidProof(f"does not verify, and cannot be aggregated: {shown}") from None
     return result

@@ -44,7 +44,7 @@ def encode_target(curve: Curve, elements: Words) -> bytes:
 
 
 def compress_target(curve: Curve, elements: Words) -> bytes:
-    """Elements of the target group, (n, 12, limbs), compressed. Raises ValueError for one, which has no such form."""
+    """Elements of the target group, (n, 12, limbs), compressed; one as zero coordinates, unlike bellperson."""
     return _little_endian(curve.fq, target_group.compress(curve, elements))
 
 

@@ -1,7 +1,8 @@
 """The folded commitment keys as values of polynomials in the ceremonies' secrets.
 
-Folding v = (h, h^s, ..., h^(s^(n-1))) by the challenges x_1, ..., x_l, the first of which joins the halves, ends in
-h^f(s) with f(X) = prod_j (1 + x_(l-j) (shift X)^(2^j)). So the verifier need not fold: it checks an opening of f.
+Folding v = (h, h^s, ..., h^(s^(n-1))) by the challenges x_0, ..., x_(l-1), the first of which joins the halves, ends in
+h^f(s) with f(X) = prod_j (1 + x_(l-1-j) (shift X)^(2^j)), j = 0 to l - 1. So the verifier need not
+fold: it checks an opening of f.
 """
 
 from __future__ import annotations

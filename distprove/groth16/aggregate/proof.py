@@ -4,7 +4,8 @@
     of each round: T_l U_l T_r U_r of A and B | of each round: the same of C | of each: Z_l Z_r | of each: z_l z_r
     A | B | C | v alpha, v beta | w alpha, w beta | openings of v alpha, v beta | of w alpha, w beta
 
-Upper-case values but A, B and C are elements of the target group, compressed (`encoding`).
+Upper-case values but A, B and C are elements of the target group, compressed (`encoding`). One, for which
+bellperson has no bytes, is zero bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from distprove.errors import FormatError
+from distprove.errors import FormatError, UsageError
 from distprove.groth16.aggregate.encoding import (
     compress_target,
     decode_point,
@@ -24,6 +25,7 @@ from distprove.groth16.aggregate.encoding import (
 )
 from distprove.groth16.points import Words
 from kernels.cpu.pairing import first_invalid_point
+from kernels.cpu.target_group import one
 from kernels.maths.curves import Curve, Group
 
 MAX_ROUNDS = 20
@@ -97,7 +99,7 @@ class Aggregate:
         return 1 << len(self.rounds)
 
     def to_bytes(self) -> bytes:
-        """The bytes of the module's text. Raises ValueError for an element that is one, which honest proofs lack."""
+        """The bytes of the module's text."""
 
         def targets(*some: Words) -> bytes:
             return compress_target(self.curve, np.concatenate(some)) if some else b""
@@ -121,6 +123,16 @@ class Aggregate:
                 points(Group.G2, *self.opening_v) + points(Group.G1, *self.opening_w),
             )
         )
+
+    def for_bellperson(self) -> bytes:
+        """The same bytes, for a verifier of bellperson. Raises UsageError for what it has no bytes for."""
+        sides = [side.targets for values in self.rounds for side in (values.left, values.right)]
+        elements = np.concatenate([self.com_ab, self.com_c, self.ip_ab[None], *sides])
+        if (elements == one(self.curve)).all(axis=(1, 2)).any():
+            raise UsageError(
+                "bellperson has no bytes for this aggregate: it holds a 1, as where C of proofs is infinity"
+            )
+        return self.to_bytes()
 
     @classmethod
     def from_bytes(cls, curve: Curve, data: bytes, what: str = "aggregate", threads: int = 1) -> Aggregate:

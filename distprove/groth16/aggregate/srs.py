@@ -76,8 +76,9 @@ class VerifierSrs:
                 raise InvalidKey(f"{what}: {title} is not the same in both groups")
         if any(np.array_equal(self.beta1, known) for known in (self.alpha1, neg(curve, Group.G1, self.alpha1))):
             raise InvalidKey(f"{what}: alpha and beta are of the same ceremony")
-        if pairing_product_is_one(curve, np.stack([self.alpha1, minus]), np.stack([self.beta2, g2])):
-            raise InvalidKey(f"{what}: beta is the inverse of alpha")
+        for sign in (minus, g1):
+            if pairing_product_is_one(curve, np.stack([self.alpha1, sign]), np.stack([self.beta2, g2])):
+                raise InvalidKey(f"{what}: beta is the inverse of alpha, or the negative of it")
 
     @cached_property
     def digest(self) -> bytes:

@@ -1,8 +1,9 @@
 """Makes the keys of aggregation: from two powers-of-tau files, or for development without a ceremony.
 
-That two ceremonies are independent cannot be computed. Refused is what shows that they are not: equal, negated or
-inverse secrets, one that is a power of the other within the keys, and files that share a contribution, since a later
-contributor of one ceremony would know the ratio of the two secrets, and could open commitments in two ways.
+That two ceremonies are independent cannot be computed. Refused is what shows that they are not: secrets that are equal
+or inverse, one that is a power of the other within the keys, all these with either sign, and files that share a
+contribution, since a later contributor of one ceremony would know the ratio of the two secrets, and could open
+commitments in two ways. Refused is also a secret whose powers repeat themselves within the keys: it has a small order.
 """
 
 from __future__ import annotations
@@ -41,9 +42,16 @@ def srs_from_ceremonies(
         raise InvalidKey(f"{alpha.name} and {beta.name} share {len(shared)} contributions: they are of one ceremony")
     taken = [_powers(ptau, n, backend, rng) for ptau in (alpha, beta)]
     (a1, a2), (b1, b2) = taken
-    own = [{row.tobytes() for row in powers[2:]} for powers in (a1, b1)]
-    if b1[1].tobytes() in own[0] or a1[1].tobytes() in own[1]:
-        raise InvalidKey(f"the secret of {beta.name} is a power of that of {alpha.name}, or the other way round")
+    own = [{row.tobytes() for row in powers} for powers in (a1, b1)]
+    for ptau, different in zip((alpha, beta), own, strict=True):
+        if len(different) < 2 * n:
+            raise InvalidKey(f"{ptau.name}: the first {2 * n} powers of its secret are not different")
+    own = [others - {powers[1].tobytes()} for others, powers in zip(own, (a1, b1), strict=True)]
+    for powers, others in ((b1, own[0]), (a1, own[1])):
+        if not others.isdisjoint((powers[1].tobytes(), neg(curve, Group.G1, powers[1]).tobytes())):
+            raise InvalidKey(
+                f"the secret of {beta.name} or its negative is a power of that of {alpha.name}, or the other way round"
+            )
     srs = Srs(curve, n, False, (a1, b1), (a2, b2))
     srs.verifier  # noqa: B018 (refuses secrets that do not belong together)
     return srs

@@ -50,8 +50,7 @@ def verify(
     curve, n = key.curve, aggregate.n
     if not curve is srs.curve is aggregate.curve:
         raise CurveMismatch("the aggregate, its keys and the verification key are not over one curve")
-    if not n // 2 < len(public) <= n and not (n == 2 and len(public) == 1):
-        raise InvalidProof(f"an aggregate of {n} proofs, padding included, cannot be of {len(public)}")
+    check_count(aggregate, len(public))
     _check_public(key, public)
     p = curve.fr.modulus
     r, inverses, z = challenges(aggregate, included)
@@ -122,6 +121,13 @@ def verify(
         exponents += [c * y % p for y in (x, inverse) for c in per_side]
     right = product_of_powers(curve, np.concatenate(elements), scalars_from_ints(curve.fr, exponents), threads)
     return np.array_equal(left.reshape(right.shape), right)
+
+
+def check_count(aggregate: Aggregate, count: int) -> None:
+    """Raise InvalidProof unless `count` proofs are padded to as many as the aggregate is of."""
+    n = aggregate.n
+    if not n // 2 < count <= n and not (n == 2 and count == 1):
+        raise InvalidProof(f"an aggregate of {n} proofs, padding included, cannot be of {count}")
 
 
 def _check_public(key: VerificationKey, public: Sequence[Sequence[int]]) -> None:

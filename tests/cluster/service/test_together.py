@@ -26,7 +26,7 @@ from cluster.service.views import JobRequest, JobState
 from cluster.service.writer import LOCK, WriterBeside
 from cluster.session import resume_job
 from cluster.together import short
-from distprove.errors import InUse, ResourceError
+from distprove.errors import InputError, InUse, ResourceError
 from distprove.formats.folder import Folder
 from distprove.job import Job
 from distprove.proof import PROOF_FILE, Proof
@@ -163,6 +163,40 @@ def test_a_job_that_asks_for_an_aggregate_is_not_a_short_one(place: Place) -> No
         found.append(short("one", made, job, {}, place.run("one")))
     assert found[0] is not None
     assert found[1] is None
+
+
+class Unaggregated(ToySystem):
+    """Wants an aggregate of one job, and has none."""
+
+    def aggregates(self) -> bool:
+        return [source.path.name for source in self.sources] == [SHORT[2]]
+
+    def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
+        if self.aggregates():
+            raise InputError("the aggregation keys are gone")
+        return None
+
+
+def test_a_job_that_cannot_be_aggregated_fails_with_its_reason_and_no_other(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.support.toy_entry.ToySystem", Unaggregated)
+    whole = place.ask
+
+    def ask(id: str) -> JobRequest:
+        (place.folder / id).write_text("an input")
+        return JobRequest(id, {**whole(id).job, "input": id}, str(place.folder))
+
+    monkeypatch.setattr(place, "ask", ask)
+    service = place.open()
+    place.begin(service)
+    place.let_short.set()
+    views = {id: service.wait(id, PATIENCE) for id in SHORT}
+    failed = views.pop(SHORT[2])
+    assert (failed.state, failed.error_kind) == (JobState.FAILED, "InputError")
+    assert "the aggregation keys are gone" in str(failed.error)
+    assert {view.state for view in views.values()} == {JobState.PROVED}
+    assert place.proven == dict.fromkeys(views, 1), "the others were proven together, and once"
 
 
 def test_a_process_writes_their_runs_as_the_service_does(place: Place) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ from distprove.groth16.aggregate.transcript import Challenge, Transcript
 from distprove.groth16.aggregate.verifier import verify
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
+from distprove.proof import Proof
+from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.group import neg
 from kernels.cpu.pairing import combine_g1, pairing_product
@@ -97,7 +100,7 @@ def test_the_second_verifier_accepts_the_file(curve: Curve) -> None:
     other = made.with_statement(None)
     statement = Statement.of([job(curve, public_values(2), "a"), job(curve, [[0, 2]], "b")])
     with pytest.raises(InvalidProof, match="not that of the aggregate's jobs"):
-        other.with_statement(statement)
+        other.with_statement(statement).verify(secret_of(curve).key, keys_of(curve).verifier)
 
 
 def test_the_statement_may_lie_elsewhere() -> None:
@@ -109,6 +112,51 @@ def test_the_statement_may_lie_elsewhere() -> None:
     whole = bare.with_statement(Statement.from_bytes(made.statement.to_bytes()))
     whole.verify(secret_of(BN254).key, keys_of(BN254).verifier)
     assert whole == made
+
+
+@pytest.mark.parametrize("public", [(), (1 << 249,)], ids=["no value", "one value"])
+def test_what_is_written_of_many_partitions_is_read(public: tuple[int, ...]) -> None:
+    """Encoding and decoding only: nothing is proven here."""
+    count, key = 100_000, secret_of(BN254).key.digest()
+    partitions = tuple(PartitionProof(f"p{i}", b"", public, {}) for i in range(count))
+    statement = Statement.of([Proof("groth16", key, {}, partitions)])
+    jobs = statement.digests(key)
+    made = AggregatedJobs(BN254, key, bytes(32), False, jobs, statement, bytes(size_of(BN254, 17)))
+    assert AggregatedJobs.from_bytes(made.to_bytes()) == made
+    read = Statement.from_bytes(statement.to_bytes())
+    assert read == statement
+    assert read.jobs == (tuple((f"p{i}", public) for i in range(count)),)
+    assert read.digests(key) == jobs
+
+
+WITHOUT_C = {"one": (1,), "a half": (0, 1), "the other half": (2, 3), "all": (0, 1, 2, 3)}
+
+
+@each_curve
+@pytest.mark.parametrize("which", WITHOUT_C)
+def test_proofs_whose_c_is_infinity(curve: Curve, which: str) -> None:
+    """They are valid, as of circuits without private wires whose prover does not blind; commitments to C then are 1."""
+    public, indices = public_values(4), WITHOUT_C[which]
+    proofs = [secret_of(curve).prove(v, seed=i, without_c=i in indices) for i, v in enumerate(public)]
+    made = aggregated(curve, job(curve, public, proofs=proofs))
+    AggregatedJobs.from_bytes(made.to_bytes()).verify(secret_of(curve).key, keys_of(curve).verifier)
+    read = Aggregate.from_bytes(curve, made.aggregate)
+    assert read.to_bytes() == made.aggregate
+    if which == "one":
+        assert read.for_bellperson() == made.aggregate
+    else:
+        with pytest.raises(UsageError, match="bellperson has no bytes"):
+            read.for_bellperson()
+    public[0][0] += 1
+    assert not holds(curve, public, read, made.included)
+
+
+@pytest.mark.slow
+def test_the_second_verifier_accepts_proofs_whose_c_is_infinity() -> None:
+    public = public_values(2)
+    made = made_of(BLS12_381, [secret_of(BLS12_381).prove(v, seed=i, without_c=True) for i, v in enumerate(public)])
+    assert second_holds(BLS12_381, public, made.to_bytes())
+    assert not second_holds(BLS12_381, [[5, 5], public[1]], made.to_bytes())
 
 
 # -- refused: other proofs than those stated ---------------------------------------------------------------------------
@@ -162,6 +210,25 @@ def test_other_public_values(curve: Curve) -> None:
 
 
 @each_curve
+def test_public_values_that_what_is_included_does_not_bind_are_forged(curve: Curve) -> None:
+    """Why a verifier computes `included` from the public values that it verifies: an aggregator's binds none."""
+    public = public_values(4)
+    made = made_of(curve, proofs_of(curve, public))
+    r, _, _ = transcript.challenges(made, INCLUDED)
+    forged = [list(values) for values in public]
+    forged[0][0] = (forged[0][0] + r) % curve.fr.modulus
+    forged[1][0] -= 1
+    assert forged != public
+    assert holds(curve, forged, made)
+    stated = aggregated(curve, job(curve, public))
+    other = Statement.of([job(curve, forged, proofs=proofs_of(curve, public))])
+    jobs = other.digests(stated.key_digest)
+    for forgery in (replace(stated, statement=other), replace(stated, statement=other, jobs=jobs)):
+        with pytest.raises(InvalidProof, match=r"not that of|does not verify"):
+            forgery.verify(secret_of(curve).key, keys_of(curve).verifier)
+
+
+@each_curve
 def test_padding_is_the_last_proof_and_nothing_else(curve: Curve) -> None:
     public = public_values(3)
     proofs = proofs_of(curve, public)
@@ -175,6 +242,19 @@ def test_the_aggregator_names_what_does_not_hold() -> None:
     spoiled = job(BN254, public, proofs=[proofs[0], false_proof(BN254), proofs[2]])
     with CpuBackend() as cpu, pytest.raises(InvalidProof, match=r"cannot be aggregated: p1$"):
         aggregate_jobs([spoiled], keys_of(BN254), cpu)
+
+
+def test_damaged_keys_are_named() -> None:
+    """Whatever is wrong with their points: the proofs hold, and the keys do not."""
+    one, keys = job(BN254, public_values(4)), keys_of(BN254)
+    with CpuBackend() as cpu:
+        for row in range(4, 8):  # w, of both secrets; the verifier's part is of row 1
+            for which in range(2):
+                spoiled = [powers.copy() for powers in keys.g1]
+                spoiled[which].reshape(len(spoiled[which]), -1)[row, 0] ^= 1
+                with pytest.raises(InvalidProof, match=r"aggregation keys damaged\? \(") as told:
+                    aggregate_jobs([one], replace(keys, g1=tuple(spoiled)), cpu)
+                assert told.value.__cause__ is not None
 
 
 def test_what_cannot_be_aggregated() -> None:
@@ -399,7 +479,12 @@ def test_the_file_is_checked() -> None:
     def changed(**fields: Any) -> bytes:
         return canonical.encode({**top, **fields})
 
-    assert AggregatedJobs.from_bytes(changed()) == made
+    def checked(data: bytes) -> None:
+        AggregatedJobs.from_bytes(data).verify(secret_of(BN254).key, keys_of(BN254).verifier)
+
+    checked(changed())
+    stated = top["statement"]
+    assert stated["names"] == "p0\np1"
     for fields in (
         {"version": 2},
         {"format": "distprove.proof"},
@@ -408,19 +493,74 @@ def test_the_file_is_checked() -> None:
         {"key": b"short"},
         {"keys": b"short"},
         {"insecure": 1},
-        {"jobs": []},
+        {"jobs": b""},
+        {"jobs": top["jobs"][:-1]},
         {"jobs": top["jobs"] * 2},
-        {"jobs": [{**top["jobs"][0], "count": 3}]},
-        {"jobs": [{**top["jobs"][0], "count": 0}]},
-        {"jobs": [{**top["jobs"][0], "digest": bytes(32)}]},
+        {"jobs": top["jobs"][:32] + struct.pack(">I", 3)},
+        {"jobs": top["jobs"][:32] + bytes(4)},
+        {"jobs": top["jobs"][:32] + struct.pack(">I", (1 << 20) + 1)},
+        {"jobs": bytes(32) + top["jobs"][32:]},
         {"statement": "text"},
-        {"statement": [[]]},
-        {"statement": [top["statement"][0][::-1]]},
-        {"statement": [top["statement"][0][:1]]},
-        {"statement": [[top["statement"][0][0]] * 2]},
-        {"statement": [[{"name": "../x", "public": []}]]},
-        {"statement": [[{"name": "x", "public": [b"\0\1"]}]]},
+        *(
+            {"statement": {**stated, **other}}
+            for other in (
+                {"counts": b""},
+                {"counts": struct.pack(">I", 3)},
+                {"counts": struct.pack(">II", 1, 1)},
+                {"counts": struct.pack(">II", 2, 0)},
+                {"names": "p1\np0"},
+                {"names": "p0"},
+                {"names": "p0\np1\n"},
+                {"names": "p0\np0"},
+                {"names": "p0\n../x"},
+                {"names": "p0\n"},
+                {"public": stated["public"][:-32]},
+                {"public": stated["public"] + bytes(32)},
+                {"public": bytes(32) + stated["public"][32:-1] + b"\x03"},
+                {"public": b"\xff" * len(stated["public"])},
+                {"values": 0},
+                {"values": -2},
+                {"values": 1},
+                {"values": 1, "public": stated["public"][:64]},
+                {"more": 1},
+            )
+        ),
         {"more": 1},
     ):
         with pytest.raises(DistproveError):
-            AggregatedJobs.from_bytes(changed(**fields))
+            checked(changed(**fields))
+
+
+def test_what_is_compared_at_once_is_compared_before_a_statement_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = aggregated(BN254, job(BN254, public_values(2)))
+    assert made.statement is not None
+
+    def decoded(_: Any) -> None:
+        raise AssertionError("a statement was decoded")
+
+    key, own, other = secret_of(BN254).key, keys_of(BN254).verifier, keys_of(BN254, seed=1).verifier
+    wider = replace(made.statement, values=3, encoded=bytes(3 * 2 * 32))
+    longer = replace(made.statement, counts=(3,), names="p0\np1\np2", encoded=bytes(2 * 3 * 32))
+    five = replace(made, jobs=(replace(made.jobs[0], count=5),), statement=replace(made.statement, counts=(5,)))
+    monkeypatch.setattr(Statement, "jobs", property(decoded))
+    for read, keys, jobs, text in (
+        (made, other, None, "other aggregation keys"),
+        (made, own, [bytes(32)], "other jobs"),
+        (replace(made, key_digest=bytes(32)), own, None, "is for key"),
+        (replace(made, jobs=made.jobs * 2), own, None, "twice"),
+        (made.with_statement(wider), own, None, "3 public values"),
+        (made.with_statement(longer), own, None, "not that of the aggregate's jobs"),
+        (five, own, None, "cannot be of 5"),
+    ):
+        with pytest.raises(InvalidProof, match=text):
+            read.verify(key, keys, jobs)
+    with pytest.raises(AssertionError, match="was decoded"):
+        made.verify(key, own)
+
+
+def test_values_of_no_key_are_named() -> None:
+    key = secret_of(BN254).key.digest()
+    for public in ((1,), (1, 1 << 256), (1, -1)):
+        partitions = PartitionProof("good", b"", (1, 2), {}), PartitionProof("bad", b"", public, {})
+        with pytest.raises(InvalidProof, match=r"^bad: "):
+            Statement.of([Proof("groth16", key, {}, partitions)])

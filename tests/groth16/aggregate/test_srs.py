@@ -61,6 +61,8 @@ def made(alpha: bytes | Ptau, beta: bytes | Ptau, proofs: int = 4) -> Srs:
 def test_keys_of_two_ceremonies_aggregate(curve: Curve, tmp_path: Path) -> None:
     srs = made(ceremony(tmp_path, curve, ALPHA), ceremony(tmp_path, curve, BETA))
     assert (srs.n, srs.insecure) == (4, False)
+    least = made(ceremony(tmp_path, curve, ALPHA), ceremony(tmp_path, curve, BETA), proofs=2)
+    assert (least.n, least.verifier.digest) == (2, srs.verifier.digest)  # so that a verifier can compute it
     path = tmp_path / "keys.srs"
     srs.write(path)
     read = read_srs(path)
@@ -79,10 +81,14 @@ def test_ceremonies_that_are_no_two(tmp_path: Path) -> None:
         (ALPHA, "same ceremony"),
         (-ALPHA % r, "same ceremony"),
         (pow(ALPHA, -1, r), "inverse of alpha"),
+        (-pow(ALPHA, -1, r) % r, "inverse of alpha"),
+        (-pow(ALPHA, 2, r) % r, "power of that of"),
+        (-pow(ALPHA, 7, r) % r, "power of that of"),
+        (pow(5, (r - 1) // 4, r), "are not different"),
         (pow(ALPHA, 2, r), "power of that of"),
         (pow(ALPHA, 7, r), "power of that of"),
-        (1, "0, 1 or -1"),
-        (r - 1, "0, 1 or -1"),
+        (1, "are not different"),
+        (r - 1, "are not different"),
     ):
         beta = ceremony(tmp_path, BN254, tau)
         for files in ((alpha, beta), (beta, alpha)):
@@ -173,6 +179,9 @@ def test_the_verifiers_part(curve: Curve) -> None:
     assert replace(own, insecure=False).digest != own.digest
     infinity = np.zeros_like(own.alpha1)
     none = own.alpha2[None][:0]
+    one = {"alpha1": multiple(curve, Group.G1, 1), "alpha2": multiple(curve, Group.G2, 1)}
+    with pytest.raises(InvalidKey, match="0, 1 or -1"):
+        replace(own, **one)
     for spoiled in ({"alpha1": infinity}, {"alpha1": own.beta1}, {"beta2": own.alpha2}, {"alpha2": none}):
         with pytest.raises(InvalidKey):
             replace(own, **spoiled)
@@ -234,5 +243,5 @@ def test_ceremonies_of_snarkjs(snarkjs: Any, tmp_path: Path, curve: Curve) -> No
     assert verify(secret.key, srs.verifier, [[1, 2]] * 4, b"", result)
     with pytest.raises(InvalidKey, match="share 1 contributions"):
         made(one, later)
-    with pytest.raises(InvalidKey, match="0, 1 or -1"):
+    with pytest.raises(InvalidKey, match="are not different"):
         made(new, two)

@@ -57,14 +57,18 @@ def test_products_of_powers(curve: Curve, threads: int) -> None:
 
 @each_curve
 def test_compression_and_back(curve: Curve) -> None:
-    elements = np.stack([power(curve, k) for k in (1, 2, -1, 12345)])
+    elements = np.stack([power(curve, k) for k in (1, 2, -1, 0, 12345, 0)])
     small = target_group.compress(curve, elements)
-    assert small.shape == (4, 6, curve.fq.limbs)
+    assert small.shape == (6, 6, curve.fq.limbs)
+    assert [bool(form.any()) for form in small] == [True, True, True, False, True, False]
     back, bad = target_group.decompress(curve, small, threads=2)
     assert bad is None
     assert np.array_equal(back, elements)
-    with pytest.raises(ValueError, match="element 1 is one"):
-        target_group.compress(curve, np.stack([elements[0], power(curve, 0)]))
+    assert np.array_equal(target_group.one(curve), power(curve, 0))
+    minus = np.zeros_like(elements[0])
+    minus[0] = field_from_ints(curve.fq, [-1])[0]
+    with pytest.raises(ValueError, match="element 1 is -1"):  # its form would be that of one
+        target_group.compress(curve, np.stack([power(curve, 0), minus]))
 
 
 @each_curve
@@ -72,11 +76,12 @@ def test_what_is_no_member(curve: Curve) -> None:
     """Every element of Fq6 stands for one of norm 1 over it: of these one in some 2^762 or more is of order r."""
     rng, p = random.Random(2), curve.fq.modulus
     good = target_group.compress(curve, power(curve, 5)[None])
-    values = [[0] * 6, [1, 0, 0, 0, 0, 0], [rng.randrange(p) for _ in range(6)]]
+    values = [[1, 0, 0, 0, 0, 0], [rng.randrange(p) for _ in range(6)]]
     values.append([(v + 1) % p for v in field_to_ints(curve.fq, good[0])])
     for spoiled in values:
         rows = np.concatenate([good, field_from_ints(curve.fq, spoiled)[None], good])
         assert target_group.decompress(curve, rows)[1] == 1
+        assert target_group.decompress(curve, np.concatenate([np.zeros_like(good), rows]))[1] == 2
 
 
 @each_curve
