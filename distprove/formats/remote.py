@@ -28,8 +28,8 @@ PROTOCOLS = ("abfs", "abfss", "file", "gcs", "gs", "http", "https", "memory", "s
 LIMIT = 1 << 36
 """Bytes of a file that is fetched, at most."""
 CHUNK = 1 << 22
-ORIGIN = "url"
-"""Name of the file beside a fetched one that says where it is from."""
+ORIGIN = ".url"
+"""Name of the file beside a fetched one that says where it is from: no fetched one's name begins with a dot."""
 FRESH = 60.0
 """Seconds for which a process that has looked at a URL does not look again: planning a job does, and its record."""
 MOST = 4096
@@ -69,6 +69,8 @@ def check_url(url: str) -> None:
         )
     if not name_of(url) or "*" in parts.path:
         raise UsageError(f"{shown(url)}: the URL of one file is meant")
+    if name_of(url).startswith("."):
+        raise UsageError(f"{shown(url)}: a name that begins with a dot is not fetched")
 
 
 def name_of(url: str) -> str:
@@ -116,7 +118,7 @@ def fetch(url: str, limit: int = LIMIT) -> Fetched:
 
 def kept_at(url: str, version: str) -> Path:
     """The path at which this machine keeps a version of a file, if it does."""
-    return user_cache_dir("remote") / hashlib.sha256(f"{url}\n{version}".encode()).hexdigest() / name_of(url)
+    return user_cache_dir("remote") / hashlib.sha256(repr((url, version)).encode()).hexdigest() / name_of(url)
 
 
 def origin_of(path: Path) -> str | None:
@@ -131,17 +133,18 @@ def origin_of(path: Path) -> str | None:
 def _download(url: str, files: Any, name: str, path: Path, size: int | None, limit: int, where: str) -> None:
     try:
         with Folder.make(path.parent) as folder:
-            folder.write(ORIGIN, url.encode(), durable=False)
-        temporary = path.parent / temporary_name(path.name)
-        try:
-            with open(temporary, "xb") as file:
-                os.fchmod(file.fileno(), 0o600)
-                count = _copy(files, name, file, limit, where)
-            if size is not None and count != size:
-                raise InputError(f"{where}: cut off after {count} of {size} bytes")
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+            temporary = path.parent / temporary_name(path.name)
+            try:
+                with open(temporary, "xb") as file:
+                    os.fchmod(file.fileno(), 0o600)
+                    count = _copy(files, name, file, limit, where)
+                if size is not None and count != size:
+                    raise InputError(f"{where}: cut off after {count} of {size} bytes")
+                # A file that is there under its name is whole, and has its origin beside it.
+                folder.write(ORIGIN, url.encode(), durable=False)
+                os.replace(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
     except OSError as error:
         raise typed(error, path) from None
 

@@ -62,8 +62,26 @@ def test_what_fails_is_told_with_its_node_and_without_what_may_be_secret(site: S
         assert remote.shown(asked) in str(caught.value)
         assert "SECRET" not in str(caught.value)
         assert "SECRET" not in repr(caught.value.__cause__)
-    left = [path for path in remote.user_cache_dir("remote").rglob("*") if path.is_file() and path.name != "url"]
-    assert not left
+    assert not [path for path in remote.user_cache_dir("remote").rglob("*") if path.is_file()]
+
+
+def test_no_name_is_that_of_the_cache_itself(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file `url` is what the server has, after a download that was killed as well, and is known to be from there."""
+    site.files["url"] = b"content", '"1"'
+
+    def killed(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(remote, "_copy", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fetch(site.url("url"))
+    fetched = fetch(site.url("url"))
+    assert fetched.path.read_bytes() == b"content"
+    assert origin_of(fetched.path) == site.url("url")
+    for name in (".", "..", ".url", "a/.b"):
+        with pytest.raises(UsageError, match="begins with a dot"):
+            fetch(site.url(name))
 
 
 @pytest.mark.parametrize(
