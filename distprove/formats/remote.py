@@ -1,17 +1,22 @@
 """Files that a job names by URL: fetched by fsspec into a cache of this user's, and from then on files like any other.
 
 A file is kept under its URL and its version: what the server says of it (an ETag, a time of change, a checksum) and its
-size. It is fetched again when the server says something else, and each time where it says nothing but a size. What is
-fetched is data: the proof system that reads it checks it as it checks any file. Protocols are those of a fixed list,
-none of which opens a file within another one or runs a program.
+size. It is fetched again when the server says something else. Where it says nothing but a size, the file is fetched
+each time, and its version is a digest of its content under a key that stays in this cache: versions are kept in runs,
+where the bare digest of a witness would confirm a guess of it. What is fetched is data: the proof system that reads it
+checks it as it checks any file. Protocols are those of a fixed list, none of which opens a file within another one or
+runs a program.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import hmac
 import os
 import platform
 import re
+import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,13 +35,20 @@ LIMIT = 1 << 36
 CHUNK = 1 << 22
 ORIGIN = ".url"
 """Name of the file beside a fetched one that says where it is from: no fetched one's name begins with a dot."""
+NEW = ".new"
+"""Name of the folder of files that are being fetched."""
+KEY, KEY_SIZE = ".key", 32
+"""Name of the file with the key of contents' digests, and its bytes."""
 FRESH = 60.0
 """Seconds for which a process that has looked at a URL does not look again: planning a job does, and its record."""
 MOST = 4096
 """URLs of which that is remembered."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_SAYS = ("ETag", "etag", "md5Hash", "content_md5", "Content-MD5", "mtime", "LastModified", "last_modified", "updated")
+_SAYS = (
+    *("ETag", "etag", "md5Hash", "content_md5", "Content-MD5", "Digest"),
+    *("mtime", "Last-Modified", "LastModified", "last_modified", "updated"),
+)
 """Facts of a file by which a server tells one version from another."""
 
 
@@ -84,9 +96,10 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def fetch(url: str, limit: int = LIMIT) -> Fetched:
-    """The file that a URL names, as it is now, in this user's cache on this machine. Raises UsageError for a URL that
-    is not one to fetch from, or where fsspec is missing, and InputError, which names the node, for what fails."""
+def fetch(url: str, limit: int = LIMIT, version: str | None = None) -> Fetched:
+    """The file that a URL names, as it is now, in this user's cache on this machine. Where its server tells no version,
+    it is kept as the `version` that is given, or else as one that follows from its content. Raises UsageError for a URL
+    that is not one to fetch from, or where fsspec is missing, and InputError, which names the node, for what fails."""
     check_url(url)
     known = _known.get(url)
     if known is not None and known[0] > time.monotonic() - FRESH and known[1].path.exists():
@@ -106,14 +119,17 @@ def fetch(url: str, limit: int = LIMIT) -> Fetched:
         raise InputError(f"{where}: {_reason(error)}") from None
     if size is not None and size > limit:
         raise InputError(f"{where}: {size} bytes, and at most {limit} are fetched")
-    version = hashlib.sha256(repr((size, sorted(says.items()))).encode()).hexdigest()
-    path = kept_at(url, version)
-    if not (says and path.exists()):
-        _download(url, files, name, path, size, limit, where)
-    _known[url] = time.monotonic(), Fetched(path, version)
+    if says:
+        version = hashlib.sha256(repr((size, sorted(says.items()))).encode()).hexdigest()
+    fetched = None if version is None else Fetched(kept_at(url, version), version)
+    if fetched is None or not (says and fetched.path.exists()):
+        fetched = _download(url, files, name, version, size, limit, where)
+    if not says and version is not None:
+        return fetched  # as a version that somebody else has told
+    _known[url] = time.monotonic(), fetched
     while len(_known) > MOST:
         _known.pop(next(iter(_known)), None)
-    return Fetched(path, version)
+    return fetched
 
 
 def kept_at(url: str, version: str) -> Path:
@@ -130,27 +146,49 @@ def origin_of(path: Path) -> str | None:
     return None
 
 
-def _download(url: str, files: Any, name: str, path: Path, size: int | None, limit: int, where: str) -> None:
+def _download(
+    url: str, files: Any, name: str, version: str | None, size: int | None, limit: int, where: str
+) -> Fetched:
+    """Fetch a file and keep it as this version, or as the one that follows from its content."""
     try:
-        with Folder.make(path.parent) as folder:
-            temporary = path.parent / temporary_name(path.name)
+        digest = None if version else hmac.new(_key(), digestmod="sha256")
+        with Folder.make(user_cache_dir("remote") / NEW) as new:
+            temporary = new.path / temporary_name(name_of(url))
             try:
                 with open(temporary, "xb") as file:
                     os.fchmod(file.fileno(), 0o600)
-                    count = _copy(files, name, file, limit, where)
+                    count = _copy(files, name, file, digest, limit, where)
                 if size is not None and count != size:
                     raise InputError(f"{where}: cut off after {count} of {size} bytes")
-                # A file that is there under its name is whole, and has its origin beside it.
-                folder.write(ORIGIN, url.encode(), durable=False)
-                os.replace(temporary, path)
+                kept_as = digest.hexdigest() if digest is not None else str(version)
+                path = kept_at(url, kept_as)
+                with Folder.make(path.parent) as folder:
+                    # A file that is there under its name is whole, and has its origin beside it.
+                    folder.write(ORIGIN, url.encode(), durable=False)
+                    os.replace(temporary, path)
             finally:
                 temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise typed(error, path) from None
+        raise typed(error, where) from None
+    return Fetched(path, kept_as)
 
 
-def _copy(files: Any, name: str, file: IO[bytes], limit: int, where: str) -> int:
-    """Copy what a file system has under that name, and return its bytes. Raises InputError, and OSError of `file`."""
+def _key() -> bytes:
+    """The key of contents' digests, made where there is none. It never leaves this user's cache."""
+    with Folder.make(user_cache_dir("remote")) as folder, open(folder.open_in_place(KEY), "r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        key = file.read(KEY_SIZE)
+        if len(key) < KEY_SIZE:
+            key = secrets.token_bytes(KEY_SIZE)
+            file.seek(0)
+            file.write(key)
+            file.flush()
+        return key
+
+
+def _copy(files: Any, name: str, file: IO[bytes], digest: hmac.HMAC | None, limit: int, where: str) -> int:
+    """Copy what a file system has under that name, into `digest` as well, and return its bytes. Raises InputError, and
+    OSError of `file`."""
     count = 0
     try:
         source = files.open(name, "rb", block_size=CHUNK)
@@ -168,6 +206,8 @@ def _copy(files: Any, name: str, file: IO[bytes], limit: int, where: str) -> int
             if count > limit:
                 raise InputError(f"{where}: more than {limit} bytes")
             file.write(data)
+            if digest is not None:
+                digest.update(data)
 
 
 def _reason(error: Exception) -> str:

@@ -66,7 +66,7 @@ def content_at(place: dict[str, Any]) -> tuple[Bytes, str]:
     if kept.exists():
         with suppress(InputError):  # of a server that tells no versions
             return _content(kept, place, shown(url))
-    return _content(fetch(url).path, place, shown(url))
+    return _content(fetch(url, version=place["version"]).path, place, shown(url))
 
 
 def _content(path: Path, place: dict[str, Any], named: str) -> tuple[Bytes, str]:

@@ -42,9 +42,30 @@ def test_a_file_is_fetched_once_for_each_version(site: Site) -> None:
 
 def test_without_a_version_it_is_fetched_each_time(site: Site) -> None:
     site.files["a.json"] = b"one", None
-    fetch(site.url("a.json"))
+    first = fetch(site.url("a.json"))
+    assert fetch(site.url("a.json")) == first
     site.files["a.json"] = b"two", None
-    assert fetch(site.url("a.json")).path.read_bytes() == b"two"
+    second = fetch(site.url("a.json"))
+    assert (second.path.read_bytes(), first.path.read_bytes(), site.asked["a.json"]) == (b"two", b"one", 3)
+    assert second.version != first.version, "a run sees that its input is another"
+
+
+def test_a_time_of_change_is_a_version(site: Site) -> None:
+    site.files["a.json"] = b"one", None
+    for date in ("Mon, 01 Jan 2024 00:00:00 GMT", "Mon, 01 Jan 2024 00:00:01 GMT"):
+        site.dated["a.json"] = date
+        assert fetch(site.url("a.json")) == fetch(site.url("a.json"))
+    assert site.asked["a.json"] == 2
+
+
+def test_a_version_confirms_no_guess_of_the_content(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is kept in the run. Only the cache's key, which stays in the cache, makes it from the content."""
+    site.files["a.json"] = b"one", None
+    version = fetch(site.url("a.json")).version
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "whoever guesses"))
+    assert fetch(site.url("a.json")).version != version
 
 
 def test_what_fails_is_told_with_its_node_and_without_what_may_be_secret(site: Site) -> None:
@@ -62,7 +83,7 @@ def test_what_fails_is_told_with_its_node_and_without_what_may_be_secret(site: S
         assert remote.shown(asked) in str(caught.value)
         assert "SECRET" not in str(caught.value)
         assert "SECRET" not in repr(caught.value.__cause__)
-    assert not [path for path in remote.user_cache_dir("remote").rglob("*") if path.is_file()]
+    assert not [path for path in remote.user_cache_dir("remote").rglob("*") if path.is_file() and path.name != ".key"]
 
 
 def test_no_name_is_that_of_the_cache_itself(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
