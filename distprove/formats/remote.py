@@ -18,7 +18,8 @@ import platform
 import re
 import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -41,6 +42,8 @@ KEY, KEY_SIZE = ".key", 32
 """Name of the file with the key of contents' digests, and its bytes."""
 FRESH = 60.0
 """Seconds for which a process that has looked at a URL does not look again: planning a job does, and its record."""
+TRIES = 3
+"""Times that a file is fetched which changes meanwhile."""
 MOST = 4096
 """URLs of which that is remembered."""
 
@@ -111,25 +114,30 @@ def fetch(url: str, limit: int = LIMIT, version: str | None = None) -> Fetched:
     where = f"{shown(url)} on {platform.node()}"
     try:
         files, name = url_to_fs(url)
-        facts = files.info(name)
-        size, says = facts.get("size"), {key: str(facts[key]) for key in _SAYS if facts.get(key)}
-        if facts.get("type") == "directory":
-            raise IsADirectoryError
     except Exception as error:  # of libraries of all kinds
         raise InputError(f"{where}: {_reason(error)}") from None
-    if size is not None and size > limit:
-        raise InputError(f"{where}: {size} bytes, and at most {limit} are fetched")
-    if says:
-        version = hashlib.sha256(repr((size, sorted(says.items()))).encode()).hexdigest()
-    fetched = None if version is None else Fetched(kept_at(url, version), version)
-    if fetched is None or not (says and fetched.path.exists()):
-        fetched = _download(url, files, name, version, size, limit, where)
-    if not says and version is not None:
-        return fetched  # as a version that somebody else has told
-    _known[url] = time.monotonic(), fetched
-    while len(_known) > MOST:
-        _known.pop(next(iter(_known)), None)
-    return fetched
+    facts = _facts_of(files, name, limit, where)
+    for _ in range(TRIES):
+        told = facts.version or version
+        fetched = None if told is None else Fetched(kept_at(url, told), told)
+        if fetched is not None and facts.version and fetched.path.exists():
+            return _remember(url, fetched)
+        with _downloading(name_of(url), where) as temporary:
+            digest = _download(files, name, temporary, facts.size, limit, where, keyed=told is None)
+            before, facts = facts, _facts_of(files, name, limit, where)
+            if facts == before:
+                fetched = fetched or Fetched(kept_at(url, digest), digest)
+                _keep(temporary, url, fetched.path)
+                # What is kept as a version that somebody else has told is not remembered as the one that is there.
+                return fetched if facts.version is None and version is not None else _remember(url, fetched)
+    raise InputError(f"{where}: it changed while it was fetched, {TRIES} times")
+
+
+def drop(url: str, version: str) -> None:
+    """Forget a version of a file that is kept here: the next `fetch` downloads it."""
+    _known.pop(url, None)
+    with suppress(OSError):
+        kept_at(url, version).unlink()
 
 
 def kept_at(url: str, version: str) -> Path:
@@ -146,31 +154,67 @@ def origin_of(path: Path) -> str | None:
     return None
 
 
-def _download(
-    url: str, files: Any, name: str, version: str | None, size: int | None, limit: int, where: str
-) -> Fetched:
-    """Fetch a file and keep it as this version, or as the one that follows from its content."""
+@dataclass(frozen=True)
+class _Facts:
+    """What a server says of a file."""
+
+    size: int | None
+    version: str | None
+    """A digest of all by which it tells versions; None where it tells none."""
+
+
+def _facts_of(files: Any, name: str, limit: int, where: str) -> _Facts:
+    """Raises InputError for what is no file to fetch."""
     try:
-        digest = None if version else hmac.new(_key(), digestmod="sha256")
-        with Folder.make(user_cache_dir("remote") / NEW) as new:
-            temporary = new.path / temporary_name(name_of(url))
+        facts = files.info(name)
+        size, says = facts.get("size"), sorted((key, str(facts[key])) for key in _SAYS if facts.get(key))
+        if facts.get("type") == "directory":
+            raise IsADirectoryError
+    except Exception as error:  # of libraries of all kinds
+        raise InputError(f"{where}: {_reason(error)}") from None
+    if size is not None and size > limit:
+        raise InputError(f"{where}: {size} bytes, and at most {limit} are fetched")
+    return _Facts(size, hashlib.sha256(repr((size, says)).encode()).hexdigest() if says else None)
+
+
+def _remember(url: str, fetched: Fetched) -> Fetched:
+    _known[url] = time.monotonic(), fetched
+    while len(_known) > MOST:
+        _known.pop(next(iter(_known)), None)
+    return fetched
+
+
+@contextmanager
+def _downloading(name: str, where: str) -> Iterator[Path]:
+    """A path in the cache for a file that is being fetched, which is gone at the end. Raises InputError."""
+    try:
+        with Folder.make(user_cache_dir("remote") / NEW) as folder:
+            temporary = folder.path / temporary_name(name)
             try:
-                with open(temporary, "xb") as file:
-                    os.fchmod(file.fileno(), 0o600)
-                    count = _copy(files, name, file, digest, limit, where)
-                if size is not None and count != size:
-                    raise InputError(f"{where}: cut off after {count} of {size} bytes")
-                kept_as = digest.hexdigest() if digest is not None else str(version)
-                path = kept_at(url, kept_as)
-                with Folder.make(path.parent) as folder:
-                    # A file that is there under its name is whole, and has its origin beside it.
-                    folder.write(ORIGIN, url.encode(), durable=False)
-                    os.replace(temporary, path)
+                yield temporary
             finally:
                 temporary.unlink(missing_ok=True)
     except OSError as error:
         raise typed(error, where) from None
-    return Fetched(path, kept_as)
+
+
+def _download(files: Any, name: str, path: Path, size: int | None, limit: int, where: str, *, keyed: bool) -> str:
+    """Fetch a file to a new one at this path. Returns the digest of its content under the cache's key, "" unless
+    `keyed`."""
+    digest = hmac.new(_key(), digestmod="sha256") if keyed else None
+    with open(path, "xb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        count = _copy(files, name, file, digest, limit, where)
+    if size is not None and count != size:
+        raise InputError(f"{where}: cut off after {count} of {size} bytes")
+    return digest.hexdigest() if digest is not None else ""
+
+
+def _keep(temporary: Path, url: str, path: Path) -> None:
+    """Give a file that was fetched its name: what is there under it is whole, and has its origin beside it."""
+    with Folder.make(path.parent) as folder:
+        folder.write(ORIGIN, url.encode(), durable=False)
+        os.replace(temporary, path)
 
 
 def _key() -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,26 @@ def test_a_time_of_change_is_a_version(site: Site) -> None:
         site.dated["a.json"] = date
         assert fetch(site.url("a.json")) == fetch(site.url("a.json"))
     assert site.asked["a.json"] == 2
+
+
+def test_what_changes_while_it_is_fetched_is_fetched_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never is a version's content kept as another version's."""
+    copy, swaps = remote._copy, iter([(b"new", '"2"')] * 2)
+
+    def swapped(*asked: Any) -> int:
+        site.files["a.json"] = next(swaps)
+        return copy(*asked)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(remote, "_copy", swapped)
+        site.files["a.json"] = b"old", '"1"'
+        assert fetch(site.url("a.json")).path.read_bytes() == b"new"
+        site.files["a.json"] = b"old", '"3"'
+        swaps = iter([(b"one", '"4"'), (b"one", '"5"'), (b"one", '"6"'), (b"one", '"6"')])
+        with pytest.raises(InputError, match="changed while it was fetched"):
+            fetch(site.url("a.json"))
+    site.files["a.json"] = b"old", '"1"'
+    assert fetch(site.url("a.json")).path.read_bytes() == b"old"
 
 
 def test_a_version_confirms_no_guess_of_the_content(
@@ -135,9 +156,8 @@ def test_each_node_fetches_an_input_and_takes_only_what_the_driver_has(
         assert bytes(content_at(place)[0]) == b"one"
         assert site.asked[name] == asked, "it is there"
         kept = remote.kept_at(place["url"], place["version"])
-        kept.write_bytes(b"two")  # of a server without versions: what is there may be an older one
-        if name == "b.json":
-            assert bytes(content_at(place)[0]) == b"one"
+        kept.write_bytes(b"two")  # whatever laid it there
+        assert bytes(content_at(place)[0]) == b"one"
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"third node {name}"))
         site.files[name] = b"two", None
         with pytest.raises(InputError, match="another content than where the driver is") as caught:
