@@ -168,10 +168,10 @@ def _facts_of(files: Any, name: str, limit: int, where: str) -> _Facts:
     try:
         facts = files.info(name)
         size, says = facts.get("size"), sorted((key, str(facts[key])) for key in _SAYS if facts.get(key))
-        if facts.get("type") == "directory":
-            raise IsADirectoryError
     except Exception as error:  # of libraries of all kinds
         raise InputError(f"{where}: {_reason(error)}") from None
+    if facts.get("type") in ("directory", "other"):  # a pipe, say, which would be read for ever
+        raise InputError(f"{where}: not a regular file")
     if size is not None and size > limit:
         raise InputError(f"{where}: {size} bytes, and at most {limit} are fetched")
     return _Facts(size, hashlib.sha256(repr((size, says)).encode()).hexdigest() if says else None)
@@ -204,7 +204,7 @@ def _download(files: Any, name: str, path: Path, size: int | None, limit: int, w
     digest = hmac.new(_key(), digestmod="sha256") if keyed else None
     with open(path, "xb") as file:
         os.fchmod(file.fileno(), 0o600)
-        count = _copy(files, name, file, digest, limit, where)
+        count = _copy(files, name, file, digest, limit if size is None else size, where)
     if size is not None and count != size:
         raise InputError(f"{where}: cut off after {count} of {size} bytes")
     return digest.hexdigest() if digest is not None else ""

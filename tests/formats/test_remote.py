@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,29 @@ def test_what_changes_while_it_is_fetched_is_fetched_again(site: Site, monkeypat
             fetch(site.url("a.json"))
     site.files["a.json"] = b"old", '"1"'
     assert fetch(site.url("a.json")).path.read_bytes() == b"old"
+
+
+def test_only_regular_files_are_fetched_and_no_more_than_their_size(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    copy = remote._copy
+    monkeypatch.setattr(remote, "_copy", lambda *_: pytest.fail("it is opened"))
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(InputError, match="not a regular file"):
+            fetch(f"file://{path}", 1 << 24)
+    monkeypatch.setattr(remote, "_copy", copy)
+    (tmp_path / "a.json").write_bytes(b"some")
+    assert fetch(f"file://{tmp_path / 'a.json'}").path.read_bytes() == b"some"
+
+    def grown(*asked: Any) -> int:
+        (tmp_path / "a.json").write_bytes(b"more than that")
+        return copy(*asked)
+
+    os.utime(tmp_path / "a.json", (1, 1))
+    monkeypatch.setattr(remote, "_copy", grown)
+    with pytest.raises(InputError, match="more than 4 bytes"):
+        fetch(f"file://{tmp_path / 'a.json'}")
 
 
 def test_a_version_confirms_no_guess_of_the_content(
