@@ -75,12 +75,17 @@ def is_url(text: str) -> bool:
 
 def check_url(url: str) -> None:
     """Raise UsageError for a URL that no file is fetched from."""
-    parts = urlsplit(url)
-    if parts.scheme.lower() not in PROTOCOLS or "::" in url:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # whose text is part of a password, where that has a "/" in it
+    except ValueError:  # which quotes what may be secret
+        raise UsageError(f"{shown(url)}: not a URL that can be read") from None
+    if parts.scheme not in PROTOCOLS:
         raise UsageError(f"{shown(url)}: files are fetched by {', '.join(PROTOCOLS)}")
-    if parts.password is not None:
+    if parts.password is not None or ("@" in parts.netloc and parts.scheme in ("http", "https")):
         raise UsageError(
-            f"{shown(url)}: a URL is kept in the run, and holds no password: set that where fsspec reads it"
+            f"{shown(url)}: a URL is kept in the run, and holds no user of a site and no password: set those where "
+            "fsspec reads them"
         )
     if not name_of(url) or "*" in parts.path:
         raise UsageError(f"{shown(url)}: the URL of one file is meant")
@@ -95,7 +100,11 @@ def name_of(url: str) -> str:
 
 def shown(url: str) -> str:
     """The URL in messages: without what may be secret in it."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return f"{url.partition(':')[0]}://..."
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
@@ -108,12 +117,16 @@ def fetch(url: str, limit: int = LIMIT, version: str | None = None) -> Fetched:
     if known is not None and known[0] > time.monotonic() - FRESH and known[1].path.exists():
         return known[1]
     try:
-        from fsspec.core import url_to_fs
+        from fsspec import get_filesystem_class
     except ImportError:
         raise UsageError(f"{shown(url)}: to fetch it needs fsspec (pip install 'distprove[remote]')") from None
     where = f"{shown(url)} on {platform.node()}"
     try:
-        files, name = url_to_fs(url)
+        # Not by `url_to_fs`: that takes every "::", as in addresses of IPv6, for a chain of file systems.
+        scheme, _, rest = url.partition(":")
+        kind = get_filesystem_class(scheme.lower())
+        located = f"{scheme.lower()}:{rest}"
+        files, name = kind(**kind._get_kwargs_from_urls(located)), kind._strip_protocol(located)
     except Exception as error:  # of libraries of all kinds
         raise InputError(f"{where}: {_reason(error)}") from None
     facts = _facts_of(files, name, limit, where)

@@ -158,6 +158,12 @@ def test_no_name_is_that_of_the_cache_itself(site: Site, monkeypatch: pytest.Mon
         "reference://a.json",
         "github://org:repo@main/a.json",
         "http://me:SECRET@127.0.0.1/a.json",
+        "http://SECRET@127.0.0.1/a.json",
+        "https://@127.0.0.1/a.json",
+        "sftp://me:SECRET@127.0.0.1/a.json",
+        "http://me:SECRET@exa\u2100mple.com/a.json",
+        "http://me:SE/CRET@127.0.0.1/a.json",
+        "http://[x/a.json",
         "http://127.0.0.1/",
         "http://127.0.0.1/*.json",
     ],
@@ -165,7 +171,21 @@ def test_no_name_is_that_of_the_cache_itself(site: Site, monkeypatch: pytest.Mon
 def test_other_protocols_passwords_and_patterns_are_refused(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         fetch(url)
-    assert "SECRET" not in str(caught.value)
+    assert "CRET" not in str(caught.value)
+    assert "CRET" not in repr(caught.value.__cause__)
+
+
+def test_what_else_has_two_colons_is_fetched(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only fsspec's chains of file systems are refused, and they are never made."""
+    site.files["a.json"] = b"one", '"1"'
+    assert fetch(site.url("a.json") + "?x=a::b").path.read_bytes() == b"one"
+    assert fetch("HTTP" + site.url("a.json").removeprefix("http")).path.read_bytes() == b"one"
+    with monkeypatch.context() as patched:
+        patched.setattr(remote, "_facts_of", lambda files, name, *_: pytest.fail(f"{files.protocol[0]} {name}"))
+        with pytest.raises(pytest.fail.Exception, match=r"http http://\[::1\]:1/a.json$"):
+            fetch("http://[::1]:1/a.json")
+    with pytest.raises(InputError, match="no such file there"):
+        fetch(f"file:///a.json::{site.url('a.json')}")
 
 
 def test_each_node_fetches_an_input_and_takes_only_what_the_driver_has(
