@@ -17,6 +17,7 @@ import os
 import platform
 import re
 import secrets
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -66,6 +67,8 @@ class Fetched:
 
 _known: dict[str, tuple[float, Fetched]] = {}
 """What was fetched last, and when, by URL."""
+_remembering = threading.Lock()
+"""Held to change that."""
 
 
 def is_url(text: str) -> bool:
@@ -148,7 +151,8 @@ def fetch(url: str, limit: int = LIMIT, version: str | None = None) -> Fetched:
 
 def drop(url: str, version: str) -> None:
     """Forget a version of a file that is kept here: the next `fetch` downloads it."""
-    _known.pop(url, None)
+    with _remembering:
+        _known.pop(url, None)
     with suppress(OSError):
         kept_at(url, version).unlink()
 
@@ -191,9 +195,10 @@ def _facts_of(files: Any, name: str, limit: int, where: str) -> _Facts:
 
 
 def _remember(url: str, fetched: Fetched) -> Fetched:
-    _known[url] = time.monotonic(), fetched
-    while len(_known) > MOST:
-        _known.pop(next(iter(_known)), None)
+    with _remembering:
+        _known[url] = time.monotonic(), fetched
+        while len(_known) > MOST:
+            _known.pop(next(iter(_known)), None)
     return fetched
 
 

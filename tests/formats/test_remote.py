@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,24 @@ def test_only_regular_files_are_fetched_and_no_more_than_their_size(
     monkeypatch.setattr(remote, "_copy", grown)
     with pytest.raises(InputError, match="more than 4 bytes"):
         fetch(f"file://{tmp_path / 'a.json'}")
+
+
+def test_threads_fetch_at_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those that read a plan's inputs do, where more URLs were fetched than are remembered."""
+
+    class Slow(dict[str, Any]):
+        def __len__(self) -> int:
+            count = super().__len__()
+            time.sleep(0.01)  # the others run
+            return count
+
+    monkeypatch.setattr(remote, "_known", Slow())
+    monkeypatch.setattr(remote, "MOST", 0)
+    names = [f"{i}.json" for i in range(32)]
+    site.files |= {name: (name.encode(), f'"{name}"') for name in names}
+    with ThreadPoolExecutor(8) as threads:
+        for name, fetched in zip(names, threads.map(fetch, map(site.url, names)), strict=True):
+            assert fetched.path.read_bytes() == name.encode()
 
 
 def test_a_version_confirms_no_guess_of_the_content(
