@@ -27,7 +27,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from distprove.errors import InputError, UsageError, typed
-from distprove.formats.files import temporary_name
+from distprove.formats.files import is_temporary, temporary_name
 from distprove.formats.folder import Folder
 from kernels.host.cache import user_cache_dir
 
@@ -138,8 +138,8 @@ def fetch(url: str, limit: int = LIMIT, version: str | None = None) -> Fetched:
         fetched = None if told is None else Fetched(kept_at(url, told), told)
         if fetched is not None and facts.version and fetched.path.exists():
             return _remember(url, fetched)
-        with _downloading(name_of(url), where) as temporary:
-            digest = _download(files, name, temporary, facts.size, limit, where, keyed=told is None)
+        with _downloading(name_of(url), where) as (temporary, file):
+            digest = _download(files, name, file, facts.size, limit, where, keyed=told is None)
             before, facts = facts, _facts_of(files, name, limit, where)
             if facts == before:
                 fetched = fetched or Fetched(kept_at(url, digest), digest)
@@ -202,27 +202,41 @@ def _remember(url: str, fetched: Fetched) -> Fetched:
     return fetched
 
 
+def _remove_abandoned(folder: Folder) -> None:
+    """Remove what downloads that were killed left: whoever writes a file holds its lock until it has its name."""
+    for name in filter(is_temporary, folder.names()):
+        with suppress(OSError, InputError), open(folder.path / name, "r+b") as left:
+            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder.remove(name)
+
+
 @contextmanager
-def _downloading(name: str, where: str) -> Iterator[Path]:
-    """A path in the cache for a file that is being fetched, which is gone at the end. Raises InputError."""
+def _downloading(name: str, where: str) -> Iterator[tuple[Path, IO[bytes]]]:
+    """A new file in the cache to fetch into, and its path, which is free at the end. Raises InputError."""
     try:
         with Folder.make(user_cache_dir("remote") / NEW) as folder:
-            temporary = folder.path / temporary_name(name)
-            try:
-                yield temporary
-            finally:
-                temporary.unlink(missing_ok=True)
+            _remove_abandoned(folder)
+            while True:
+                temporary = folder.path / temporary_name(name)
+                with open(temporary, "xb") as file:
+                    try:
+                        os.fchmod(file.fileno(), 0o600)
+                        with suppress(OSError):  # where nobody can lock, nothing is taken for abandoned
+                            fcntl.flock(file, fcntl.LOCK_EX)
+                        if os.fstat(file.fileno()).st_nlink:
+                            yield temporary, file
+                            return
+                    finally:
+                        temporary.unlink(missing_ok=True)
     except OSError as error:
         raise typed(error, where) from None
 
 
-def _download(files: Any, name: str, path: Path, size: int | None, limit: int, where: str, *, keyed: bool) -> str:
-    """Fetch a file to a new one at this path. Returns the digest of its content under the cache's key, "" unless
-    `keyed`."""
+def _download(files: Any, name: str, file: IO[bytes], size: int | None, limit: int, where: str, *, keyed: bool) -> str:
+    """Fetch a file into a new one. Returns the digest of its content under the cache's key, "" unless `keyed`."""
     digest = hmac.new(_key(), digestmod="sha256") if keyed else None
-    with open(path, "xb") as file:
-        os.fchmod(file.fileno(), 0o600)
-        count = _copy(files, name, file, digest, limit if size is None else size, where)
+    count = _copy(files, name, file, digest, limit if size is None else size, where)
+    file.flush()
     if size is not None and count != size:
         raise InputError(f"{where}: cut off after {count} of {size} bytes")
     return digest.hexdigest() if digest is not None else ""

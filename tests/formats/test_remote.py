@@ -13,6 +13,7 @@ import pytest
 
 from distprove.errors import InputError, UsageError
 from distprove.formats import remote
+from distprove.formats.files import temporary_name
 from distprove.formats.remote import fetch, origin_of
 from distprove.groth16.places import WHOLE_INPUT, content_at, places_of
 from distprove.job import Job
@@ -121,6 +122,32 @@ def test_threads_fetch_at_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
     with ThreadPoolExecutor(8) as threads:
         for name, fetched in zip(names, threads.map(fetch, map(site.url, names)), strict=True):
             assert fetched.path.read_bytes() == name.encode()
+
+
+def test_what_killed_downloads_left_is_removed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the next one, and nothing that another is writing."""
+    site.files |= {f"{name}.json": (b"one", '"1"') for name in "abc"}
+    new = remote.user_cache_dir("remote") / remote.NEW
+    look = remote._facts_of
+
+    def others_meanwhile(*asked: Any) -> Any:
+        if not (writing := [*new.iterdir()]):
+            return look(*asked)
+        assert len(writing) == 1
+        with monkeypatch.context() as patched:
+            patched.setattr(remote, "_facts_of", look)
+            fetch(site.url("b.json"))
+        assert [*new.iterdir()] == writing, "though it is all there by now, and looked at again"
+        return look(*asked)
+
+    new.mkdir(mode=0o700, parents=True)
+    (new / temporary_name("c.json")).write_bytes(b"half of")
+    fetch(site.url("c.json"))
+    assert not [*new.iterdir()]
+    monkeypatch.setattr(remote, "_facts_of", others_meanwhile)
+    assert fetch(site.url("a.json")).path.read_bytes() == b"one"
+    assert site.asked == {"a.json": 1, "b.json": 1, "c.json": 1}
+    assert not [*new.iterdir()]
 
 
 def test_a_version_confirms_no_guess_of_the_content(
