@@ -24,7 +24,7 @@ from random import Random
 from typing import Any
 
 from distprove.errors import InputError, typed
-from distprove.formats.remote import fetch, kept_at, shown
+from distprove.formats.remote import drop, fetch, kept_at, shown
 from distprove.groth16.binfile import Bytes, map_file
 from distprove.options import InputFile
 
@@ -64,9 +64,10 @@ def content_at(place: dict[str, Any]) -> tuple[Bytes, str]:
         return _content(Path(place["path"]), place, place["path"])
     kept = kept_at(url, place["version"])
     if kept.exists():
-        with suppress(InputError):  # of a server that tells no versions
+        with suppress(InputError):
             return _content(kept, place, shown(url))
-    return _content(fetch(url).path, place, shown(url))
+        drop(url, place["version"])  # of a server that tells no versions, or the wrong one: it is fetched once more
+    return _content(fetch(url, version=place["version"]).path, place, shown(url))
 
 
 def _content(path: Path, place: dict[str, Any], named: str) -> tuple[Bytes, str]:

@@ -13,6 +13,8 @@ class Site:
 
     def __init__(self) -> None:
         self.files: dict[str, tuple[bytes, str | None]] = {}
+        self.dated: dict[str, str] = {}
+        """Times of change of files, which are told."""
         self.cut: set[str] = set()
         """Files that end early."""
         self.asked: Counter[str] = Counter()
@@ -38,6 +40,8 @@ class Site:
                 self.send_header("Content-Length", str(len(content)))
                 if version is not None:
                     self.send_header("ETag", version)
+                if name in site.dated:
+                    self.send_header("Last-Modified", site.dated[name])
                 self.end_headers()
                 if body:
                     self.wfile.write(content[: len(content) // 2] if name in site.cut else content)
