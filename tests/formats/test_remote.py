@@ -125,7 +125,7 @@ def test_threads_fetch_at_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_killed_downloads_left_is_removed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the next one, and nothing that another is writing."""
+    """The next download removes them, and nothing that another is writing."""
     site.files |= {f"{name}.json": (b"one", '"1"') for name in "abc"}
     new = remote.user_cache_dir("remote") / remote.NEW
     look = remote._facts_of
