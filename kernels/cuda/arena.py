@@ -65,7 +65,7 @@ class Arena:
         at any moment: a recording ends where its last reference does."""
         self._lock = threading.Lock()
         self.peak = 0
-        """Most bytes in use at once so far."""
+        """Most bytes in use at once so far, as they were asked for: blocks may be larger."""
         self.watched_peak = 0
         """Most bytes in use at once since `watch`."""
 
@@ -83,7 +83,7 @@ class Arena:
     def watch(self) -> None:
         """Restart `watched_peak` from the bytes in use now."""
         with self._lock:
-            self.watched_peak = self._used()
+            self.watched_peak = self._used() - self._blocks.slack
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Return an uninitialised array. Raises OutOfMemory, naming the bytes needed and the bytes free."""
@@ -103,8 +103,8 @@ class Arena:
                     f"{format_bytes(nbytes)} of device memory needed; {format_bytes(self.budget - used)} of the "
                     f"arena's {format_bytes(self.budget)} are free ({format_bytes(used)} in use)"
                 ) from None
-            used = self._used()
-            self.peak, self.watched_peak = max(self.peak, used), max(self.watched_peak, used)
+            asked = self._used() - self._blocks.slack
+            self.peak, self.watched_peak = max(self.peak, asked), max(self.watched_peak, asked)
         return cupy.ndarray(shape, dtype=kind, memptr=memory)
 
     @contextmanager

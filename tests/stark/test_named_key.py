@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 import distprove
 from distprove.cli.programs import Soundness
@@ -143,14 +144,26 @@ def test_a_proof_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
         StarkProof.from_record(data, VerifyingKey.from_record(key))
 
 
-def test_what_is_proven_by_default_is_what_is_asked_for_by_default() -> None:
+def test_what_is_proven_by_default_is_what_is_asked_for_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same bits in a job, on every command line, and in Python."""
 
     def default(function: Callable[..., Any], name: str) -> Any:
         return inspect.signature(function).parameters[name].default
 
     proven = {StarkOptions("p").security, Soundness().values["security"], default(choose_parameters, "security")}
-    asked = {default(verify_command, "security"), default(distprove.verify, "least_security")}
+    by_command: list[float] = []
+
+    def asked_for(proof: Proof, vk: Path | None, job: bytes | None, least_security: float, **others: Any) -> None:
+        by_command.append(least_security)
+        raise InvalidProof("seen")
+
+    monkeypatch.setattr("distprove.verification.verify_proof", asked_for)
+    (tmp_path / "proof.msgpack").write_bytes(ring()[1].to_bytes())
+    with pytest.raises(typer.Exit):
+        verify_command(tmp_path / "proof.msgpack")
+    asked = {*by_command, default(distprove.verify, "least_security")}
     assert proven == asked == {default(verify_proof, "least_security")} == {128}
 
 
