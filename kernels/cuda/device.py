@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from kernels.interface.backend import DeviceInfo, Traffic
 from kernels.interface.busy import EventMeter
 from kernels.interface.staged import Staged
 from kernels.source import KernelSource
+
+T = TypeVar("T")
 
 MAX_GRID = 2**31 - 1
 """Most blocks along the first dimension of a grid."""
@@ -132,7 +134,7 @@ class Device(Protocol):
     def join(self, streams: Sequence[Stream]) -> None:
         """Make later work in `stream` wait for the work of `streams`, which `fork` returned."""
 
-    def record(self, inputs: Sequence[Array], work: Callable[[], Array]) -> tuple[Recording, Array]:
+    def record(self, inputs: Sequence[Array], work: Callable[[], T]) -> tuple[Recording, T]:
         """Record what `work` queues on `stream`, without running it. Returns the recording, and what `work` returned.
 
         `work` may take memory, launch kernels that were launched before, clear and copy; nothing else. It reads

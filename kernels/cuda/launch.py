@@ -16,7 +16,7 @@ import numpy as np
 
 from kernels.cuda.compiler import CompiledKernels, Compiler, KernelResources
 from kernels.cuda.context import uuid_of
-from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Recording, Shape, Stream, grid_for
+from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Recording, Shape, Stream, T, grid_for
 from kernels.errors import BackendError, OutOfMemory, SizeError
 from kernels.host.units import format_bytes
 from kernels.interface.arrays import Array, HostArray
@@ -363,7 +363,7 @@ class CudaDevice:
         for stream in streams:
             self.stream.wait(stream.record())
 
-    def record(self, inputs: Sequence[Array], work: Callable[[], Array]) -> tuple[Recording, Array]:
+    def record(self, inputs: Sequence[Array], work: Callable[[], T]) -> tuple[Recording, T]:
         self._device.use()
         with self.arena.set_apart() as memory:
             given: list[Array] = []

@@ -2,10 +2,10 @@
 
 With window size c and W windows, sum_i s_i P_i = sum_i sum_w d_iw 2^(c w) P_i for signed digits d_iw. A table that
 holds the multiples 2^(c w) P_i for all w needs one set of 2^(c - 1) buckets for all windows; where memory does not
-allow that, a table of K multiples leaves ceil(W / K) sets, joined at the end by doublings. The stages are
+allow that, a table of K multiples leaves ceil(W / K) sets, which the host joins. The stages are
 `cuda/src/msm_sort.cu` (digits, radix sort by bucket), `cuda/src/msm_pairs.cu` (affine additions two by two, in large
 MSMs), `cuda/src/msm_accumulate.cu` (bucket sums over equal segments) and `cuda/src/msm_buckets.cu` (cut buckets merged,
-weighted sum of the buckets).
+weighted sums of the buckets taken apart by powers of two, which the host joins).
 
 What the stages take is bounded: the sets of buckets are done in turn where memory does not hold the entries of all, the
 points of a set too, and the affine rounds go through the sorted entries in slices (`Cut`). Points that the device does
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kernels.cuda.device import Device, Fetch, Recording
-from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs, sum_to_affine
+from kernels.cuda.device import Device, Fetch, Recording, Stream
+from kernels.cuda.points import curve_source, group_source, joined, normalise, sum_limbs
 from kernels.cuda.streamed import StreamedPoints, bounds, brought
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
@@ -95,8 +95,8 @@ class MsmProfile:
 
     window_bits: int | None = None
     """Window size in bits; None chooses it by the number of points and the memory."""
-    bin_bits: int = MAX_BIN_BITS
-    """Most bits that one radix pass takes."""
+    bin_bits: int = 8
+    """Most bits that one radix pass takes. Of more, a block's counters leave no room for a second block."""
     sort_blocks_per_sm: int = 2
     """Blocks of the sort's kernels per multiprocessor."""
     digit_shared: int = 98 << 10
@@ -131,8 +131,7 @@ class MsmProfile:
     merge_block: int = 256
     reduce_block: int = 128
     reduce_threads_per_sm: int = 256
-    """Threads of msm_reduce per multiprocessor, as long as a chunk has at least `min_chunk` buckets."""
-    min_chunk: int = 4
+    """Most threads of msm_reduce per multiprocessor."""
     bucket_cost: float = 6.0
     """Cost of one more bucket when the window is chosen, in mixed additions."""
     bit_cost: float = 42000.0
@@ -279,21 +278,56 @@ class CudaPointTable:
     nbytes: int
     plan: WindowPlan
     points: Array
-    recorded: dict[tuple[int, int], tuple[Recording, Array]] = field(default_factory=dict)
-    """MSMs that were recorded, each with its sum, by the number of scalars and the first point."""
+    recorded: dict[tuple[int, int], tuple[Recording, SetSums]] = field(default_factory=dict)
+    """MSMs that were recorded, each with its sums, by the number of scalars and the first point."""
 
 
 CudaTable = CudaPointTable | StreamedPoints
 
 
-class FetchedPoint:
-    """A `PendingPoint` whose XYZZ sum is on its way from the device; `result` waits for this sum alone."""
+@dataclass(frozen=True)
+class ReduceShape:
+    """How the weighted sum of a set's buckets is taken apart: see msm_buckets.cu."""
 
-    def __init__(self, curve: Curve, group: Group, fetch: Fetch) -> None:
-        self._curve, self._group, self._fetch = curve, group, fetch
+    log_chunk: int
+    """log2 of the buckets of a thread."""
+    blocks: int
+    """Blocks for each set: a power of two."""
+    parts: int
+    """Sums that a block leaves: S, V_k for each bit of a thread's index, W."""
+
+    @property
+    def width(self) -> int:
+        """Sums of a set that go to the host: the parts, and V_k for each bit of a block's index."""
+        return self.parts + self.blocks.bit_length() - 1
+
+    def weights(self, plan: WindowPlan) -> list[tuple[int, int]]:
+        """Return (exponent, column) of each sum of a set that counts, ascending: its weight is 2^exponent."""
+        bits = [*range(1, self.parts - 1), *range(self.parts, self.width)]
+        used = bits[: max(0, plan.window_bits - 1 - self.log_chunk)]
+        return [(0, self.parts - 1), *((self.log_chunk + k, column) for k, column in enumerate(used))]
+
+
+@dataclass(frozen=True)
+class SetSums:
+    """What the device leaves of an MSM."""
+
+    plan: WindowPlan
+    shape: ReduceShape
+    sums: Array
+    """(sets, width, sum_limbs) XYZZ sums."""
+
+
+class FetchedPoint:
+    """A `PendingPoint` whose XYZZ sums are on their way from the device: `result` waits for these, and joins them."""
+
+    def __init__(self, curve: Curve, group: Group, plan: WindowPlan, shape: ReduceShape, fetch: Fetch) -> None:
+        self._curve, self._group, self._plan, self._shape, self._fetch = curve, group, plan, shape, fetch
 
     def result(self) -> HostArray:
-        return sum_to_affine(self._curve, self._group, self._fetch.result())
+        plan, weights, sums = self._plan, self._shape.weights(self._plan), self._fetch.result()
+        exponents = [plan.window_bits * own + more for own in range(plan.sets) for more, _ in weights]
+        return joined(self._curve, self._group, sums[:, [column for _, column in weights]], exponents)
 
 
 class CudaSums:
@@ -367,8 +401,8 @@ class CudaSums:
         """Predict the bytes of scratch of `msm` with n scalars.
 
         Counts the entries of a chunk twice, for the sort's passes, or once beside the affine rounds of a slice; and
-        XYZZ sums: one for each bucket, and either two for each thread of the accumulation or one for each thread of the
-        reduction. Counters are too small to count.
+        XYZZ sums: one for each bucket, those that go to the host, and either two for each thread of the accumulation or
+        some two for each thread of the reduction. Counters are too small to count.
         """
         if n == 0:
             return 0
@@ -394,13 +428,15 @@ class CudaSums:
         point_bytes, sum_bytes = 8 * curve.point_limbs(group), 8 * sum_limbs(curve, group)
         threads = device.sm_count * profile.blocks_for(curve, group) * profile.accumulate_block
         records = 2 * min(threads, -(-cut.entries // profile.min_segment) + profile.accumulate_block)
-        _, grid = self._reduce_shape(plan, sets)
+        shape = self._reduce_shape(plan, sets)
         affine = profile.affine_for(curve, group)
         together = device.sm_count * affine.blocks * profile.pairs_block
         products = cut.rounds and together * affine.pairs * point_bytes // 2
         listed = ENTRY_BYTES * cut.entries + max(ENTRY_BYTES * cut.entries, cut.rounds_bytes(point_bytes) + products)
-        adding, reducing = points + listed + sum_bytes * records, sum_bytes * sets * grid * (profile.reduce_block + 1)
-        return sum_bytes * sets * plan.buckets_per_set + max(adding, reducing)
+        adding = points + listed + sum_bytes * records
+        partial = shape.parts if shape.blocks > 1 else 0
+        reducing = sum_bytes * sets * shape.blocks * (2 * profile.reduce_block + partial)
+        return sum_bytes * (sets * plan.buckets_per_set + plan.sets * shape.width) + max(adding, reducing)
 
     def _slice_points(self, point_bytes: int) -> int:
         """The most streamed points that are brought to the device at a time."""
@@ -427,45 +463,48 @@ class CudaSums:
         if scratch > device.memory_free() // RECORDED_SHARE:
             return
         scalars = device.zeros((count, table.curve.fr.limbs))
-        self._sum(table, scalars, start)  # loads the kernels, which a recording must find there
-        recording, total = device.record([scalars], lambda: self._sum(table, scalars, start, host_waits=False))
-        table.recorded[count, start] = recording, total
+        self._sums(table, scalars, start)  # loads the kernels, which a recording must find there
+        recording, left = device.record([scalars], lambda: self._sums(table, scalars, start, host_waits=False))
+        table.recorded[count, start] = recording, left
 
     def _msm(self, table: CudaTable, scalars: Array, start: int) -> PendingPoint:
         if isinstance(table, StreamedPoints):
-            return FetchedPoint(table.curve, table.group, self.device.fetch(self._streamed_sum(table, scalars, start)))
+            return self._fetched(table, self._streamed_sums(table, scalars, start))
         recorded = table.recorded.get((scalars.shape[0], start))
         if recorded is None:
-            fetch = self.device.fetch(self._sum(table, scalars, start))
-        else:
-            recording, total = recorded
-            fetch = self.device.fetch(total, recording.replay([scalars]))
-        return FetchedPoint(table.curve, table.group, fetch)
+            return self._fetched(table, self._sums(table, scalars, start))
+        recording, left = recorded
+        return self._fetched(table, left, recording.replay([scalars]))
 
-    def _sum(self, table: CudaPointTable, scalars: Array, start: int, host_waits: bool = True) -> Array:
-        """The XYZZ sum of the MSM, (sum_limbs,). `host_waits`: whether the host may wait for the number of entries."""
-        device, plan = self.device, table.plan
+    def _fetched(self, table: CudaTable, left: SetSums, stream: Stream | None = None) -> FetchedPoint:
+        return FetchedPoint(table.curve, table.group, left.plan, left.shape, self.device.fetch(left.sums, stream))
+
+    def _sums(self, table: CudaPointTable, scalars: Array, start: int, host_waits: bool = True) -> SetSums:
+        """Queue the MSM. `host_waits`: whether the host may wait for the number of entries."""
+        device, plan, words = self.device, table.plan, sum_limbs(table.curve, table.group)
         n = scalars.shape[0]
         cut = self._cut(table.curve, table.group, plan, n)
-        sums = device.empty((plan.sets, sum_limbs(table.curve, table.group)))
+        shape = self._reduce_shape(plan, cut.sets)
+        sums = device.empty((plan.sets, shape.width, words))
         for first_set in range(0, plan.sets, cut.sets):
             sets = min(cut.sets, plan.sets - first_set)
-            buckets = device.zeros((sets * plan.buckets_per_set, sums.shape[1]))
+            buckets = device.zeros((sets * plan.buckets_per_set, words))
             for begin in range(0, n, cut.points):
                 chunk = scalars[begin : begin + cut.points]
                 in_sets = range(first_set, first_set + sets)
                 self._add_chunk(table, cut, chunk, start + begin, in_sets, buckets, host_waits)
-            self._weighted_sums(table.curve, table.group, plan, buckets, sums[first_set : first_set + sets])
+            self._weighted_sums(table.curve, table.group, shape, buckets, sums[first_set : first_set + sets])
             del buckets  # before the next ones are taken
-        return self._joined(table.curve, table.group, plan, sums)
+        return SetSums(plan, shape, sums)
 
-    def _streamed_sum(self, streamed: StreamedPoints, scalars: Array, start: int) -> Array:
-        """As `_sum`, while slices of the points pass through the device's memory."""
+    def _streamed_sums(self, streamed: StreamedPoints, scalars: Array, start: int) -> SetSums:
+        """As `_sums`, while slices of the points pass through the device's memory."""
         device, curve, group = self.device, streamed.curve, streamed.group
         points = streamed.points[start : start + scalars.shape[0]]
         plan, cut = self._plan_streamed(curve, group, len(points))
-        sums = device.empty((plan.sets, sum_limbs(curve, group)))
-        buckets = device.zeros((plan.buckets, sums.shape[1]))
+        shape, words = self._reduce_shape(plan, plan.sets), sum_limbs(curve, group)
+        sums = device.empty((plan.sets, shape.width, words))
+        buckets = device.zeros((plan.buckets, words))
         each = plan.buckets_per_set
         for first, here in brought(device, points, self._slice_points(8 * curve.point_limbs(group))):
             table = CudaPointTable(curve, group, len(here), int(here.nbytes), plan, here)
@@ -476,17 +515,8 @@ class CudaSums:
                     part = buckets[sets.start * each : sets.stop * each]
                     self._add_chunk(table, cut, chunk, begin, sets, part, host_waits=True)
             del here, table  # before the slices' memory is used again
-        self._weighted_sums(curve, group, plan, buckets, sums)
-        return self._joined(curve, group, plan, sums)
-
-    def _joined(self, curve: Curve, group: Group, plan: WindowPlan, sums: Array) -> Array:
-        """The sum of the sets' sums, (sum_limbs,)."""
-        if plan.sets == 1:
-            return sums.reshape(-1)
-        result = self.device.empty(sums.shape[1:])
-        join = self.device.kernel(self._buckets_source(curve, group), "msm_join_sets")
-        join.launch(1, 1, (sums, np.uint32(plan.sets), np.uint32(plan.window_bits), result))
-        return result
+        self._weighted_sums(curve, group, shape, buckets, sums)
+        return SetSums(plan, shape, sums)
 
     def _cut(self, curve: Curve, group: Group, plan: WindowPlan, n: int) -> Cut:
         return Cut.of(curve, group, plan, n, self.profile, self.device.info().memory_budget)
@@ -641,25 +671,28 @@ class CudaSums:
                 return
             keys, records, count = keys_out, records_out, 2 * blocks
 
-    def _weighted_sums(self, curve: Curve, group: Group, plan: WindowPlan, buckets: Array, sums: Array) -> None:
-        """Write the weighted XYZZ sum of each set's buckets to `sums`, (sets, sum_limbs)."""
-        device, profile, sets = self.device, self.profile, len(sums)
-        source = self._buckets_source(curve, group)
-        block = profile.reduce_block
-        chunk, grid = self._reduce_shape(plan, sets)
-        partial = device.empty((sets * grid, sums.shape[1])) if grid > 1 else sums
-        scratch = device.empty((sets * grid * block, sums.shape[1]))
+    def _weighted_sums(self, curve: Curve, group: Group, shape: ReduceShape, buckets: Array, sums: Array) -> None:
+        """Write the XYZZ sums that the weighted sum of each set's buckets is made of to `sums`, (sets, width,
+        sum_limbs)."""
+        device, source, block = self.device, self._buckets_source(curve, group), self.profile.reduce_block
+        (sets, width, words), blocks = sums.shape, shape.blocks
+        partial = device.empty((sets * shape.parts * blocks, words)) if blocks > 1 else sums
+        scratch = device.empty((2 * sets * blocks * block, words))
+        each = np.uint32(len(buckets) // sets)
         reduce = device.kernel(source, "msm_reduce")
-        size = np.uint32(plan.buckets_per_set)
-        reduce.launch((grid, sets), block, (buckets, size, np.uint32(chunk), scratch, partial))
-        if grid > 1:
-            device.kernel(source, "msm_sum").launch(sets, block, (partial, np.uint32(grid), scratch, sums))
+        reduce.launch((blocks, sets), block, (buckets, each, np.uint32(shape.log_chunk), scratch, partial))
+        if blocks > 1:
+            fold = device.kernel(source, "msm_sum")
+            fold.launch((shape.parts, sets), block, (partial, np.uint32(blocks), np.uint32(width), sums))
 
-    def _reduce_shape(self, plan: WindowPlan, sets: int) -> tuple[int, int]:
-        """Buckets of a thread of msm_reduce, and its blocks for each set, where there are so many sets."""
-        threads = self.device.sm_count * self.profile.reduce_threads_per_sm
-        chunk = max(self.profile.min_chunk, -(-sets * plan.buckets_per_set // threads))
-        return chunk, -(-plan.buckets_per_set // (chunk * self.profile.reduce_block))
+    def _reduce_shape(self, plan: WindowPlan, sets: int) -> ReduceShape:
+        """How weighted sums are taken apart, where there are so many sets at a time."""
+        block = self.profile.reduce_block
+        threads, log_chunk = self.device.sm_count * self.profile.reduce_threads_per_sm, 0
+        while sets * plan.buckets_per_set >> log_chunk > threads and plan.buckets_per_set >> log_chunk > block:
+            log_chunk += 1
+        blocks = max(1, (plan.buckets_per_set >> log_chunk) // block)
+        return ReduceShape(log_chunk, blocks, block.bit_length() + 1)
 
     def _pairs_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile

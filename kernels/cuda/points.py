@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kernels.cuda.device import Device
@@ -41,8 +43,10 @@ def normalise(device: Device, curve: Curve, group: Group, sums: Array, out: Arra
     kernel.launch_items(stride, (sums, np.uint32(n), np.uint32(stride), out))
 
 
-def sum_to_affine(curve: Curve, group: Group, words: HostArray) -> HostArray:
-    """Return the affine point, (point_limbs,) uint64, of one XYZZ sum of (sum_limbs,) words."""
+def joined(curve: Curve, group: Group, sums: HostArray, exponents: Sequence[int]) -> HostArray:
+    """Return the affine point, (point_limbs,) uint64, of the sum of 2^exponents[i] * sums[i], for (n, sum_limbs) XYZZ
+    sums and ascending exponents."""
     point = np.zeros(curve.point_limbs(group), dtype=np.uint64)
-    native.point_affine(curve.name, group.value, words.reshape(-1).view(np.uint8), point.view(np.uint8))
+    words = np.ascontiguousarray(sums).reshape(-1).view(np.uint8)
+    native.join_sums(curve.name, group.value, words, list(exponents), point.view(np.uint8))
     return point

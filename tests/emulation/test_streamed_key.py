@@ -33,7 +33,7 @@ PROFILE = MsmProfile(
     accumulate_block=32,
     min_segment=64,
     merge_block=32,
-    reduce_block=4,
+    reduce_block=1,
     reduce_threads_per_sm=32,
 )
 """Scratch that is small beside a key of 600 wires, as the default's is beside one of millions."""
@@ -57,7 +57,7 @@ def fixed(_: int) -> Blinding:
 
 @pytest.mark.parametrize(
     ("budget", "streamed", "witnesses"),
-    [(445 << 10, {"h", "matrices"}, WITNESSES), (330 << 10, {"a", "b1", "c", "h"}, 1)],
+    [(520 << 10, {"h"}, WITNESSES), (297 << 10, {"a", "b1", "c", "h", "matrices"}, 1)],
     ids=["some", "most"],
 )
 def test_a_key_that_does_not_fit_gives_the_same_proof(

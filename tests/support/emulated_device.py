@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from kernels.cuda.compiler import KernelResources
-from kernels.cuda.device import Argument, ByValue, Event, Shape, Stream, grid_for
+from kernels.cuda.device import Argument, ByValue, Event, Shape, Stream, T, grid_for
 from kernels.errors import BackendError, OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import DeviceInfo, Traffic
@@ -237,7 +237,7 @@ class EmulatedDevice:
         assert streams == self._forked
         self._forked = []
 
-    def record(self, inputs: Sequence[Array], work: Callable[[], Array]) -> tuple[EmulatedRecording, Array]:
+    def record(self, inputs: Sequence[Array], work: Callable[[], T]) -> tuple[EmulatedRecording, T]:
         self._recorded = calls = []
         try:
             result = work()

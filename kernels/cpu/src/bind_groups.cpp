@@ -1,7 +1,10 @@
 // Python bindings of the group operations.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "bindings.h"
 #include "grouped_sum.h"
@@ -58,11 +61,14 @@ void point_add(const std::string& curve, const std::string& group, InBytes a, In
   ops.add(a.data(), b.data(), out.data());
 }
 
-void point_affine(const std::string& curve, const std::string& group, InBytes xyzz, OutBytes out) {
+void join_sums(const std::string& curve, const std::string& group, InBytes sums, const std::vector<u32>& exponents,
+               OutBytes out) {
   const GroupOps& ops = group_ops(curve, group);
-  expect(xyzz, 2 * ops.point_bytes, "xyzz");
+  expect(sums, 2 * ops.point_bytes * exponents.size(), "sums");
   expect(out, ops.point_bytes, "out");
-  ops.affine(xyzz.data(), out.data());
+  if (!std::is_sorted(exponents.begin(), exponents.end())) throw std::invalid_argument("exponents: not ascending");
+  nb::gil_scoped_release release;
+  ops.join(sums.data(), exponents.data(), exponents.size(), out.data());
 }
 
 void point_neg(const std::string& curve, const std::string& group, InBytes a, OutBytes out) {
@@ -98,7 +104,7 @@ void bind_groups(nb::module_& m) {
   m.def("fixed_base", &fixed_base);
   m.def("first_invalid", &first_invalid);
   m.def("point_add", &point_add);
-  m.def("point_affine", &point_affine);
+  m.def("join_sums", &join_sums);
   m.def("point_neg", &point_neg);
   m.def("point_mul", &point_mul);
   m.def("point_sum", &point_sum);

@@ -31,7 +31,15 @@ GroupOps make_group_ops(const char* curve, const char* group) {
     Out<Point>(out).put(0, XYZZ<F>::from_affine(In<Point>(a)[0]).add(In<Point>(b)[0]).to_affine());
   };
   ops.neg = [](const u8* a, u8* out) { Out<Point>(out).put(0, In<Point>(a)[0].neg()); };
-  ops.affine = [](const u8* xyzz, u8* out) { Out<Point>(out).put(0, In<XYZZ<F>>(xyzz)[0].to_affine()); };
+  ops.join = [](const u8* sums, const u32* exponents, size_t n, u8* out) {
+    const In<XYZZ<F>> in(sums);
+    XYZZ<F> r = XYZZ<F>::infinity();
+    for (size_t i = n; i-- > 0;) {
+      r = r.add(in[i]);
+      for (u32 k = exponents[i] - (i ? exponents[i - 1] : 0); k > 0; --k) r = r.dbl();
+    }
+    Out<Point>(out).put(0, r.to_affine());
+  };
   ops.mul = [](const u8* a, const u8* k, size_t words, u8* out) {
     const XYZZ<F> p = XYZZ<F>::from_affine(In<Point>(a)[0]);
     XYZZ<F> r = XYZZ<F>::infinity();

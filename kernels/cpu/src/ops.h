@@ -64,7 +64,8 @@ struct GroupOps {
   size_t (*first_invalid)(Pool&, const u8* points, size_t n, bool subgroup);
   void (*add)(const u8* a, const u8* b, u8* out);
   void (*neg)(const u8* a, u8* out);
-  void (*affine)(const u8* xyzz, u8* out);
+  // the sum of n XYZZ sums, the i-th times 2^exponents[i]; exponents ascend
+  void (*join)(const u8* sums, const u32* exponents, size_t n, u8* out);
   void (*mul)(const u8* a, const u8* k, size_t words, u8* out);
   void (*sum)(Pool&, const u8* points, size_t n, u8* out);
 };

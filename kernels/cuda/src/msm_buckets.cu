@@ -2,7 +2,12 @@
 //
 // Records are ordered by key, at most two per thread of msm_accumulate. A block of msm_merge adds the records of each
 // run as a tree and passes on its first and last run, which neighbours may continue; the last launch has one block.
-// The weighted sum takes running sums over chunks of buckets, one per thread, each weighted by where its chunk begins.
+//
+// The weighted sum of a set, sum of (b + 1) * bucket[b], is left in parts whose weights are powers of two, for the host to
+// put together: it takes microseconds where doublings here would take their latency each. A thread takes running sums over
+// 2^log_chunk buckets, which make their weighted sum W and their plain sum S. What is left is the sum of all W, and of
+// 2^log_chunk * j * S over the threads j: with V_k the sum of S over the threads whose bit k is set, that is the sum of
+// 2^(log_chunk + k) * V_k, and one tree of additions makes all V_k.
 //
 // Bound: the latency of an addition (about 5 us for BN254 G1, 25 us for BLS12-381 G2) times the depth of the kernel, but
 // the multiplier for msm_reduce over many buckets. Products are calls: the code stays small.
@@ -17,17 +22,25 @@ namespace {
 
 constexpr u32 NO_KEY = 0xffffffffu;
 
-// Adds the sums of a block's threads; thread 0 returns the total. `scratch` is the block's own, a Sum for each thread.
-DP_HD Sum block_sum(Sum mine, Sum* scratch) {
-  scratch[threadIdx.x] = mine;
-  for (u32 d = blockDim.x / 2; d > 0; d /= 2) {
+constexpr u32 log2_of(u32 power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
+constexpr u32 REDUCE_PARTS = 2 + log2_of(REDUCE_BLOCK);  // S, V_k for each bit of a thread's index, W
+
+// Folds the first 2 * half of `size` sums, both powers of two, in place: x[0] becomes their sum, and x[2^k] the sum of those
+// whose index has bit k. Beyond them each part x[2^k, 2^(k + 1)) is folded to the sum of its first 2 * half, at x[2^k].
+//
+// A step adds the upper half of each part to its lower half. It leaves the upper half of the first part as it was: these are
+// the sums with this bit set, and a part of their own from then on.
+DP_HD void fold(Sum* x, u32 size, u32 half) {
+  u32 parts = 0;
+  while (size >> parts > half) ++parts;
+  for (u32 h = half; h > 0; h /= 2, ++parts) {
     __syncthreads();
-    if (threadIdx.x < d) {
-      add_to(mine, scratch[threadIdx.x + d]);
-      scratch[threadIdx.x] = mine;
+    for (u32 t = threadIdx.x; t < h * parts; t += blockDim.x) {
+      const u32 part = t / h, at = t % h + (part ? size >> part : 0);
+      add_to(x[at], x[at + h]);
     }
   }
-  return mine;
+  __syncthreads();
 }
 
 }  // namespace
@@ -94,53 +107,35 @@ extern "C" __global__ void __launch_bounds__(MERGE_BLOCK)
   }
 }
 
-// The weighted sum of each set's buckets, sum of (b + 1) * bucket[b], as one partial sum a block: thread j takes `chunk`
-// buckets by running sums, and adds j * chunk times their plain sum. Sets are blockIdx.y; `scratch` holds a Sum a thread.
+// Parts of the weighted sums of sets of buckets. A block has REDUCE_BLOCK threads, a power of two, and leaves in
+// partial[set][part][block]: its S as part 0, its V_k as 1 + k, its W as the last. Sets are blockIdx.y; `scratch` holds two
+// sums for each thread.
 extern "C" __global__ void __launch_bounds__(REDUCE_BLOCK)
-    msm_reduce(const Sum* buckets, u32 buckets_per_set, u32 chunk, Sum* scratch, Sum* partial) {
-  const u32 j = blockIdx.x * REDUCE_BLOCK + threadIdx.x;
-  const u64 first = (u64)j * chunk;
-  Sum sum = Sum::infinity();
+    msm_reduce(const Sum* buckets, u32 buckets_per_set, u32 log_chunk, Sum* scratch, Sum* partial) {
+  const u64 first = (u64)(blockIdx.x * REDUCE_BLOCK + threadIdx.x) << log_chunk;
+  Sum running = Sum::infinity(), weighted = Sum::infinity();
   if (first < buckets_per_set) {
     const Sum* b = buckets + (size_t)blockIdx.y * buckets_per_set + first;
-    Sum running = Sum::infinity();
 #pragma unroll 1
-    for (u32 k = first + chunk < buckets_per_set ? chunk : (u32)(buckets_per_set - first); k-- > 0;) {
+    for (u32 k = (u32)min((u64)1 << log_chunk, buckets_per_set - first); k-- > 0;) {
       add_to(running, b[k]);
-      add_to(sum, running);
+      add_to(weighted, running);
     }
-    Sum weighted = Sum::infinity();
-#pragma unroll 1
-    for (int bit = 31 - __clz((int)(first | 1)); bit >= 0; --bit) {
-      double_it(weighted);
-      if ((first >> bit) & 1) add_to(weighted, running);
-    }
-    add_to(sum, weighted);
   }
-  const size_t block = (size_t)blockIdx.y * gridDim.x + blockIdx.x;
-  sum = block_sum(sum, scratch + block * REDUCE_BLOCK);
-  if (threadIdx.x == 0) partial[block] = sum;
+  Sum* own = scratch + ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * 2 * REDUCE_BLOCK;
+  own[threadIdx.x] = running;
+  own[REDUCE_BLOCK + threadIdx.x] = weighted;
+  fold(own, 2 * REDUCE_BLOCK, REDUCE_BLOCK / 2);
+  for (u32 part = threadIdx.x; part < REDUCE_PARTS; part += REDUCE_BLOCK)
+    partial[((size_t)blockIdx.y * REDUCE_PARTS + part) * gridDim.x + blockIdx.x] = own[part ? 1u << (part - 1) : 0];
 }
 
-// sums[set] = the sum of `count` partial sums of each set; one block a set.
-extern "C" __global__ void __launch_bounds__(REDUCE_BLOCK)
-    msm_sum(const Sum* partial, u32 count, Sum* scratch, Sum* sums) {
-  Sum sum = Sum::infinity();
-#pragma unroll 1
-  for (u32 k = threadIdx.x; k < count; k += REDUCE_BLOCK) add_to(sum, partial[(size_t)blockIdx.x * count + k]);
-  sum = block_sum(sum, scratch + (size_t)blockIdx.x * REDUCE_BLOCK);
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-// result = sum of 2^(window_bits * set) * sums[set], by Horner's rule on one thread: used where memory did not allow the
-// multiples that make one set of buckets enough.
-extern "C" __global__ void msm_join_sets(const Sum* sums, u32 sets, u32 window_bits, Sum* result) {
-  Sum sum = sums[sets - 1];
-#pragma unroll 1
-  for (u32 set = sets - 1; set-- > 0;) {
-#pragma unroll 1
-    for (u32 k = 0; k < window_bits; ++k) double_it(sum);
-    add_to(sum, sums[set]);
-  }
-  *result = sum;
+// A block for each part and set, (REDUCE_PARTS, sets), folds partial[set][part][`count`] of `count` blocks, a power of two.
+// sums[set] is the row of parts, followed by V_k of the blocks' S for each bit k of a block's index.
+extern "C" __global__ void __launch_bounds__(REDUCE_BLOCK) msm_sum(Sum* partial, u32 count, u32 width, Sum* sums) {
+  Sum* own = partial + ((size_t)blockIdx.y * REDUCE_PARTS + blockIdx.x) * count;
+  Sum* row = sums + (size_t)blockIdx.y * width;
+  fold(own, count, count / 2);
+  if (threadIdx.x == 0) row[blockIdx.x] = own[0];
+  if (blockIdx.x == 0 && REDUCE_PARTS + threadIdx.x < width) row[REDUCE_PARTS + threadIdx.x] = own[1u << threadIdx.x];
 }

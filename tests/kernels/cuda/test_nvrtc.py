@@ -20,7 +20,6 @@ MAY_SPILL = {
     "msm_merge": 64,
     "msm_reduce": 64,
     "msm_sum": 64,
-    "msm_join_sets": 64,
     "point_double": 128,
     "point_normalise": 64,
     "points_check": 64,
