@@ -47,6 +47,7 @@ def aggregate(
     from distprove.groth16.aggregate.jobs import published
     from distprove.groth16.aggregate.proof import Aggregate
     from distprove.groth16.aggregate.srs import read_srs
+    from distprove.host.machine import usable_threads
     from kernels.maths.curves import BLS12_381
 
     written = [path for path in (destination, statement, bellperson) if path is not None]
@@ -65,8 +66,7 @@ def aggregate(
         raise UsageError(f"bellperson's aggregates are over {BLS12_381.title}, these keys over {keys.curve.title}")
     with open_backend(backend, threads=threads) as chosen:
         begin = time.perf_counter()
-        count = int(chosen.info().details.get("threads", threads or 1))
-        made = aggregate_jobs(proofs, keys, chosen, threads=count)
+        made = aggregate_jobs(proofs, keys, chosen, threads=threads or usable_threads())
         seconds = time.perf_counter() - begin
     files = {destination: published(made if statement is None else made.with_statement(None))}
     if statement is not None and made.statement is not None:

@@ -31,11 +31,13 @@ def test_products_of_pairings(emulated: CudaBackend, curve: Curve) -> None:
     g1[4] = g2[6] = 0
     products = [[(g1, g2)], [], [(g1[:1], g2[1:2]), (g1[7:9], g2[8:10])], [(g1[4:5], g2[4:5])]]
     with CpuBackend() as cpu:
-        expected = cpu.inner_products.pairing_products(curve, products)
-        nothing = cpu.inner_products.pairing_products(curve, [[]])
-    made = emulated.inner_products.pairing_products(curve, products)
+        expected = cpu.inner_products.pairing_products(curve, products).result()
+        nothing = cpu.inner_products.pairing_products(curve, [[]]).result()
+    made = emulated.inner_products.pairing_products(curve, products).result()
     assert np.array_equal(made, expected)
-    assert np.array_equal(emulated.inner_products.pairing_products(curve, [[], []]), np.concatenate([nothing] * 2))
+    assert np.array_equal(
+        emulated.inner_products.pairing_products(curve, [[], []]).result(), np.concatenate([nothing] * 2)
+    )
 
 
 def test_more_pairs_than_a_thread_takes(emulated: CudaBackend) -> None:
@@ -43,8 +45,8 @@ def test_more_pairs_than_a_thread_takes(emulated: CudaBackend) -> None:
     few = 256 * 4 * 3 + 5  # of an emulated device of four multiprocessors: three pairs for a thread
     g1, g2 = (np.tile(vector(BN254, group, 3, 3), (few // 3 + 1, 1))[:few].copy() for group in Group)
     with CpuBackend() as cpu:
-        expected = cpu.inner_products.pairing_products(BN254, [[(g1, g2)]])
-    assert np.array_equal(emulated.inner_products.pairing_products(BN254, [[(g1, g2)]]), expected)
+        expected = cpu.inner_products.pairing_products(BN254, [[(g1, g2)]]).result()
+    assert np.array_equal(emulated.inner_products.pairing_products(BN254, [[(g1, g2)]]).result(), expected)
 
 
 @each_curve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from distprove.errors import CurveMismatch, FormatError, InvalidProof
 from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement, included, key_of, partitions_of
@@ -11,14 +12,15 @@ from distprove.groth16.aggregate.srs import Srs, size_for
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.verifier import Groth16Verifier
 from distprove.proof import NAMED, Proof, invalid_among
+from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 
 
 def aggregate_jobs(proofs: Sequence[Proof], srs: Srs, backend: Backend, *, threads: int = 1) -> AggregatedJobs:
     """Aggregate all partitions of the jobs `proofs`, which are under one key.
 
-    The result has been verified. Raises UsageError, CurveMismatch, and InvalidProof, which names partitions that do not
-    hold.
+    `threads` are those of the CPU, beside a GPU and to verify. The result has been verified. Raises UsageError,
+    CurveMismatch, and InvalidProof, which names partitions that do not hold.
     """
     # 1. The proofs, padded to a power of two by repeating the last.
     key = key_of(proofs)
@@ -32,7 +34,8 @@ def aggregate_jobs(proofs: Sequence[Proof], srs: Srs, backend: Backend, *, threa
     jobs = statement.digests(key.digest())
     bound = included(key.digest(), srs.verifier.digest, jobs)
     try:
-        made = aggregate(srs, own, bound, backend).to_bytes()
+        with processors_beside(backend, threads) as host:
+            made = aggregate(srs, own, bound, backend, host).to_bytes()
         result = AggregatedJobs(key.curve, key.digest(), srs.verifier.digest, srs.insecure, jobs, statement, made)
         # 3. It holds, or one of the proofs does not.
         result.verify(key, srs.verifier, threads=threads)
@@ -45,3 +48,8 @@ def aggregate_jobs(proofs: Sequence[Proof], srs: Srs, backend: Backend, *, threa
         shown = ", ".join(bad[:NAMED]) + (" ..." if len(bad) > NAMED else "")
         raise InvalidProof(f"does not verify, and cannot be aggregated: {shown}") from None
     return result
+
+
+def processors_beside(backend: Backend, threads: int) -> AbstractContextManager[Backend | None]:
+    """The CPU for what `prover.aggregate` does on it beside a GPU; None where the backend is on the CPU itself."""
+    return nullcontext() if backend.info().kind == "cpu" else CpuBackend(threads=threads)
