@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from distprove.groth16.aggregate.aggregator import aggregate_jobs
+from distprove.groth16.aggregate.aggregator import aggregate_jobs, run_on
 from distprove.groth16.aggregate.jobs import AggregatedJobs
 from distprove.groth16.aggregate.srs import Srs
 from distprove.groth16.aggregate.srs_setup import insecure_srs
@@ -49,7 +49,7 @@ def job(curve: Curve, public: Sequence[Sequence[int]], title: str = "p", proofs:
 
 def aggregated(curve: Curve, *jobs: Proof) -> AggregatedJobs:
     with CpuBackend() as cpu:
-        return aggregate_jobs(jobs, keys_of(curve), cpu)
+        return aggregate_jobs(jobs, keys_of(curve), run_on(cpu, 1))
 
 
 def plain_key(curve: Curve) -> Key:

@@ -1,13 +1,14 @@
-"""Aggregates the proofs of jobs under one key, and verifies what it made."""
+"""Aggregates the proofs of jobs under one key, on a device that may be elsewhere, and verifies what was made here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 
 from distprove.errors import CurveMismatch, FormatError, InvalidProof
 from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement, included, key_of, partitions_of
-from distprove.groth16.aggregate.prover import aggregate
+from distprove.groth16.aggregate.prover import HOST_POINTS, aggregate
 from distprove.groth16.aggregate.srs import Srs, size_for
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.verifier import Groth16Verifier
@@ -16,11 +17,29 @@ from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 
 
-def aggregate_jobs(proofs: Sequence[Proof], srs: Srs, backend: Backend, *, threads: int = 1) -> AggregatedJobs:
-    """Aggregate all partitions of the jobs `proofs`, which are under one key.
+@dataclass(frozen=True)
+class Aggregation:
+    """A `DeviceTask`: the arguments of `prover.aggregate`. It comes to the bytes of an aggregate, not yet verified."""
 
-    `threads` are those of the CPU, beside a GPU and to verify. The result has been verified. Raises UsageError,
-    CurveMismatch, and InvalidProof, which names partitions that do not hold.
+    srs: Srs = field(repr=False)
+    proofs: Sequence[Groth16Proof] = field(repr=False)
+    included: bytes
+
+    @property
+    def large(self) -> bool:
+        return len(self.proofs) > HOST_POINTS
+
+    def run(self, backend: Backend, host: Backend | None) -> bytes:
+        return aggregate(self.srs, self.proofs, self.included, backend, host).to_bytes()
+
+
+def aggregate_jobs(
+    proofs: Sequence[Proof], srs: Srs, run: Callable[[Aggregation], bytes], *, threads: int = 1
+) -> AggregatedJobs:
+    """Aggregate all partitions of the jobs `proofs`, which are under one key, where `run` has it done (`run_on`).
+
+    The result has been verified, on so many `threads`. Raises UsageError, CurveMismatch, what `run` raises, and
+    InvalidProof, which names partitions that do not hold.
     """
     # 1. The proofs, padded to a power of two by repeating the last.
     key = key_of(proofs)
@@ -34,8 +53,7 @@ def aggregate_jobs(proofs: Sequence[Proof], srs: Srs, backend: Backend, *, threa
     jobs = statement.digests(key.digest())
     bound = included(key.digest(), srs.verifier.digest, jobs)
     try:
-        with processors_beside(backend, threads) as host:
-            made = aggregate(srs, own, bound, backend, host).to_bytes()
+        made = run(Aggregation(srs.for_proofs(len(own)), own, bound))
         result = AggregatedJobs(key.curve, key.digest(), srs.verifier.digest, srs.insecure, jobs, statement, made)
         # 3. It holds, or one of the proofs does not.
         result.verify(key, srs.verifier, threads=threads)
@@ -48,6 +66,16 @@ def aggregate_jobs(proofs: Sequence[Proof], srs: Srs, backend: Backend, *, threa
         shown = ", ".join(bad[:NAMED]) + (" ..." if len(bad) > NAMED else "")
         raise InvalidProof(f"does not verify, and cannot be aggregated: {shown}") from None
     return result
+
+
+def run_on(backend: Backend, threads: int) -> Callable[[Aggregation], bytes]:
+    """What has an aggregation done in this process, with so many threads of the CPU beside a GPU."""
+
+    def run(task: Aggregation) -> bytes:
+        with processors_beside(backend, threads) as host:
+            return task.run(backend, host)
+
+    return run
 
 
 def processors_beside(backend: Backend, threads: int) -> AbstractContextManager[Backend | None]:

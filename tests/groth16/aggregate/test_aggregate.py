@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import random
 import struct
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ import pytest
 
 from distprove.errors import CurveMismatch, DistproveError, InvalidProof, UsageError
 from distprove.groth16.aggregate import prover, transcript
-from distprove.groth16.aggregate.aggregator import aggregate_jobs
+from distprove.groth16.aggregate.aggregator import Aggregation, aggregate_jobs, run_on
 from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement
 from distprove.groth16.aggregate.proof import Aggregate, Final, Round, size_of
 from distprove.groth16.aggregate.transcript import Challenge, Transcript
@@ -241,7 +242,21 @@ def test_the_aggregator_names_what_does_not_hold() -> None:
     proofs = proofs_of(BN254, public)
     spoiled = job(BN254, public, proofs=[proofs[0], false_proof(BN254), proofs[2]])
     with CpuBackend() as cpu, pytest.raises(InvalidProof, match=r"cannot be aggregated: p1$"):
-        aggregate_jobs([spoiled], keys_of(BN254), cpu)
+        aggregate_jobs([spoiled], keys_of(BN254), run_on(cpu, 1))
+
+
+def test_an_aggregation_can_be_sent() -> None:
+    """What a worker elsewhere makes is what is made here."""
+    one, expected = job(BLS12_381, public_values(3)), aggregated(BLS12_381, job(BLS12_381, public_values(3)))
+
+    def elsewhere(task: Aggregation) -> bytes:
+        sent = pickle.loads(pickle.dumps(task))
+        assert sent.srs.curve is BLS12_381
+        assert sent.srs.n == 4
+        with CpuBackend() as cpu:
+            return sent.run(cpu, None)
+
+    assert aggregate_jobs([one], keys_of(BLS12_381), elsewhere) == expected
 
 
 def test_damaged_keys_are_named() -> None:
@@ -253,7 +268,7 @@ def test_damaged_keys_are_named() -> None:
                 spoiled = [powers.copy() for powers in keys.g1]
                 spoiled[which].reshape(len(spoiled[which]), -1)[row, 0] ^= 1
                 with pytest.raises(InvalidProof, match=r"aggregation keys damaged\? \(") as told:
-                    aggregate_jobs([one], replace(keys, g1=tuple(spoiled)), cpu)
+                    aggregate_jobs([one], replace(keys, g1=tuple(spoiled)), run_on(cpu, 1))
                 assert told.value.__cause__ is not None
 
 
@@ -269,7 +284,7 @@ def test_what_cannot_be_aggregated() -> None:
             ([replace(one, system="stark")], keys_of(BN254), UsageError, "only proofs of groth16"),
         ):
             with pytest.raises(kind, match=text):
-                aggregate_jobs(jobs, keys, cpu)
+                aggregate_jobs(jobs, keys, run_on(cpu, 1))
 
 
 # -- refused: other keys -----------------------------------------------------------------------------------------------
