@@ -43,10 +43,9 @@ def aggregate(
     """
     from cluster.record.run import read_proof
     from distprove.formats.files import write_atomically
-    from distprove.groth16.aggregate.aggregator import aggregate_jobs, run_on
+    from distprove.groth16.aggregate.aggregator import FEW, aggregate_jobs, run_on
     from distprove.groth16.aggregate.jobs import published
     from distprove.groth16.aggregate.proof import Aggregate
-    from distprove.groth16.aggregate.prover import HOST_POINTS
     from distprove.groth16.aggregate.srs import read_srs
     from distprove.host.machine import usable_threads
     from kernels.maths.curves import BLS12_381
@@ -65,7 +64,7 @@ def aggregate(
     keys = read_srs(srs)
     if bellperson is not None and keys.curve is not BLS12_381:
         raise UsageError(f"bellperson's aggregates are over {BLS12_381.title}, these keys over {keys.curve.title}")
-    if backend == "auto" and sum(len(proof.partitions) for proof in proofs) <= HOST_POINTS:
+    if backend == "auto" and sum(len(proof.partitions) for proof in proofs) <= FEW:
         backend = "cpu"
     with open_backend(backend, threads=threads) as chosen:
         begin = time.perf_counter()

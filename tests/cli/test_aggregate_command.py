@@ -137,7 +137,7 @@ def test_a_job_aggregates_at_its_end(small_job: SmallJob, keys: Path, made: Path
 def test_a_job_aggregates_on_a_device(
     small_job: SmallJob, keys: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aggregator, "HOST_POINTS", 2)
+    monkeypatch.setattr(aggregator, "FEW", 2)
     out = tmp_path / "run"
     done = run(*small_job.prove(out, "--isolate", "--backend", OTHER_CPU, "--aggregate", str(keys)))
     assert done.exit_code == 0, done.output

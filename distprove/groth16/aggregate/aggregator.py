@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 
 from distprove.errors import CurveMismatch, FormatError, InvalidProof
 from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement, included, key_of, partitions_of
-from distprove.groth16.aggregate.prover import HOST_POINTS, aggregate
+from distprove.groth16.aggregate.prover import aggregate
 from distprove.groth16.aggregate.srs import Srs, size_for
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.verifier import Groth16Verifier
 from distprove.proof import NAMED, Proof, invalid_among
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
+
+FEW = 128
+"""Most proofs that 16 cores aggregate about as soon as a GPU, whose kernels may have to be compiled first."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Aggregation:
 
     @property
     def large(self) -> bool:
-        return len(self.proofs) > HOST_POINTS
+        return len(self.proofs) > FEW
 
     def run(self, backend: Backend, host: Backend | None) -> bytes:
         return aggregate(self.srs, self.proofs, self.included, backend, host).to_bytes()

@@ -2,8 +2,8 @@
 
 The proofs are public, and so is everything here. An aggregate of proofs of which one is false does not verify.
 
-On a GPU a round of few points takes as long as its slowest thread, some 40 ms however few they are. So the last rounds
-run on the processors, and so do the sums of points with scalars, beside the GPU's products of pairings.
+On a GPU a round of few points takes as long as its slowest thread, however few they are: over BLS12-381 21 ms on an
+H200. So the last rounds run on the CPU, and so do the sums of points with scalars, beside the GPU's pairings.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from kernels.interface.groups import PendingPoint
 from kernels.maths.curves import Group
 from kernels.maths.encoding import scalars_from_ints
 
-HOST_POINTS = 128
-"""Most points of a vector in the rounds that run on the processors beside a GPU."""
+HOST_POINTS = 32
+"""Most points of a vector in the rounds that run on the CPU beside a GPU. With an H200 and 16 cores, 64 takes as long
+and 128 longer."""
 
 
 def aggregate(
