@@ -30,7 +30,7 @@ from kernels.maths.encoding import generator, scalars_from_ints
 TIMED = (
     "aggregate: from proofs and keys on the host to an aggregate there, and its steps by number of points, with the "
     "device waited for after each; verify: from its bytes, all public values known, and batch: the same proofs as one "
-    "batch with random coefficients, both on one thread and in turn"
+    "batch with random coefficients, on one thread and in turn"
 )
 CHECKED = "each aggregate and each batch verifies, and the aggregate with another public value does not"
 N_PUBLIC = 3
@@ -88,21 +88,27 @@ def _rows(
             variant = f"aggregate, host from {most}" if len(host_points) > 1 else "aggregate"
             facts = {"proof_bytes": len(data), **({"host_points": most} if host else {})}
             rows.append(Row("aggregation", curve.title, log_n, timing, variant, len(data), steps=seconds, facts=facts))
-    both: tuple[list[float], list[float]] = ([], [])
-    for _ in range(repeats):  # in turn
-        one = measure(lambda _: _holds(key, verifier, public, data), backend, repeats=1)
-        other = measure(lambda _: batch.verify_batch(key, statements), backend, repeats=1)
-        both[0].append(median(one.samples))
-        both[1].append(median(other.samples))
     alone = len(proofs) * (2 * curve.fq.bytes * 2)  # A, B and C with one coordinate of each point
-    for variant, samples, nbytes in (("verify", both[0], len(data)), ("batch", both[1], alone)):
-        facts = {"proof_bytes": nbytes}
-        rows.append(Row("aggregation", curve.title, log_n, Timing(tuple(samples)), variant, nbytes, facts=facts))
+    verified: dict[str, tuple[int, Callable[[int], bool]]] = {
+        "verify": (len(data), lambda _: _holds(key, verifier, public, data)),
+        "verify, 2 threads": (len(data), lambda _: _holds(key, verifier, public, data, threads=2)),
+        "batch": (alone, lambda _: batch.verify_batch(key, statements)),
+    }
+    samples: dict[str, list[float]] = {variant: [] for variant in verified}
+    for _ in range(repeats):  # in turn
+        for variant, (_, call) in verified.items():
+            samples[variant].append(measure(call, backend, repeats=1).median)
+    for variant, (size, _) in verified.items():
+        timing = Timing(tuple(samples[variant]))
+        rows.append(Row("aggregation", curve.title, log_n, timing, variant, size, facts={"proof_bytes": size}))
     return rows
 
 
-def _holds(key: VerificationKey, srs: VerifierSrs, public: list[batch.Public], data: bytes) -> bool:
-    return verify(key, srs, public, b"bench", Aggregate.from_bytes(key.curve, data))
+def _holds(
+    key: VerificationKey, srs: VerifierSrs, public: list[batch.Public], data: bytes, *, threads: int = 1
+) -> bool:
+    read = Aggregate.from_bytes(key.curve, data, threads=threads)
+    return verify(key, srs, public, b"bench", read, threads=threads)
 
 
 def _check(key: VerificationKey, srs: VerifierSrs, public: list[batch.Public], data: bytes) -> None:
