@@ -31,7 +31,7 @@ class Aggregated:
         events = [event for event in read_journal(path) if event["event"].endswith("aggregated")]
         self.kind, self.here = kind, int(process) == os.getpid()
         self.failed = [(event["worker"], event["error"]) for event in events if event["event"] == "not-aggregated"]
-        (self.worker,) = (event["worker"] for event in events if event["event"] == "aggregated")
+        self.worker = [event["worker"] for event in events if event["event"] == "aggregated"][-1]
 
 
 @pytest.fixture
@@ -100,6 +100,15 @@ def test_a_bad_aggregate_of_the_driver_ends_the_job(
 ) -> None:
     with pytest.raises(InvalidProof, match="does not verify"):
         proven(AggregatingToy(2, faults()), local, bad="cpu")
+
+
+def test_a_resumed_job_that_is_proven_needs_no_worker(
+    local: ExecutorSettings, faults: Make, tmp_path: Path, proven: Callable[..., Any]
+) -> None:
+    system, settings = AggregatingToy(2, faults()), replace(local, backend=DEVICE)
+    assert proven(system, settings).worker == "prover-0"
+    (tmp_path / "run" / "aggregate.msgpack").unlink()
+    assert proven(system, settings).worker == "driver"
 
 
 def test_workers_of_a_pool_aggregate(local: ExecutorSettings, faults: Make, tmp_path: Path) -> None:
