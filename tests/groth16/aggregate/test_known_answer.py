@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,15 @@ class Known:
     public: list[list[int]]
     aggregate: bytes
     record: dict[str, Any]
+    threads: int = 1
 
     def holds(self, data: bytes, public: list[list[int]] | None = None, included: bytes | None = None) -> bool:
         try:
-            read = Aggregate.from_bytes(CURVE, data)
+            read = Aggregate.from_bytes(CURVE, data, threads=self.threads)
         except FormatError:
             return False
-        return verify(self.key, self.verifier, public or self.public, included or self.included, read)
+        stated = public or self.public, included or self.included
+        return verify(self.key, self.verifier, *stated, read, threads=self.threads)
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +74,18 @@ def known() -> Known:
     )
 
 
-def test_it_is_accepted(known: Known) -> None:
-    assert known.holds(known.aggregate)
+several = pytest.mark.parametrize("threads", [1, 2, 3])
+
+
+@several
+def test_it_is_accepted(known: Known, threads: int) -> None:
+    assert replace(known, threads=threads).holds(known.aggregate)
     assert Aggregate.from_bytes(CURVE, known.aggregate).for_bellperson() == known.aggregate
 
 
-def test_what_was_changed_is_refused(known: Known) -> None:
+@several
+def test_what_was_changed_is_refused(known: Known, threads: int) -> None:
+    known = replace(known, threads=threads)
     assert not known.holds(known.aggregate, included=bytes(32))
     for i in range(len(known.public)):
         other = [list(values) for values in known.public]
