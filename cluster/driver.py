@@ -96,7 +96,7 @@ def prove(
             content = proof.to_bytes()
             Proof.from_bytes(content, written=proof)
             run.store_proof(content)
-            if isinstance(system, Aggregates) and (made := aggregated(system, proof, executor, state.workers, run)):
+            if isinstance(system, Aggregates) and (made := aggregated(system, proof, state)):
                 run.store_aggregate(*made)
             report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()

@@ -30,7 +30,7 @@ class Aggregated:
         kind, process = (path / "aggregate.msgpack").read_text().split()
         events = [event for event in read_journal(path) if event["event"].endswith("aggregated")]
         self.kind, self.here = kind, int(process) == os.getpid()
-        self.failed = [(event["worker"], event["error"]) for event in events if event["event"] == "not-aggregated"]
+        self.failed = [(event["worker"], event["reason"]) for event in events if event["event"] == "not-aggregated"]
         self.worker = [event["worker"] for event in events if event["event"] == "aggregated"][-1]
 
 
