@@ -265,6 +265,15 @@ def test_an_aggregation_can_be_sent() -> None:
     assert aggregate_jobs([one], keys_of(BLS12_381), elsewhere) == expected
 
 
+def test_what_was_made_elsewhere_is_verified() -> None:
+    one, good = job(BN254, public_values(2)), aggregated(BN254, job(BN254, public_values(2))).aggregate
+    other = aggregated(BN254, job(BN254, [[0, 1], [2, 8]])).aggregate
+    for made in (b"", good[:-1], good[:-40] + bytes(40), good[:9] + bytes([good[9] ^ 1]) + good[10:], other):
+        with pytest.raises(InvalidProof, match="though every proof does"):
+            aggregate_jobs([one], keys_of(BN254), lambda _, made=made: made)
+    assert aggregate_jobs([one], keys_of(BN254), lambda _: good).aggregate == good
+
+
 def test_damaged_keys_are_named() -> None:
     """Whatever is wrong with their points: the proofs hold, and the keys do not."""
     one, keys = job(BN254, public_values(4)), keys_of(BN254)
