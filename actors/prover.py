@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from actors.backends import BackendChoice, Leases, Placed, make_backend, place_operations
 from actors.inflight import InFlight, Line, Timed, Turn
-from distprove.system import ChecksKey, Diagnoses, KeepsCommitted, Partition, ProofSystem, Prover, StepTimes, Witness
+from distprove.system import (
+    ChecksKey,
+    DeviceTask,
+    Diagnoses,
+    KeepsCommitted,
+    Partition,
+    ProofSystem,
+    Prover,
+    StepTimes,
+    Witness,
+)
 from kernels.host.arena import HostArena
 from kernels.interface.backend import Backend
 
@@ -123,6 +133,10 @@ class ProverWorker:
         """Raise UnsatisfiedWitness after a bad proof if the witness is to blame and the system can tell."""
         return self._in_flight.alone(lambda: self._diagnose(partition, witness), turn)
 
+    def run(self, task: DeviceTask) -> Any:
+        """Return what a task comes to on the device, which it has to itself. Raises what the task raises."""
+        return self._in_flight.alone(lambda: self._run(task)).value
+
     @property
     def keeps(self) -> bool:
         """Whether it keeps something for a job, of which it is to be told that it is over."""
@@ -201,6 +215,15 @@ class ProverWorker:
         prover = self._ready()
         if isinstance(prover, Diagnoses):
             prover.diagnose(partition, witness)
+
+    def _run(self, task: DeviceTask) -> Any:
+        backend = self._device.backend()
+        if self.on_cpu:
+            return task.run(backend, None)
+        from kernels.cpu.backend import CpuBackend
+
+        with CpuBackend(threads=self._choice.host_threads, lease=self._leases.host) as host:
+            return task.run(backend, host)
 
     def _drop(self, job: str) -> None:
         if isinstance(self._prover, KeepsCommitted):

@@ -26,7 +26,7 @@ from actors.processes import WorkerDied
 from actors.prover import ProverWorker, Shared
 from actors.spans import of_times, span_json
 from distprove.errors import InputError
-from distprove.system import Partition, PredictsMemory, ProofSystem, StepTimes, Witness
+from distprove.system import DeviceTask, Partition, PredictsMemory, ProofSystem, StepTimes, Witness
 
 LINGER = 0.25
 """Seconds between two batches, at least, unless there is trouble to tell or nothing left to do. A chunk is half a
@@ -386,6 +386,10 @@ class Worker:
     def check(self) -> Timed:
         """Check the key on this worker's backend. Raises InvalidKey."""
         return self.prover.check()
+
+    def run(self, task: DeviceTask) -> Any:
+        """Return what a task comes to on this worker's device. Raises what the task raises."""
+        return self.prover.run(task)
 
     def permit(self) -> None:
         """The key is checked: what is ready may be proven."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from cluster.aggregation import aggregated
 from cluster.dispatch import Progress, State, dispatch, draw_challenge, made_under
 from cluster.executor.base import Executor
 from cluster.record.report import REPORT, PartitionReport, Report, public_message
@@ -95,8 +96,8 @@ def prove(
             content = proof.to_bytes()
             Proof.from_bytes(content, written=proof)
             run.store_proof(content)
-            if isinstance(system, Aggregates) and (aggregate := system.aggregate(proof)) is not None:
-                run.store_aggregate(*aggregate)
+            if isinstance(system, Aggregates) and (made := aggregated(system, proof, state)):
+                run.store_aggregate(*made)
             report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()
         except (KeyboardInterrupt, SystemExit):  # Ray, once connected, turns SIGTERM into the latter

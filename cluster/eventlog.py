@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from cluster.dispatch import Progress
+from cluster.record.story import TROUBLE
 from cluster.service.views import JobState, JobView
 from distprove.host.log import log_event, logger, wants_json
 
 log = logger("distprove.job")
 
-WARNED = ("bad-proof", "fault", "death", "retired", "failed", "hung", "damaged", "set-aside")
 FREQUENT = "stage"
 """The event that comes ten times a second, and says nothing that others do not."""
 
@@ -21,7 +21,7 @@ def log_progress(job: str, event: Progress) -> None:
     """Log an event of a job's driver, where logs are JSON."""
     if event.event == FREQUENT or not wants_json():
         return
-    level = "WARNING" if event.event in WARNED else "INFO"
+    level = "WARNING" if event.event in TROUBLE else "INFO"
     log_event(
         log,
         event.event,

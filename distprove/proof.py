@@ -41,7 +41,7 @@ from distprove.formats import canonical
 from distprove.formats.files import read_bounded, write_atomically
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
-from distprove.system import FindsInvalid, PartitionProof, ProofSystem, VerifiesJob
+from distprove.system import DeviceTask, FindsInvalid, PartitionProof, ProofSystem, VerifiesJob
 
 FORMAT = "distprove.proof"
 BEGINS = b"\x88\xa7binding"
@@ -209,9 +209,11 @@ class Aggregates(Protocol):
     def aggregates(self) -> bool:
         """Whether the job asks for an aggregate."""
 
-    def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
-        """Name and content of the aggregate's file, which has been verified; None for a job that asks for none. Raises
-        InvalidProof, InputError."""
+    def aggregate(self, proof: Proof, run: Callable[[DeviceTask], Any]) -> tuple[str, bytes] | None:
+        """Name and content of the aggregate's file, which has been verified; None for a job that asks for none.
+
+        `run` has a task done, somewhere, and returns what it comes to. Raises InvalidProof, InputError, and what `run`
+        raises."""
 
 
 def _some_invalid(verifier: Verifier, proofs: list[PartitionProof]) -> list[str]:

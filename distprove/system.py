@@ -126,6 +126,17 @@ class UsesArena(Protocol):
         """Make all further witnesses in `arena`."""
 
 
+class DeviceTask(Protocol):
+    """Work beside partitions that a device may do, such as an aggregate of a job's proofs. It can be pickled."""
+
+    @property
+    def large(self) -> bool:
+        """Whether a GPU does it sooner than the CPU."""
+
+    def run(self, backend: Backend, host: Backend | None) -> Any:
+        """Do it on `backend`, with the CPU of its machine as `host` where that is not the CPU itself."""
+
+
 class Prover(Protocol):
     """Proves partitions with a key that is resident on one backend."""
 

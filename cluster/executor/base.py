@@ -23,10 +23,10 @@ from actors.processes import WorkerDied
 from actors.worker import Batch, Order
 from cluster.executor.tasks import Batches, Finished, Kind, Verdict
 from cluster.executor.transport import Transport
-from cluster.executor.verifiers import Verifiers
+from cluster.executor.verifiers import Hangs, Verifiers, within
 from cluster.record.report import public_message
 from distprove.settings import ExecutorSettings
-from distprove.system import FindsInvalid, PartitionProof, ProofSystem
+from distprove.system import DeviceTask, FindsInvalid, PartitionProof, ProofSystem
 
 KEEPERS = 4
 """Threads that put proofs on disk. They wait for it most of the time, and a disk that syncs several files at once takes
@@ -125,6 +125,17 @@ class Executor(ABC):
         transport = self._transports.get(worker.id)
         if transport is not None:
             self._beside("check", lambda: self._report(Finished(Kind.CHECK, worker.id), transport, "check"))
+
+    def run(self, worker: Worker, task: DeviceTask) -> Any:
+        """Return what a task comes to on the device of a worker that has loaded the key. Waits for it. Raises what the
+        task raises, or WorkerDied."""
+        transport = self._transports.get(worker.id)
+        if transport is None:
+            raise WorkerDied("the worker was given up")
+        try:
+            return within(self.settings.start_timeout, transport.call, "run", task)
+        except Hangs:
+            raise WorkerDied("it did not answer in time") from None
 
     def permit(self, worker: Worker) -> None:
         """The key is good: the worker may prove."""

@@ -89,11 +89,11 @@ class Verifiers:
                 break
             started = time.monotonic()
             try:
-                holds, of = _within(self._limit(), verifier.transport.call, "verify", proof)
+                holds, of = within(self._limit(), verifier.transport.call, "verify", proof)
                 if of != fingerprint(proof):
                     raise WorkerDied("it answered for another proof")
-            except (WorkerDied, _Hangs) as error:
-                if isinstance(error, _Hangs):
+            except (WorkerDied, Hangs) as error:
+                if isinstance(error, Hangs):
                     self._factor *= GRACE  # perhaps it does not
                 self._replace(verifier)
             except BaseException:  # of the proof
@@ -157,7 +157,7 @@ class Verifiers:
                     verifier.transport.kill()
                 verifier.begun = True
                 verifier.lives += 1
-                _within(self._settings.start_timeout, _load, verifier.transport)
+                within(self._settings.start_timeout, _load, verifier.transport)
                 started = True
         with self._changed:
             if started:
@@ -172,12 +172,12 @@ def _load(transport: Transport) -> None:
     transport.call("load")
 
 
-class _Hangs(Exception):
+class Hangs(Exception):
     """Raised when no answer comes in time."""
 
 
-def _within(limit: float, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `call` on a thread of its own and return its result. Raises what it raises, or _Hangs after `limit` seconds:
+def within(limit: float, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call `call` on a thread of its own and return its result. Raises what it raises, or Hangs after `limit` seconds:
     what comes later is not read."""
     answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
@@ -191,7 +191,7 @@ def _within(limit: float, call: Callable[..., Any], *arguments: Any) -> Any:
     try:
         value, error = answers.get(timeout=limit)
     except Empty:
-        raise _Hangs from None
+        raise Hangs from None
     if error is not None:
         raise error
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
 import numpy as np
@@ -12,30 +12,41 @@ from distprove.bench.measure import Timing, measure
 from distprove.bench.results import Row
 from distprove.errors import JobFailed
 from distprove.groth16 import verifier as batch
+from distprove.groth16.aggregate.aggregator import processors_beside
 from distprove.groth16.aggregate.proof import Aggregate
-from distprove.groth16.aggregate.prover import aggregate
+from distprove.groth16.aggregate.prover import HOST_POINTS, aggregate
 from distprove.groth16.aggregate.srs import Srs, VerifierSrs
 from distprove.groth16.aggregate.srs_setup import insecure_srs
 from distprove.groth16.aggregate.verifier import verify
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
+from distprove.host.machine import usable_threads
+from distprove.steps import Steps
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 
 TIMED = (
-    "aggregate: from proofs and keys on the host to an aggregate there; verify: from its bytes, all public values "
-    "known, and batch: the same proofs as one batch with random coefficients, both on one thread and in turn"
+    "aggregate: from proofs and keys on the host to an aggregate there, and its steps by number of points, with the "
+    "device waited for after each; verify: from its bytes, all public values known, and batch: the same proofs as one "
+    "batch with random coefficients, on one thread and in turn"
 )
 CHECKED = "each aggregate and each batch verifies, and the aggregate with another public value does not"
 N_PUBLIC = 3
 
 
 def bench_aggregate(
-    backend: Backend, curves: Iterable[Curve], sizes: Iterable[int], repeats: int, progress: Callable[[str], None]
+    backend: Backend,
+    curves: Iterable[Curve],
+    sizes: Iterable[int],
+    repeats: int,
+    progress: Callable[[str], None],
+    host_points: Sequence[int] = (HOST_POINTS,),
 ) -> list[Row]:
-    """Time aggregation and both verifications of 2^size proofs. Raises JobFailed when one of them is wrong."""
+    """Time aggregation and both verifications of 2^size proofs. Raises JobFailed when one of them is wrong.
+
+    Beside a GPU it is timed with each of `host_points`: most points of the rounds that run on the processors."""
     rows: list[Row] = []
     sizes = [max(1, log_n) for log_n in sizes]
     for curve in curves:
@@ -43,42 +54,69 @@ def bench_aggregate(
         for log_n in sizes:
             progress(f"aggregate {curve.title} 2^{log_n}")
             key, statements = simulated_proofs(curve, 1 << log_n, backend)
-            rows += _rows(backend, srs, key, statements, log_n, repeats)
+            rows += _rows(backend, srs, key, statements, log_n, repeats, host_points)
     return rows
 
 
 def _rows(
-    backend: Backend, srs: Srs, key: VerificationKey, statements: list[batch.Statement], log_n: int, repeats: int
+    backend: Backend,
+    srs: Srs,
+    key: VerificationKey,
+    statements: list[batch.Statement],
+    log_n: int,
+    repeats: int,
+    host_points: Sequence[int],
 ) -> list[Row]:
     curve, verifier = srs.curve, srs.verifier
     public, proofs = [values for values, _ in statements], [proof for _, proof in statements]
-    data = aggregate(srs, proofs, b"bench", backend).to_bytes()
-    _check(key, verifier, statements, data)
-    timing = measure(lambda _: aggregate(srs, proofs, b"bench", backend), backend, repeats=repeats)
-    both: tuple[list[float], list[float]] = ([], [])
-    for _ in range(repeats):  # in turn
-        one = measure(lambda _: _holds(key, verifier, public, data), backend, repeats=1)
-        other = measure(lambda _: batch.verify_batch(key, statements), backend, repeats=1)
-        both[0].append(median(one.samples))
-        both[1].append(median(other.samples))
+    if not batch.verify_batch(key, statements):
+        raise JobFailed(f"a batch of {len(proofs)} proofs does not verify")
+    rows: list[Row] = []
+    with processors_beside(backend, usable_threads()) as host:
+        for most in host_points if host else host_points[:1]:
+
+            def run(steps: Steps | None = None, most: int = most) -> bytes:
+                return aggregate(srs, proofs, b"bench", backend, host, host_points=most, steps=steps).to_bytes()
+
+            data = run()
+            _check(key, verifier, public, data)
+            timing = measure(lambda _: run(), backend, repeats=repeats)
+            settled = [Steps(settle=backend.synchronize) for _ in range(repeats)]
+            for steps in settled:
+                run(steps)
+            seconds = {name: median(steps.seconds[name] for steps in settled) for name in settled[0].seconds}
+            variant = f"aggregate, host from {most}" if len(host_points) > 1 else "aggregate"
+            facts = {"proof_bytes": len(data), **({"host_points": most} if host else {})}
+            rows.append(Row("aggregation", curve.title, log_n, timing, variant, len(data), steps=seconds, facts=facts))
     alone = len(proofs) * (2 * curve.fq.bytes * 2)  # A, B and C with one coordinate of each point
-    made = (("aggregate", timing, len(data)), ("verify", Timing(tuple(both[0])), len(data)))
-    return [
-        Row("aggregation", curve.title, log_n, timed, variant, bytes_moved=size, facts={"proof_bytes": size})
-        for variant, timed, size in (*made, ("batch", Timing(tuple(both[1])), alone))
-    ]
+    verified: dict[str, tuple[int, Callable[[int], bool]]] = {
+        "verify": (len(data), lambda _: _holds(key, verifier, public, data)),
+        "verify, 2 threads": (len(data), lambda _: _holds(key, verifier, public, data, threads=2)),
+        "batch": (alone, lambda _: batch.verify_batch(key, statements)),
+    }
+    samples: dict[str, list[float]] = {variant: [] for variant in verified}
+    for _ in range(repeats):  # in turn
+        for variant, (_, call) in verified.items():
+            samples[variant].append(measure(call, backend, repeats=1).median)
+    for variant, (size, _) in verified.items():
+        timing = Timing(tuple(samples[variant]))
+        rows.append(Row("aggregation", curve.title, log_n, timing, variant, size, facts={"proof_bytes": size}))
+    return rows
 
 
-def _holds(key: VerificationKey, srs: VerifierSrs, public: list[batch.Public], data: bytes) -> bool:
-    return verify(key, srs, public, b"bench", Aggregate.from_bytes(key.curve, data))
+def _holds(
+    key: VerificationKey, srs: VerifierSrs, public: list[batch.Public], data: bytes, *, threads: int = 1
+) -> bool:
+    read = Aggregate.from_bytes(key.curve, data, threads=threads)
+    return verify(key, srs, public, b"bench", read, threads=threads)
 
 
-def _check(key: VerificationKey, srs: VerifierSrs, statements: list[batch.Statement], data: bytes) -> None:
-    public = [list(values) for values, _ in statements]
-    if not _holds(key, srs, [*public], data) or not batch.verify_batch(key, statements):
-        raise JobFailed(f"an aggregate or a batch of {len(public)} proofs does not verify")
-    public[0][0] += 1
-    if _holds(key, srs, [*public], data):
+def _check(key: VerificationKey, srs: VerifierSrs, public: list[batch.Public], data: bytes) -> None:
+    if not _holds(key, srs, public, data):
+        raise JobFailed(f"an aggregate of {len(public)} proofs does not verify")
+    first = list(public[0])
+    first[0] = (first[0] + 1) % key.curve.fr.modulus
+    if _holds(key, srs, [first, *public[1:]], data):
         raise JobFailed(f"an aggregate of {len(public)} proofs verifies with another public value")
 
 

@@ -27,8 +27,8 @@ from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.security import job_security
 from distprove.stark.shape import ProofShape
-from distprove.stark.timing import Steps
 from distprove.stark.verifier import verify, verify_job
+from distprove.steps import Steps
 from kernels.interface.backend import Backend
 
 FIELD = "Goldilocks"

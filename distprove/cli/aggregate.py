@@ -32,7 +32,7 @@ def aggregate(
         Path | None, typer.Option(help="Over BLS12-381: write the bytes of bellperson's AggregateProof here too.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
-    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "cpu",
+    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -43,10 +43,11 @@ def aggregate(
     """
     from cluster.record.run import read_proof
     from distprove.formats.files import write_atomically
-    from distprove.groth16.aggregate.aggregator import aggregate_jobs
+    from distprove.groth16.aggregate.aggregator import FEW, aggregate_jobs, run_on
     from distprove.groth16.aggregate.jobs import published
     from distprove.groth16.aggregate.proof import Aggregate
     from distprove.groth16.aggregate.srs import read_srs
+    from distprove.host.machine import usable_threads
     from kernels.maths.curves import BLS12_381
 
     written = [path for path in (destination, statement, bellperson) if path is not None]
@@ -63,10 +64,12 @@ def aggregate(
     keys = read_srs(srs)
     if bellperson is not None and keys.curve is not BLS12_381:
         raise UsageError(f"bellperson's aggregates are over {BLS12_381.title}, these keys over {keys.curve.title}")
+    if backend == "auto" and sum(len(proof.partitions) for proof in proofs) <= FEW:
+        backend = "cpu"
     with open_backend(backend, threads=threads) as chosen:
         begin = time.perf_counter()
-        count = int(chosen.info().details.get("threads", threads or 1))
-        made = aggregate_jobs(proofs, keys, chosen, threads=count)
+        cpus = threads or usable_threads()
+        made = aggregate_jobs(proofs, keys, run_on(chosen, cpus), threads=cpus)
         seconds = time.perf_counter() - begin
     files = {destination: published(made if statement is None else made.with_statement(None))}
     if statement is not None and made.statement is not None:

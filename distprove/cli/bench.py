@@ -34,7 +34,8 @@ app = App(
 
 Sizes = Annotated[str, typer.Option(metavar="LOGS", help="log2 of the sizes: 16,18,20 or 10-22.")]
 CurveName = Annotated[str, typer.Option("--curve", help="bn254, bls12-381 or all.")]
-MAX_COLUMNS = 1 << 16
+MAX_NUMBER = 1 << 16
+"""Most columns of a matrix, and most points."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Extensions(OptionGroup):
 
     def parsed(self) -> tuple[list[int], list[int], list[int]]:
         """Sizes, columns, blow-ups: the first and last as log2. Raises UsageError."""
-        return parse_sizes(self.sizes), _parse_columns(self.columns), parse_sizes(self.log_blowup)
+        return parse_sizes(self.sizes), _parse_numbers(self.columns, "columns", 1), parse_sizes(self.log_blowup)
 
 
 @app.callback()
@@ -186,15 +187,21 @@ def groth16(
 def aggregate(
     sizes: Annotated[str, typer.Option(metavar="LOGS", help="log2 of the numbers of proofs: 6,10 or 1-10.")] = "6,10",
     curve: CurveName = "all",
+    host_points: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBERS", help="Most points of rounds on the CPU beside a GPU, each tried: 0,64,128."),
+    ] = None,
     *,
     measure: Measure,
     as_json: AsJson = False,
 ) -> None:
     """Proofs aggregated, and verified as an aggregate beside a batch: from how many on it is smaller and cheaper."""
     from distprove.bench import aggregate as aggregate_bench
+    from distprove.groth16.aggregate.prover import HOST_POINTS
 
+    tried = (HOST_POINTS,) if host_points is None else _parse_numbers(host_points, "points", 0)
     with measure.opened() as chosen:
-        rows = aggregate_bench.bench_aggregate(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, _say)
+        rows = aggregate_bench.bench_aggregate(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, _say, tried)
         result = _document("aggregate", aggregate_bench, chosen, rows)
     _show(result, as_json)
 
@@ -281,11 +288,11 @@ def parse_sizes(text: str) -> list[int]:
     return sizes
 
 
-def _parse_columns(text: str) -> list[int]:
+def _parse_numbers(text: str, what: str, least: int) -> list[int]:
     """[8, 64] from "8,64". Raises UsageError."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and 1 <= int(part) <= MAX_COLUMNS for part in parts):
-        raise UsageError(f"{text!r} is not a list of column counts from 1 to {MAX_COLUMNS}")
+    if not all(part.isdecimal() and least <= int(part) <= MAX_NUMBER for part in parts):
+        raise UsageError(f"{text!r} is not a list of numbers of {what} from {least} to {MAX_NUMBER}")
     return [int(part) for part in parts]
 
 

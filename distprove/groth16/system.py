@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ from distprove.groth16.verifier import Groth16Verifier, verify
 from distprove.groth16.wtns import read_wtns
 from distprove.groth16.zkey import ZKey
 from distprove.options import InputFile
-from distprove.system import Partition, PartitionProof, StepTimes, Witness
+from distprove.system import DeviceTask, Partition, PartitionProof, StepTimes, Witness
 from kernels.cpu.backend import CpuBackend
 from kernels.host.arena import HostArena
 from kernels.interface.arrays import Empty
@@ -140,23 +140,21 @@ class Groth16System(Groth16Verifier):
     def aggregates(self) -> bool:
         return self._srs is not None
 
-    def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
-        """Aggregate on the CPU of this machine, under the keys of `aggregate_with`. Raises InvalidProof, InputError;
+    def aggregate(self, proof: Proof, run: Callable[[DeviceTask], Any]) -> tuple[str, bytes] | None:
+        """Aggregate under the keys of `aggregate_with`, where `run` has it done. Raises InvalidProof, InputError;
         InvalidKey for a file that has other keys by now."""
         if self._srs is None:
             return None
         from distprove.groth16.aggregate.aggregator import aggregate_jobs
         from distprove.groth16.aggregate.jobs import AGGREGATE_FILE, published
         from distprove.groth16.aggregate.srs import read_srs
-        from distprove.host.machine import inspect_machine
+        from distprove.host.machine import usable_threads
 
         path, digest = self._srs
         keys = read_srs(path)
         if keys.verifier.digest != digest:
             raise InvalidKey(f"{path}: other aggregation keys than when the job began")
-        threads = inspect_machine().processor.threads
-        with CpuBackend(threads=threads) as cpu:
-            return AGGREGATE_FILE, published(aggregate_jobs([proof], keys, cpu, threads=threads))
+        return AGGREGATE_FILE, published(aggregate_jobs([proof], keys, run, threads=usable_threads()))
 
     def with_inputs(self, sources: Sequence[InputFile]) -> Groth16System:
         """This system, its key not read again, for other inputs of the same kind."""

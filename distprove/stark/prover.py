@@ -29,8 +29,8 @@ from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.proving_key import ProvingKey, copied
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
-from distprove.stark.timing import Steps
 from distprove.stark.verifying_key import VerifyingKey
+from distprove.steps import Steps
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import MerkleTree, column_runs

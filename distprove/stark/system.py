@@ -29,9 +29,9 @@ from distprove.stark.provable import check_program, check_security
 from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.security import choose_parameters
-from distprove.stark.timing import Steps
 from distprove.stark.verifier import check_commitments
 from distprove.stark.verifying_key import VerifyingKey
+from distprove.steps import Steps
 from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend

@@ -65,6 +65,7 @@ class CudaBackend(Backend):
         self.sparse = CudaSparse(self.device)
         self.groups = CudaGroups(self.device, msm_profile)
         self.synthesis = CudaSynthesis(self.device)
+        self._inner_products = CudaInnerProducts(self.device)
         self._goldilocks: CudaGoldilocks | None = None
 
     @property
@@ -75,7 +76,7 @@ class CudaBackend(Backend):
 
     @property
     def inner_products(self) -> CudaInnerProducts:
-        return CudaInnerProducts(self.device)
+        return self._inner_products
 
     def prepare(self, curve: Curve, groups: Iterable[Group] = (Group.G1, Group.G2)) -> None:
         """Begin to compile the kernels for proofs on `curve` in the background. A kernel's first use waits for it."""

@@ -108,8 +108,13 @@ class Kernel(Protocol):
     ) -> None:
         """Queue the kernel. `shared` is dynamic shared memory in bytes per block."""
 
-    def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
-        """Queue the kernel with one thread per item, in blocks of `block()`; launches nothing for no items."""
+    def launch_items(
+        self, items: int, args: tuple[Argument, ...], *, spread: bool = False, stream: Stream | None = None
+    ) -> None:
+        """Queue the kernel with one thread per item, in blocks of `block()`; launches nothing for no items.
+
+        With `spread` blocks are so small that few items are on all multiprocessors, for kernels whose threads work
+        long and wait for their local memory."""
 
 
 class Device(Protocol):
@@ -226,6 +231,11 @@ def grid_for(items: int, per_block: int) -> int:
     if blocks > MAX_GRID:
         raise SizeError(f"{items} items in blocks of {per_block} need {blocks} blocks; a grid has at most {MAX_GRID}")
     return blocks
+
+
+def block_to_spread(items: int, sm_count: int) -> int:
+    """Return the threads of a block, a multiple of 32, with which so many items are on all multiprocessors."""
+    return 32 * max(1, items // (32 * sm_count))
 
 
 def check_index32(what: str, count: int) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 
-from kernels.cuda.device import ByValue, Device, check_index32
+from kernels.cuda.device import ByValue, Device, Fetch, check_index32
 from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs
 from kernels.host.native import native
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.inner_products import InnerProducts, halves, split
+from kernels.interface.inner_products import InnerProducts, PendingProducts, ReadyProducts, halves, split
 from kernels.maths.curves import BN254, Curve, Group
 from kernels.maths.encoding import field_from_ints, pack
 
@@ -31,14 +33,19 @@ class CudaInnerProducts(InnerProducts):
     def __init__(self, device: Device) -> None:
         self.device = device
 
-    def _pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> HostArray:
+    @cached_property
+    def _pool(self) -> Any:
+        """The host's threads for final exponentiations."""
+        return native.Pool(os.cpu_count() or 1)
+
+    def _pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> PendingProducts:
         device, source = self.device, curve_source("miller", curve)
         device.prepare(source)
         counts = [sum(len(g1) for g1, _ in pairs) for pairs in products]
         total = sum(counts)
         check_index32("pairs", total)
         if not total:
-            return np.stack([self._one(curve)] * len(products))
+            return ReadyProducts(np.stack([_one(curve)] * len(products)))
         g1 = self._joined(curve, Group.G1, [one for pairs in products for one, _ in pairs], total)
         g2 = self._joined(curve, Group.G2, [two for pairs in products for _, two in pairs], total)
         # As few pairs for a thread as keep the device full, so that a small product takes no longer than it must.
@@ -46,14 +53,14 @@ class CudaInnerProducts(InnerProducts):
         ends, counts = _chunks(counts, per_thread)
         values = device.empty((len(ends), 12, curve.fq.limbs))
         given = (g1, g2, device.upload(ends), np.uint32(len(ends)), _constants(curve))
-        device.kernel(source, "miller_loops").launch_items(len(ends), (*given, values))
+        device.kernel(source, "miller_loops").launch_items(len(ends), (*given, values), spread=True)
         while max(counts) > 1 or min(counts) < 1:
             ends, counts = _chunks([max(count, 0) for count in counts], VALUES, least=1)
             out = device.empty((len(ends), 12, curve.fq.limbs))
             arguments = (values, device.upload(ends), np.uint32(len(ends)), out)
-            device.kernel(source, "target_products").launch_items(len(ends), arguments)
+            device.kernel(source, "target_products").launch_items(len(ends), arguments, spread=True)
             values = out
-        return self._final(curve, device.fetch(values).result())
+        return FetchedProducts(curve, device.fetch(values), self._pool)
 
     def _scaled(self, curve: Curve, group: Group, points: Array, scalars: Array) -> Array:
         return self._multiply_add(curve, group, None, points, scalars, one_scalar=False)
@@ -75,7 +82,8 @@ class CudaInnerProducts(InnerProducts):
             sums = device.empty((n, sum_limbs(curve, group)))
             device.prepare(group_source("point_batch", curve, group))
             kernel = device.kernel(group_source("multiply_add", curve, group), "multiply_add")
-            kernel.launch_items(n, (addends, points, scalars, np.uint32(one_scalar), np.uint32(n), sums))
+            arguments = (addends, points, scalars, np.uint32(one_scalar), np.uint32(n), sums)
+            kernel.launch_items(n, arguments, spread=True)
             normalise(device, curve, group, sums, out)
         return out
 
@@ -87,14 +95,25 @@ class CudaInnerProducts(InnerProducts):
                 self.device.copy(place, vector)
         return joined
 
-    def _final(self, curve: Curve, values: HostArray) -> HostArray:
+
+@dataclass(frozen=True)
+class FetchedProducts:
+    """Values of Miller loops on their way to the host, which does their final exponentiations."""
+
+    curve: Curve
+    fetch: Fetch
+    pool: Any
+
+    def result(self) -> HostArray:
+        values = self.fetch.result()
         out = np.empty_like(values)
-        pool = native.Pool(max(1, min(len(values), os.cpu_count() or 1)))
-        native.final_exponentiations(pool, curve.name, *(a.reshape(-1).view(np.uint8) for a in (values, out)))
+        arrays = (a.reshape(-1).view(np.uint8) for a in (values, out))
+        native.final_exponentiations(self.pool, self.curve.name, *arrays)
         return out
 
-    def _one(self, curve: Curve) -> HostArray:
-        return np.concatenate([field_from_ints(curve.fq, [1]), np.zeros((11, curve.fq.limbs), dtype=np.uint64)])
+
+def _one(curve: Curve) -> HostArray:
+    return np.concatenate([field_from_ints(curve.fq, [1]), np.zeros((11, curve.fq.limbs), dtype=np.uint64)])
 
 
 def _chunks(counts: Sequence[int], size: int, *, least: int = 0) -> tuple[HostArray, list[int]]:

@@ -16,7 +16,19 @@ import numpy as np
 
 from kernels.cuda.compiler import CompiledKernels, Compiler, KernelResources
 from kernels.cuda.context import uuid_of
-from kernels.cuda.device import Argument, ByValue, Event, Fetch, Kernel, Recording, Shape, Stream, T, grid_for
+from kernels.cuda.device import (
+    Argument,
+    ByValue,
+    Event,
+    Fetch,
+    Kernel,
+    Recording,
+    Shape,
+    Stream,
+    T,
+    block_to_spread,
+    grid_for,
+)
 from kernels.errors import BackendError, OutOfMemory, SizeError
 from kernels.host.units import format_bytes
 from kernels.interface.arrays import Array, HostArray
@@ -144,8 +156,10 @@ class CudaKernel:
         meter: EventMeter,
         given: Given,
         shared_limit: int,
+        sm_count: int,
     ) -> None:
         self.resources = resources
+        self._sm_count = sm_count
         self._meter = meter
         self._given = given
         self._function = function
@@ -196,9 +210,11 @@ class CudaKernel:
             0,
         )
 
-    def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
+    def launch_items(
+        self, items: int, args: tuple[Argument, ...], *, spread: bool = False, stream: Stream | None = None
+    ) -> None:
         if items:
-            block = self.block()
+            block = min(self.block(), block_to_spread(items, self._sm_count)) if spread else self.block()
             self.launch(grid_for(items, block), block, args, stream=stream)
 
 
@@ -540,7 +556,8 @@ class CudaDevice:
             if resources is None:
                 raise BackendError(f"{source.title} has no kernel {name!r}; it has {', '.join(compiled.kernels)}")
             function = module.get_function(name)
-            kernel = CudaKernel(function, resources, self.stream, self.meter, self._given, self.shared_limit)
+            limits = self.shared_limit, self.sm_count
+            kernel = CudaKernel(function, resources, self.stream, self.meter, self._given, *limits)
             self._kernels[key] = kernel
         return self._kernels[key]
 

@@ -40,7 +40,7 @@ def normalise(device: Device, curve: Curve, group: Group, sums: Array, out: Arra
     per_thread = min(32, max(1, n // (256 * device.sm_count)))
     stride = -(-n // per_thread)
     kernel = device.kernel(group_source("point_batch", curve, group), "point_normalise")
-    kernel.launch_items(stride, (sums, np.uint32(n), np.uint32(stride), out))
+    kernel.launch_items(stride, (sums, np.uint32(n), np.uint32(stride), out), spread=True)
 
 
 def joined(curve: Curve, group: Group, sums: HostArray, exponents: Sequence[int]) -> HostArray:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import Protocol
 
 from kernels.errors import SizeError
 from kernels.interface import preconditions
@@ -16,11 +18,28 @@ from kernels.interface.arrays import Array, HostArray
 from kernels.maths.curves import Curve, Group
 
 
+class PendingProducts(Protocol):
+    """Products of pairings that a device may still be computing."""
+
+    def result(self) -> HostArray:
+        """Wait for the device and return the products, (products, 12, limbs) on the host."""
+
+
+@dataclass(frozen=True)
+class ReadyProducts:
+    """`PendingProducts` that are already known."""
+
+    products: HostArray
+
+    def result(self) -> HostArray:
+        return self.products
+
+
 class InnerProducts(ABC):
     """Inner products on one backend. Raises SizeError for arrays that do not fit."""
 
-    def pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> HostArray:
-        """Return prod_i e(g1[i], g2[i]) over all pairs of vectors of each product, (products, 12, limbs) on the host.
+    def pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> PendingProducts:
+        """Begin prod_i e(g1[i], g2[i]) over all pairs of vectors of each product.
 
         A vector of a pair has shape (n, point_limbs). A pair with a point at infinity contributes one.
         """
@@ -51,7 +70,7 @@ class InnerProducts(ABC):
     # -- what a backend implements, on checked arguments ------------------------------------------------------------
 
     @abstractmethod
-    def _pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> HostArray: ...
+    def _pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> PendingProducts: ...
 
     @abstractmethod
     def _scaled(self, curve: Curve, group: Group, points: Array, scalars: Array) -> Array: ...

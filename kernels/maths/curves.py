@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property
+from typing import Any
 
 
 class Group(str, Enum):
@@ -72,6 +73,10 @@ class Curve:
     b2: tuple[int, int]
     g1: tuple[int, int]
     g2: tuple[tuple[int, int], tuple[int, int]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """One that was sent is the one that is there: curves are compared by identity."""
+        return curve_by_name, (self.name,)
 
     def point_limbs(self, group: Group) -> int:
         """Return the number of uint64 words of an affine point: x, y, for G2 each as c0, c1. All zero is infinity."""

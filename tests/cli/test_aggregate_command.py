@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from cluster.record.journal import read_journal
 from distprove.errors import InvalidKey
+from distprove.groth16.aggregate import aggregator
 from distprove.groth16.aggregate.jobs import AggregatedJobs
 from distprove.groth16.system import Groth16System
 from distprove.options import InputFile
 from distprove.proof import Proof
+from distprove.system import DeviceTask
+from kernels.cpu.backend import CpuBackend
 from tests.cli.conftest import SmallJob, run, why_refused
+from tests.support.toy_aggregate import OTHER_CPU
 
 CPU = ("--backend", "cpu", "--threads", "2")
 
@@ -129,6 +134,18 @@ def test_a_job_aggregates_at_its_end(small_job: SmallJob, keys: Path, made: Path
     assert done.exit_code == 0, done.output
 
 
+def test_a_job_aggregates_on_a_device(
+    small_job: SmallJob, keys: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aggregator, "FEW", 2)
+    out = tmp_path / "run"
+    done = run(*small_job.prove(out, "--isolate", "--backend", OTHER_CPU, "--aggregate", str(keys)))
+    assert done.exit_code == 0, done.output
+    assert AggregatedJobs.read(out / "aggregate.msgpack").jobs == AggregatedJobs.read(made).jobs
+    events = [event for event in read_journal(out) if event["event"].endswith("aggregated")]
+    assert [(event["event"], event["worker"]) for event in events] == [("aggregated", "prover-0")]
+
+
 def test_keys_that_do_not_serve_a_job_are_refused_before_it_begins(small_job: SmallJob, tmp_path: Path) -> None:
     for name, args, said in (
         ("few", ("--proofs", "2"), "for 2 proofs, the job has 3"),
@@ -150,9 +167,15 @@ def test_keys_that_changed_while_a_job_ran_are_refused(small_job: SmallJob, tmp_
     system = Groth16System(small_job.zkey, [InputFile("member-0", tmp_path / "unread")])
     system.aggregate_with(path)
     proof = Proof.read_from(out)
-    assert system.aggregate(proof) is not None
+
+    def here(task: DeviceTask) -> bytes:
+        with CpuBackend() as cpu:
+            made: bytes = task.run(cpu, None)
+            return made
+
+    assert system.aggregate(proof, here) is not None
     path.unlink()
     Path(verifier(path)).unlink()
     assert run(*setup).exit_code == 0
     with pytest.raises(InvalidKey, match="other aggregation keys than when the job began"):
-        system.aggregate(proof)
+        system.aggregate(proof, here)

@@ -15,7 +15,7 @@ from distprove.stark.programs import load_program
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.shape import ProofShape
-from distprove.stark.timing import Steps
+from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.interface.backend import Backend

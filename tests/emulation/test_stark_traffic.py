@@ -15,7 +15,7 @@ from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
-from distprove.stark.timing import Steps
+from distprove.steps import Steps
 from kernels.cuda.backend import CudaBackend
 from tests.support.emulated_device import EmulatedDevice
 from tests.support.stark_programs import Fibonacci, Ring, Tables

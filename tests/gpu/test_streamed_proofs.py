@@ -14,7 +14,7 @@ from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
-from distprove.stark.timing import Steps
+from distprove.steps import Steps
 from kernels.cuda.backend import CudaBackend
 
 pytestmark = pytest.mark.gpu

@@ -28,7 +28,7 @@ from distprove.stark.programs.file_tree import FileTree
 from distprove.stark.programs.keccak_rounds import ROUNDS, WIDTH, rows_for
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
-from distprove.stark.timing import Steps
+from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from tests.stark.test_proofs import SMALL, check
 

@@ -15,9 +15,9 @@ from distprove.stark.program import Program
 from distprove.stark.proof import StarkProof
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
-from distprove.stark.timing import Steps
 from distprove.stark.verifier import verify, verify_job
 from distprove.stark.verifying_key import VerifyingKey
+from distprove.steps import Steps
 from kernels.interface.backend import Backend
 from tests.support.stark_programs import Fibonacci, FibonacciAir, Ring
 from tests.support.stark_reference import ReferenceBackend

@@ -17,7 +17,7 @@ from distprove.stark.prover import Committed, commit
 from distprove.stark.proving_key import make_key
 from distprove.stark.shape import ProofShape
 from distprove.stark.system import StarkProver, StarkSystem
-from distprove.stark.timing import Steps
+from distprove.steps import Steps
 from distprove.system import MemoryUse
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import OutOfMemory

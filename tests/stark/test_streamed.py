@@ -15,7 +15,7 @@ from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.stark.prover import commit
 from distprove.stark.proving_key import make_key
-from distprove.stark.timing import Steps
+from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 from tests.stark.test_proofs import check, prove_job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from distprove.groth16.aggregate.aggregator import aggregate_jobs
+from distprove.groth16.aggregate.aggregator import aggregate_jobs, run_on
 from distprove.groth16.aggregate.jobs import AggregatedJobs
 from distprove.groth16.aggregate.srs import Srs
 from distprove.groth16.aggregate.srs_setup import insecure_srs
@@ -14,7 +14,6 @@ from distprove.proof import Proof, partition_digest
 from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import Curve
-from tests.support.second_aggregate_verifier import Key
 from tests.support.simulated_proofs import Trapdoor, trapdoor
 
 N_PUBLIC = 2
@@ -49,10 +48,4 @@ def job(curve: Curve, public: Sequence[Sequence[int]], title: str = "p", proofs:
 
 def aggregated(curve: Curve, *jobs: Proof) -> AggregatedJobs:
     with CpuBackend() as cpu:
-        return aggregate_jobs(jobs, keys_of(curve), cpu)
-
-
-def plain_key(curve: Curve) -> Key:
-    """The verification key as the second verifier takes it."""
-    fields = secret_of(curve).key.to_dict()
-    return Key(**{name: value for name, value in fields.items() if name != "curve"})
+        return aggregate_jobs(jobs, keys_of(curve), run_on(cpu, 1))

@@ -36,8 +36,8 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.prover import Committed
 from distprove.stark.proving_key import ProvingKey
 from distprove.stark.statement import Boundary, PublicRef, Statement
-from distprove.stark.timing import Steps
 from distprove.stark.verifying_key import VerifyingKey
+from distprove.steps import Steps
 from kernels.cpu.keccak import keccak256_rows
 from kernels.interface.backend import Backend
 from kernels.maths.goldilocks import root_of_unity

@@ -23,9 +23,9 @@ from distprove.stark.program import Program, Trace
 from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.proving_key import make_key
 from distprove.stark.shape import ProofShape
-from distprove.stark.timing import Steps
 from distprove.stark.verifier import constraints_at, quotient_at, verify, verify_job
 from distprove.stark.verifying_key import VerifyingKey
+from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 from tests.support import second_verifier

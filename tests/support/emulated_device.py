@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from kernels.cuda.compiler import KernelResources
-from kernels.cuda.device import Argument, ByValue, Event, Shape, Stream, T, grid_for
+from kernels.cuda.device import Argument, ByValue, Event, Shape, Stream, T, block_to_spread, grid_for
 from kernels.errors import BackendError, OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import DeviceInfo, Traffic
@@ -179,9 +179,12 @@ class EmulatedKernel:
 
         self._device.run(run)
 
-    def launch_items(self, items: int, args: tuple[Argument, ...], *, stream: Stream | None = None) -> None:
+    def launch_items(
+        self, items: int, args: tuple[Argument, ...], *, spread: bool = False, stream: Stream | None = None
+    ) -> None:
         if items:
-            self.launch(grid_for(items, self.block()), self.block(), args, stream=stream)
+            block = min(self.block(), block_to_spread(items, self._device.sm_count)) if spread else self.block()
+            self.launch(grid_for(items, block), block, args, stream=stream)
 
 
 class EmulatedRecording:

@@ -25,9 +25,9 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.statement import Statement
-from distprove.stark.timing import Steps
 from distprove.stark.transcript import Transcript
 from distprove.stark.verifying_key import VerifyingKey
+from distprove.steps import Steps
 from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend

@@ -24,6 +24,7 @@ from distprove.groth16.aggregate.encoding import (
     target_bytes,
 )
 from distprove.groth16.points import Words
+from distprove.host.beside import begin
 from kernels.cpu.pairing import first_invalid_point
 from kernels.cpu.target_group import one
 from kernels.maths.curves import Curve, Group
@@ -151,7 +152,8 @@ class Aggregate:
         first = reader.take(5 * target_bytes(curve))
         agg_c = reader.points(Group.G1, 1)
         reader.take(4)
-        elements = decompress_target(curve, first + reader.take(_TARGETS * log_n * target_bytes(curve)), what, threads)
+        targets = first + reader.take(_TARGETS * log_n * target_bytes(curve))
+        decompressed = begin(threads, lambda: decompress_target(curve, targets, what, threads))
         z_c = reader.points(Group.G1, 2 * log_n)
         a, b, c = reader.points(Group.G1, 1), reader.points(Group.G2, 1), reader.points(Group.G1, 1)
         v, w = reader.points(Group.G2, 2), reader.points(Group.G1, 2)
@@ -162,6 +164,7 @@ class Aggregate:
         ):
             if first_invalid_point(curve, group, points) is not None:
                 raise FormatError(f"{what}: a point is not in {group.name} of {curve.title}")
+        elements = decompressed()
         t_ab, t_c = elements[5:][: 4 * log_n], elements[5:][4 * log_n : 8 * log_n]
         z_ab = elements[5:][8 * log_n :]
 

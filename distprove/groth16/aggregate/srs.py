@@ -14,7 +14,7 @@ A verifier needs only alpha and beta in both groups. Its file is canonical Messa
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -138,6 +138,13 @@ class Srs:
     def w(self, n: int) -> list[Words]:
         """The keys for B: the powers from n on, in G1."""
         return [_words(powers, slice(n, 2 * n)) for powers in self.g1]
+
+    def for_proofs(self, n: int) -> Srs:
+        """The keys that n proofs take, in memory of their own, to be sent. Raises UsageError for too many proofs."""
+        if n > self.n:
+            raise UsageError(f"an aggregate is of 2 proofs to the {self.n} of the keys, padding included, not of {n}")
+        g1, g2 = (tuple(one.copy() for one in self.powers(*few)) for few in ((Group.G1, 2 * n), (Group.G2, n)))
+        return replace(self, n=n, g1=(g1[0], g1[1]), g2=(g2[0], g2[1]))
 
     @cached_property
     def verifier(self) -> VerifierSrs:

@@ -21,6 +21,7 @@ from distprove.groth16.aggregate.transcript import challenges
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.verifier import check_public
+from distprove.host.beside import begin
 from kernels.cpu.group import neg
 from kernels.cpu.pairing import combine_g1, pairing_product
 from kernels.cpu.target_group import product_of_powers
@@ -85,12 +86,21 @@ def verify(
         coefficients[5:7],
         coefficients[7:],
     )
+    # 3. Their right sides, folded by the same challenges, beside what follows.
+    per_side = (for_z, *for_t, *for_u)
+    elements = [aggregate.ip_ab[None], aggregate.com_ab, aggregate.com_c]
+    exponents = [(for_z + 1) % p, *for_t, *for_u]
+    for x, inverse, terms in zip(xs, inverses, aggregate.rounds, strict=True):
+        elements += [terms.left.targets, terms.right.targets]
+        exponents += [c * y % p for y in (x, inverse) for c in per_side]
+    factors = np.concatenate(elements), scalars_from_ints(curve.fr, exponents)
+    right = begin(threads, lambda: product_of_powers(curve, *factors, max(1, threads - 1)))
+    # 4. Their left sides as one product, with one pairing for each point of G2.
     g1, g2 = generator(curve, Group.G1), generator(curve, Group.G2)
     powers = [pow(r, j, p) for j in (len(public), n)]
     total, padding = ((power - 1) * pow(r - 1, -1, p) % p for power in (powers[1], powers[0]))
     weights = _weights(public, r, total - padding, p)
     inputs = combine_g1(curve, key.ic, scalars_from_ints(curve.fr, (total, *weights)))
-    # 3. Their left sides as one product, with one pairing for each point of G2.
     pairs = [
         (combination((total, key.alpha1)), key.beta2),
         (inputs, key.gamma2),
@@ -112,15 +122,7 @@ def verify(
             (neg(curve, Group.G1, combination((for_w[i], aggregate.opening_w[i]))), s2),
         ]
     left = pairing_product(curve, np.stack([one for one, _ in pairs]), np.stack([two for _, two in pairs]))
-    # 4. Their right sides, folded by the same challenges.
-    per_side = (for_z, *for_t, *for_u)
-    elements = [aggregate.ip_ab[None], aggregate.com_ab, aggregate.com_c]
-    exponents = [(for_z + 1) % p, *for_t, *for_u]
-    for x, inverse, terms in zip(xs, inverses, aggregate.rounds, strict=True):
-        elements += [terms.left.targets, terms.right.targets]
-        exponents += [c * y % p for y in (x, inverse) for c in per_side]
-    right = product_of_powers(curve, np.concatenate(elements), scalars_from_ints(curve.fr, exponents), threads)
-    return np.array_equal(left.reshape(right.shape), right)
+    return np.array_equal(left.reshape(-1), right().reshape(-1))
 
 
 def check_count(aggregate: Aggregate, count: int) -> None:

@@ -13,8 +13,13 @@
 namespace dp {
 namespace {
 
-constexpr size_t PAIRS = 32;   // of one Miller loop, which share its squarings
-constexpr size_t POINTS = 32;  // that share an inversion
+constexpr size_t PAIRS = 32;   // most of one Miller loop, which share its squarings
+constexpr size_t POINTS = 32;  // most that share an inversion
+
+// How many of n items are done together: at most so many, and fewer where threads would be idle.
+size_t together(size_t n, size_t most, const Pool& pool) {
+  return pool.threads() == 1 ? most : std::clamp<size_t>(n / (2 * pool.threads()), 1, most);
+}
 
 // out: for each product its element of Fp12. Product k is of the pairs from ends[k - 1] to ends[k].
 void pairing_products(Pool& pool, const std::string& curve, InBytes g1, InBytes g2, const std::vector<size_t>& ends,
@@ -31,9 +36,10 @@ void pairing_products(Pool& pool, const std::string& curve, InBytes g1, InBytes 
       size_t product, begin, end;
     };
     std::vector<Chunk> chunks;
+    const size_t pairs = together(n, PAIRS, pool);
     for (size_t k = 0, begin = 0; k < ends.size(); ++k) {
       if (ends[k] < begin || ends[k] > n) throw std::invalid_argument("ends: not ascending, or beyond the pairs");
-      for (; begin < ends[k]; begin = chunks.back().end) chunks.push_back({k, begin, std::min(begin + PAIRS, ends[k])});
+      for (; begin < ends[k]; begin = chunks.back().end) chunks.push_back({k, begin, std::min(begin + pairs, ends[k])});
     }
     const u8 *ps = g1.data(), *qs = g2.data();
     u8* to = out.data();
@@ -78,8 +84,9 @@ void multiply_add(Pool& pool, InBytes addends, InBytes points, InBytes scalars, 
   const u8 *as = addends.data(), *ps = points.data(), *ks = scalars.data();
   u8* to = out.data();
   nb::gil_scoped_release release;
-  pool.run((n + POINTS - 1) / POINTS, [&](size_t block, int) {
-    const size_t first = block * POINTS, count = std::min(POINTS, n - first);
+  const size_t each = together(n, POINTS, pool);
+  pool.run((n + each - 1) / each, [&](size_t block, int) {
+    const size_t first = block * each, count = std::min(each, n - first);
     std::vector<XYZZ<F>> sums(count);
     for (size_t i = 0; i < count; ++i) {
       const P p = In<P>(ps)[first + i];

@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from distprove.formats.folder import Folder
 from distprove.job import Job
 from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
+from distprove.system import DeviceTask
 from tests.support.instant_pool import InstantExecutor, InstantPool
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
@@ -153,7 +154,7 @@ def test_a_job_that_asks_for_an_aggregate_is_not_a_short_one(place: Place) -> No
         def aggregates(self) -> bool:
             return self.wanted
 
-        def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
+        def aggregate(self, proof: Proof, run: Callable[[DeviceTask], Any]) -> tuple[str, bytes] | None:
             return ("aggregate", b"") if self.wanted else None
 
     made = Aggregating(1, Faults(place.folder), names_bind=False)
@@ -171,7 +172,7 @@ class Unaggregated(ToySystem):
     def aggregates(self) -> bool:
         return [source.path.name for source in self.sources] == [SHORT[2]]
 
-    def aggregate(self, proof: Proof) -> tuple[str, bytes] | None:
+    def aggregate(self, proof: Proof, run: Callable[[DeviceTask], Any]) -> tuple[str, bytes] | None:
         if self.aggregates():
             raise InputError("the aggregation keys are gone")
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import random
 import struct
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ import pytest
 
 from distprove.errors import CurveMismatch, DistproveError, InvalidProof, UsageError
 from distprove.groth16.aggregate import prover, transcript
-from distprove.groth16.aggregate.aggregator import aggregate_jobs
+from distprove.groth16.aggregate.aggregator import Aggregation, aggregate_jobs, run_on
 from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement
 from distprove.groth16.aggregate.proof import Aggregate, Final, Round, size_of
 from distprove.groth16.aggregate.transcript import Challenge, Transcript
@@ -30,7 +31,7 @@ from kernels.cpu.target_group import product_of_powers
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import generator, scalars_from_ints
 from tests.support import second_aggregate_verifier as second
-from tests.support.aggregates import aggregated, job, keys_of, plain_key, secret_of
+from tests.support.aggregates import aggregated, job, keys_of, secret_of
 
 each_curve = pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
 INCLUDED = b"what is stated"
@@ -62,6 +63,12 @@ def second_holds(curve: Curve, public: Sequence[Sequence[int]], data: bytes) -> 
     except second.Refused:
         return False
     return True
+
+
+def plain_key(curve: Curve) -> second.Key:
+    """The verification key as the second verifier takes it."""
+    fields = secret_of(curve).key.to_dict()
+    return second.Key(**{name: value for name, value in fields.items() if name != "curve"})
 
 
 # -- accepted ----------------------------------------------------------------------------------------------------------
@@ -241,7 +248,30 @@ def test_the_aggregator_names_what_does_not_hold() -> None:
     proofs = proofs_of(BN254, public)
     spoiled = job(BN254, public, proofs=[proofs[0], false_proof(BN254), proofs[2]])
     with CpuBackend() as cpu, pytest.raises(InvalidProof, match=r"cannot be aggregated: p1$"):
-        aggregate_jobs([spoiled], keys_of(BN254), cpu)
+        aggregate_jobs([spoiled], keys_of(BN254), run_on(cpu, 1))
+
+
+def test_an_aggregation_can_be_sent() -> None:
+    """What a worker elsewhere makes is what is made here."""
+    one, expected = job(BLS12_381, public_values(3)), aggregated(BLS12_381, job(BLS12_381, public_values(3)))
+
+    def elsewhere(task: Aggregation) -> bytes:
+        sent = pickle.loads(pickle.dumps(task))
+        assert sent.srs.curve is BLS12_381
+        assert sent.srs.n == 4
+        with CpuBackend() as cpu:
+            return sent.run(cpu, None)
+
+    assert aggregate_jobs([one], keys_of(BLS12_381), elsewhere) == expected
+
+
+def test_what_was_made_elsewhere_is_verified() -> None:
+    one, good = job(BN254, public_values(2)), aggregated(BN254, job(BN254, public_values(2))).aggregate
+    other = aggregated(BN254, job(BN254, [[0, 1], [2, 8]])).aggregate
+    for made in (b"", good[:-1], good[:-40] + bytes(40), good[:9] + bytes([good[9] ^ 1]) + good[10:], other):
+        with pytest.raises(InvalidProof, match="though every proof does"):
+            aggregate_jobs([one], keys_of(BN254), lambda _, made=made: made)
+    assert aggregate_jobs([one], keys_of(BN254), lambda _: good).aggregate == good
 
 
 def test_damaged_keys_are_named() -> None:
@@ -253,7 +283,7 @@ def test_damaged_keys_are_named() -> None:
                 spoiled = [powers.copy() for powers in keys.g1]
                 spoiled[which].reshape(len(spoiled[which]), -1)[row, 0] ^= 1
                 with pytest.raises(InvalidProof, match=r"aggregation keys damaged\? \(") as told:
-                    aggregate_jobs([one], replace(keys, g1=tuple(spoiled)), cpu)
+                    aggregate_jobs([one], replace(keys, g1=tuple(spoiled)), run_on(cpu, 1))
                 assert told.value.__cause__ is not None
 
 
@@ -269,7 +299,7 @@ def test_what_cannot_be_aggregated() -> None:
             ([replace(one, system="stark")], keys_of(BN254), UsageError, "only proofs of groth16"),
         ):
             with pytest.raises(kind, match=text):
-                aggregate_jobs(jobs, keys, cpu)
+                aggregate_jobs(jobs, keys, run_on(cpu, 1))
 
 
 # -- refused: other keys -----------------------------------------------------------------------------------------------

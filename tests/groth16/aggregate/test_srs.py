@@ -135,8 +135,8 @@ def test_secrets_of_a_known_ratio_let_a_commitment_be_opened_in_two_ways(curve: 
                 )
                 for s in (ALPHA, beta)
             ]
-            values = cpu.inner_products.pairing_products(curve, [[(a, v), (w, b)] for v, w in keys])
-            one = cpu.inner_products.pairing_products(curve, [[]])[0]
+            values = cpu.inner_products.pairing_products(curve, [[(a, v), (w, b)] for v, w in keys]).result()
+            one = cpu.inner_products.pairing_products(curve, [[]]).result()[0]
         return [np.array_equal(value, one) for value in values]
 
     assert both(c * ALPHA) == [True, True]

@@ -34,7 +34,7 @@ def test_products_of_pairings(curve: Curve, threads: int) -> None:
     with CpuBackend(threads=threads) as cpu:
         made = cpu.inner_products.pairing_products(
             curve, [[(g1, g2)], [], [(g1[:1], g2[1:2]), (g1[7:9], g2[8:10])], [(g1[:0], g2[:0])]]
-        )
+        ).result()
     one = multiple(curve, Group.G2, 1)[None]
     logs = [sum(x * y for x, y in zip(a, b, strict=True)), 0, a[0] * b[1] + a[7] * b[8] + a[8] * b[9], 0]
     for value, log in zip(made, logs, strict=True):
