@@ -208,7 +208,9 @@ def _provable(loaded: Any, partitions: int, blowup: int) -> Example | None:
             return None
         key = tables_key(example.airs, example.layout, params, example.boundary)
     if example is not None:
-        check_job(key, [[main.shape[1].bit_length() - 1 for main in p.main] for p in example.partitions])
+        check_job(
+            key, [[None if m is None else m.shape[1].bit_length() - 1 for m in p.main] for p in example.partitions]
+        )
     return example
 
 
@@ -218,7 +220,8 @@ def _provable(loaded: Any, partitions: int, blowup: int) -> Example | None:
 def _sizes(airs: list[AirReport], example: Example) -> str:
     """ "Limbs (16 rows), Ranges (8 rows); 2 partitions" """
     first = example.partitions[0].main
-    tables = ", ".join(f"{air.name} ({main.shape[1]} rows)" for air, main in zip(airs, first, strict=True))
+    rows = ("absent" if main is None else f"{main.shape[1]} rows" for main in first)
+    tables = ", ".join(f"{air.name} ({each})" for air, each in zip(airs, rows, strict=True))
     count = len(example.partitions)
     return f"{tables}; {count} partitions" if count > 1 else tables
 

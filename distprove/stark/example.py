@@ -78,10 +78,14 @@ def read_inputs(program: Program, source: Mapping[str, Any]) -> dict[str, NDArra
 
 
 def partition_trace(program: Program, trace: Trace, backend: Backend) -> PartitionTrace:
-    """Convert a trace to the form of the debug check: columns on the host, public values by name."""
+    """Convert a trace to the form of the debug check: columns on the host, public values by name. Raises UsageError for
+    a table that is absent and not optional."""
+    for air, columns in zip(program.tables, trace.main, strict=False):
+        if columns is None and air.name not in program.optional:
+            raise UsageError(f"table {air.name} is absent, and the program does not say that it is optional")
     layout = program.statement.layout()
     named = {name: trace.public[offset : offset + count] for name, (offset, count) in layout.items()}
-    return PartitionTrace([backend.to_host(columns) for columns in trace.main], named)
+    return PartitionTrace([None if m is None else backend.to_host(m) for m in trace.main], named)
 
 
 def fixed_columns(program: Program) -> list[NDArray[Any] | None]:

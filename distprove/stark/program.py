@@ -30,8 +30,9 @@ class Slice:
 class Trace:
     """A partition's trace: the main columns of each table of the program, and the public values."""
 
-    main: list[Array] = field(repr=False)
-    """Main columns of each table, (width, rows) canonical uint64 in the backend's memory; rows is a power of two."""
+    main: list[Array | None] = field(repr=False)
+    """Main columns of each table, (width, rows) canonical uint64 in the backend's memory; rows is a power of two. None
+    for an absent table (`Program.optional`)."""
     public: tuple[int, ...]
 
 
@@ -86,12 +87,23 @@ class Program(ABC):
         return {}
 
     @property
+    def optional(self) -> Sequence[str]:
+        """Names of the tables that a partition may lack. Part of the key.
+
+        An absent table costs a proof nothing; it sends and receives nothing, and none of its constraints holds of
+        anything. So no table that reads public values can be one. The statement of a program must hold whichever of
+        these tables a prover leaves out.
+        """
+        return ()
+
+    @property
     def row_functions(self) -> Sequence[CppRows]:
         """The row functions in C++ that `trace` uses. A prover on a GPU compiles them when it starts."""
         return ()
 
-    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
-        """log2 of each table's rows in each partition, known before a trace is made; it decides the number of queries.
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int | None]]:
+        """log2 of each table's rows in each partition, None for an absent table, known before a trace is made; it
+        decides the number of queries.
 
         By default they are the fixed heights, if all tables have one. Otherwise raises UsageError, and a job of the
         program must give its number of queries.
@@ -120,9 +132,9 @@ class Program(ABC):
         Its arrays may be among the inputs; otherwise they must be new each time, since the prover overwrites them.
         """
 
-    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
+    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[Any]]) -> dict[str, str]:
         """What a verified job states, for people, for example the root in hexadecimal. The arguments are the public
-        values and log2 of the rows of each table, for each partition in order.
+        values and log2 of the rows of each table (an int, or None for an absent one), for each partition in order.
 
         The text counts as proven, so it must follow from these and from what the key fixes (`arguments`), and from
         nothing else: a verifier's program is made without the prover's own arguments.

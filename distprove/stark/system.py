@@ -102,7 +102,7 @@ class StarkSystem:
     def key_bytes(self) -> int:
         """Predicted bytes of a loaded key: the preprocessed columns, extended and committed to. A device that is short
         of memory keeps less."""
-        return key_bytes(self.key, [height or 0 for height in self.key.fixed_heights], streamed=False)
+        return key_bytes(self.key, streamed=False)
 
     def plan(self) -> list[Partition]:
         """The program's slices as partitions. Cached, since a program may read a whole file for them."""
@@ -226,7 +226,7 @@ class StarkProver:
         program = self._key.program
         with own_faults(program.__module__, secret=True):
             trace = program.trace(on_device(witness.arrays, self._backend), self._backend)
-        if sum(int(columns.size) for columns in trace.main) > MAX_DIAGNOSED_CELLS:
+        if sum(0 if columns is None else int(columns.size) for columns in trace.main) > MAX_DIAGNOSED_CELLS:
             return
         checked = partition_trace(program, trace, self._backend)
         failures = check_partitions(program.tables, [checked], preprocessed=fixed_columns(program), most=1)
@@ -272,7 +272,7 @@ class StarkProver:
         return committed
 
     @cached_property
-    def _heights(self) -> Sequence[Sequence[int]]:
+    def _heights(self) -> Sequence[Sequence[int | None]]:
         """Heights of every partition's tables, if the program tells them before a trace is made; else empty."""
         try:
             return self._key.program.log_heights(self._partitions)
