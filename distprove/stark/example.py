@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from distprove.errors import InputError, UsageError
 from distprove.formats.names import is_name
 from distprove.formats.owncode import own_faults
 from distprove.stark.air.check import BoundaryTuple, Example, PartitionTrace
-from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.program import Program, Slice, Trace, whole_trace
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -24,10 +24,11 @@ def program_example(program: Program, partitions: int, backend: Backend) -> Exam
     Raises InputError when the public values do not satisfy the program's statement.
     """
     traces, publics = [], []
+    fixed = fixed_columns(program)
     for part in cut(program, partitions):
         inputs = read_inputs(program, part.source)
         with own_faults(program.__module__):
-            trace = program.trace(on_device(inputs, backend), backend)
+            trace = whole_trace(program, on_device(inputs, backend), placed(fixed, backend), backend)
         traces.append(partition_trace(program, trace, backend))
         publics.append(trace.public)
     violation = program.statement.violation(publics)
@@ -37,7 +38,7 @@ def program_example(program: Program, partitions: int, backend: Backend) -> Exam
     return Example(
         airs=list(program.tables),
         partitions=traces,
-        preprocessed=fixed_columns(program),
+        preprocessed=fixed,
         boundary=[
             BoundaryTuple(buses[bus], tuple(values), times)
             for bus, values, times in program.statement.boundary_tuples(publics)
@@ -92,6 +93,16 @@ def fixed_columns(program: Program) -> list[NDArray[Any] | None]:
     """The preprocessed columns of each table; None for a table without."""
     fixed = program.preprocessed()
     return [fixed.get(air.name) for air in program.tables]
+
+
+def placed(fixed: Sequence[NDArray[Any] | None], backend: Backend) -> Callable[[int], Array | None]:
+    """Gives the columns of `fixed_columns` in the backend's memory, as `whole_trace` asks for them."""
+
+    def columns(table: int) -> Array | None:
+        matrix = fixed[table]
+        return None if matrix is None else backend.to_device(np.ascontiguousarray(matrix, np.uint64))
+
+    return columns
 
 
 def on_device(inputs: Mapping[str, NDArray[Any]], backend: Backend) -> dict[str, Array]:

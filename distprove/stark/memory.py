@@ -1,7 +1,8 @@
 """Predicts the device memory of a partition's proof from its shape, before it starts.
 
 Only memory that grows with the tables is counted, not a few megabytes of constants, twiddles and partial sums. The
-stages are those of `prover.commit` and `prover.prove`, with the data that is alive in each, in the same order.
+stages are those of `prover.commit` and `prover.prove`, with the data that is alive in each, in the same order. Counting
+lookups takes two columns for each, beside the trace alone: less than their LogUp fractions take later.
 """
 
 from __future__ import annotations

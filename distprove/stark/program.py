@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air, Bus, CompiledAir, CppRows, compile_air
+from distprove.stark.air import Air, Bus, CompiledAir, CppRows, trace_air
+from distprove.stark.air.compiler import compile_definition
+from distprove.stark.counting import Counting, compile_counting
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -32,7 +34,7 @@ class Trace:
 
     main: list[Array | None] = field(repr=False)
     """Main columns of each table, (width, rows) canonical uint64 in the backend's memory; rows is a power of two. None
-    for an absent table (`Program.optional`)."""
+    for an absent table (`Program.optional`), or for one of counts alone, which the prover makes (`Table.receive`)."""
     public: tuple[int, ...]
 
 
@@ -59,15 +61,26 @@ class Program(ABC):
     def buses(self) -> Sequence[Bus]:
         return ()
 
-    @cached_property
+    @property
     def compiled_tables(self) -> tuple[CompiledAir, ...]:
         """The compiled `tables`. Cached, since compiling a table of thousands of columns takes half a second.
 
         Raises AirError.
         """
+        return self._compiled[0]
+
+    @property
+    def counting(self) -> Counting:
+        """The columns of `tables` that a prover counts. Raises AirError."""
+        return self._compiled[1]
+
+    @cached_property
+    def _compiled(self) -> tuple[tuple[CompiledAir, ...], Counting]:
         numbers = {bus.name: number for number, bus in enumerate(self.buses, start=1)}
         layout = self.statement.layout()
-        return tuple(compile_air(air, layout, numbers) for air in self.tables)
+        definitions = [trace_air(air, layout) for air in self.tables]
+        counting = compile_counting(definitions)
+        return tuple(compile_definition(definition, numbers) for definition in definitions), counting
 
     @property
     @abstractmethod
@@ -140,3 +153,15 @@ class Program(ABC):
         nothing else: a verifier's program is made without the prover's own arguments.
         """
         return {}
+
+
+def whole_trace(
+    program: Program, inputs: Mapping[str, Array], fixed: Callable[[int], Array | None], backend: Backend
+) -> Trace:
+    """The trace of one partition, with the columns that are counted for the program. `fixed` gives the preprocessed
+    columns of a table, by its number, in the backend's memory."""
+    trace = program.trace(inputs, backend)
+    if program.counting.counts:
+        optional = [air.name in program.optional for air in program.tables]
+        program.counting.fill(trace.main, fixed, trace.public, optional, backend)
+    return trace

@@ -25,7 +25,7 @@ from distprove.stark.field import Ext, P, Words, e_dot, e_dots, e_mul, ext_power
 from distprove.stark.heights import LogHeights
 from distprove.stark.memory import folded_together, tree_bytes
 from distprove.stark.plan import MemoryPlan, choose, usable
-from distprove.stark.program import Trace
+from distprove.stark.program import Trace, whole_trace
 from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.proving_key import ProvingKey, copied
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
@@ -88,7 +88,8 @@ def commit(
     if expected is not None:
         plan_for(ProofShape(pk.key, tuple(expected)))
     with steps("trace"), own_faults(pk.program.__module__, secret=True):
-        trace = pk.program.trace({key: backend.to_device(value) for key, value in inputs.items()}, backend)
+        given = {key: backend.to_device(value) for key, value in inputs.items()}
+        trace = whole_trace(pk.program, given, pk.fixed_columns, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
     backend.goldilocks.prepare([p for air in shape.airs for p in air.programs])

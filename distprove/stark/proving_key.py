@@ -35,6 +35,11 @@ class ProvingKey:
     streamed: bool
     """Whether the extensions are on one coset at a time. If so, the columns of all proofs are streamed too."""
 
+    def fixed_columns(self, table: int) -> Array | None:
+        """A table's preprocessed columns (width, rows) on the trace's domain; None for a table without."""
+        extension = self.extensions[table]
+        return None if extension is None else extension.trace()
+
     def extended(self, extender: Extender, tables: Sequence[int]) -> list[Extension | None]:
         """The extensions of these tables' preprocessed columns for a proof whose own extensions `extender` makes."""
         extensions = [self.extensions[i] for i in tables]
@@ -52,7 +57,8 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
     tables, kernels = key.tables, backend.goldilocks
     # Kernels of optional tables are compiled for the first partition that has them: a key may have hundreds.
     required = [table for table, root in zip(tables, key.optional, strict=True) if root is None]
-    kernels.prepare([p for t in required for p in t.programs], [f.source for f in program.row_functions])
+    programs = [*(p for t in required for p in t.programs), *program.counting.programs]
+    kernels.prepare(programs, [f.source for f in program.row_functions])
     fixed = program.preprocessed()
     heights = list(key.fixed_heights)
     for i, table in enumerate(tables):

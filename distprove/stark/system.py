@@ -22,7 +22,7 @@ from distprove.stark.memory import key_bytes
 from distprove.stark.options import StarkOptions
 from distprove.stark.params import Parameters
 from distprove.stark.plan import leaves_room, usable
-from distprove.stark.program import Program
+from distprove.stark.program import Program, whole_trace
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
 from distprove.stark.provable import check_program, check_security
@@ -225,7 +225,8 @@ class StarkProver:
         """
         program = self._key.program
         with own_faults(program.__module__, secret=True):
-            trace = program.trace(on_device(witness.arrays, self._backend), self._backend)
+            inputs = on_device(witness.arrays, self._backend)
+            trace = whole_trace(program, inputs, self._key.fixed_columns, self._backend)
         if sum(0 if columns is None else int(columns.size) for columns in trace.main) > MAX_DIAGNOSED_CELLS:
             return
         checked = partition_trace(program, trace, self._backend)
