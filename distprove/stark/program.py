@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -26,6 +26,19 @@ class Slice:
     name: str
     source: dict[str, Any] = field(repr=False)
     """Plain data (numbers, paths, offsets) from which `Program.inputs` makes the partition's inputs. May be secret."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A job that its program has cut into partitions."""
+
+    slices: Sequence[Slice]
+    log_heights: Sequence[Sequence[int | None]] | None = None
+    """log2 of each table's rows in each partition, None for an absent table, where cutting the job has told them."""
+
+
+Fits = Callable[[Sequence[Sequence[int | None]]], bool]
+"""Takes log2 of each table's rows in each partition, and tells whether no partition takes too much memory."""
 
 
 @dataclass
@@ -130,9 +143,35 @@ class Program(ABC):
             "must be given"
         )
 
-    @abstractmethod
+    @property
+    def counts(self) -> Iterable[int]:
+        """The numbers of partitions, ascending, among which `cut` chooses. All must cut one and the same job: by
+        default there is 1 alone, since more partitions of most programs prove something else."""
+        return (1,)
+
+    def cut(self, partitions: int | None, fits: Fits) -> Cut:
+        """Cut the job into so many partitions; None leaves their number to the program: by default the least of
+        `counts` that `fits`, or the greatest if none does.
+
+        The driver calls it once, before anything else, and again when a run is resumed, maybe on another machine, where
+        it must give the same. A program that has to run to know its partitions overrides it. It runs here, once, and
+        puts into each slice what that partition needs: a snapshot and inputs, not a trace. Slices travel as messages to
+        where they are proven, and are written nowhere. Raises UsageError for a number that does not fit.
+        """
+        if partitions is None:
+            counts = list(self.counts)
+            partitions = next((n for n in counts if fits(self.log_heights(n))), counts[-1]) if counts[1:] else counts[0]
+        return Cut(self.slices(partitions))
+
+    @property
+    def cuts_itself(self) -> bool:
+        """Whether the program knows its partitions only when `cut` was called."""
+        return type(self).cut is not Program.cut
+
     def slices(self, partitions: int) -> list[Slice]:
-        """Cut the job into partitions, deterministically. Raises UsageError for a number that does not fit."""
+        """Cut the job into partitions, deterministically. Raises UsageError for a number that does not fit. A program
+        whose `cut` does so needs none."""
+        raise NotImplementedError(f"{type(self).__name__} has neither `slices` nor a `cut` of its own")
 
     @abstractmethod
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -28,11 +28,12 @@ Heights = Sequence[Sequence[int | None]]
 """log2 of each table's rows, None for an absent table, for each partition."""
 
 
-def check_program(program: Program, params: Parameters, partitions: int) -> None:
-    """Raise UsageError or AirError for a job of `program` that no verifier would accept, whatever its traces are."""
+def check_program(program: Program, params: Parameters, partitions: int, known: Heights | None = None) -> None:
+    """Raise UsageError or AirError for a job of `program` that no verifier would accept, whatever its traces are.
+    `known` are the heights that its cut has told."""
     key = compile_program(program, params)
     try:
-        heights = program.log_heights(partitions)
+        heights = known or program.log_heights(partitions)
     except UsageError:  # the program does not tell its heights; provers check each trace
         check_sides(key)
         check_multiplicities(key, least_heights(key, partitions))

@@ -290,11 +290,12 @@ def choose_parameters(
     security: int = SECURITY_BITS,
     grinding: int = 16,
     queries: int | None = None,
+    known: Sequence[Sequence[int | None]] | None = None,
 ) -> Parameters:
     """Choose parameters under which every partition's proof, and the job's, has `security` proven bits.
 
     `queries` is for programs that do not tell the heights of their tables; proofs with too few queries do not verify.
-    Raises UsageError.
+    `known` are the heights of all partitions where `Program.log_heights` does not tell them. Raises UsageError.
     """
     log_blowup = blowup.bit_length() - 1
     if blowup != 1 << log_blowup:
@@ -303,7 +304,7 @@ def choose_parameters(
     if queries is not None:
         return params
     key = compile_program(program, params)
-    heights = [tuple(h) for h in program.log_heights(partitions)]
+    heights = [tuple(h) for h in told_heights(program, partitions, known)]
     if not all(len(h) == len(key.tables) and all(check_log_height(x, params) for x in present(h)) for h in heights):
         raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
     needed = [
@@ -311,6 +312,21 @@ def choose_parameters(
         for shape in set(heights)
     ]
     return replace(params, queries=max(needed))
+
+
+def told_heights(
+    program: Program, partitions: int, known: Sequence[Sequence[int | None]] | None
+) -> Sequence[Sequence[int | None]]:
+    """The heights that a program tells beforehand, or else those that its cut has told. Raises UsageError for neither.
+
+    The former come first, so that where a program gives upper bounds, its key does not depend on what it was run on.
+    """
+    try:
+        return program.log_heights(partitions)
+    except UsageError:
+        if known is None:
+            raise
+        return known
 
 
 @dataclass(frozen=True)
