@@ -28,10 +28,9 @@ from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
-from distprove.stark.heights import present
-from distprove.stark.params import FoldStep, Parameters, check_log_height, fri_schedule
+from distprove.stark.params import FoldStep, Parameters, fri_schedule
 from distprove.stark.program import Program
-from distprove.stark.shape import ProofShape
+from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.verifying_key import VerifyingKey, compile_program
 
 FIELD_BITS = 3 * math.log2(P)
@@ -305,7 +304,7 @@ def choose_parameters(
         return params
     key = compile_program(program, params)
     heights = [tuple(h) for h in told_heights(program, partitions, known)]
-    if not all(len(h) == len(key.tables) and all(check_log_height(x, params) for x in present(h)) for h in heights):
+    if not all(heights_fit(key, h) for h in heights):
         raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
     needed = [
         choose_queries(statistics_of(ProofShape(key, shape), heights), log_blowup, security, grinding)
