@@ -28,9 +28,9 @@ from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
-from distprove.stark.params import FoldStep, Parameters, check_log_height, fri_schedule
+from distprove.stark.params import FoldStep, Parameters, fri_schedule
 from distprove.stark.program import Program
-from distprove.stark.shape import ProofShape
+from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.verifying_key import VerifyingKey, compile_program
 
 FIELD_BITS = 3 * math.log2(P)
@@ -148,30 +148,48 @@ def statistics(shape: ProofShape) -> Statistics:
     return statistics_of(shape, [shape.log_heights])
 
 
-def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int]]) -> Statistics:
+def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int | None]]) -> Statistics:
     """The statistics of a partition of a job, given the heights of all partitions, which share global buses and
     anchors."""
-    key, tables = shape.key, shape.key.tables
-    boundary = sum(1 if b.where != "every" else len(partitions) for b in key.statement.boundary)
+    return _statistics(shape, len(partitions), _shared_load(shape.key, partitions))
+
+
+def statistics_of_job(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> list[Statistics]:
+    """The statistics of a job's partitions, once for all that have the same heights."""
+    shared = _shared_load(key, partitions)
+    kinds = dict.fromkeys(map(tuple, partitions))
+    return [_statistics(ProofShape(key, heights), len(partitions), shared) for heights in kinds]
+
+
+def _statistics(shape: ProofShape, partitions: int, shared: BusLoad) -> Statistics:
+    tables = shape.airs
     return Statistics(
-        shape.log_heights,
+        shape.heights,
         sum(len(t.constraints.outputs) for t in tables),
         max(t.degree for t in tables),
         shape.weights,
         max(t.quotient_chunks for t in tables),
         max(t.transitions for t in tables),
-        _bus_load(key, "local", [shape.log_heights]),
-        _bus_load(key, "global", partitions, boundary),
+        _bus_load(shape.key, "local", [shape.log_heights]),
+        shared,
         max(sum(tables[i].main_width for i in here) for here in shape.tables_by_height.values())
         if shape.anchors
         else 0,
-        len(partitions),
+        partitions,
     )
 
 
-def _bus_load(key: VerifyingKey, scope: Scope, partitions: Sequence[Sequence[int]], boundary: int = 0) -> BusLoad:
+def _shared_load(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> BusLoad:
+    boundary = sum(1 if b.where != "every" else len(partitions) for b in key.statement.boundary)
+    return _bus_load(key, "global", partitions, boundary)
+
+
+def _bus_load(
+    key: VerifyingKey, scope: Scope, partitions: Sequence[Sequence[int | None]], boundary: int = 0
+) -> BusLoad:
     uses = [sum(use.bus.scope == scope for use in t.uses) for t in key.tables]
-    tuples = sum(count << height for heights in partitions for count, height in zip(uses, heights, strict=True))
+    loads = ((count, height) for heights in partitions for count, height in zip(uses, heights, strict=True))
+    tuples = sum(count << height for count, height in loads if height is not None)
     return BusLoad(tuples + boundary, max((width for _, own, width in key.buses if own == scope), default=0))
 
 
@@ -286,11 +304,12 @@ def choose_parameters(
     security: int = SECURITY_BITS,
     grinding: int = 16,
     queries: int | None = None,
+    known: Sequence[Sequence[int | None]] | None = None,
 ) -> Parameters:
     """Choose parameters under which every partition's proof, and the job's, has `security` proven bits.
 
     `queries` is for programs that do not tell the heights of their tables; proofs with too few queries do not verify.
-    Raises UsageError.
+    `known` are the heights of all partitions where `Program.log_heights` does not tell them. Raises UsageError.
     """
     log_blowup = blowup.bit_length() - 1
     if blowup != 1 << log_blowup:
@@ -299,14 +318,30 @@ def choose_parameters(
     if queries is not None:
         return params
     key = compile_program(program, params)
-    heights = [tuple(h) for h in program.log_heights(partitions)]
-    if not all(len(h) == len(key.tables) and all(check_log_height(x, params) for x in h) for h in heights):
+    heights = [tuple(h) for h in told_heights(program, partitions, known)]
+    if not all(heights_fit(key, h) for h in heights):
         raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
-    needed = [
-        choose_queries(statistics_of(ProofShape(key, shape), heights), log_blowup, security, grinding)
-        for shape in sorted(set(heights))
-    ]
-    return replace(params, queries=max(needed))
+    for stats in statistics_of_job(key, heights):
+        # To see that they suffice is some hundred times cheaper than to choose; a job may have hundreds of shapes.
+        if min(r.bits for r in best_rounds(params, stats)[1]) < security:
+            needed = choose_queries(stats, log_blowup, security, grinding)
+            params = replace(params, queries=max(params.queries, needed))
+    return params
+
+
+def told_heights(
+    program: Program, partitions: int, known: Sequence[Sequence[int | None]] | None
+) -> Sequence[Sequence[int | None]]:
+    """The heights that a program tells beforehand, or else those that its cut has told. Raises UsageError for neither.
+
+    The former come first, so that where a program gives upper bounds, its key does not depend on what it was run on.
+    """
+    try:
+        return program.log_heights(partitions)
+    except UsageError:
+        if known is None:
+            raise
+        return known
 
 
 @dataclass(frozen=True)
@@ -374,8 +409,7 @@ def _two_places(bits: float) -> float:
     return math.floor(100 * bits) / 100
 
 
-def job_security(key: VerifyingKey, partitions: Sequence[Sequence[int]]) -> SecurityReport:
+def job_security(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> SecurityReport:
     """The report of the weakest partition of a job, given the log2 heights of each partition."""
-    shapes = [ProofShape(key, heights) for heights in sorted({tuple(h) for h in partitions})]
-    reports = [SecurityReport.of(key.params, statistics_of(shape, partitions)) for shape in shapes]
+    reports = [SecurityReport.of(key.params, stats) for stats in statistics_of_job(key, partitions)]
     return min(reports, key=lambda r: r.bits)
