@@ -110,7 +110,10 @@ PROGRAMS: dict[str, ProgramEntry] = {
         ProgramEntry(
             "file-root",
             "The Merkle root of a file by Keccak-256 (RFC 6962's tree over chunks of 128 bytes), and its length.",
-            (Argument("file", "path", "the file; only a prover needs it"),),
+            (
+                Argument("file", "path", "the file; only a prover needs it"),
+                Argument("layout", "text", "wide: faster proofs; narrow: smaller ones, from blow-up 4 on", "wide"),
+            ),
             "distprove.stark.programs.file_root:FileRoot",
         ),
     )
