@@ -66,6 +66,7 @@ class StarkSystem:
             params = choose_parameters(
                 program,
                 options.partitions,
+                prefer=options.prefer,
                 blowup=options.blowup,
                 security=options.security,
                 grinding=options.grinding,
