@@ -275,10 +275,12 @@ def fill_slices(columns: Array, states: Array, used: int, backend: Backend) -> N
         ROWS.make(backend, columns.shape[1], out=columns[:WIDTH], states=states, pieces=pieces)
     except CompilerMissing:
         fill_slices_vectorised(columns, states, backend)
-    columns[WIDTH : WIDTH + 2] = 0
-    for flag, start in ((WIDTH, 0), (WIDTH + 1, PARTS)):
-        for row in range(start, start + ROUNDS * PARTS):
-            columns[flag, row : ROWS_EACH * used : ROWS_EACH] = 1
+    flags = np.ones((len(FLAGS), 1, ROWS_EACH), dtype=np.uint64)
+    flags[0, :, -PARTS:] = flags[1, :, :PARTS] = 0
+    columns[WIDTH : WIDTH + len(FLAGS)] = 0
+    columns[WIDTH : WIDTH + len(FLAGS), : ROWS_EACH * used] = (
+        backend.to_device(flags).repeat(used, axis=1).reshape(len(FLAGS), -1)
+    )
 
 
 _PIECES = [
