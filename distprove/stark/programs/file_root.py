@@ -14,6 +14,9 @@ indices are 0 to n - 1, each once. With no leaf beyond n, a place that may be pa
 because all of its right half would lie beyond n; and elsewhere nothing may be passed up. So the tree has the only right
 shape.
 
+There are two layouts of the tables (`file_root_layouts`); what follows speaks of the wide one, and `file_root_narrow`
+says what differs in the other.
+
 Every leaf but the last has 128 bytes. The table `tail` takes the message of leaf n - 1, finds where its padding begins,
 and proves that the length is 128 (n - 1) + c with 1 <= c <= 128, or c = 0 when n = 1. It does so in one partition of
 the job, because the statement sends the length once. A padding permutation sends and receives nothing; a permutation
