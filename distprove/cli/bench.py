@@ -219,7 +219,7 @@ def stark(
     from distprove.bench import stark as stark_bench
     from distprove.stark.programs import load_program
 
-    loaded = load_program(program, arguments)
+    loaded = load_program(program, arguments, soundness.prefer)
     params = soundness.choose(loaded, 1)
     with measure.opened() as chosen:
         rows = stark_bench.bench_program(chosen, loaded, params, measure.repeats, _say)

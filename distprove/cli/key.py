@@ -34,7 +34,7 @@ def key(
 
     if destination.exists() and not overwrite:
         raise UsageError(f"{destination} is there already; --overwrite replaces it")
-    loaded = load_program(program, arguments)
+    loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
         params = soundness.choose(loaded, partitions)
         check_program(loaded, params, partitions)

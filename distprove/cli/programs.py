@@ -19,6 +19,7 @@ from distprove.cli.plain_help import App, PlainCommand, PlainGroup
 from distprove.errors import UsageError
 from distprove.formats.owncode import import_also_from
 from distprove.stark.options import StarkOptions
+from distprove.stark.params import BLOWUPS
 
 if TYPE_CHECKING:
     from distprove.stark.params import Parameters as StarkParameters
@@ -40,7 +41,15 @@ class Soundness(SettingsGroup):
     """Options that the parameters of a proof follow from."""
 
     settings, panel = StarkOptions, SECURITY
-    only = ("blowup", "security", "grinding", "queries")
+    only = ("prefer", "blowup", "security", "grinding", "queries")
+
+    @property
+    def prefer(self) -> str:
+        """What is preferred, "speed" or "size", to load a program with. Raises UsageError."""
+        prefer: str = self.values["prefer"]
+        if prefer not in BLOWUPS:
+            raise UsageError(f"--prefer must be {' or '.join(BLOWUPS)}, not {prefer!r}")
+        return prefer
 
     def choose(self, program: Program, partitions: int) -> StarkParameters:
         """The parameters for `program` in so many partitions. Raises UsageError."""

@@ -28,7 +28,7 @@ def security(
     from distprove.stark.security import job_security
     from distprove.stark.verifying_key import compile_program
 
-    loaded = load_program(program, arguments)
+    loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
         key = compile_program(loaded, soundness.choose(loaded, partitions))
         heights = loaded.log_heights(partitions)

@@ -11,6 +11,7 @@ from distprove.errors import InputError, UsageError
 from distprove.formats.files import is_file
 from distprove.formats.owncode import names_code
 from distprove.options import MAX_PARTITIONS, SECURITY_BITS, InputFile, Options, setting
+from distprove.stark.params import BLOWUPS, MAX_BLOWUP
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,12 @@ class StarkOptions(Options):
         bounds=(1, MAX_PARTITIONS),
         flag="--partitions",
     )
-    blowup: int = setting("2, 4 or 8: larger proofs faster, or smaller ones slower", 2, bounds=(2, 8), flag="--blowup")
+    prefer: str = setting(
+        "speed: larger proofs, faster; size: smaller ones, slower, of the same security", "speed", flag="--prefer"
+    )
+    blowup: int | None = setting(
+        "2, 4 or 8; by default 2 for speed and 4 for size", bounds=(2, MAX_BLOWUP), flag="--blowup"
+    )
     security: int = setting("proven bits; queries follow", SECURITY_BITS, bounds=(1, 128), flag="--security")
     grinding: int = setting("bits of proof of work before the queries", 16, bounds=(0, 40), flag="--grinding")
     queries: int | None = setting(
@@ -38,10 +44,12 @@ class StarkOptions(Options):
         return tuple(InputFile(name, Path(str(self.arguments[name]))) for name in _path_arguments(self.program))
 
     def completed(self, base: Path) -> StarkOptions:
-        return replace(self, arguments=_arguments(self.program, self.arguments, base))
+        return replace(self, arguments=_arguments(self.program, self.arguments, base, self.prefer))
 
     def check(self) -> None:
-        if self.blowup not in (2, 4, 8):
+        if self.prefer not in BLOWUPS:
+            raise UsageError(f"prefer must be {' or '.join(BLOWUPS)}, not {self.prefer!r}")
+        if self.blowup not in (None, 2, 4, 8):
             raise UsageError(f"blowup must be 2, 4 or 8, not {self.blowup}")
         super().check()
         for source in self.sources:
@@ -49,7 +57,7 @@ class StarkOptions(Options):
                 raise InputError(f"{source.name}: no file at {source.path}")
 
 
-def _arguments(program: str, given: Mapping[str, Any], base: Path) -> dict[str, int | str]:
+def _arguments(program: str, given: Mapping[str, Any], base: Path, prefer: str) -> dict[str, int | str]:
     """The program's arguments with absolute paths, checked against its registry entry. Raises UsageError."""
     from distprove.stark.programs import find_program
 
@@ -58,7 +66,7 @@ def _arguments(program: str, given: Mapping[str, Any], base: Path) -> dict[str, 
             raise UsageError(f"`arguments.{name}` must be an integer or a string")
     if names_code(program):
         return dict(given)
-    values = find_program(program).values(given)
+    values = find_program(program).values(given, prefer=prefer)
     return {**values, **{name: str((base / str(values[name])).resolve()) for name in _path_arguments(program)}}
 
 

@@ -72,6 +72,7 @@ class StarkSystem:
         choose = partial(
             choose_parameters,
             program,
+            prefer=options.prefer,
             blowup=options.blowup,
             security=options.security,
             grinding=options.grinding,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from distprove.stark.programs import keccak_slices
 from distprove.stark.programs.keccak_rounds import ROWS, WIDTH, blocks_for, fill_rounds_vectorised
 from kernels.cuda.backend import CudaBackend
 from tests.support.row_source_cases import CASE, case_columns, case_inputs, case_sums
@@ -25,3 +26,13 @@ def test_keccak_rounds(emulated: CudaBackend) -> None:
     expected = np.empty((WIDTH, rows), dtype=np.uint64)
     fill_rounds_vectorised(expected, states, emulated)
     assert np.array_equal(made, expected)
+
+
+def test_keccak_slices(emulated: CudaBackend) -> None:
+    rows, width = 128, keccak_slices.WIDTH + len(keccak_slices.FLAGS)
+    states = np.random.default_rng(4).integers(0, 2**64, (25, keccak_slices.blocks_for(rows)), dtype=np.uint64)
+    columns = emulated.empty((width, rows))
+    keccak_slices.fill_slices(columns, emulated.to_device(states), 1, emulated)
+    expected = np.empty((keccak_slices.WIDTH, rows), dtype=np.uint64)
+    keccak_slices.fill_slices_vectorised(expected, states, emulated)
+    assert np.array_equal(emulated.to_host(columns)[: keccak_slices.WIDTH], expected)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from distprove.stark.air import CppRows
+from distprove.stark.programs import keccak_slices
 from distprove.stark.programs.keccak_rounds import WIDTH, blocks_for, fill_rounds, fill_rounds_vectorised
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import BackendError
@@ -31,6 +32,16 @@ def test_keccak_rounds(cuda: CudaBackend, rows: int) -> None:
         fill(columns, cuda.to_device(states), cuda)
         made.append(cuda.to_host(columns))
     assert np.array_equal(made[0], made[1])
+
+
+@pytest.mark.parametrize("rows", [128, 1 << 12])
+def test_keccak_slices(cuda: CudaBackend, rows: int) -> None:
+    states = np.random.default_rng(4).integers(0, 2**64, (25, keccak_slices.blocks_for(rows)), dtype=np.uint64)
+    columns = cuda.empty((keccak_slices.WIDTH + len(keccak_slices.FLAGS), rows))
+    expected = cuda.empty((keccak_slices.WIDTH, rows))
+    keccak_slices.fill_slices(columns, cuda.to_device(states), 1, cuda)
+    keccak_slices.fill_slices_vectorised(expected, cuda.to_device(states), cuda)
+    assert np.array_equal(cuda.to_host(columns[: keccak_slices.WIDTH]), cuda.to_host(expected))
 
 
 def test_the_compiler_names_the_authors_line(cuda: CudaBackend) -> None:

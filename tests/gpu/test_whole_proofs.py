@@ -33,11 +33,15 @@ def test_golden_jobs(cuda: CudaBackend, name: str) -> None:
     assert prove_golden(JOBS[name], cuda).to_bytes() == (FOLDER / f"{name}.msgpack").read_bytes()
 
 
-@pytest.mark.parametrize("log_blowup", [1, 2])
-@pytest.mark.parametrize("name", PROGRAMS)
+CASES = [*((name, PROGRAMS[name], log) for name in PROGRAMS for log in (1, 2)), ("file-root", {"layout": "narrow"}, 2)]
+
+
+@pytest.mark.parametrize(("name", "given", "log_blowup"), CASES)
 @pytest.mark.timeout(600)  # the first proof compiles a program's kernels
-def test_programs_that_ship(cuda: CudaBackend, name: str, log_blowup: int, tmp_path: Path) -> None:
-    arguments = dict(PROGRAMS[name])
+def test_programs_that_ship(
+    cuda: CudaBackend, name: str, given: dict[str, int | str], log_blowup: int, tmp_path: Path
+) -> None:
+    arguments = dict(given)
     if name == "file-root":
         arguments["file"] = str(tmp_path / "file")
         Path(arguments["file"]).write_bytes(np.random.default_rng(5).bytes(20_000))

@@ -182,14 +182,14 @@ BINDING: dict[str, list[str]] = {
     "wide-fibonacci": ["rows", "width"],
     "keccak-f": [],
     "range-check": ["bits"],
-    "file-root": [],
+    "file-root": ["layout"],
 }
 OTHER: dict[str, dict[str, int | str]] = {
     "fibonacci": {"rows": 32, "first": 3, "second": 4},
     "wide-fibonacci": {"rows": 32, "width": 5, "seed": 6},
     "keccak-f": {"permutations": 2, "first": 9},
     "range-check": {"values": 40, "bits": 3, "seed": 8},
-    "file-root": {"file": "another"},
+    "file-root": {"file": "another", "layout": "narrow"},
 }
 
 

@@ -14,6 +14,9 @@ indices are 0 to n - 1, each once. With no leaf beyond n, a place that may be pa
 because all of its right half would lie beyond n; and elsewhere nothing may be passed up. So the tree has the only right
 shape.
 
+There are two layouts of the tables (`file_root_layouts`); what follows speaks of the wide one, and `file_root_narrow`
+says what differs in the other.
+
 Every leaf but the last has 128 bytes. The table `tail` takes the message of leaf n - 1, finds where its padding begins,
 and proves that the length is 128 (n - 1) + c with 1 <= c <= 128, or c = 0 when n = 1. It does so in one partition of
 the job, because the statement sends the length once. A padding permutation sends and receives nothing; a permutation
@@ -33,6 +36,7 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, UsageError
 from distprove.stark.air import Air, Bus, CppRows
 from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.programs.file_root_layouts import LAYOUTS
 from distprove.stark.programs.file_root_tables import (
     DIGEST_WORDS,
     FACT_END,
@@ -40,18 +44,8 @@ from distprove.stark.programs.file_root_tables import (
     FACT_START,
     FACTS,
     LEVELS,
-    NODES,
-    TAIL,
-    TAIL_ROWS,
-    TAIL_WORDS,
-    EdgeAir,
-    HashAir,
-    TailAir,
-    edge_columns,
-    hash_columns,
     leaf_messages,
     node_messages,
-    tail_columns,
 )
 from distprove.stark.programs.file_tree import (
     CHUNK,
@@ -62,7 +56,6 @@ from distprove.stark.programs.file_tree import (
     level_above,
     read_slice,
 )
-from distprove.stark.programs.keccak_rounds import ROWS, rows_for
 from distprove.stark.statement import Boundary, PublicRef, Statement
 from kernels.cpu.keccak import keccak256
 from kernels.interface.arrays import Array
@@ -78,35 +71,37 @@ class FileRoot(Program):
 
     name = "file-root"
 
-    def __init__(self, file: str = "") -> None:
-        """`file` is the path of the file to hash. A verifier needs none."""
-        self.file = file
+    def __init__(self, file: str = "", layout: str = "wide") -> None:
+        """`file` is the path of the file to hash. A verifier needs none. Raises UsageError for an unknown layout."""
+        if layout not in LAYOUTS:
+            raise UsageError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
+        self.file, self.layout = file, layout
+        self._layout = LAYOUTS[layout]()
 
     @property
     def arguments(self) -> dict[str, int | str]:
-        return {}
+        return {"layout": self.layout}
 
     @property
     def tables(self) -> Sequence[Air]:
-        return (HashAir(), EdgeAir(), TailAir())
+        return self._layout.tables
 
     @property
     def buses(self) -> Sequence[Bus]:
-        return (NODES, FACTS, TAIL)
+        return self._layout.buses
 
     @property
     def row_functions(self) -> Sequence[CppRows]:
-        return (ROWS,)
+        return (self._layout.rows,)
 
     @property
     def statement(self) -> Statement:
-        root = tuple(PublicRef("root", k) for k in range(DIGEST_WORDS))
         return Statement(
             public=(("root", DIGEST_WORDS), ("length", 1), ("leaves", 1), ("leaf_start", 1), ("leaf_end", 1)),
             same=("root", "length", "leaves"),
             chain=(("leaf_end", "leaf_start"),),
             boundary=(
-                Boundary(NODES.name, (LEVELS, 0, *root), -1, "first"),
+                *self._layout.root,
                 Boundary(FACTS.name, (FACT_START, PublicRef("leaf_start")), 1, "first"),
                 Boundary(FACTS.name, (FACT_START, 0), -1, "first"),
                 Boundary(FACTS.name, (FACT_END, PublicRef("leaf_end")), 1, "last"),
@@ -116,9 +111,7 @@ class FileRoot(Program):
         )
 
     def preprocessed(self) -> Mapping[str, NDArray[Any]]:
-        tail = np.zeros((2, TAIL_ROWS), dtype=np.uint64)
-        tail[0, 0] = tail[1, TAIL_WORDS - 1] = 1
-        return {"edge": np.arange(LEVELS, dtype=np.uint64).reshape(1, LEVELS), "tail": tail}
+        return self._layout.preprocessed()
 
     @property
     def counts(self) -> Iterable[int]:
@@ -134,7 +127,7 @@ class FileRoot(Program):
             used = stop - start + nodes_inside(start, stop, last=stop == leaves)
             if stop == leaves:
                 used += len(nodes_across(leaves, cuts[1:-1]))
-            out.append(tuple(rows.bit_length() - 1 for rows in (rows_for(used), LEVELS, TAIL_ROWS)))
+            out.append(self._layout.log_heights(used))
         return out
 
     def slices(self, partitions: int) -> list[Slice]:
@@ -181,6 +174,7 @@ class FileRoot(Program):
         data = b"".join(read_slice(path, start * CHUNK, size, length))
         messages, places = [leaf_messages(data)], [np.stack((np.zeros(stop - start), np.arange(start, stop)))]
         below, first = leaves_of(data), start
+        digests = [below]
         for height in range(1, LEVELS + 1):
             if height - 1 == level and keccak256(below.tobytes()) != source["check"]:
                 raise InputError(f"{path}: the file changed during the job")
@@ -193,29 +187,29 @@ class FileRoot(Program):
             first = -(-first // 2)
             messages.append(node_messages(inside.reshape(pairs, 64)))
             places.append(np.stack((np.full(pairs, height), np.arange(first, first + pairs))))
-            below = np.concatenate((level_above(inside), below[len(below) - 1 :] if alone else below[:0]))
-        messages.append(node_messages(np.frombuffer(b"".join(n[2] for n in source["nodes"]), np.uint8).reshape(-1, 64)))
+            digests.append(level_above(inside))
+            below = np.concatenate((digests[-1], below[len(below) - 1 :] if alone else below[:0]))
+        children = np.frombuffer(b"".join(n[2] for n in source["nodes"]), np.uint8)
+        messages.append(node_messages(children.reshape(-1, 64)))
+        digests.append(level_above(children.reshape(-1, 32)))
         places.append(np.array([n[:2] for n in source["nodes"]], dtype=np.int64).reshape(-1, 2).T)
         blocks = np.concatenate(messages)
-        is_last = stop == leaves
+        tail = blocks[stop - start - 1] if stop == leaves else None
+        root = self._layout.root_words(source["root"])
         return {
             "messages": np.ascontiguousarray(blocks.view("<u8").astype(np.uint64).T),
             "places": np.concatenate(places, axis=1).astype(np.uint64),
-            "edge": edge_columns(leaves, source["edge"]),
-            "tail": tail_columns(blocks[stop - start - 1] if is_last else leaf_messages(b"")[0], is_last),
-            "public": np.array(
-                [*np.frombuffer(source["root"], dtype="<u4").tolist(), length, leaves, start, stop], dtype=np.uint64
-            ),
+            "public": np.array([*root, length, leaves, start, stop], dtype=np.uint64),
+            **self._layout.inputs(np.concatenate(digests), leaves, source["edge"], tail),
         }
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         public = tuple(int(v) for v in backend.to_host(inputs["public"]))
         leaves, start, stop = public[-3:]
-        columns = hash_columns(backend, inputs["messages"], inputs["places"], (start, stop), has_tail=stop == leaves)
-        return Trace([columns, inputs["edge"], inputs["tail"]], public)
+        return Trace(self._layout.main(backend, inputs, (start, stop), has_tail=stop == leaves), public)
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
-        root = np.array(public[0][:DIGEST_WORDS], dtype="<u4").tobytes()
+        root = self._layout.root_bytes(public[0][:DIGEST_WORDS])
         return {"root": root.hex(), "bytes": str(public[0][DIGEST_WORDS]), "chunks": str(public[0][DIGEST_WORDS + 1])}
 
 

@@ -187,12 +187,12 @@ def fill_rounds_vectorised(columns: Array, states: Array, backend: Backend) -> N
     lanes = backend.empty((60, blocks, ROUNDS))  # A', C', D, out
     state = [states[i] for i in range(LANES)]
     for r in range(ROUNDS):
-        before = [_xor(state[x::5]) for x in range(5)]
-        added = [before[(x - 1) % 5] ^ _rotated(before[(x + 1) % 5], 1) for x in range(5)]
+        before = [xor(state[x::5]) for x in range(5)]
+        added = [before[(x - 1) % 5] ^ rotated(before[(x + 1) % 5], 1) for x in range(5)]
         state = [lane ^ added[i % 5] for i, lane in enumerate(state)]
         for i, lane in enumerate((*state, *(b ^ d for b, d in zip(before, added, strict=True)), *added)):
             lanes[i, :, r] = lane
-        moved = [_rotated(state[source], ROTATIONS[source]) for source in PI_SOURCE]
+        moved = [rotated(state[source], ROTATIONS[source]) for source in PI_SOURCE]
         state = [moved[i] ^ (~moved[i // 5 * 5 + (i + 1) % 5] & moved[i // 5 * 5 + (i + 2) % 5]) for i in range(LANES)]
         after_chi = state[0]
         for i, z in enumerate(CONSTANT_BITS):
@@ -224,12 +224,12 @@ def _block(columns: Array, name: str, i: int) -> Array:
     return columns[_START[name] + i]
 
 
-def _xor(lanes: Sequence[Array]) -> Array:
+def xor(lanes: Sequence[Array]) -> Array:
     total = lanes[0]
     for lane in lanes[1:]:
         total = total ^ lane
     return total
 
 
-def _rotated(lane: Array, by: int) -> Array:
+def rotated(lane: Array, by: int) -> Array:
     return (lane << np.uint64(by)) | (lane >> np.uint64(64 - by)) if by else lane

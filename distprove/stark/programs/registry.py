@@ -27,6 +27,8 @@ class Argument:
     help: str
     default: int | str | None = None
     """Default value; None means that the argument must be given."""
+    for_size: int | str | None = None
+    """Default value where small proofs are preferred to fast ones, if it is another."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,13 @@ class ProgramEntry:
     module: str
     """The place of its class, "module:Class". It is imported when it is used."""
 
-    def make(self, given: Mapping[str, int | str], *, proving: bool = True) -> Program:
+    def make(self, given: Mapping[str, int | str], *, proving: bool = True, prefer: str = "speed") -> Program:
         """Make the program with these arguments, which `values` checks. Raises UsageError."""
-        return load_class(self.module)(**self.values(given, proving=proving))
+        return load_class(self.module)(**self.values(given, proving=proving, prefer=prefer))
 
-    def values(self, given: Mapping[str, int | str], *, proving: bool = True) -> dict[str, int | str]:
+    def values(
+        self, given: Mapping[str, int | str], *, proving: bool = True, prefer: str = "speed"
+    ) -> dict[str, int | str]:
         """All arguments, checked and with their defaults.
 
         Paths tell where a prover's input is and are not part of a key: a verifier, which is not `proving`, leaves them
@@ -56,7 +60,8 @@ class ProgramEntry:
                 raise UsageError(f"program {self.name} has no argument {name}{hint}")
         values: dict[str, int | str] = {}
         for argument in self.arguments:
-            value = given.get(argument.name, argument.default)
+            smaller = prefer == "size" and argument.for_size is not None
+            value = given.get(argument.name, argument.for_size if smaller else argument.default)
             if value is None and argument.kind == "path" and not proving:
                 value = ""
             if value is None:
@@ -110,20 +115,24 @@ PROGRAMS: dict[str, ProgramEntry] = {
         ProgramEntry(
             "file-root",
             "The Merkle root of a file by Keccak-256 (RFC 6962's tree over chunks of 128 bytes), and its length.",
-            (Argument("file", "path", "the file; only a prover needs it"),),
+            (
+                Argument("file", "path", "the file; only a prover needs it"),
+                Argument("layout", "text", "wide tables, or narrow ones for blow-up 4 or 8", "wide", for_size="narrow"),
+            ),
             "distprove.stark.programs.file_root:FileRoot",
         ),
     )
 }
 
 
-def load_program(name: str, arguments: Mapping[str, int | str]) -> Program:
+def load_program(name: str, arguments: Mapping[str, int | str], prefer: str = "speed") -> Program:
     """Make the program `name`, which ships or is a user's `MODULE:CLASS`, with these arguments.
 
+    `prefer`, "speed" or "size", chooses among the defaults of a program that ships.
     Raises UsageError, and CodeFault for an error that the user's code raises.
     """
     if not names_code(name):
-        return find_program(name).make(arguments)
+        return find_program(name).make(arguments, prefer=prefer)
     from distprove.stark.programs.binding import check_arguments
 
     make, values = load_class(name), {key: _number(value) for key, value in arguments.items()}

@@ -1,0 +1,147 @@
+"""The two sets of tables of `file-root`, which prove the same.
+
+| layout | tables | made for |
+|---|---|---|
+| wide | `file_root_tables`: a row per round, degree 3 | blow-up 2, the fastest proofs |
+| narrow | `file_root_narrow`: four rows per round, degree 5 | blow-up 4, the smallest ones |
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.stark.air import Air, Bus, CppRows
+from distprove.stark.programs import (
+    file_root_narrow,
+    file_root_tables,
+    keccak_rounds,
+    keccak_slices,
+)
+from distprove.stark.programs.file_root_tables import DIGEST_WORDS, FACTS, LEVELS, TAIL_ROWS, TAIL_WORDS
+from distprove.stark.statement import Boundary, PublicRef
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+
+Bytes = NDArray[np.uint8]
+_ROOT = tuple(PublicRef("root", k) for k in range(DIGEST_WORDS))
+
+
+class Layout(ABC):
+    """Tables that prove a file's root. The public values are the same, but for the order of the root's bytes."""
+
+    tables: tuple[Air, ...]
+    buses: tuple[Bus, ...]
+    rows: CppRows
+    root: tuple[Boundary, ...]
+    """What the statement takes from the bus of nodes."""
+
+    @abstractmethod
+    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
+        """The preprocessed columns of tables."""
+
+    @abstractmethod
+    def log_heights(self, permutations: int) -> tuple[int, ...]:
+        """log2 of the tables' rows for so many permutations."""
+
+    @abstractmethod
+    def root_words(self, root: bytes) -> Sequence[int]:
+        """The public value `root`."""
+
+    @abstractmethod
+    def root_bytes(self, words: Sequence[int]) -> bytes:
+        """What `root_words` was made of."""
+
+    @abstractmethod
+    def inputs(self, digests: Bytes, leaves: int, edge: Sequence[bytes], tail: Bytes | None) -> dict[str, NDArray[Any]]:
+        """The arrays that `main` takes besides messages and places.
+
+        `digests` are those of the messages, (n, 32), and `leaves` is the file's number of leaves. `edge` holds the last
+        node of each level if this partition passes them up, `tail` the last leaf's padded message if it has that leaf.
+        """
+
+    @abstractmethod
+    def main(
+        self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], *, has_tail: bool
+    ) -> list[Array]:
+        """The main columns of the tables, from `inputs`, "messages" (17, n) and "places" (2, n). `leaves` is the first
+        leaf's number and one more than the last one's."""
+
+
+class WideLayout(Layout):
+    tables = (file_root_tables.HashAir(), file_root_tables.EdgeAir(), file_root_tables.TailAir())
+    buses = (file_root_tables.NODES, FACTS, file_root_tables.TAIL)
+    rows = keccak_rounds.ROWS
+    root = (Boundary(file_root_tables.NODES.name, (LEVELS, 0, *_ROOT), -1, "first"),)
+
+    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
+        tail = np.zeros((2, TAIL_ROWS), dtype=np.uint64)
+        tail[0, 0] = tail[1, TAIL_WORDS - 1] = 1
+        return {"edge": np.arange(LEVELS, dtype=np.uint64).reshape(1, LEVELS), "tail": tail}
+
+    def log_heights(self, permutations: int) -> tuple[int, ...]:
+        return tuple(rows.bit_length() - 1 for rows in (keccak_rounds.rows_for(permutations), LEVELS, TAIL_ROWS))
+
+    def root_words(self, root: bytes) -> Sequence[int]:
+        return [int(word) for word in np.frombuffer(root, dtype="<u4")]
+
+    def root_bytes(self, words: Sequence[int]) -> bytes:
+        return np.array(words, dtype="<u4").tobytes()
+
+    def inputs(self, digests: Bytes, leaves: int, edge: Sequence[bytes], tail: Bytes | None) -> dict[str, NDArray[Any]]:
+        shown = file_root_tables.leaf_messages(b"")[0] if tail is None else tail
+        return {
+            "edge": file_root_tables.edge_columns(leaves, edge),
+            "tail": file_root_tables.tail_columns(shown, tail is not None),
+        }
+
+    def main(
+        self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], *, has_tail: bool
+    ) -> list[Array]:
+        columns = file_root_tables.hash_columns(
+            backend, inputs["messages"], inputs["places"], leaves, has_tail=has_tail
+        )
+        return [columns, inputs["edge"], inputs["tail"]]
+
+
+class NarrowLayout(Layout):
+    tables = (file_root_narrow.NarrowHashAir(), file_root_narrow.NarrowEdgeAir())
+    buses = (file_root_narrow.NODES, FACTS, keccak_slices.MOVED)
+    rows = keccak_slices.ROWS
+    root = tuple(
+        Boundary(file_root_narrow.NODES.name, (LEVELS, 0, part, word), -1, "first") for part, word in enumerate(_ROOT)
+    )
+
+    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
+        return {"edge": np.arange(LEVELS, dtype=np.uint64).reshape(1, LEVELS)}
+
+    def log_heights(self, permutations: int) -> tuple[int, ...]:
+        return tuple(rows.bit_length() - 1 for rows in (keccak_slices.rows_for(permutations), LEVELS))
+
+    def root_words(self, root: bytes) -> Sequence[int]:
+        parts = file_root_narrow.digest_parts(np.frombuffer(root, dtype=np.uint8).reshape(1, 32))
+        return [int(word) for word in parts[0]]
+
+    def root_bytes(self, words: Sequence[int]) -> bytes:
+        return file_root_narrow.digest_of(words)
+
+    def inputs(self, digests: Bytes, leaves: int, edge: Sequence[bytes], tail: Bytes | None) -> dict[str, NDArray[Any]]:
+        return {
+            "edge": file_root_narrow.edge_columns(leaves, edge),
+            "digests": np.ascontiguousarray(file_root_narrow.digest_parts(digests).T),
+        }
+
+    def main(
+        self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], *, has_tail: bool
+    ) -> list[Array]:
+        columns = file_root_narrow.hash_columns(
+            backend, inputs["messages"], inputs["digests"], inputs["places"], leaves, has_tail=has_tail
+        )
+        return [columns, inputs["edge"]]
+
+
+LAYOUTS: Mapping[str, type[Layout]] = {"wide": WideLayout, "narrow": NarrowLayout}
