@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from distprove.errors import DistproveError, FormatError, InputError
 from distprove.formats import canonical
 from distprove.stark.riscv.elf import Elf
-from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, U32, Record, Words
+from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, U32, Record
 from kernels.host.native import native
 
 PAGE = 4096
@@ -28,6 +28,8 @@ MAX_CYCLES = 1 << 36
 """Cycles after which a run is given up, unless the caller says otherwise."""
 MEMORY = 1 << 30
 """Bytes of memory that a guest may touch, unless the caller says otherwise, in pages."""
+NOT_USED = (1 << 32) - 1
+"""Of a snapshot, in the place of an earlier segment."""
 _SLICE = 1 << 28
 """Cycles between two looks at signals, such as Ctrl-C."""
 
@@ -130,17 +132,24 @@ class Snapshot:
     cycles: int
     pc: int
     registers: U32 = field(repr=False)
-    registers_segment: U32 = field(repr=False)
-    """(32,): one more than the number of the last earlier segment that used the register; 0 if none did."""
+    registers_earlier: U32 = field(repr=False)
+    """(32,): one more than the number of the last earlier segment that used the register; 0 if none did; `NOT_USED` if
+    this one does not use it."""
     memory_address: U32 = field(repr=False)
     """Byte addresses (m,) of the words that the segment accesses, in the order of their first access."""
     memory_start: U32 = field(repr=False)
     """Their values at the start of the segment."""
-    memory_segment: U32 = field(repr=False)
+    memory_earlier: U32 = field(repr=False)
     """One more than the number of the last earlier segment that accessed each; 0 if none did."""
     private: U32 = field(repr=False)
     """U32 of the private input that the segment reads."""
     public: U32 = field(repr=False)
+
+    def earlier(self) -> U32:
+        """The last earlier segments, plus 1, of the words and then of the registers that the segment uses, each by
+        ascending address or number; 0 where there is none."""
+        used = self.registers_earlier != NOT_USED
+        return np.concatenate([self.memory_earlier[np.argsort(self.memory_address)], self.registers_earlier[used]])
 
     def to_bytes(self) -> bytes:
         """The snapshot as a file."""
@@ -173,10 +182,10 @@ class Snapshot:
 _SNAPSHOT = "distprove riscv snapshot 1"
 _ARRAYS = (
     "registers",
-    "registers_segment",
+    "registers_earlier",
     "memory_address",
     "memory_start",
-    "memory_segment",
+    "memory_earlier",
     "private",
     "public",
 )
@@ -247,13 +256,14 @@ class Execution:
             private, public = machine.private_read, machine.public_read
             stop = self._advance(machine.run_segment, cycles)
             addresses, values, segments = map(_array, machine.touched())
+            earlier = _array(machine.register_segments_before())
             yield Snapshot(
                 index,
                 first,
                 machine.cycle - first,
                 pc,
                 registers,
-                _array(machine.register_segments_before()),
+                np.where(_array(machine.register_segments()) == index + 1, earlier, NOT_USED).astype(np.uint32),
                 addresses,
                 values,
                 segments,
@@ -263,14 +273,16 @@ class Execution:
             index += 1
         self._end(index)
 
-    def words(self) -> Words:
-        """Of a run by segments that came to its end: all words and registers that it used. Raises ValueError."""
+    def words(self) -> tuple[U32, U32, U32]:
+        """Of a run by segments that came to its end: all words and registers that it used. Keys (k,) ascending (a
+        quarter of the byte address; FIRST_REGISTER + i for register i), values at the end, and for each one more than
+        the number of the last segment that used it. Raises ValueError."""
         self.outcome  # noqa: B018  that there is one
         addresses = np.sort(_array(self._machine.all_words()))
         values, segments = map(_array, self._machine.words_at(_flat(addresses)))
         registers, last = _array(self._machine.registers()), _array(self._machine.register_segments())
         used = np.flatnonzero(last).astype(np.uint32)
-        return Words(
+        return (
             np.concatenate([addresses // np.uint32(4), used + np.uint32(FIRST_REGISTER)]),
             np.concatenate([values, registers[used]]),
             np.concatenate([segments, last[used]]),
@@ -343,12 +355,10 @@ class Replay:
             registers_start=snapshot.registers,
             registers_end=_array(machine.registers()),
             registers_time=_array(machine.register_times()),
-            registers_segment=snapshot.registers_segment,
             memory_address=addresses,
             memory_start=snapshot.memory_start[order],
             memory_end=ends,
             memory_time=times,
-            memory_segment=snapshot.memory_segment[order],
             **dict(zip(("call_cycle", "call_number", "call_word"), map(_array, machine.host_calls()), strict=True)),
         )
 

@@ -55,14 +55,10 @@ class Record:
     registers_start: U32 = field(repr=False)
     registers_end: U32 = field(repr=False)
     registers_time: U32 = field(repr=False)
-    registers_segment: U32 = field(repr=False)
-    """One more than the number of the last earlier segment that used the register; 0 if none did."""
     memory_address: U32 = field(repr=False)
     memory_start: U32 = field(repr=False)
     memory_end: U32 = field(repr=False)
     memory_time: U32 = field(repr=False)
-    memory_segment: U32 = field(repr=False)
-    """As `registers_segment`, for each word that the segment accesses."""
     call_cycle: U32 = field(repr=False)
     call_number: U32 = field(repr=False)
     call_word: U32 = field(repr=False)
@@ -71,23 +67,11 @@ class Record:
     def cycles(self) -> int:
         return int(self.columns.shape[1])
 
-    def __getitem__(self, name: str) -> U32:
-        """The row of `columns` of this name."""
+    def field(self, name: str) -> U32:
+        """The row (n,) of a field, by its name."""
         row: U32 = self.columns[FIELDS.index(name)]
         return row
 
 
-@dataclass(frozen=True)
-class Words:
-    """All words and registers that an execution used, with their values at its end.
-
-    Keys ascend: a quarter of the byte address for words of memory, and `FIRST_REGISTER` + i for register i.
-    """
-
-    key: U32 = field(repr=False)
-    value: U32 = field(repr=False)
-    segment: U32 = field(repr=False)
-    """One more than the number of the last segment that used it."""
-
-
 FIRST_REGISTER = 1 << 30
+"""The key of register 0 among words of memory, which have a quarter of their address as key."""
