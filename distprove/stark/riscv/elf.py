@@ -168,8 +168,10 @@ def _segments(data: bytes, at: int, count: int, what: str) -> Iterator[Segment]:
             continue
         where = f"{what}: the segment at {address:#x}"
         writable, executable = bool(flags & _WRITE), bool(flags & _EXECUTE)
-        if data_size > size or offset + data_size > len(data):
-            raise FormatError(f"{where} has {data_size} bytes at {offset} that are not in the file, or not in it")
+        if data_size > size:
+            raise FormatError(f"{where} has {data_size} bytes in the file, and {size} in memory")
+        if offset + data_size > len(data):
+            raise FormatError(f"{where} has {data_size} bytes from {offset} on, which are not in the file")
         if address + size > 1 << 32:
             raise FormatError(f"{where} ends beyond 2^32: {size} bytes")
         if address < LOWEST_ADDRESS:

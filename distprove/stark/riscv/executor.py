@@ -203,7 +203,7 @@ class Execution:
         if max(len(inputs.private), len(inputs.public)) >= 1 << 32:
             raise InputError("an input of a guest has at most 2^32 - 1 bytes")
         self._private, self._public = input_words(inputs.private), input_words(inputs.public)
-        self._machine = _machine(elf, max(memory // PAGE, 1))
+        self._elf, self._machine = elf, _machine(elf, max(memory // PAGE, 1))
         self._machine.start(_flat(self._private), _flat(self._public))
         self._left = max_cycles
         self._begun = False
@@ -242,7 +242,8 @@ class Execution:
         while self._advance(lambda cycles: self._machine.run_counting(cycles, view), _SLICE) is not Stop.EXIT:
             pass
         self._end(1)
-        return counts
+        ends = np.cumsum([len(words) + 1 for _, words in self._elf.program]) - 1  # see operations() in riscv.h
+        return np.delete(counts, ends)
 
     def segments(self, cycles: int) -> Iterator[Snapshot]:
         """Run to the end, and give the snapshot of each segment of `cycles` cycles. A trap comes after the snapshots of
