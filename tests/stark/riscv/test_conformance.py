@@ -25,7 +25,8 @@ def test_riscv_tests(name: str) -> None:
     if name in NOT_OURS:
         with pytest.raises(Trap) as trapped:
             Execution(elf).run()
-        assert trapped.value.stop == TRAPS[name]
+        assert trapped.value.state is not None
+        assert trapped.value.state.stop == TRAPS[name]
         return
     outcome = Execution(elf, max_cycles=100_000).run()
     assert outcome.exit_code == 0, f"case {outcome.exit_code} failed"
