@@ -14,8 +14,7 @@ namespace dp::riscv {
 namespace {
 
 constexpr u32 BLOCK = 256;  // cycles that are written to a record at once
-constexpr int MEMORY_FIELDS[] = {7, 8, 9, 13};
-
+constexpr Field MEMORY_FIELDS[] = {ADDRESS, MEMORY_BEFORE, MEMORY_AFTER, MEMORY_PREVIOUS};
 
 // All bits for the slots that are registers with a value of their own.
 struct Real {
@@ -36,6 +35,13 @@ void write_through(u32* to, const u32* from, size_t count) {
                        _mm_load_si128(reinterpret_cast<const __m128i*>(from + done)));
 #endif
   std::memcpy(to + done, from + done, (count - done) * sizeof(u32));
+}
+
+// Other threads see what was written past the caches.
+void written_through() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
 }
 
 u32 divide(u32 a, u32 b) {
@@ -62,13 +68,6 @@ void put(u8* memory, u32 address, T value) {
   std::memcpy(memory + address, &value, sizeof(T));
 }
 
-// Other threads see what was written past the caches.
-void written_through() {
-#ifdef __SSE2__
-  _mm_sfence();
-#endif
-}
-
 // Cycles that are not yet written to a record.
 struct Block {
   alignas(16) u32 rows[FIELDS][BLOCK + 16];
@@ -79,8 +78,8 @@ struct Block {
 
   // Write `count` cycles, at least one, to columns that begin `stride` apart. `next`: where the last one leads.
   __attribute__((noinline)) void write(u32* to, size_t stride, u32 count, u32 next) {
-    std::memcpy(rows[6], rows[0] + 1, (count - 1) * sizeof(u32));
-    rows[6][count - 1] = next;
+    std::memcpy(rows[NEXT_PC], rows[PC] + 1, (count - 1) * sizeof(u32));
+    rows[NEXT_PC][count - 1] = next;
     for (int field = 0; field < FIELDS; ++field) write_through(to + field * stride, rows[field], count);
     for (int field : MEMORY_FIELDS) std::memset(rows[field], 0, count * sizeof(u32));
   }
@@ -131,27 +130,27 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   const auto record = [&](const Op& done, u32 a, u32 b, u32 before, u32 after, u32 next) {
     auto& rows = block.rows;
     const u32 i = filled;
-    rows[0][i] = done.pc;
-    rows[1][i] = words[&done - ops];
-    rows[2][i] = a;
-    rows[3][i] = b;
-    rows[4][i] = before;
-    rows[5][i] = after;
-    rows[10][i] = last[done.rs1];
+    rows[PC][i] = done.pc;
+    rows[WORD][i] = words[&done - ops];
+    rows[RS1][i] = a;
+    rows[RS2][i] = b;
+    rows[RD_BEFORE][i] = before;
+    rows[RD_AFTER][i] = after;
+    rows[RS1_PREVIOUS][i] = last[done.rs1];
     last[done.rs1] = time & REAL.mask[done.rs1];
-    rows[11][i] = last[done.rs2];
+    rows[RS2_PREVIOUS][i] = last[done.rs2];
     last[done.rs2] = (time + 1) & REAL.mask[done.rs2];
-    rows[12][i] = last[done.rd];
+    rows[RD_PREVIOUS][i] = last[done.rd];
     last[done.rd] = (time + 3) & REAL.mask[done.rd];
     time += 4;
     if (DP_RARE(++filled == BLOCK)) flush(next);
   };
   // RECORD: the access of memory of the cycle whose record comes next.
   const auto record_memory = [&](u32 address, u32 before, u32 after, u32 previous) {
-    block.rows[7][filled] = address;
-    block.rows[8][filled] = before;
-    block.rows[9][filled] = after;
-    block.rows[13][filled] = previous;
+    block.rows[ADDRESS][filled] = address;
+    block.rows[MEMORY_BEFORE][filled] = before;
+    block.rows[MEMORY_AFTER][filled] = after;
+    block.rows[MEMORY_PREVIOUS][filled] = previous;
   };
   // RECORD: the time of the last access of the word, which is set; a word that is met for the first time is noted.
   const auto visit = [&](u32 address, u32 value) {
