@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from distprove.errors import DistproveError, FormatError, InputError
 from distprove.formats import canonical
+from distprove.formats.shapes import fits
 from distprove.stark.riscv.elf import LOWEST_ADDRESS, Elf
 from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, U32, Record
 from kernels.host.native import native
@@ -169,24 +170,21 @@ class Snapshot:
 
     def to_bytes(self) -> bytes:
         """The snapshot as a file."""
-        arrays = [getattr(self, name).astype("<u4", copy=False).tobytes() for name in _ARRAYS]
-        return canonical.encode([_SNAPSHOT, self.index, self.first_cycle, self.cycles, self.pc, *arrays])
+        arrays = {name: getattr(self, name).astype("<u4", copy=False).tobytes() for name in _ARRAYS}
+        return canonical.encode({**{name: getattr(self, name) for name in _NUMBERS}, **arrays})
 
     @classmethod
     def from_bytes(cls, data: bytes, what: str) -> Snapshot:
         """The snapshot in a file's bytes; `what` names it in errors. Raises FormatError."""
-        match canonical.decode(data, what):
-            case [str(kind), int(index), int(first), int(cycles), int(pc), *packed] if (
-                kind == _SNAPSHOT
-                and len(packed) == len(_ARRAYS)
-                and all(type(part) is bytes and len(part) % 4 == 0 for part in packed)
-            ):
-                arrays = [np.frombuffer(part, dtype="<u4").astype(np.uint32) for part in packed]
-            case _:
-                raise FormatError(f"{what}: not a snapshot of a segment")
+        content = canonical.decode(data, what)
+        shape = {**dict.fromkeys(_NUMBERS, int), **dict.fromkeys(_ARRAYS, bytes)}
+        if not fits(content, shape) or content.keys() != shape.keys() or any(len(content[n]) % 4 for n in _ARRAYS):
+            raise FormatError(f"{what}: not a snapshot of a segment")
+        index, first, cycles, pc = (content[name] for name in _NUMBERS)
+        arrays = [np.frombuffer(content[name], dtype="<u4").astype(np.uint32) for name in _ARRAYS]
         lengths = [len(array) for array in arrays]
-        fits = lengths[:2] == [REGISTERS, REGISTERS] and len(set(lengths[2:5])) == 1
-        if not fits or arrays[0][0] != 0 or (arrays[2] % 4).any():
+        whole = lengths[:2] == [REGISTERS, REGISTERS] and len(set(lengths[2:5])) == 1
+        if not whole or arrays[0][0] != 0 or (arrays[2] % 4).any():
             raise FormatError(f"{what}: the parts of the snapshot do not fit each other")
         if not (
             0 < cycles <= MOST_SEGMENT_CYCLES and 0 <= index < 1 << 32 and 0 <= pc < 1 << 32 and 0 <= first < 1 << 62
@@ -195,7 +193,7 @@ class Snapshot:
         return cls(index, first, cycles, pc, *arrays)
 
 
-_SNAPSHOT = "distprove riscv snapshot 1"
+_NUMBERS = ("index", "first_cycle", "cycles", "pc")
 _ARRAYS = (
     "registers",
     "registers_earlier",
