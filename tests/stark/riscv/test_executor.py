@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from distprove.errors import FormatError, InputError
-from distprove.stark.riscv.elf import parse_elf
+from distprove.stark.riscv.elf import parse_elf, read_elf
 from distprove.stark.riscv.executor import (
     CycleLimit,
     Execution,
@@ -28,6 +29,7 @@ from distprove.stark.riscv.record import FIRST_REGISTER, Record
 from tests.support import riscv_asm as asm
 from tests.support.riscv_elf import code_file
 from tests.support.riscv_oracle import Interpreter, Trapped
+from tests.support.riscv_oracle import run as plain_run
 
 DATA, LIMIT = 0x20000, 600
 REGISTER = st.integers(0, 31)
@@ -155,6 +157,19 @@ def check_trap(trap: TrapState, oracle: Interpreter) -> None:
         return
     with pytest.raises(Trapped):
         oracle.step()
+
+
+@pytest.mark.parametrize("segment", [255, 256, 257, 1000, 1024, 1 << 20])
+def test_long_segments(segment: int) -> None:
+    """A whole guest, over the edges of the blocks in which records are written."""
+    elf = read_elf(Path(__file__).parent / "guests" / "json.elf")
+    text = b'{"a": [1, -20, 3.5e1, true, null], "b\\u00e9": {"c": "\\n"}}'
+    run = plain_run(elf.image(), text, segment=segment)
+    assert run.cycles > 2000
+    execution, replay = Execution(elf, Inputs(text)), Replay(elf)
+    for snapshot, expected in zip(execution.segments(segment), run.records, strict=True):
+        same(replay.record(snapshot), expected)
+    assert execution.outcome == Outcome(run.exit_code, execution.output, run.cycles, len(run.records))
 
 
 SPIN = asm.branch("beq", 0, 0, 0)
