@@ -159,7 +159,7 @@ class Snapshot:
     memory_earlier: U32 = field(repr=False)
     """One more than the number of the last earlier segment that accessed each; 0 if none did."""
     private: U32 = field(repr=False)
-    """U32 of the private input that the segment reads."""
+    """Words of the private input that the segment reads."""
     public: U32 = field(repr=False)
 
     def earlier(self) -> U32:
@@ -310,13 +310,14 @@ class Execution:
 
     def _advance(self, run: Any, cycles: int) -> Stop:
         """Run for so many cycles, or fewer at the end. Raises Trap, CycleLimit."""
-        if self._left == 0:
-            raise CycleLimit(f"the guest did not end within {self.cycles} cycles")
+        allowed = min(cycles, self._left)
         before = self._machine.cycle
-        stop = Stop(run(min(cycles, self._left)))
+        stop = Stop(run(allowed))
         self._left -= self._machine.cycle - before
         if stop not in (Stop.LIMIT, Stop.EXIT):
             raise _trap(self._machine, stop)
+        if stop is Stop.LIMIT and allowed < cycles:
+            raise CycleLimit(f"the guest did not end within {self.cycles} cycles")
         return stop
 
     def _end(self, segments: int) -> Outcome:
