@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -352,6 +353,8 @@ def test_a_record_goes_where_it_is_asked_for() -> None:
     record = Replay(GUEST).record(SNAPSHOT, columns)
     assert record.columns is columns
     same(record, Replay(GUEST).record(SNAPSHOT))
+    unaligned = np.zeros(14 * 64 + 1, dtype=np.uint32)[1:].reshape(14, 64)
+    same(Replay(GUEST).record(SNAPSHOT, unaligned), record)
     for wrong in (columns[:, :63], columns.T, columns.astype(np.int32), np.zeros((64, 14), dtype=np.uint32)):
         with pytest.raises(InputError, match="shape"):
             Replay(GUEST).record(SNAPSHOT, wrong)
@@ -366,3 +369,19 @@ def test_a_run_is_made_once_and_tells_its_end_after_it() -> None:
         execution.run()
     with pytest.raises(InputError, match="cycles"):
         next(Execution(GUEST).segments(0))
+
+
+def test_segments_are_replayed_in_any_order_and_at_once() -> None:
+    """What one replay leaves behind is nothing to the next, and machines share nothing."""
+    snapshots = list(Execution(GUEST, Inputs(b"abcd")).segments(300))
+    assert len(snapshots) > 5
+    alone = [Replay(GUEST).record(snapshot) for snapshot in snapshots]
+
+    def backwards(_: int) -> list[Record]:
+        replay = Replay(GUEST)
+        return [replay.record(snapshot) for snapshot in reversed(snapshots)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for records in pool.map(backwards, range(8)):
+            for record, expected in zip(reversed(records), alone, strict=True):
+                same(record, expected)
