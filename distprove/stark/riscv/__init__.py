@@ -1,0 +1,1 @@
+"""The RISC-V machine: tables that prove executions of RV32IM programs."""

@@ -1,0 +1,83 @@
+"""The buses between the machine's tables, and the numbers that stand for operations on them.
+
+docs/riscv.md says for each bus who sends, who receives, and why no forged execution balances it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from distprove.stark.air import Bus, Expression, Table
+from distprove.stark.air.definition import Value
+from kernels.maths.goldilocks import P
+
+LOOKUP = Bus("lookup", fields=("kind", "x", "y", "z"))
+ROM = Bus("rom", fields=("pc", "flags", "op", "rd", "rs1", "rs2", "imm", "disp"))
+ACCESS = Bus("access", fields=("key", "value", "time"))
+"""Memory and registers of one segment, as they are at a time of that segment."""
+ALU = Bus("alu", fields=("op", "a", "b", "result"))
+NARROW = Bus("narrow", fields=("op", "offset", "before", "b", "result"))
+HOST = Bus("host", fields=("call", "argument", "time", "result", "exit"))
+IMAGE = Bus("image", fields=("low", "high", "value"))
+PUBLIC = Bus("public", fields=("place", "value"))
+WORDS = Bus("words", fields=("key", "value", "segment"), scope="global")
+"""Memory and registers between segments: the value at the end of segment `segment` - 1, or at the start for 0."""
+STATED = Bus("stated", fields=("segment", "place", "value"), scope="global")
+"""Words of the public output and input, which the statement receives."""
+BUSES = (LOOKUP, ROM, ACCESS, ALU, NARROW, HOST, IMAGE, PUBLIC, WORDS, STATED)
+
+ALU_OPS: Mapping[str, int] = MappingProxyType(
+    {
+        name: number
+        for number, name in enumerate(
+            [
+                "and",
+                "or",
+                "xor",
+                "slt",
+                "sltu",
+                "sll",
+                "srl",
+                "sra",
+                "mul",
+                "mulh",
+                "mulhsu",
+                "mulhu",
+                "div",
+                "divu",
+                "rem",
+                "remu",
+            ],
+            start=1,
+        )
+    }
+)
+NARROW_OPS: Mapping[str, int] = MappingProxyType({"lb": 1, "lbu": 2, "lh": 3, "lhu": 4, "sb": 5, "sh": 6})
+CALLS: Mapping[str, int] = MappingProxyType({"exit": 1, "write": 2, "private": 3, "public": 4, "cycles": 5})
+
+AND_KIND = 17
+"""The kind of a lookup of two bytes and their conjunction. A kind up to 16 is a range: x has so many bits."""
+POWER_KIND = 18
+"""The kind of a lookup of a number below 32 and its power of two."""
+
+
+def in_range(t: Table, value: Value, bits: Value, times: Value = 1, name: str | None = None) -> None:
+    """Look up that `value` is from 0 to 2^bits - 1, with bits up to 16."""
+    t.send(LOOKUP, {"kind": bits, "x": value, "y": 0, "z": 0}, times=times, name=name)
+
+
+def word(limbs: tuple[Expression, Expression]) -> Expression:
+    """The number of 32 bits from its halves, the lower one first."""
+    low, high = limbs
+    return low + high * (1 << 16)
+
+
+def constrain_sign(t: Table, value: Expression, sign: Expression, low: Expression, times: Value) -> None:
+    """Constrain `sign`, a 0/1 column, to bit 31 of `value`, which has 32 bits, where `times` is 1.
+
+    `low` is a column for bits 0 to 15.
+    """
+    rest = value - sign * (1 << 31)
+    in_range(t, low, 16, times)
+    in_range(t, (rest - low) * pow(1 << 16, -1, P), 15, times)

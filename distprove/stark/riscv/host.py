@@ -1,0 +1,142 @@
+"""The tables `host`, a row for each host call, and `stated`, the public words that the statement has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.stark.air import Air, Table
+from distprove.stark.riscv.buses import CALLS, HOST, PUBLIC, STATED, in_range, word
+from distprove.stark.riscv.record import Record
+from kernels.maths.goldilocks import P
+
+Words64 = NDArray[np.uint64]
+
+MOST_WORDS = 64
+"""Maximum number of words that a segment writes to the public output, and that it reads of the public input."""
+PLACES = 2 * MOST_WORDS
+"""Places of the statement's words: those of the output, then those of the input."""
+
+COLUMNS: Mapping[str, int] = MappingProxyType(
+    {
+        **{f"is_{name}": 1 for name in CALLS},
+        "time": 1,
+        "gap": 2,  # bits 0 to 15 and 16 to 23 of the time since the row before, less 1
+        "argument": 1,
+        "result": 1,
+        "limbs": 2,  # of a result that is not the argument
+        "wraps": 1,  # how often the count of cycles went beyond 32 bits
+        "outputs": 1,  # words written in this segment before this row
+        "inputs": 1,  # words of public input read before it
+    }
+)
+
+
+class HostAir(Air):
+    """A row is one call. Calls stand in the order of their times."""
+
+    name = "host"
+    main: Mapping[str, int] = COLUMNS
+    public = ("cycles_start", "outputs", "inputs")
+
+    def define(self, t: Table) -> None:
+        row, after = t.this, t.next
+        flags = {name: row[f"is_{name}"][0] for name in CALLS}
+        on = sum(flags.values())
+        for flag in (*flags.values(), on):
+            t.boolean(flag)
+        after_on = sum(after[f"is_{name}"][0] for name in CALLS)
+        t.transition(after_on * (1 - on), "no call after a row without")
+        gap = after.gap[0] + after.gap[1] * (1 << 16)
+        t.transition(after_on * (after.time - row.time - 1 - gap), "order")
+        in_range(t, row.gap[0], 16, on)
+        in_range(t, row.gap[1], 8, on)
+
+        for name, counts in (("outputs", "is_write"), ("inputs", "is_public")):
+            counted = row[name][0] + row[counts][0]
+            t.first(row[name][0], f"{name} before the first")
+            t.transition(after[name][0] - counted, f"{name}")
+            t.last(counted - t.public[name][0], f"all {name}")
+        t.send(PUBLIC, {"place": row.outputs, "value": row.argument}, times=row.is_write)
+        t.send(PUBLIC, {"place": MOST_WORDS + row.inputs, "value": row.result}, times=row.is_public)
+
+        t.always((row.is_exit + row.is_write) * (row.result - row.argument), "unchanged")
+        new = row.is_private + row.is_public + row.is_cycles
+        t.always(new * (row.result - word(row.limbs)), "a word")
+        for limb in row.limbs:
+            in_range(t, limb, 16, new)
+        cycle = t.public.cycles_start + row.time * pow(4, -1, P) - 1
+        t.always(row.is_cycles * (row.result + row.wraps * (1 << 32) - cycle), "cycles")
+        in_range(t, row.wraps, 16, row.is_cycles)
+        call = {
+            "call": sum(flag * CALLS[name] for name, flag in flags.items()),
+            "argument": row.argument,
+            "time": row.time,
+            "result": row.result,
+            "exit": row.is_exit,
+        }
+        t.receive(HOST, call, times=on, at_most=1)
+
+
+class StatedAir(Air):
+    """A row is a place of the statement for a word."""
+
+    name = "stated"
+    preprocessed: Mapping[str, int] = MappingProxyType({"place": 1})
+    main: Mapping[str, int] = MappingProxyType({"used": 1, "value": 1})
+    public = ("segment",)
+
+    def define(self, t: Table) -> None:
+        row = t.this
+        t.boolean(row.used)
+        t.always((1 - row.used) * row.value, "empty place")
+        t.receive(PUBLIC, {"place": t.fixed.place, "value": row.value}, times=row.used, at_most=1)
+        t.send(STATED, {"segment": t.public.segment, "place": t.fixed.place, "value": row.value})
+
+
+def calls_of(record: Record) -> tuple[Words64, Words64, Words64, Words64]:
+    """Number, argument, result and time of each host call."""
+    cycle = record.call_cycle.astype(np.int64)
+    argument = record.field("rs2")[cycle]
+    time = 4 * (cycle + 1)
+    number, result = record.call_number, record.call_word
+    return number.astype(np.uint64), argument.astype(np.uint64), result.astype(np.uint64), time.astype(np.uint64)
+
+
+def host_columns(record: Record, log_rows: int) -> Words64:
+    """The columns of `host`."""
+    number, argument, result, time = calls_of(record)
+    n = len(number)
+    out: dict[str, Words64] = {name: np.zeros((k, 1 << log_rows), dtype=np.uint64) for name, k in COLUMNS.items()}
+    for name, code in CALLS.items():
+        out[f"is_{name}"][0, :n] = number == code
+    out["time"][0, :n], out["argument"][0, :n], out["result"][0, :n] = time, argument, result
+    gap = np.diff(time) - np.uint64(1)
+    out["gap"][:, 1:n] = gap & np.uint64(0xFFFF), gap >> np.uint64(16)
+    new = number > CALLS["write"]
+    out["limbs"][:, :n] = np.where(new, (result & np.uint64(0xFFFF), result >> np.uint64(16)), np.uint64(0))
+    cycle = np.uint64(record.first_cycle) + time // np.uint64(4) - np.uint64(1)
+    out["wraps"][0, :n] = np.where(number == CALLS["cycles"], cycle >> np.uint64(32), np.uint64(0))
+    for name, call in (("outputs", "write"), ("inputs", "public")):
+        counted = np.cumsum(out[f"is_{call}"][0])
+        out[name][0, 1:] = counted[:-1]
+    return np.concatenate(list(out.values()))
+
+
+def stated_words(record: Record) -> tuple[Words64, int, int]:
+    """The statement's words of a segment, (128,), with the numbers of words of output and input."""
+    number, argument, result, _ = calls_of(record)
+    out = np.zeros(PLACES, dtype=np.uint64)
+    written, read = argument[number == CALLS["write"]], result[number == CALLS["public"]]
+    out[: len(written)], out[MOST_WORDS : MOST_WORDS + len(read)] = written, read
+    return out, len(written), len(read)
+
+
+def stated_columns(words: Words64, outputs: int, inputs: int) -> Words64:
+    """The columns of `stated`."""
+    used = np.zeros(PLACES, dtype=np.uint64)
+    used[:outputs] = used[MOST_WORDS : MOST_WORDS + inputs] = 1
+    return np.stack((used, words))

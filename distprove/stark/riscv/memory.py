@@ -1,0 +1,140 @@
+"""The tables of memory at the ends of segments and of the run: `touched`, `words` and `image`.
+
+Registers count as words of memory here, with keys from `FIRST_REGISTER`; a word of memory has a quarter of its address
+as its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.stark.air import Air, Table
+from distprove.stark.riscv.buses import ACCESS, IMAGE, WORDS, in_range, word
+from distprove.stark.riscv.links import Words, keys_of, values_of
+from distprove.stark.riscv.record import FIRST_REGISTER, REGISTERS, U32, Image, Record
+from kernels.maths.goldilocks import P
+
+Words64 = NDArray[np.uint64]
+
+LIMB = np.uint64(16)
+LOW = np.uint64(0xFFFF)
+NO_KEY = 1 << 40
+"""The key of rows that fill `image` up, which nothing accesses."""
+
+TOUCHED: Mapping[str, int] = MappingProxyType(
+    {"on": 1, "key": 1, "gap": 2, "start": 1, "end": 1, "time": 1, "segment": 1}
+)
+WORDS_COLUMNS: Mapping[str, int] = MappingProxyType(
+    {"on": 1, "key": 1, "gap": 2, "start": 1, "end": 1, "segment": 1, "low": 1, "high": 1, "above": 1, "below": 1}
+)
+
+
+class TouchedAir(Air):
+    """A row is a word that the segment accesses: from where it has its value, and to whom it gives the last one.
+
+    Keys ascend, so that no word has two rows.
+    """
+
+    name = "touched"
+    main: Mapping[str, int] = TOUCHED
+    public = ("segment",)
+
+    def define(self, t: Table) -> None:
+        row, after = t.this, t.next
+        t.boolean(row.on)
+        t.transition(after.on * (1 - row.on), "no word after a row without")
+        t.transition(after.on * (after.key - row.key - 1 - word(after.gap)), "order")
+        for limb in row.gap:
+            in_range(t, limb, 16, row.on)
+        in_range(t, t.public.segment - row.segment, 16, row.on, "an earlier segment")
+        t.send(ACCESS, {"key": row.key, "value": row.start, "time": 0}, times=row.on, name="start")
+        t.receive(ACCESS, {"key": row.key, "value": row.end, "time": row.time}, times=row.on, at_most=1, name="end")
+        t.receive(WORDS, {"key": row.key, "value": row.start, "segment": row.segment}, times=row.on, at_most=1)
+        t.send(WORDS, {"key": row.key, "value": row.end, "segment": t.public.segment + 1}, times=row.on)
+
+
+class WordsAir(Air):
+    """A row is a word that the run accesses: its value in the image, and the one that the last segment left.
+
+    Keys ascend over the tables of all partitions, so that every word of the run has one beginning.
+    """
+
+    name = "words"
+    main: Mapping[str, int] = WORDS_COLUMNS
+    public = ("words_start", "words_end")
+
+    def define(self, t: Table) -> None:
+        row, after = t.this, t.next
+        t.boolean(row.on)
+        t.first(row.on * (row.key - t.public.words_start - 1 - word(row.gap)), "order at the start")
+        t.first((1 - row.on) * (row.key - t.public.words_start), "no word at the start")
+        t.transition(after.on * (after.key - row.key - 1 - word(after.gap)), "order")
+        t.transition((1 - after.on) * (after.key - row.key), "no word")
+        t.last(row.key - t.public.words_end, "last key")
+        for limb in row.gap:
+            in_range(t, limb, 16, row.on)
+        for distance, low in ((row.key - row.low, row.above), (row.high - row.key, row.below)):
+            in_range(t, low, 16, row.on)
+            in_range(t, (distance - low) * pow(1 << 16, -1, P), 16, row.on)
+        t.send(IMAGE, {"low": row.low, "high": row.high, "value": row.start}, times=row.on)
+        t.send(WORDS, {"key": row.key, "value": row.start, "segment": 0}, times=row.on)
+        t.receive(WORDS, {"key": row.key, "value": row.end, "segment": row.segment}, times=row.on, at_most=1)
+
+
+class ImageAir(Air):
+    """The table of the initial memory: ranges of keys, ends included, whose words have one value. All keys are in."""
+
+    name = "image"
+    preprocessed: Mapping[str, int] = MappingProxyType({"low": 1, "high": 1, "value": 1})
+    main: Mapping[str, int] = MappingProxyType({"used": 1})
+
+    def define(self, t: Table) -> None:
+        row = t.fixed
+        t.receive(IMAGE, {"low": row.low, "high": row.high, "value": row.value}, times=t.this.used)
+
+
+def image_rows(image: Image) -> Words64:
+    """The rows of `image`, (3, n): each word of the program that is not zero, and the ranges of zeros between them."""
+    given = image.memory_word != 0
+    key, value = image.memory_address[given].astype(np.int64) // 4, image.memory_word[given]
+    ends = np.append(key - 1, FIRST_REGISTER + REGISTERS - 1)
+    starts = np.concatenate(([0], key + 1))
+    zeros = starts <= ends
+    low, high = np.concatenate((key, starts[zeros])), np.concatenate((key, ends[zeros]))
+    values = np.concatenate((value.astype(np.int64), np.zeros(int(zeros.sum()), dtype=np.int64)))
+    order = np.argsort(low)
+    return np.stack((low, high, values))[:, order].astype(np.uint64)
+
+
+def touched_columns(record: Record, earlier: U32, log_rows: int) -> Words64:
+    """The columns of `touched`; `earlier` comes from `Links.add`."""
+    key = keys_of(record).astype(np.uint64)
+    out = np.zeros((sum(TOUCHED.values()), 1 << log_rows), dtype=np.uint64)
+    n = len(key)
+    gap = np.diff(key) - np.uint64(1)
+    out[0, :n], out[1, :n] = 1, key
+    out[2, 1:n], out[3, 1:n] = gap & LOW, gap >> LIMB
+    for k, which in enumerate(("start", "end", "time")):
+        out[4 + k, :n] = values_of(record, which)
+    out[7, :n] = earlier
+    return out
+
+
+def words_columns(words: Words, image: Words64, start: int, log_rows: int) -> Words64:
+    """The columns of `words`. `start` is the key before the first; `image` comes from `image_rows`."""
+    key = words.key.astype(np.uint64)
+    n = len(key)
+    where = np.searchsorted(image[0], key, side="right") - 1
+    low, high, value = image[:, where]
+    gap = np.diff(key.astype(np.int64), prepend=start if start < P - 1 else -1).astype(np.uint64) - np.uint64(1)
+    out = np.zeros((sum(WORDS_COLUMNS.values()), 1 << log_rows), dtype=np.uint64)
+    out[1] = start if n == 0 else key[-1]
+    out[0, :n], out[1, :n] = 1, key
+    out[2, :n], out[3, :n] = gap & LOW, gap >> LIMB
+    out[4, :n], out[5, :n], out[6, :n] = value, words.value, words.segment
+    out[7, :n], out[8, :n], out[9, :n], out[10, :n] = low, high, key - low & LOW, high - key & LOW
+    return out

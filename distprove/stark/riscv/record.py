@@ -1,0 +1,77 @@
+"""What an execution leaves behind for the tables: the program's words, and one record for each segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+U32 = NDArray[np.uint32]
+
+FIELDS = (
+    "pc",
+    "word",
+    "rs1",
+    "rs2",
+    "rd_before",
+    "rd_after",
+    "next_pc",
+    "address",
+    "memory_before",
+    "memory_after",
+    "rs1_previous",
+    "rs2_previous",
+    "rd_previous",
+    "memory_previous",
+)
+"""The rows of `Record.columns`, as docs/riscv.md describes them."""
+REGISTERS = 32
+
+
+@dataclass(frozen=True)
+class Image:
+    """A program as it is loaded: its executable words, the initial memory, and where it starts."""
+
+    entry: int
+    code_address: U32 = field(repr=False)
+    """Addresses of the executable words, ascending."""
+    code_word: U32 = field(repr=False)
+    memory_address: U32 = field(repr=False)
+    """Addresses of the words of the initial memory, ascending, executable ones included. All others are zero."""
+    memory_word: U32 = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The execution record of one segment. Values may be secret. docs/riscv.md says what each field holds."""
+
+    columns: U32 = field(repr=False)
+    """A row for each of `FIELDS`, a column for each cycle."""
+    first_cycle: int
+    pc_start: int
+    pc_end: int
+    """The next instruction's address; 0 after the exit."""
+    registers_start: U32 = field(repr=False)
+    registers_end: U32 = field(repr=False)
+    registers_time: U32 = field(repr=False)
+    memory_address: U32 = field(repr=False)
+    memory_start: U32 = field(repr=False)
+    memory_end: U32 = field(repr=False)
+    memory_time: U32 = field(repr=False)
+    call_cycle: U32 = field(repr=False)
+    call_number: U32 = field(repr=False)
+    call_word: U32 = field(repr=False)
+
+    @property
+    def cycles(self) -> int:
+        return int(self.columns.shape[1])
+
+    def field(self, name: str) -> U32:
+        """The row (n,) of a field, by its name."""
+        row: U32 = self.columns[FIELDS.index(name)]
+        return row
+
+
+FIRST_REGISTER = 1 << 30
+"""The key of register 0 among words of memory, which have a quarter of their address as key."""

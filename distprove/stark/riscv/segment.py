@@ -1,0 +1,282 @@
+"""The trace of one segment: from its record to the columns of all tables and the public values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import UsageError
+from distprove.stark.air import Air, CppRows
+from distprove.stark.air.definition import Layout
+from distprove.stark.program import Trace
+from distprove.stark.riscv.bitwise import ROWS as BITWISE
+from distprove.stark.riscv.bitwise import BitwiseAir
+from distprove.stark.riscv.buses import ALU_OPS, LOOKUP
+from distprove.stark.riscv.compare import ROWS as COMPARE
+from distprove.stark.riscv.compare import CompareAir
+from distprove.stark.riscv.cpu import CpuAir, cpu_columns, cpu_inputs, pc_after
+from distprove.stark.riscv.decode import NO_PC, bits, decode
+from distprove.stark.riscv.divide import ROWS as DIVIDE
+from distprove.stark.riscv.divide import DivideAir
+from distprove.stark.riscv.host import (
+    MOST_WORDS,
+    PLACES,
+    HostAir,
+    StatedAir,
+    host_columns,
+    stated_columns,
+    stated_words,
+)
+from distprove.stark.riscv.links import Words, keys_of
+from distprove.stark.riscv.lookup import LOG_ROWS, ROWS, LookupAir, lookup_rows, row_of
+from distprove.stark.riscv.memory import (
+    NO_KEY,
+    ImageAir,
+    TouchedAir,
+    WordsAir,
+    image_rows,
+    touched_columns,
+    words_columns,
+)
+from distprove.stark.riscv.multiply import ROWS as MULTIPLY
+from distprove.stark.riscv.multiply import MultiplyAir
+from distprove.stark.riscv.narrow import ROWS as NARROW
+from distprove.stark.riscv.narrow import NarrowAir
+from distprove.stark.riscv.record import U32, Image, Record
+from distprove.stark.riscv.rom import RomAir
+from distprove.stark.riscv.sent import Sent
+from distprove.stark.riscv.shift import ROWS as SHIFT
+from distprove.stark.riscv.shift import ShiftAir
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+from kernels.maths.goldilocks import P
+
+Words64 = NDArray[np.uint64]
+
+PUBLIC = (
+    ("segment", 1),
+    ("pc_start", 1),
+    ("pc_end", 1),
+    ("cycles_start", 1),
+    ("cycles_end", 1),
+    ("final", 1),
+    ("exit_code", 1),
+    ("words_start", 1),
+    ("words_end", 1),
+    ("outputs", 1),
+    ("inputs", 1),
+    ("stated", PLACES),
+)
+"""Names and lengths of a segment's public values, in order."""
+NO_WORD = P - 1
+"""`words_start` of the first segment: what comes before key 0."""
+LEAST_LOG_ROWS = 5
+"""log2 of the least rows of a table. FRI ends with as many coefficients, so that less would make the proof longer."""
+
+CLASSES: Mapping[str, tuple[CppRows, tuple[str, ...]]] = MappingProxyType(
+    {
+        "bitwise": (BITWISE, ("and", "or", "xor")),
+        "compare": (COMPARE, ("slt", "sltu")),
+        "shift": (SHIFT, ("sll", "srl", "sra")),
+        "multiply": (MULTIPLY, ("mul", "mulh", "mulhsu", "mulhu")),
+        "divide": (DIVIDE, ("div", "divu", "rem", "remu")),
+        "narrow": (NARROW, ()),
+    }
+)
+"""The tables that answer on `alu` and `narrow`: the functions that make their rows, and their operations on `alu`."""
+
+
+def tables() -> tuple[Air, ...]:
+    """The machine's tables."""
+    classes = BitwiseAir(), CompareAir(), ShiftAir(), MultiplyAir(), DivideAir(), NarrowAir()
+    return (CpuAir(), *classes, HostAir(), TouchedAir(), WordsAir(), RomAir(), ImageAir(), StatedAir(), LookupAir())
+
+
+def layout() -> Layout:
+    """Offset and length of each public value."""
+    out, offset = {}, 0
+    for name, length in PUBLIC:
+        out[name] = (offset, length)
+        offset += length
+    return out
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What the tables take from the program: the rows of `rom` and `image`, without those that fill the tables up."""
+
+    rom: Words64 = field(repr=False)
+    image: Words64 = field(repr=False)
+
+    @classmethod
+    def of(cls, image: Image) -> Fixed:
+        return cls(decode(image.code_address, image.code_word), image_rows(image))
+
+    def columns(self) -> dict[str, Words64]:
+        """The preprocessed columns by table. Rows that fill up are of no use to anyone."""
+        return {
+            "rom": filled(self.rom, NO_PC),
+            "image": filled(self.image, NO_KEY),
+            "stated": np.arange(PLACES, dtype=np.uint64)[None],
+            "lookup": lookup_rows(),
+        }
+
+    def log_heights(self) -> dict[str, int]:
+        """log2 of the rows of the tables with preprocessed columns."""
+        return {
+            "rom": log_rows_for(self.rom.shape[1]),
+            "image": log_rows_for(self.image.shape[1]),
+            "stated": log_rows_for(PLACES),
+            "lookup": LOG_ROWS,
+        }
+
+
+def filled(rows: Words64, key: int) -> Words64:
+    """Fill rows up to a power of two with zeros but for the first column, which is `key` there."""
+    out = np.zeros((len(rows), 1 << log_rows_for(rows.shape[1])), dtype=np.uint64)
+    out[:, : rows.shape[1]] = rows
+    out[0, rows.shape[1] :] = key
+    return out
+
+
+def log_rows_for(count: int) -> int:
+    """log2 of the rows of a table that must hold `count`."""
+    return max(LEAST_LOG_ROWS, (count - 1).bit_length() if count else 0)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a segment in its run."""
+
+    index: int
+    last: bool
+    earlier: U32 = field(repr=False)
+    """From `Links.add`: for each word that the segment accesses, one more than the segment that left it."""
+    words: Words = field(repr=False)
+    """The part of the run's words that this segment's table `words` has."""
+    words_start: int
+    """The last key of the parts before it; `NO_WORD` for none."""
+
+
+def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDArray[Any]]:
+    """The arrays from which `segment_trace` makes the trace. Raises UsageError for what the tables cannot hold."""
+    arrays: dict[str, NDArray[Any]] = cpu_inputs(record, fixed.rom)
+    index = arrays["index"].astype(np.int64)
+    calls = class_calls(fixed.rom, record, index)
+    stated, outputs, inputs = stated_words(record)
+    counts = {name: part.shape[1] for name, part in calls.items()}
+    words_used = np.searchsorted(fixed.image[0], place.words.key.astype(np.uint64), side="right") - 1
+    heights = log_heights(fixed, record, counts, len(place.words.key))
+    arrays |= {f"calls_{name}": part if part.shape[1] else np.zeros((4, 1), np.uint64) for name, part in calls.items()}
+    arrays |= {f"count_{name}": np.array([count], dtype=np.uint64) for name, count in counts.items()}
+    arrays |= {
+        "host": host_columns(record, heights["host"]),
+        "touched": touched_columns(record, place.earlier, heights["touched"]),
+        "words": words_columns(place.words, fixed.image, place.words_start, heights["words"]),
+        "rom_used": np.bincount(index, minlength=1 << heights["rom"]).astype(np.uint64)[None],
+        "image_used": np.bincount(words_used, minlength=1 << heights["image"]).astype(np.uint64)[None],
+        "stated": stated_columns(stated, outputs, inputs),
+        "heights": np.array([heights[air.name] for air in tables()], dtype=np.uint64),
+    }
+    words_end = int(place.words.key[-1]) if len(place.words.key) else place.words_start
+    exit_code = int(record.registers_end[10]) if place.last else 0
+    public = {
+        "segment": place.index,
+        "pc_start": record.pc_start,
+        "pc_end": pc_after(record),
+        "cycles_start": record.first_cycle,
+        "cycles_end": record.first_cycle + record.cycles,
+        "final": int(place.last),
+        "exit_code": exit_code,
+        "words_start": place.words_start,
+        "words_end": words_end,
+        "outputs": outputs,
+        "inputs": inputs,
+    }
+    numbers = [public[name] for name, length in PUBLIC if length == 1]
+    arrays["public"] = np.concatenate((np.array(numbers, dtype=np.uint64), stated))
+    return arrays
+
+
+def class_calls(rom: Words64, record: Record, index: NDArray[np.int64]) -> dict[str, Words64]:
+    """For each table of `CLASSES` what its rows are made of, (4, n): the operation and three values."""
+    flags, op = rom[1, index], rom[2, index]
+    a, b = record.field("rs1").astype(np.uint64), record.field("rs2").astype(np.uint64)
+    b = np.where(flags & np.uint64(bits("read2")), b, rom[6, index])
+    on_alu = (flags & np.uint64(bits("alu"))) != 0
+    out = {}
+    for name, (_, ops) in CLASSES.items():
+        if ops:
+            codes = [ALU_OPS[each] for each in ops]
+            rows = np.flatnonzero(on_alu & (op >= min(codes)) & (op <= max(codes)))
+            out[name] = np.stack((op[rows], a[rows], b[rows], b[rows]))
+        else:
+            rows = np.flatnonzero(flags & np.uint64(bits("narrow")))
+            stores = (flags[rows] & np.uint64(bits("store"))) != 0
+            address = a[rows] + np.where(stores, rom[7, index[rows]], b[rows])
+            word = record.field("memory_before")[rows].astype(np.uint64)
+            out[name] = np.stack((op[rows], address & np.uint64(3), word, b[rows]))
+    return out
+
+
+def log_heights(fixed: Fixed, record: Record, counts: Mapping[str, int], words: int) -> dict[str, int]:
+    """log2 of the rows of each table. Raises UsageError for more public words than the statement has places for."""
+    numbers = record.call_number
+    for what, call in (("writes", 2), ("reads", 4)):
+        found = int((numbers == call).sum())
+        if found > MOST_WORDS:
+            raise UsageError(
+                f"a segment {what} {found} public words, and its statement has places for {MOST_WORDS}: let the guest "
+                "publish a digest"
+            )
+    return {
+        "cpu": log_rows_for(record.cycles),
+        **{name: log_rows_for(count) for name, count in counts.items()},
+        "host": log_rows_for(len(numbers)),
+        "touched": log_rows_for(len(keys_of(record))),
+        "words": log_rows_for(words),
+        **fixed.log_heights(),
+    }
+
+
+def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
+    """Make the trace from the arrays of `segment_inputs`, on the backend's device."""
+    airs = tables()
+    given = [int(height) for height in backend.to_host(inputs["heights"])]
+    heights = dict(zip((air.name for air in airs), given, strict=True))
+    public = tuple(int(value) for value in backend.to_host(inputs["public"]))
+    columns: dict[str, Array] = {
+        "cpu": cpu_columns(backend, heights["cpu"], {k: inputs[k] for k in ("record", "index", "rom", "end")}),
+        "rom": inputs["rom_used"],
+        "image": inputs["image_used"],
+    }
+    for name, (rows, _) in CLASSES.items():
+        columns[name] = rows.make(
+            backend, 1 << heights[name], calls=inputs[f"calls_{name}"], count=inputs[f"count_{name}"]
+        )
+    for name in ("host", "touched", "words", "stated"):
+        columns[name] = inputs[name]
+    columns["lookup"] = lookups(backend, columns, public)
+    return Trace([columns[air.name] for air in airs], public)
+
+
+def lookups(backend: Backend, columns: Mapping[str, Array], public: Sequence[int]) -> Array:
+    """How often each row of `lookup` is looked up by all tables, (1, 2^18)."""
+    used = np.zeros(ROWS, dtype=np.int64)
+    for name, sent in _SENT.items():
+        for values, times in sent.tuples(backend, columns[name], public):
+            rows = row_of(*values[:3])[times != 0]
+            used += np.bincount(rows.astype(np.int64), minlength=ROWS)
+    return backend.to_device(used.astype(np.uint64)[None])
+
+
+_LOOKING = ("cpu", "bitwise", "compare", "shift", "multiply", "divide", "narrow", "host", "touched", "words")
+_SENT: Mapping[str, Sent] = MappingProxyType(
+    {air.name: Sent(air, LOOKUP, layout()) for air in tables() if air.name in _LOOKING}
+)
+"""The lookups of each table, which follow from its AIR."""

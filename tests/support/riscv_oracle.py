@@ -1,0 +1,236 @@
+"""A plain interpreter of RV32IM, written from the instruction set manual alone, which keeps docs/riscv.md's record.
+
+It is what the executor and the tables are compared with, so it takes nothing from either but the form of the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, Image, Record
+
+M32 = 0xFFFFFFFF
+
+
+class Trapped(Exception):
+    """The program did what no correct program does."""
+
+
+@dataclass
+class Run:
+    """A whole execution."""
+
+    image: Image
+    records: list[Record]
+    words: dict[int, tuple[int, int]]
+    """By key the value at the end of each word that was used, and one more than the last segment that used it."""
+    exit_code: int
+    output: list[int]
+    cycles: int
+
+
+@dataclass
+class _Segment:
+    """What a segment has accessed so far."""
+
+    first_cycle: int
+    pc: int
+    rows: list[dict[str, int]] = field(default_factory=list)
+    start: dict[int, int] = field(default_factory=dict)
+    time: dict[int, int] = field(default_factory=dict)
+    calls: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+def signed(value: int, bits: int = 32) -> int:
+    """A number of so many bits in two's complement."""
+    return value - (1 << bits) if value >> (bits - 1) & 1 else value
+
+
+def stream(data: bytes) -> list[int]:
+    """The words of an input: its length, then its bytes."""
+    padded = data + bytes(-len(data) % 4)
+    return [len(data), *(int.from_bytes(padded[i : i + 4], "little") for i in range(0, len(padded), 4))]
+
+
+def run(image: Image, private: bytes = b"", public: bytes = b"", segment: int = 1 << 20, limit: int = 1 << 22) -> Run:
+    """Run a program to its exit. Raises Trapped."""
+    return Interpreter(image, stream(private), stream(public), segment).run(limit)
+
+
+class Interpreter:
+    """The state of an execution. Memory and registers are one map, by the keys of the tables."""
+
+    def __init__(self, image: Image, private: Sequence[int], public: Sequence[int], segment: int) -> None:
+        self.image, self.length = image, segment
+        self.code = dict(zip(image.code_address.tolist(), image.code_word.tolist(), strict=True))
+        self.words = {a // 4: w for a, w in zip(image.memory_address.tolist(), image.memory_word.tolist(), strict=True)}
+        self.inputs = {3: list(private), 4: list(public)}
+        self.pc, self.cycle = image.entry, 0
+        self.output: list[int] = []
+        self.last: dict[int, int] = {}
+        self.records: list[Record] = []
+        self.now = _Segment(0, self.pc)
+        self.row: dict[str, int] = {}
+
+    def run(self, limit: int) -> Run:
+        while self.pc and self.cycle < limit:
+            self.step()
+            if len(self.now.rows) == self.length or not self.pc:
+                self._close()
+        if self.pc:
+            raise Trapped("no exit")
+        words = {key: (self.words.get(key, 0), segment) for key, segment in self.last.items()}
+        return Run(self.image, self.records, words, self.words.get(FIRST_REGISTER + 10, 0), self.output, self.cycle)
+
+    # -- accesses -----------------------------------------------------------------------------------------------------
+
+    def access(self, key: int, slot: int) -> tuple[int, int]:
+        """Note an access; the word and the time of the one before."""
+        value = self.words.get(key, 0)
+        self.now.start.setdefault(key, value)
+        previous = self.now.time.get(key, 0)
+        self.now.time[key] = 4 * (len(self.now.rows) + 1) + slot
+        return value, previous
+
+    def read(self, register: int, name: str) -> int:
+        if not register:
+            return 0
+        self.row[name], self.row[f"{name}_previous"] = self.access(FIRST_REGISTER + register, 0 if name == "rs1" else 1)
+        return self.row[name]
+
+    def write(self, register: int, value: int) -> None:
+        if register:
+            key = FIRST_REGISTER + register
+            self.row["rd_before"], self.row["rd_previous"] = self.access(key, 3)
+            self.row["rd_after"] = self.words[key] = value & M32
+
+    def memory(self, address: int, size: int, stored: int | None) -> int:
+        """Load or store `size` bytes; the bytes before as a number."""
+        if address % size:
+            raise Trapped(f"unaligned access at {address:#x}")
+        shift, mask = 8 * (address % 4), (1 << 8 * size) - 1
+        word, self.row["memory_previous"] = self.access(address // 4, 2)
+        after = word if stored is None else word & ~(mask << shift) | (stored & mask) << shift
+        self.words[address // 4] = after
+        self.row.update(address=address & ~3, memory_before=word, memory_after=after)
+        return word >> shift & mask
+
+    # -- instructions -------------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        pc = self.pc
+        if pc not in self.code:
+            raise Trapped(f"no instruction at {pc:#x}")
+        w = self.code[pc]
+        self.row = {"pc": pc, "word": w}
+        self.pc = pc + 4 & M32
+        self.execute(w, pc)
+        if self.pc % 4:
+            raise Trapped(f"unaligned jump to {self.pc:#x}")
+        self.row["next_pc"] = self.pc
+        self.now.rows.append(self.row)
+        self.cycle += 1
+
+    def execute(self, w: int, pc: int) -> None:
+        opcode, rd, funct3, rs1, rs2, funct7 = w & 127, w >> 7 & 31, w >> 12 & 7, w >> 15 & 31, w >> 20 & 31, w >> 25
+        i_imm = signed(w >> 20, 12)
+        match opcode:
+            case 0x37:
+                self.write(rd, w & 0xFFFFF000)
+            case 0x17:
+                self.write(rd, pc + (w & 0xFFFFF000))
+            case 0x6F:
+                offset = (w >> 31) << 20 | (w >> 12 & 255) << 12 | (w >> 20 & 1) << 11 | (w >> 21 & 1023) << 1
+                self.pc = pc + signed(offset, 21) & M32
+                self.write(rd, pc + 4)
+            case 0x67 if funct3 == 0:
+                self.pc = self.read(rs1, "rs1") + i_imm & M32 & ~1
+                self.write(rd, pc + 4)
+            case 0x63 if funct3 not in (2, 3):
+                a, b = self.read(rs1, "rs1"), self.read(rs2, "rs2")
+                taken = (a == b, signed(a) < signed(b), a < b)[(0, 0, 0, 0, 1, 1, 2, 2)[funct3]] != bool(funct3 & 1)
+                offset = (w >> 31) << 12 | (w >> 7 & 1) << 11 | (w >> 25 & 63) << 5 | (w >> 8 & 15) << 1
+                if taken:
+                    self.pc = pc + signed(offset, 13) & M32
+            case 0x03 if funct3 in (0, 1, 2, 4, 5):
+                size = 1 << (funct3 & 3)
+                value = self.memory(self.read(rs1, "rs1") + i_imm & M32, size, None)
+                self.write(rd, value if funct3 & 4 else signed(value, 8 * size))
+            case 0x23 if funct3 < 3:
+                a, b = self.read(rs1, "rs1"), self.read(rs2, "rs2")
+                self.memory(a + signed(funct7 << 5 | rd, 12) & M32, 1 << funct3, b)
+            case 0x13 if funct3 not in (1, 5):
+                self.write(rd, base(funct3, self.read(rs1, "rs1"), i_imm & M32))
+            case 0x13 if funct7 == 0 or (funct7 == 32 and funct3 == 5):
+                a = self.read(rs1, "rs1")
+                self.write(rd, signed(a) >> rs2 if funct7 else base(funct3, a, rs2))
+            case 0x33 if funct7 in (0, 1) or (funct7 == 32 and funct3 in (0, 5)):
+                a, b = self.read(rs1, "rs1"), self.read(rs2, "rs2")
+                if funct7 == 32:
+                    self.write(rd, signed(a) >> (b & 31) if funct3 else a - b)
+                else:
+                    self.write(rd, (multiply if funct7 else base)(funct3, a, b))
+            case 0x0F if funct3 == 0:
+                pass
+            case 0x73 if w == 0x73:
+                self.host()
+            case _:
+                raise Trapped(f"illegal instruction {w:08x} at {pc:#x}")
+
+    def host(self) -> None:
+        number, word = self.read(17, "rs1"), self.read(10, "rs2")
+        if number == 1:
+            self.pc = 0
+        elif number == 2:
+            self.output.append(word)
+        elif number in (3, 4):
+            if not self.inputs[number]:
+                raise Trapped("read beyond the end of an input")
+            word = self.inputs[number].pop(0)
+        elif number == 5:
+            word = self.cycle & M32
+        else:
+            raise Trapped(f"unknown host call {number}")
+        self.write(10, word)
+        self.now.calls.append((len(self.now.rows), number, word))
+
+    # -- the record ---------------------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        """Make the record of the segment that ends, and begin the next."""
+        done, number = self.now, len(self.records)
+        columns = np.array([[row.get(name, 0) for row in done.rows] for name in FIELDS], dtype=np.uint32)
+        registers = range(FIRST_REGISTER, FIRST_REGISTER + 32)
+        memory = sorted(key for key in done.start if key < FIRST_REGISTER)
+
+        def of(keys: Sequence[int]) -> list[np.ndarray[tuple[int], np.dtype[np.uint32]]]:
+            ends = [self.words.get(key, 0) for key in keys]
+            starts = [done.start.get(key, end) for key, end in zip(keys, ends, strict=True)]
+            times = [done.time.get(key, 0) for key in keys]
+            return [np.array(each, dtype=np.uint32) for each in (starts, ends, times)]
+
+        calls = np.array(done.calls, dtype=np.uint32).reshape(-1, 3).T
+        ends = columns, done.first_cycle, done.pc, self.pc
+        self.records.append(Record(*ends, *of(registers), np.array(memory, dtype=np.uint32) * 4, *of(memory), *calls))
+        self.last.update(dict.fromkeys(done.start, number + 1))
+        self.now = _Segment(self.cycle, self.pc)
+
+
+def base(funct3: int, a: int, b: int) -> int:
+    """add, sll, slt, sltu, xor, srl, or, and."""
+    results = a + b, a << (b & 31), signed(a) < signed(b), a < b, a ^ b, a >> (b & 31), a | b, a & b
+    return int(results[funct3])
+
+
+def multiply(funct3: int, a: int, b: int) -> int:
+    """mul, mulh, mulhsu, mulhu, div, divu, rem, remu."""
+    x, y = signed(a), signed(b)
+    if funct3 < 4:
+        return (a * b, x * y >> 32, x * b >> 32, a * b >> 32)[funct3]
+    if b == 0:
+        return (M32, M32, a, a)[funct3 - 4]
+    quotient = abs(x) // abs(y) * (-1 if (x < 0) != (y < 0) else 1)
+    return (quotient, a // b, x - quotient * y, a % b)[funct3 - 4]
