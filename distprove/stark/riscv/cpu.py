@@ -58,7 +58,7 @@ class CpuAir(Air):
     def define(self, t: Table) -> None:
         row = t.this
         flags = [row[name][0] for name in FLAGS]
-        for flag in (row.on, row.carry, *flags):
+        for flag in (row.on, row.carry, *flags, row.load + row.store):
             t.boolean(flag)
         t.transition(t.next.on * (1 - row.on), "no cycle after one that is not")
         t.always((1 - row.on) * sum(flags), "nothing without a cycle")

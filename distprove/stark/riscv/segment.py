@@ -268,15 +268,14 @@ def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
 def lookups(backend: Backend, columns: Mapping[str, Array], public: Sequence[int]) -> Array:
     """How often each row of `lookup` is looked up by all tables, (1, 2^18)."""
     used = np.zeros(ROWS, dtype=np.int64)
-    for name, sent in _SENT.items():
-        for values, times in sent.tuples(backend, columns[name], public):
+    for sender in _SENDERS:
+        for values, times in sender.tuples(backend, columns[sender.table], public):
             rows = row_of(*values[:3])[times != 0]
             used += np.bincount(rows.astype(np.int64), minlength=ROWS)
     return backend.to_device(used.astype(np.uint64)[None])
 
 
-_LOOKING = ("cpu", "bitwise", "compare", "shift", "multiply", "divide", "narrow", "host", "touched", "words")
-_SENT: Mapping[str, Sent] = MappingProxyType(
-    {air.name: Sent(air, LOOKUP, layout()) for air in tables() if air.name in _LOOKING}
+_SENDERS: tuple[Sent, ...] = tuple(
+    Sent(air, LOOKUP, layout()) for air in tables() if not isinstance(air, (RomAir, ImageAir, StatedAir, LookupAir))
 )
 """The lookups of each table, which follow from its AIR."""

@@ -22,12 +22,13 @@ class Sent:
     """The tuples that an AIR without preprocessed columns sends on a bus."""
 
     def __init__(self, air: Air, bus: Bus, layout: Layout) -> None:
-        self._air, self._bus, self._layout = air, bus, layout
+        self._air, self.bus, self._layout = air, bus, layout
+        self.table = air.name
 
     @cached_property
     def _program(self) -> RowProgram:
         definition = trace_air(self._air, self._layout)
-        uses = [use for use in definition.interactions if use.bus == self._bus and use.sends]
+        uses = [use for use in definition.interactions if use.bus == self.bus and use.sends]
         outputs = [node for use in uses for node in (use.times, *use.values)]
         scalars = definition.public_count
         widths = (0, sum(definition.main.values()))
@@ -38,6 +39,6 @@ class Sent:
         scalars = np.zeros((len(public), 3), dtype=np.uint64)
         scalars[:, 0] = public
         values = backend.goldilocks.evaluate(self._program, [None, main], scalars)
-        host = backend.to_host(values).reshape(-1, self._bus.width + 1, main.shape[-1])
+        host = backend.to_host(values).reshape(-1, self.bus.width + 1, main.shape[-1])
         for each in host:
             yield each[1:], each[0]
