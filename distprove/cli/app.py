@@ -80,6 +80,10 @@ COMMANDS: Mapping[str, Entry] = {
         "Prove that some members of a group vote, each once, without saying who: every step of a job, offline.",
     ),
     "prove": Entry("prove:app", "Prove every partition of a job, verify each, and bind them into one proof."),
+    "run": Entry(
+        "run:run",
+        "Execute a RISC-V program (an ELF file for RV32IM) without proving it; docs/riscv.md says how to write one.",
+    ),
     "setup": Entry("setup:app", "Make proving keys, and inputs for measurements."),
     "bench": Entry("bench:app", "Measure this machine: medians, sizes, bytes moved, share of the ceiling."),
     "air": Entry("air:app", "Inspect and debug AIRs written in Python."),

@@ -12,4 +12,5 @@ NB_MODULE(DP_MODULE, m) {
   dp::bind_inner_products(m);
   dp::bind_rows(m);
   dp::bind_goldilocks(m);
+  dp::bind_riscv(m);
 }

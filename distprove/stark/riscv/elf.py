@@ -1,0 +1,209 @@
+"""ELF files of guests: 32 bits, little-endian, RISC-V, statically linked.
+
+Format: System V ABI, edition 4.1, chapters 4 and 5, and the RISC-V ELF specification 1.0. Nothing is allocated for what
+a header claims: every part lies in the file or is refused, and the file's size is bounded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from distprove.errors import FormatError, InputError
+from distprove.formats.files import read_bounded
+from distprove.stark.riscv.record import U32, Image
+
+LARGEST_FILE = 1 << 28
+"""Bytes that the file of a guest may have."""
+MOST_SEGMENTS = 64
+MOST_SYMBOLS = 1 << 20
+LONGEST_NAME = 4096
+LOWEST_ADDRESS = 4096
+"""The machine has nothing below this address, so that a null pointer is a trap."""
+
+_HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
+_PROGRAM_HEADER = struct.Struct("<IIIIIIII")
+_SECTION_HEADER = struct.Struct("<IIIIIIIIII")
+_SYMBOL = struct.Struct("<IIIBBH")
+_MAGIC = b"\x7fELF\x01\x01\x01"  # 32 bits, little-endian, version 1
+_EXECUTABLE_FILE, _RISCV = 2, 243
+_COMPRESSED, _FLOAT_ABI, _EMBEDDED = 0x1, 0x6, 0x8
+_LOAD, _DYNAMIC, _INTERPRETER = 1, 2, 3
+_EXECUTE, _WRITE = 1, 2
+_SYMBOLS = 2
+_FUNCTION, _UNTYPED = 2, 0
+_CODE = 4
+
+
+class Segment(NamedTuple):
+    """A part of the memory at the start."""
+
+    address: int
+    size: int
+    """Bytes in memory. Those beyond `data_size` are zero."""
+    offset: int
+    """First byte in the file."""
+    data_size: int
+    writable: bool
+    executable: bool
+
+
+class Function(NamedTuple):
+    """A symbol of code."""
+
+    address: int
+    size: int
+    """In bytes; 0 if the file does not say."""
+    name: str
+
+
+@dataclass(frozen=True)
+class Elf:
+    """A guest that can be loaded: the checks of `read_elf` hold."""
+
+    data: bytes = field(repr=False)
+    entry: int
+    segments: tuple[Segment, ...]
+    """Those that are loaded, by ascending address. They do not overlap."""
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """Symbols of code, by ascending address; none of a stripped file. Only the profile uses them, so tables that
+        make no sense are passed over."""
+        return _functions(self.data)
+
+    @cached_property
+    def program(self) -> tuple[tuple[int, U32], ...]:
+        """The program: address and instruction words of each executable range, ascending. Ranges neither touch nor
+        overlap. A last word that is not whole is no part of it."""
+        ranges: list[tuple[int, U32]] = []
+        for segment in self.segments:
+            words = self._words(segment)[: segment.data_size // 4] if segment.executable else _NONE
+            if len(words) == 0:
+                continue
+            if ranges and ranges[-1][0] + 4 * len(ranges[-1][1]) == segment.address:
+                ranges[-1] = (ranges[-1][0], np.concatenate([ranges[-1][1], words]))
+            else:
+                ranges.append((segment.address, words))
+        return tuple(ranges)
+
+    def image(self) -> Image:
+        """The program and the memory at the start; of the memory only the words that are not zero."""
+        addresses, values = [_NONE], [_NONE]
+        for segment in self.segments:
+            words = self._words(segment)
+            used = np.flatnonzero(words).astype(np.uint32)
+            addresses.append(4 * used + np.uint32(segment.address & ~3))
+            values.append(words[used])
+        # Two segments may share a word: each has its own bytes of it.
+        unique, index = np.unique(np.concatenate(addresses), return_inverse=True)
+        joined = np.zeros(len(unique), dtype=np.uint32)
+        np.bitwise_or.at(joined, index, np.concatenate(values))
+        code = [start + 4 * np.arange(len(words), dtype=np.uint32) for start, words in self.program]
+        words = np.concatenate([words for _, words in self.program])
+        return Image(self.entry, np.concatenate(code).astype(np.uint32), words, unique, joined)
+
+    def _words(self, segment: Segment) -> U32:
+        """The aligned words that hold the segment's bytes of the file; its other bytes are 0."""
+        before = segment.address % 4
+        padded = bytes(before) + self.data[segment.offset : segment.offset + segment.data_size]
+        return np.frombuffer(padded + bytes(-len(padded) % 4), dtype="<u4").astype(np.uint32)
+
+
+_NONE: U32 = np.zeros(0, dtype=np.uint32)
+
+
+def read_elf(path: Path) -> Elf:
+    """Read a guest's file. Raises FormatError for what is no such file, InputError for one that cannot be run."""
+    return parse_elf(read_bounded(path, LARGEST_FILE), str(path))
+
+
+def parse_elf(data: bytes, what: str) -> Elf:
+    """The guest in `data`; `what` names it in errors. Raises FormatError, InputError."""
+    if len(data) > LARGEST_FILE:
+        raise FormatError(f"{what}: {len(data)} bytes, more than the {LARGEST_FILE} that a guest may have")
+    if not data.startswith(b"\x7fELF"):
+        raise FormatError(f"{what}: not an ELF file")
+    if len(data) < _HEADER.size or not data.startswith(_MAGIC):
+        raise FormatError(f"{what}: not an ELF file of 32 bits, little-endian: build for riscv32im")
+    header = _HEADER.unpack_from(data)
+    kind, machine, version, entry, program_at, _, flags = header[1:8]
+    program_entry, program_count = header[9:11]
+    if machine != _RISCV or version != 1:
+        raise FormatError(f"{what}: of machine {machine}, not RISC-V ({_RISCV})")
+    if kind != _EXECUTABLE_FILE:
+        raise InputError(f"{what}: not an executable (type {kind}): link it statically, and not position-independent")
+    if flags & (_COMPRESSED | _FLOAT_ABI | _EMBEDDED):
+        raise InputError(f"{what}: built for more than RV32IM (flags {flags:#x}): use -march=rv32im -mabi=ilp32")
+    if program_entry != _PROGRAM_HEADER.size or not 0 < program_count <= MOST_SEGMENTS:
+        raise FormatError(
+            f"{what}: {program_count} program headers of {program_entry} bytes; "
+            f"expected 1 to {MOST_SEGMENTS} of {_PROGRAM_HEADER.size}"
+        )
+    if program_at + program_count * _PROGRAM_HEADER.size > len(data):
+        raise FormatError(f"{what}: the program headers are not in the file")
+    segments = tuple(sorted(_segments(data, program_at, program_count, what)))
+    for before, after in pairwise(segments):
+        if before.address + before.size > after.address:
+            raise InputError(f"{what}: the segments at {before.address:#x} and {after.address:#x} overlap")
+    elf = Elf(data, entry, segments)
+    if not any(start <= entry < start + 4 * len(words) for start, words in elf.program) or entry % 4 != 0:
+        raise InputError(f"{what}: the entry {entry:#x} is not an instruction of the program")
+    return elf
+
+
+def _segments(data: bytes, at: int, count: int, what: str) -> Iterator[Segment]:
+    for i in range(count):
+        kind, offset, address, _, data_size, size, flags, _ = _PROGRAM_HEADER.unpack_from(data, at + i * 32)
+        if kind in (_DYNAMIC, _INTERPRETER):
+            raise InputError(f"{what}: dynamically linked: link it with -static")
+        if kind != _LOAD or size == 0:
+            continue
+        where = f"{what}: the segment at {address:#x}"
+        writable, executable = bool(flags & _WRITE), bool(flags & _EXECUTE)
+        if data_size > size:
+            raise FormatError(f"{where} has {data_size} bytes in the file, and {size} in memory")
+        if offset + data_size > len(data):
+            raise FormatError(f"{where} has {data_size} bytes from {offset} on, which are not in the file")
+        if address + size > 1 << 32:
+            raise FormatError(f"{where} ends beyond 2^32: {size} bytes")
+        if address < LOWEST_ADDRESS:
+            raise InputError(f"{where} lies below {LOWEST_ADDRESS}, where the machine has nothing")
+        if writable and executable:
+            raise InputError(f"{where} is writable and executable: link code and data into segments of their own")
+        if executable and address % 4 != 0:
+            raise InputError(f"{where} is executable, and its address is not a multiple of 4")
+        yield Segment(address, size, offset, data_size, writable, executable)
+
+
+def _functions(data: bytes) -> tuple[Function, ...]:
+    header = _HEADER.unpack_from(data)
+    at, entry, count = header[6], header[11], header[12]
+    if entry != _SECTION_HEADER.size or at + count * entry > len(data):
+        return ()
+    sections = [_SECTION_HEADER.unpack_from(data, at + i * entry) for i in range(count)]
+    table = next((section for section in sections if section[1] == _SYMBOLS), None)
+    if table is None:
+        return ()
+    start, size, link, width = table[4], table[5], table[6], table[9]
+    if width != _SYMBOL.size or link >= count or size > width * MOST_SYMBOLS or start + size > len(data):
+        return ()
+    names_at, names_size = sections[link][4:6]
+    names = data[names_at : names_at + names_size]
+    found: dict[int, Function] = {}
+    for name_at, value, length, info, _, section in _SYMBOL.iter_unpack(data[start : start + size - size % width]):
+        if info & 15 not in (_FUNCTION, _UNTYPED) or not 0 < section < count or not sections[section][2] & _CODE:
+            continue
+        name = names[name_at : min(names.find(b"\0", name_at), name_at + LONGEST_NAME)].decode("utf-8", "replace")
+        known = found.get(value)
+        # Of several at one address the one that says its size; assemblers' own labels are not names.
+        if name and not name.startswith(("$", ".L")) and (known is None or (length and not known.size)):
+            found[value] = Function(value, length, name)
+    return tuple(found[address] for address in sorted(found))

@@ -1,0 +1,383 @@
+"""Execution of guests: runs, profiles, snapshots of segments, and the execution record of a segment.
+
+docs/riscv.md specifies the machine, the host calls, segments and the record. The machine itself is C++
+(kernels/cpu/src/riscv*).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import DistproveError, FormatError, InputError
+from distprove.formats import canonical
+from distprove.stark.riscv.elf import Elf
+from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, U32, Record
+from kernels.host.native import native
+
+PAGE = 4096
+"""Bytes of a page, the unit in which the memory that a guest touches is counted."""
+MOST_SEGMENT_CYCLES = 1 << 28
+MAX_CYCLES = 1 << 36
+"""Cycles after which a run is given up, unless the caller says otherwise."""
+MEMORY = 1 << 30
+"""Bytes of memory that a guest may touch, unless the caller says otherwise, in pages."""
+NOT_USED = (1 << 32) - 1
+"""Of a snapshot, in the place of an earlier segment."""
+_SLICE = 1 << 28
+"""Cycles between two looks at signals, such as Ctrl-C."""
+
+
+class Stop(enum.IntEnum):
+    """Why the machine stands still: the numbers of `Stop` in riscv.h."""
+
+    LIMIT = 0
+    EXIT = 1
+    ILLEGAL = 2
+    EBREAK = 3
+    UNALIGNED_LOAD = 4
+    UNALIGNED_STORE = 5
+    UNALIGNED_JUMP = 6
+    OUTSIDE = 7
+    SELF_JUMP = 8
+    LOW_ADDRESS = 9
+    READ_ONLY = 10
+    UNKNOWN_CALL = 11
+    PRIVATE_END = 12
+    PUBLIC_END = 13
+    MEMORY_LIMIT = 14
+    OUTPUT_LIMIT = 15
+
+
+_REASONS = {
+    Stop.ILLEGAL: "an illegal instruction",
+    Stop.EBREAK: "ebreak",
+    Stop.UNALIGNED_LOAD: "an unaligned load from {fault:#010x}",
+    Stop.UNALIGNED_STORE: "an unaligned store to {fault:#010x}",
+    Stop.UNALIGNED_JUMP: "a jump to the unaligned address {fault:#010x}",
+    Stop.OUTSIDE: "a jump to {fault:#010x}, where there is no program",
+    Stop.SELF_JUMP: "a jump to itself: it would never end",
+    Stop.LOW_ADDRESS: "an access to {fault:#010x}, below the lowest address of the machine",
+    Stop.READ_ONLY: "a store to {fault:#010x}, which is not writable",
+    Stop.UNKNOWN_CALL: "the unknown host call {fault}",
+    Stop.PRIVATE_END: "a read beyond the end of the private input",
+    Stop.PUBLIC_END: "a read beyond the end of the public input",
+    Stop.MEMORY_LIMIT: "more memory is touched than was allowed",
+    Stop.OUTPUT_LIMIT: "more output is written than a run may have",
+}
+_NAMES = (
+    *("zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1"),
+    *(f"a{i}" for i in range(8)),
+    *(f"s{i}" for i in range(2, 12)),
+    *(f"t{i}" for i in range(3, 7)),
+)
+
+
+class Trap(DistproveError):
+    """A guest did what ends its execution. The message says cycle, pc, instruction and reason; it has no register,
+    because registers may hold private input: the caller may show those where the user asked to run the guest."""
+
+    def __init__(self, stop: Stop, cycle: int, pc: int, word: int, fault: int, registers: tuple[int, ...]) -> None:
+        self.stop, self.cycle, self.pc, self.word, self.fault, self.registers = stop, cycle, pc, word, fault, registers
+        reason = _REASONS[stop].format(fault=fault)
+        super().__init__(f"the guest trapped in cycle {cycle} at pc {pc:#010x} (instruction {word:#010x}): {reason}")
+
+    def register_lines(self) -> list[str]:
+        """The registers, four a line. They may hold private input."""
+        named = [f"{name:>4} {value:#010x}" for name, value in zip(_NAMES, self.registers, strict=True)]
+        return ["  ".join(named[i : i + 4]) for i in range(0, REGISTERS, 4)]
+
+
+class CycleLimit(DistproveError):
+    """A guest did not end within the cycles that it was given."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a guest reads. `private` is secret and is in no message."""
+
+    private: bytes = field(default=b"", repr=False)
+    public: bytes = b""
+
+
+def input_words(data: bytes) -> U32:
+    """The stream of words that a guest reads of an input: its length in bytes, then the bytes, filled up with zeros."""
+    padded = struct.pack("<I", len(data)) + data + bytes(-len(data) % 4)
+    return np.frombuffer(padded, dtype="<u4").astype(np.uint32)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended that came to its exit."""
+
+    exit_code: int
+    output: bytes
+    cycles: int
+    segments: int
+    """Segments of the size that was asked for; 1 for a run without snapshots."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What replaying a segment needs beside the ELF. It may hold private input, and is as secret."""
+
+    index: int
+    first_cycle: int
+    cycles: int
+    pc: int
+    registers: U32 = field(repr=False)
+    registers_earlier: U32 = field(repr=False)
+    """(32,): one more than the number of the last earlier segment that used the register; 0 if none did; `NOT_USED` if
+    this one does not use it."""
+    memory_address: U32 = field(repr=False)
+    """Byte addresses (m,) of the words that the segment accesses, in the order of their first access."""
+    memory_start: U32 = field(repr=False)
+    """Their values at the start of the segment."""
+    memory_earlier: U32 = field(repr=False)
+    """One more than the number of the last earlier segment that accessed each; 0 if none did."""
+    private: U32 = field(repr=False)
+    """U32 of the private input that the segment reads."""
+    public: U32 = field(repr=False)
+
+    def earlier(self) -> U32:
+        """The last earlier segments, plus 1, of the words and then of the registers that the segment uses, each by
+        ascending address or number; 0 where there is none."""
+        used = self.registers_earlier != NOT_USED
+        return np.concatenate([self.memory_earlier[np.argsort(self.memory_address)], self.registers_earlier[used]])
+
+    def to_bytes(self) -> bytes:
+        """The snapshot as a file."""
+        arrays = [getattr(self, name).astype("<u4", copy=False).tobytes() for name in _ARRAYS]
+        return canonical.encode([_SNAPSHOT, self.index, self.first_cycle, self.cycles, self.pc, *arrays])
+
+    @classmethod
+    def from_bytes(cls, data: bytes, what: str) -> Snapshot:
+        """The snapshot in a file's bytes; `what` names it in errors. Raises FormatError."""
+        match canonical.decode(data, what):
+            case [str(kind), int(index), int(first), int(cycles), int(pc), *packed] if (
+                kind == _SNAPSHOT
+                and len(packed) == len(_ARRAYS)
+                and all(type(part) is bytes and len(part) % 4 == 0 for part in packed)
+            ):
+                arrays = [np.frombuffer(part, dtype="<u4").astype(np.uint32) for part in packed]
+            case _:
+                raise FormatError(f"{what}: not a snapshot of a segment")
+        lengths = [len(array) for array in arrays]
+        fits = lengths[:2] == [REGISTERS, REGISTERS] and len(set(lengths[2:5])) == 1
+        if not fits or arrays[0][0] != 0 or (arrays[2] % 4).any():
+            raise FormatError(f"{what}: the parts of the snapshot do not fit each other")
+        if not (
+            0 < cycles <= MOST_SEGMENT_CYCLES and 0 <= index < 1 << 32 and 0 <= pc < 1 << 32 and 0 <= first < 1 << 62
+        ):
+            raise FormatError(f"{what}: a segment of {cycles} cycles from cycle {first}, number {index}, at {pc:#x}")
+        return cls(index, first, cycles, pc, *arrays)
+
+
+_SNAPSHOT = "distprove riscv snapshot 1"
+_ARRAYS = (
+    "registers",
+    "registers_earlier",
+    "memory_address",
+    "memory_start",
+    "memory_earlier",
+    "private",
+    "public",
+)
+
+
+class Execution:
+    """One run of a guest on its inputs. It runs once: to its end, to its end with counts, or segment by segment."""
+
+    def __init__(
+        self, elf: Elf, inputs: Inputs | None = None, *, max_cycles: int = MAX_CYCLES, memory: int = MEMORY
+    ) -> None:
+        """`max_cycles`: after which the run is given up. `memory`: bytes that the guest may touch, in pages. Raises
+        InputError."""
+        inputs = inputs or Inputs()
+        if max(len(inputs.private), len(inputs.public)) >= 1 << 32:
+            raise InputError("an input of a guest has at most 2^32 - 1 bytes")
+        self._private, self._public = input_words(inputs.private), input_words(inputs.public)
+        self._elf, self._machine = elf, _machine(elf, max(memory // PAGE, 1))
+        self._machine.start(_flat(self._private), _flat(self._public))
+        self._left = max_cycles
+        self._begun = False
+        self._outcome: Outcome | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the run ended. Raises ValueError before it did."""
+        if self._outcome is None:
+            raise ValueError("the run has not come to its end")
+        return self._outcome
+
+    @property
+    def cycles(self) -> int:
+        """Cycles so far."""
+        return int(self._machine.cycle)
+
+    @property
+    def output(self) -> bytes:
+        """Output so far."""
+        return bytes(self._machine.output())
+
+    def run(self) -> Outcome:
+        """Run to the end. Raises Trap, CycleLimit."""
+        self._begin()
+        while self._advance(self._machine.run, _SLICE) is not Stop.EXIT:
+            pass
+        return self._end(1)
+
+    def count(self) -> NDArray[np.uint64]:
+        """Run to the end, and count how often each word of `Elf.program` is executed, range after range. Raises Trap,
+        CycleLimit."""
+        self._begin()
+        counts = np.zeros(self._machine.operations, dtype=np.uint64)
+        view = counts.view(np.uint8)
+        while self._advance(lambda cycles: self._machine.run_counting(cycles, view), _SLICE) is not Stop.EXIT:
+            pass
+        self._end(1)
+        ends = np.cumsum([len(words) + 1 for _, words in self._elf.program]) - 1  # see operations() in riscv.h
+        return np.delete(counts, ends)
+
+    def segments(self, cycles: int) -> Iterator[Snapshot]:
+        """Run to the end, and give the snapshot of each segment of `cycles` cycles. A trap comes after the snapshots of
+        the segments before it. Raises Trap, CycleLimit, InputError."""
+        if not 0 < cycles <= MOST_SEGMENT_CYCLES:
+            raise InputError(f"a segment has 1 to {MOST_SEGMENT_CYCLES} cycles, not {cycles}")
+        self._begin()
+        machine, stop, index = self._machine, Stop.LIMIT, 0
+        while stop is not Stop.EXIT:
+            first, pc, registers = machine.cycle, machine.pc, _array(machine.registers())
+            private, public = machine.private_read, machine.public_read
+            stop = self._advance(machine.run_segment, cycles)
+            addresses, values, segments = map(_array, machine.touched())
+            earlier = _array(machine.register_segments_before())
+            yield Snapshot(
+                index,
+                first,
+                machine.cycle - first,
+                pc,
+                registers,
+                np.where(_array(machine.register_segments()) == index + 1, earlier, NOT_USED).astype(np.uint32),
+                addresses,
+                values,
+                segments,
+                self._private[private : machine.private_read],
+                self._public[public : machine.public_read],
+            )
+            index += 1
+        self._end(index)
+
+    def words(self) -> tuple[U32, U32, U32]:
+        """Of a run by segments that came to its end: all words and registers that it used. Keys (k,) ascending (a
+        quarter of the byte address; FIRST_REGISTER + i for register i), values at the end, and for each one more than
+        the number of the last segment that used it. Raises ValueError."""
+        self.outcome  # noqa: B018  that there is one
+        addresses = np.sort(_array(self._machine.all_words()))
+        values, segments = map(_array, self._machine.words_at(_flat(addresses)))
+        registers, last = _array(self._machine.registers()), _array(self._machine.register_segments())
+        used = np.flatnonzero(last).astype(np.uint32)
+        return (
+            np.concatenate([addresses // np.uint32(4), used + np.uint32(FIRST_REGISTER)]),
+            np.concatenate([values, registers[used]]),
+            np.concatenate([segments, last[used]]),
+        )
+
+    def _begin(self) -> None:
+        if self._begun:
+            raise ValueError("a run is made once")
+        self._begun = True
+
+    def _advance(self, run: Any, cycles: int) -> Stop:
+        """Run for so many cycles, or fewer at the end. Raises Trap, CycleLimit."""
+        if self._left == 0:
+            raise CycleLimit(f"the guest did not end within {self.cycles} cycles")
+        before = self._machine.cycle
+        stop = Stop(run(min(cycles, self._left)))
+        self._left -= self._machine.cycle - before
+        if stop not in (Stop.LIMIT, Stop.EXIT):
+            raise _trap(self._machine, stop)
+        return stop
+
+    def _end(self, segments: int) -> Outcome:
+        exit_code = int(_array(self._machine.registers())[10])
+        self._outcome = Outcome(exit_code, self.output, self.cycles, segments)
+        return self._outcome
+
+
+class Replay:
+    """Makes execution records of the segments of a guest, one at a time."""
+
+    def __init__(self, elf: Elf) -> None:
+        self._machine = _machine(elf, 1 << 22)
+
+    def record(self, snapshot: Snapshot, columns: U32 | None = None) -> Record:
+        """The record of a segment. `columns`: a contiguous (14, n) uint32 array to write to, n the cycles of the
+        segment; a new one otherwise. Raises InputError if the snapshot is not one of this guest."""
+        shape = (len(FIELDS), snapshot.cycles)
+        if columns is None:
+            columns = np.empty(shape, dtype=np.uint32)
+        if columns.shape != shape or columns.dtype != np.uint32 or not columns.flags.c_contiguous:
+            raise InputError(f"a record of this segment has shape {shape} and dtype uint32")
+        machine = self._machine
+        machine.restore(
+            _flat(snapshot.registers),
+            snapshot.pc,
+            snapshot.first_cycle,
+            _flat(snapshot.memory_address),
+            _flat(snapshot.memory_start),
+            _flat(snapshot.private),
+            _flat(snapshot.public),
+        )
+        stop = Stop(machine.run_recording(snapshot.cycles, columns.reshape(-1).view(np.uint8)))
+        cycles = machine.cycle - snapshot.first_cycle
+        touched = _array(machine.touched()[0])
+        if (
+            stop not in (Stop.LIMIT, Stop.EXIT)
+            or cycles != snapshot.cycles
+            or not np.array_equal(touched, snapshot.memory_address)
+            or (machine.private_read, machine.public_read) != (len(snapshot.private), len(snapshot.public))
+        ):
+            raise InputError(f"segment {snapshot.index}: the snapshot is not one of this guest")
+        order = np.argsort(touched)
+        addresses = touched[order]
+        ends, times = map(_array, machine.words_at(_flat(addresses)))
+        return Record(
+            columns=columns,
+            first_cycle=snapshot.first_cycle,
+            pc_start=snapshot.pc,
+            pc_end=machine.pc,
+            registers_start=snapshot.registers,
+            registers_end=_array(machine.registers()),
+            registers_time=_array(machine.register_times()),
+            memory_address=addresses,
+            memory_start=snapshot.memory_start[order],
+            memory_end=ends,
+            memory_time=times,
+            **dict(zip(("call_cycle", "call_number", "call_word"), map(_array, machine.host_calls()), strict=True)),
+        )
+
+
+def _machine(elf: Elf, pages: int) -> Any:
+    table = [(s.address, s.size, s.offset, s.data_size, s.writable, s.executable) for s in elf.segments]
+    packed = np.array(table, dtype=np.int64).astype(np.uint32)
+    return native.RiscvMachine(_flat(packed), np.frombuffer(elf.data, dtype=np.uint8), elf.entry, pages)
+
+
+def _trap(machine: Any, stop: Stop) -> Trap:
+    registers = tuple(int(value) for value in _array(machine.registers()))
+    return Trap(stop, machine.cycle, machine.pc, machine.word, machine.fault, registers)
+
+
+def _flat(words: U32) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(words).reshape(-1).view(np.uint8)
+
+
+def _array(data: bytes) -> U32:
+    return np.frombuffer(data, dtype=np.uint32)

@@ -1,0 +1,73 @@
+"""Where the cycles of a run went: by instruction, and by function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.stark.riscv.elf import Elf
+
+ELSEWHERE = "(no function)"
+"""Stands for the code that no symbol names."""
+
+_REGISTERS = ("add", "sll", "slt", "sltu", "xor", "srl", "or", "and")
+_PRODUCTS = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
+_BY_FUNCTION: Mapping[int, tuple[str | None, ...]] = {
+    0x03: ("lb", "lh", "lw", None, "lbu", "lhu", None, None),
+    0x0F: ("fence", *[None] * 7),
+    0x13: ("addi", "slli", "slti", "sltiu", "xori", "srli", "ori", "andi"),
+    0x23: ("sb", "sh", "sw", *[None] * 5),
+    0x63: ("beq", "bne", None, None, "blt", "bge", "bltu", "bgeu"),
+    0x67: ("jalr", *[None] * 7),
+    0x73: ("ecall", *[None] * 7),
+}
+_ALONE = {0x17: "auipc", 0x37: "lui", 0x6F: "jal"}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Cycles of a run, the most first."""
+
+    by_instruction: Mapping[str, int]
+    by_function: Mapping[str, int]
+    """Of each function by itself, without those that it calls."""
+
+
+def profile(elf: Elf, counts: NDArray[np.uint64]) -> Profile:
+    """The profile of a run. `counts`: those of `Execution.count`."""
+    instructions: Counter[str] = Counter()
+    functions: Counter[str] = Counter()
+    starts = np.array([function.address for function in elf.functions], dtype=np.int64)
+    at = 0
+    for start, words in elf.program:
+        here = counts[at : at + len(words)]
+        at += len(words)
+        executed = np.flatnonzero(here)
+        for word, count in zip(words[executed].tolist(), here[executed].tolist(), strict=True):
+            instructions[mnemonic(word)] += count
+        addresses = start + 4 * executed
+        found = np.searchsorted(starts, addresses, side="right") - 1
+        for address, index, count in zip(addresses.tolist(), found.tolist(), here[executed].tolist(), strict=True):
+            function = elf.functions[index] if index >= 0 else None
+            # Code behind the end of a function whose size is known is another's.
+            inside = function and (not function.size or address < function.address + function.size)
+            functions[function.name if function and inside else ELSEWHERE] += count
+    return Profile(dict(instructions.most_common()), dict(functions.most_common()))
+
+
+def mnemonic(word: int) -> str:
+    """The name of an instruction of RV32IM, which `word` must be."""
+    opcode, function, more = word & 0x7F, word >> 12 & 7, word >> 25
+    if opcode == 0x33:
+        if more == 1:
+            return _PRODUCTS[function]
+        return {0: "sub", 5: "sra"}[function] if more else _REGISTERS[function]
+    if opcode == 0x13 and function == 5 and more:
+        return "srai"
+    name = _ALONE.get(opcode) or _BY_FUNCTION[opcode][function]
+    assert name is not None
+    return name

@@ -1,0 +1,146 @@
+// Python bindings of the machine for RV32IM programs; distprove/stark/riscv/executor.py is its face.
+#include <cstring>
+
+#include "bindings.h"
+#include "riscv.h"
+
+namespace dp {
+
+namespace {
+
+using riscv::Machine;
+
+// The words of `array`, copied: arrays may be unaligned.
+std::vector<u32> words_of(const InBytes& array, const char* what) {
+  std::vector<u32> words(count_of(array, sizeof(u32), what));
+  if (!words.empty()) std::memcpy(words.data(), array.data(), array.size());
+  return words;
+}
+
+template <class T>
+nb::bytes bytes_of(const std::vector<T>& values) {
+  return nb::bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+template <class Get>
+nb::bytes each(size_t count, Get get) {
+  std::vector<u32> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = get(i);
+  return bytes_of(values);
+}
+
+constexpr size_t SEGMENT_WORDS = 6;  // address, size, first byte in the file, bytes in the file, writable, executable
+
+void make(Machine* self, InBytes segments, InBytes file, u32 entry, size_t most_pages) {
+  const std::vector<u32> words = words_of(segments, "segments");
+  if (words.size() % SEGMENT_WORDS != 0) throw std::invalid_argument("segments: not whole");
+  std::vector<riscv::Segment> found;
+  for (size_t i = 0; i < words.size(); i += SEGMENT_WORDS) {
+    const u32* const w = &words[i];
+    if ((u64)w[2] + w[3] > file.size()) throw std::invalid_argument("segments: beyond the file");
+    found.push_back({w[0], w[1], file.data() + w[2], w[3], w[4] != 0, w[5] != 0});
+  }
+  new (self) Machine(found, entry, most_pages);
+}
+
+void restore(Machine& machine, InBytes registers, u32 pc, u64 cycle, InBytes addresses, InBytes values,
+             InBytes private_input, InBytes public_input) {
+  expect(registers, riscv::REGISTERS * sizeof(u32), "registers");
+  expect(values, addresses.size(), "values");
+  const std::vector<u32> held = words_of(registers, "registers"), at = words_of(addresses, "addresses");
+  const std::vector<u32> words = words_of(values, "values");
+  machine.restore(held.data(), pc, cycle, at.data(), words.data(), at.size(), words_of(private_input, "private"),
+                  words_of(public_input, "public"));
+}
+
+int run(Machine& machine, u64 cycles) {
+  nb::gil_scoped_release release;
+  return (int)machine.run(cycles);
+}
+
+int run_segment(Machine& machine, u64 cycles) {
+  nb::gil_scoped_release release;
+  return (int)machine.run_segment(cycles);
+}
+
+int run_counting(Machine& machine, u64 cycles, OutBytes counts) {
+  expect(counts, machine.operations() * sizeof(u64), "counts");
+  if (reinterpret_cast<std::uintptr_t>(counts.data()) % sizeof(u64) != 0)
+    throw std::invalid_argument("counts: not aligned");
+  nb::gil_scoped_release release;
+  return (int)machine.run_counting(cycles, reinterpret_cast<u64*>(counts.data()));
+}
+
+int run_recording(Machine& machine, u64 cycles, OutBytes columns) {
+  const size_t stride = count_of(columns, riscv::FIELDS * sizeof(u32), "columns");
+  if (reinterpret_cast<std::uintptr_t>(columns.data()) % sizeof(u32) != 0)
+    throw std::invalid_argument("columns: not aligned");
+  if (cycles > stride || cycles > riscv::MOST_RECORDED) throw std::invalid_argument("columns: too short");
+  nb::gil_scoped_release release;
+  return (int)machine.run_recording(cycles, reinterpret_cast<u32*>(columns.data()), stride);
+}
+
+// Addresses, values at the start, and segments of the words that the last segment or record accessed, in the order of
+// their first access.
+nb::tuple touched(const Machine& machine) {
+  const std::vector<riscv::Touched>& words = machine.touched();
+  return nb::make_tuple(each(words.size(), [&](size_t i) { return words[i].address; }),
+                        each(words.size(), [&](size_t i) { return words[i].start; }),
+                        each(words.size(), [&](size_t i) { return words[i].segment; }));
+}
+
+// Values and marks of the words at these addresses.
+nb::tuple words_at(const Machine& machine, InBytes addresses) {
+  const std::vector<u32> at = words_of(addresses, "addresses");
+  return nb::make_tuple(each(at.size(), [&](size_t i) { return machine.memory_word(at[i]); }),
+                        each(at.size(), [&](size_t i) { return machine.memory_mark(at[i]); }));
+}
+
+nb::tuple host_calls(const Machine& machine) {
+  const std::vector<riscv::HostCall>& calls = machine.calls();
+  return nb::make_tuple(each(calls.size(), [&](size_t i) { return calls[i].cycle; }),
+                        each(calls.size(), [&](size_t i) { return calls[i].number; }),
+                        each(calls.size(), [&](size_t i) { return calls[i].word; }));
+}
+
+}  // namespace
+
+void bind_riscv(nb::module_& m) {
+  nb::class_<Machine>(m, "RiscvMachine", "A machine for RV32IM programs (docs/riscv.md).")
+      .def("__init__", &make, nb::arg("segments"), nb::arg("file"), nb::arg("entry"), nb::arg("most_pages"))
+      .def("start",
+           [](Machine& machine, InBytes private_input, InBytes public_input) {
+             machine.start(words_of(private_input, "private"), words_of(public_input, "public"));
+           })
+      .def("restore", &restore)
+      .def("run", &run)
+      .def("run_segment", &run_segment)
+      .def("run_counting", &run_counting)
+      .def("run_recording", &run_recording)
+      .def_prop_ro("cycle", &Machine::cycle)
+      .def_prop_ro("pc", &Machine::pc)
+      .def_prop_ro("word", &Machine::word)
+      .def_prop_ro("fault", &Machine::fault)
+      .def_prop_ro("operations", &Machine::operations)
+      .def_prop_ro("private_read", &Machine::private_read)
+      .def_prop_ro("public_read", &Machine::public_read)
+      .def("registers", [](const Machine& machine) {
+        return each(riscv::REGISTERS, [&](size_t i) { return machine.registers((u32)i); });
+      })
+      .def("register_times", [](const Machine& machine) {
+        return each(riscv::REGISTERS, [&](size_t i) { return machine.register_time((u32)i); });
+      })
+      .def("register_segments_before", [](const Machine& machine) {
+        return each(riscv::REGISTERS, [&](size_t i) { return machine.register_segment_before((u32)i); });
+      })
+      .def("register_segments", [](const Machine& machine) {
+        return each(riscv::REGISTERS, [&](size_t i) { return machine.register_segment((u32)i); });
+      })
+      .def("output", [](const Machine& machine) { return bytes_of(machine.output()); })
+      .def("touched", &touched)
+      .def("all_words", [](const Machine& machine) { return bytes_of(machine.all_words()); })
+      .def("words_at", &words_at)
+      .def("host_calls", &host_calls);
+}
+
+}  // namespace dp

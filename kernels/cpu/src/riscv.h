@@ -1,0 +1,176 @@
+// A machine for RV32IM programs: fast execution with snapshots, counts of instructions, and execution records.
+// docs/riscv.md is the specification: the machine, its host calls, segments and the record.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "platform.h"
+
+namespace dp::riscv {
+
+using u8 = std::uint8_t;
+using i32 = std::int32_t;
+using i64 = std::int64_t;
+
+constexpr u32 PAGE_BITS = 12, PAGE = 1u << PAGE_BITS, PAGES = 1u << (32 - PAGE_BITS);
+constexpr u32 LOWEST = 4096;                 // addresses below are never accessed
+constexpr size_t MOST_OUTPUT = 1u << 26;     // words
+constexpr int FIELDS = 14;                   // rows of a record
+constexpr u32 MOST_RECORDED = 1u << 28;      // cycles of a segment
+
+// Registers, and three slots beside them. x0 as a source is slot 0; as the second source slot NO_SECOND, as the
+// destination NO_DESTINATION. An operand that an instruction does not have takes the same slots.
+constexpr u32 REGISTERS = 32, NO_DESTINATION = 32, NO_SECOND = 33, SLOTS = 34;
+
+// Why the machine stands still. The numbers are those of `Stop` in distprove/stark/riscv/executor.py.
+enum class Stop : int {
+  LIMIT,  // the cycles that were asked for are done
+  EXIT,
+  ILLEGAL,
+  EBREAK,
+  UNALIGNED_LOAD,
+  UNALIGNED_STORE,
+  UNALIGNED_JUMP,
+  OUTSIDE,  // a jump to where there is no program, or the end of the program was passed
+  SELF_JUMP,
+  LOW_ADDRESS,
+  READ_ONLY,
+  UNKNOWN_CALL,
+  PRIVATE_END,
+  PUBLIC_END,
+  MEMORY_LIMIT,
+  OUTPUT_LIMIT,
+};
+
+// A decoded instruction.
+struct Op {
+  u8 code;
+  u8 rd, rs1, rs2;  // slots
+  u32 imm;          // immediate; result of lui and auipc; index of the target of jumps and branches
+  u32 pc;
+  u32 uses;  // a bit for each register that it reads or writes, but x0
+};
+
+// A part of the file that is loaded.
+struct Segment {
+  u32 address, size;       // size in memory, never beyond 2^32
+  const u8* data;
+  u32 data_size;           // bytes from the file, at most `size`
+  bool writable, executable;
+};
+
+// Words of consecutive addresses that are executable; their operations follow one another, and an end behind them.
+struct Range {
+  u32 address, words, first;
+};
+
+struct HostCall {
+  u32 cycle, number, word;
+};
+
+// A word of memory that a segment accesses: its value at the start of the segment, and one more than the number of the
+// last earlier segment that accessed it (0: none).
+struct Touched {
+  u32 address, start, segment;
+};
+
+// 4 GiB of address space that takes memory as it is used. Throws std::bad_alloc.
+class AddressSpace {
+ public:
+  AddressSpace();
+  ~AddressSpace();
+  AddressSpace(const AddressSpace&) = delete;
+  AddressSpace& operator=(const AddressSpace&) = delete;
+  u8* data() const { return data_; }
+  void clear();  // all zero again, and the memory given back
+
+ private:
+  u8* data_;
+};
+
+class Machine {
+ public:
+  // `most_pages`: pages that the program may touch. Throws std::invalid_argument for segments that break the rules of
+  // the loader, which checks them with better words.
+  Machine(const std::vector<Segment>& segments, u32 entry, size_t most_pages);
+
+  // The state at the start of a run, with these inputs (words, as docs/riscv.md says).
+  void start(std::vector<u32> private_input, std::vector<u32> public_input);
+  // The state of a snapshot; `words` are those that its segment accesses.
+  void restore(const u32* registers, u32 pc, u64 cycle, const u32* addresses, const u32* values, size_t words,
+               std::vector<u32> private_input, std::vector<u32> public_input);
+
+  // Run for at most `cycles`.
+  Stop run(u64 cycles);
+  // The same; counts[i] grows by one each time that operation i of `operations()` is executed: the words of each range of
+  // the program in ascending order, and one that is never executed behind each range.
+  Stop run_counting(u64 cycles, u64* counts);
+  // The same, as the next segment: its registers and words are noted. All calls of a run are of this kind, or none.
+  Stop run_segment(u64 cycles);
+  // The same, and write the record: FIELDS rows of `stride` entries each. cycles <= min(stride, MOST_RECORDED).
+  Stop run_recording(u64 cycles, u32* columns, size_t stride);
+
+  u64 cycle() const { return cycle_; }
+  u32 pc() const { return pc_; }
+  u32 word() const;   // instruction at pc, 0 outside of the program
+  u32 fault() const { return fault_; }
+  u32 registers(u32 i) const { return registers_[i]; }
+  size_t operations() const { return ops_.size(); }
+  const std::vector<u32>& output() const { return output_; }
+
+  size_t private_read() const { return private_at_; }
+  size_t public_read() const { return public_at_; }
+
+  // Of the last segment that was run or recorded. Words are in the order of their first access.
+  const std::vector<Touched>& touched() const { return touched_; }
+  const std::vector<HostCall>& calls() const { return calls_; }
+  u32 register_time(u32 i) const { return register_time_[i]; }
+  // One more than the number of the last segment, before and with the last one, that used the register; 0: none.
+  u32 register_segment_before(u32 i) const { return register_segment_before_[i]; }
+  u32 register_segment(u32 i) const { return register_segment_[i]; }
+  // Of the last run by segments: the addresses of all words that it accessed, in the order of their first access.
+  const std::vector<u32>& all_words() const { return all_words_; }
+  u32 memory_word(u32 address) const;
+  // Time of the last access of the word in a record, or number of the last segment, plus 1, in a run by segments.
+  u32 memory_mark(u32 address) const;
+
+ private:
+  enum class Mode { FAST, COUNT, SEGMENT, RECORD };
+  template <Mode mode>
+  Stop go(u64 cycles, u64* counts, u32* columns, size_t stride);
+  void reset(std::vector<u32> private_input, std::vector<u32> public_input);
+  void decode(const Segment& segment);
+  void link();
+  void forget_marks();
+  const Op* find(u32 address) const;
+  Stop bad_target(const Op& op, u32 target) const;
+  // Allow an access of `size` bytes in a page that is not open for it, or say why not; LIMIT if it is allowed.
+  Stop open_page(u32 address, u32 size, bool store);
+  bool writable(u32 address, u32 size) const;
+
+  std::vector<Op> ops_;
+  std::vector<u32> words_;  // instruction of each operation
+  std::vector<Range> ranges_;
+  std::vector<Segment> segments_;  // of the loaded image: data points into `image_`
+  std::vector<u8> image_;
+  size_t most_pages_, pages_ = 0;
+  u32 entry_;
+
+  AddressSpace memory_;
+  std::vector<u8> open_;  // flags of each page
+  // A number beside each word of the memory: see memory_mark.
+  std::unique_ptr<AddressSpace> marks_;
+
+  u32 registers_[SLOTS] = {}, register_time_[SLOTS] = {};
+  u32 register_segment_before_[REGISTERS] = {}, register_segment_[REGISTERS] = {}, segments_begun_ = 0;
+  u32 pc_ = 0, fault_ = 0;
+  u64 cycle_ = 0;
+  std::vector<u32> private_, public_, output_, all_words_;
+  size_t private_at_ = 0, public_at_ = 0;
+  std::vector<HostCall> calls_;
+  std::vector<Touched> touched_;
+};
+
+}  // namespace dp::riscv

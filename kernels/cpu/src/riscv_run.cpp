@@ -1,0 +1,377 @@
+// The interpreter: direct threading over decoded operations. One source makes three loops: the fast one, the one that
+// counts, and the one that records.
+#include <cstring>
+
+#include "riscv_codes.h"
+
+#define DP_RARE(condition) __builtin_expect(!!(condition), 0)
+
+namespace dp::riscv {
+
+namespace {
+
+constexpr u32 BLOCK = 256;  // cycles that are written to a record at once
+
+u32 divide(u32 a, u32 b) {
+  if (b == 0) return ~0u;
+  if (a == 0x80000000u && b == ~0u) return a;
+  return (u32)((i32)a / (i32)b);
+}
+
+u32 remainder(u32 a, u32 b) {
+  if (b == 0) return a;
+  if (b == ~0u) return 0;
+  return (u32)((i32)a % (i32)b);
+}
+
+template <class T>
+T get(const u8* memory, u32 address) {
+  T value;
+  std::memcpy(&value, memory + address, sizeof(T));
+  return value;
+}
+
+template <class T>
+void put(u8* memory, u32 address, T value) {
+  std::memcpy(memory + address, &value, sizeof(T));
+}
+
+}  // namespace
+
+template <Machine::Mode mode>
+Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const size_t stride) {
+  constexpr bool RECORD = mode == Mode::RECORD, COUNT = mode == Mode::COUNT, SEGMENT = mode == Mode::SEGMENT;
+  const Op* const ops = ops_.data();
+  const u32* const words = words_.data();
+  const Op* op = find(pc_);
+  if (op == nullptr) {
+    fault_ = pc_;
+    return cycles == 0 ? Stop::LIMIT : Stop::OUTSIDE;
+  }
+  // The largest range, where almost all jumps of jalr go.
+  const Range* largest = &ranges_[0];
+  for (const Range& range : ranges_)
+    if (range.words > largest->words) largest = &range;
+  const u32 main_address = largest->address, main_words = largest->words;
+  const Op* const main_ops = ops + largest->first;
+
+  u8* const memory = memory_.data();
+  const u8* const open = open_.data();
+  u32 x[SLOTS];  // a copy: no store into the guest's memory can change it, which the compiler then knows
+  std::memcpy(x, registers_, sizeof x);
+
+  u32 last[SLOTS] = {};  // RECORD: time of the last access
+  u32* const marks = RECORD || SEGMENT ? reinterpret_cast<u32*>(marks_->data()) : nullptr;
+  size_t recorded = 0;
+  u32 time = 4;
+
+  u64 left = cycles;
+  Stop stop = Stop::LIMIT;
+
+  // RECORD: rows are gathered in blocks. Written one by one to columns that lie a power of two apart, they would fall
+  // into one set of the cache: 20 million cycles a second.
+  u32 block[FIELDS][BLOCK + 16];
+  u32 filled = 0;
+  const auto flush = [&] {
+    for (int field = 0; field < FIELDS; ++field)
+      std::memcpy(columns + field * stride + recorded, block[field], filled * sizeof(u32));
+    recorded += filled;
+    filled = 0;
+  };
+  // RECORD: a cycle's row, but for what concerns memory; then the rest.
+  const auto record = [&](const Op& done, u32 a, u32 b, u32 before, u32 after, u32 next) {
+    const u32 i = filled;
+    block[0][i] = done.pc;
+    block[1][i] = words[&done - ops];
+    block[2][i] = a;
+    block[3][i] = b;
+    block[4][i] = before;
+    block[5][i] = after;
+    block[6][i] = next;
+    block[10][i] = last[done.rs1];
+    last[done.rs1] = time;
+    last[0] = 0;
+    block[11][i] = last[done.rs2];
+    last[done.rs2] = time + 1;
+    last[NO_SECOND] = 0;
+    block[12][i] = last[done.rd];
+    last[done.rd] = time + 3;
+    last[NO_DESTINATION] = 0;
+  };
+  const auto record_memory = [&](u32 address, u32 before, u32 after, u32 previous) {
+    const u32 i = filled;
+    block[7][i] = address;
+    block[8][i] = before;
+    block[9][i] = after;
+    block[13][i] = previous;
+    time += 4;
+    if (++filled == BLOCK) flush();
+  };
+  // RECORD: the time of the last access of the word, which is set; a word that is met for the first time is noted.
+  const auto visit = [&](u32 address, u32 value) {
+    u32& mark = marks[address / 4];
+    const u32 previous = mark;
+    if (previous == 0) touched_.push_back({address, value, 0});
+    mark = time + 2;
+    return previous;
+  };
+  // SEGMENT: note the words and the registers that the segment uses.
+  const u32 number = segments_begun_;
+  const auto note = [&](u32 address) {
+    u32& mark = marks[address / 4];
+    if (mark == number) return;
+    const u32 whole = address & ~3u;
+    touched_.push_back({whole, get<u32>(memory, whole), mark});
+    if (mark == 0) all_words_.push_back(whole);
+    mark = number;
+  };
+  u32 used = 0;
+
+#define DP_LABEL(name) &&name##_,
+  static const void* const LABELS[] = {DP_RISCV_CODES(DP_LABEL)};
+#undef DP_LABEL
+
+#define GO()                                          \
+  do {                                                \
+    if (DP_RARE(left == 0)) goto over;                \
+    --left;                                           \
+    if constexpr (COUNT) ++counts[op - ops];          \
+    if constexpr (SEGMENT) used |= op->uses;          \
+    goto* LABELS[op->code];                           \
+  } while (0)
+#define TRAP(reason, about)   \
+  do {                        \
+    stop = (reason);          \
+    fault_ = (about);         \
+    goto trapped;             \
+  } while (0)
+// Write `value` to rd, record, go on at `next`.
+#define WRITE(a, b, value, next, next_pc)             \
+  do {                                                \
+    const Op* const following = (next);               \
+    if constexpr (RECORD) {                           \
+      const u32 before = x[op->rd];                   \
+      x[op->rd] = (value);                            \
+      x[NO_DESTINATION] = 0;                          \
+      record(*op, a, b, before, x[op->rd], next_pc);  \
+      record_memory(0, 0, 0, 0);                      \
+    } else {                                          \
+      x[op->rd] = (value);                            \
+    }                                                 \
+    op = following;                                   \
+    GO();                                             \
+  } while (0)
+#define REGISTERS_(name, expression)                                  \
+  name##_ : {                                                         \
+    const u32 a = x[op->rs1], b = x[op->rs2];                         \
+    WRITE(a, b, expression, op + 1, op->pc + 4);                      \
+  }
+#define IMMEDIATE_(name, expression)                                  \
+  name##_ : {                                                         \
+    const u32 a = x[op->rs1], b = op->imm;                            \
+    WRITE(a, 0, expression, op + 1, op->pc + 4);                      \
+  }
+#define LOAD_(name, type)                                                                              \
+  name##_ : {                                                                                          \
+    const u32 a = x[op->rs1], address = a + op->imm;                                                   \
+    if (DP_RARE(address % sizeof(type) != 0)) TRAP(Stop::UNALIGNED_LOAD, address);                     \
+    if (DP_RARE(!(open[address >> PAGE_BITS] & READABLE))) {                                           \
+      const Stop refused = open_page(address, sizeof(type), false);                                    \
+      if (refused != Stop::LIMIT) TRAP(refused, address);                                              \
+    }                                                                                                  \
+    if constexpr (SEGMENT) note(address);                                                              \
+    const u32 value = (u32)(i32)get<type>(memory, address);                                            \
+    if constexpr (RECORD) {                                                                            \
+      const u32 before = x[op->rd], whole = address & ~3u, content = get<u32>(memory, whole);          \
+      x[op->rd] = value;                                                                               \
+      x[NO_DESTINATION] = 0;                                                                           \
+      record(*op, a, 0, before, x[op->rd], op->pc + 4);                                                \
+      record_memory(whole, content, content, visit(whole, content));                                   \
+    } else {                                                                                           \
+      x[op->rd] = value;                                                                               \
+    }                                                                                                  \
+    ++op;                                                                                              \
+    GO();                                                                                              \
+  }
+#define STORE_(name, type)                                                                             \
+  name##_ : {                                                                                          \
+    const u32 a = x[op->rs1], b = x[op->rs2], address = a + op->imm;                                   \
+    if (DP_RARE(address % sizeof(type) != 0)) TRAP(Stop::UNALIGNED_STORE, address);                    \
+    if (DP_RARE(!(open[address >> PAGE_BITS] & WRITABLE))) {                                           \
+      const Stop refused = open_page(address, sizeof(type), true);                                     \
+      if (refused != Stop::LIMIT) TRAP(refused, address);                                              \
+    }                                                                                                  \
+    if constexpr (SEGMENT) note(address);                                                              \
+    if constexpr (RECORD) {                                                                            \
+      const u32 whole = address & ~3u, before = get<u32>(memory, whole);                               \
+      put(memory, address, (type)b);                                                                   \
+      record(*op, a, b, 0, 0, op->pc + 4);                                                             \
+      record_memory(whole, before, get<u32>(memory, whole), visit(whole, before));                     \
+    } else {                                                                                           \
+      put(memory, address, (type)b);                                                                   \
+    }                                                                                                  \
+    ++op;                                                                                              \
+    GO();                                                                                              \
+  }
+#define BRANCH_(name, condition)                                                                       \
+  name##_ : {                                                                                          \
+    const u32 a = x[op->rs1], b = x[op->rs2];                                                          \
+    const Op* const next = (condition) ? ops + op->imm : op + 1;                                       \
+    if constexpr (RECORD) {                                                                            \
+      record(*op, a, b, 0, 0, next->pc);                                                               \
+      record_memory(0, 0, 0, 0);                                                                       \
+    }                                                                                                  \
+    op = next;                                                                                         \
+    GO();                                                                                              \
+  }                                                                                                    \
+  BAD_##name##_ : {                                                                                    \
+    const u32 a = x[op->rs1], b = x[op->rs2];                                                          \
+    if (condition) TRAP(bad_target(*op, op->imm), op->imm);                                            \
+    if constexpr (RECORD) {                                                                            \
+      record(*op, a, b, 0, 0, op->pc + 4);                                                             \
+      record_memory(0, 0, 0, 0);                                                                       \
+    }                                                                                                  \
+    ++op;                                                                                              \
+    GO();                                                                                              \
+  }
+
+  GO();
+
+  REGISTERS_(ADD, a + b)
+  REGISTERS_(SUB, a - b)
+  REGISTERS_(SLL, a << (b & 31))
+  REGISTERS_(SLT, (i32)a < (i32)b)
+  REGISTERS_(SLTU, a < b)
+  REGISTERS_(XOR, a ^ b)
+  REGISTERS_(SRL, a >> (b & 31))
+  REGISTERS_(SRA, (u32)((i32)a >> (b & 31)))
+  REGISTERS_(OR, a | b)
+  REGISTERS_(AND, a & b)
+  REGISTERS_(MUL, a * b)
+  REGISTERS_(MULH, (u32)((u64)((i64)(i32)a * (i64)(i32)b) >> 32))
+  REGISTERS_(MULHSU, (u32)((u64)((i64)(i32)a * (i64)(u64)b) >> 32))
+  REGISTERS_(MULHU, (u32)((u64)a * b >> 32))
+  REGISTERS_(DIV, divide(a, b))
+  REGISTERS_(DIVU, b != 0 ? a / b : ~0u)
+  REGISTERS_(REM, remainder(a, b))
+  REGISTERS_(REMU, b != 0 ? a % b : a)
+  IMMEDIATE_(ADDI, a + b)
+  IMMEDIATE_(SLLI, a << b)
+  IMMEDIATE_(SLTI, (i32)a < (i32)b)
+  IMMEDIATE_(SLTIU, a < b)
+  IMMEDIATE_(XORI, a ^ b)
+  IMMEDIATE_(SRLI, a >> b)
+  IMMEDIATE_(SRAI, (u32)((i32)a >> b))
+  IMMEDIATE_(ORI, a | b)
+  IMMEDIATE_(ANDI, a & b)
+  LOAD_(LB, std::int8_t)
+  LOAD_(LH, std::int16_t)
+  LOAD_(LW, std::int32_t)
+  LOAD_(LBU, std::uint8_t)
+  LOAD_(LHU, std::uint16_t)
+  STORE_(SB, std::uint8_t)
+  STORE_(SH, std::uint16_t)
+  STORE_(SW, std::uint32_t)
+  BRANCH_(BEQ, a == b)
+  BRANCH_(BNE, a != b)
+  BRANCH_(BLT, (i32)a < (i32)b)
+  BRANCH_(BGE, (i32)a >= (i32)b)
+  BRANCH_(BLTU, a < b)
+  BRANCH_(BGEU, a >= b)
+
+JAL_:
+  WRITE(0, 0, op->pc + 4, ops + op->imm, following->pc);
+BAD_JAL_:
+  TRAP(bad_target(*op, op->imm), op->imm);
+JALR_: {
+  const u32 a = x[op->rs1], target = (a + op->imm) & ~1u, offset = target - main_address;
+  const Op* next = offset / 4 < main_words ? main_ops + offset / 4 : find(target);
+  if (DP_RARE(next == nullptr || target % 4 != 0)) TRAP(bad_target(*op, target), target);
+  // Where rd is its own source, the next turn may lead elsewhere.
+  if (DP_RARE(next == op) && op->rd != op->rs1) TRAP(Stop::SELF_JUMP, target);
+  WRITE(a, 0, op->pc + 4, next, target);
+}
+CONSTANT_:
+  WRITE(0, 0, op->imm, op + 1, op->pc + 4);
+FENCE_:
+  WRITE(0, 0, 0, op + 1, op->pc + 4);
+ECALL_: {
+  const u32 call = x[17], argument = x[10];
+  u32 result = argument;
+  switch (call) {
+    case 1:
+      stop = Stop::EXIT;
+      break;
+    case 2:
+      if (output_.size() == MOST_OUTPUT) TRAP(Stop::OUTPUT_LIMIT, 0);
+      output_.push_back(argument);
+      break;
+    case 3:
+      if (private_at_ == private_.size()) TRAP(Stop::PRIVATE_END, 0);
+      result = private_[private_at_++];
+      break;
+    case 4:
+      if (public_at_ == public_.size()) TRAP(Stop::PUBLIC_END, 0);
+      result = public_[public_at_++];
+      break;
+    case 5:
+      result = (u32)(cycle_ + (cycles - left - 1));
+      break;
+    default:
+      TRAP(Stop::UNKNOWN_CALL, call);
+  }
+  x[10] = result;
+  if constexpr (RECORD) {
+    calls_.push_back({(u32)(recorded + filled), call, result});
+    record(*op, call, argument, argument, result, stop == Stop::EXIT ? 0 : op->pc + 4);
+    record_memory(0, 0, 0, 0);
+  }
+  if (stop == Stop::EXIT) goto over;
+  ++op;
+  GO();
+}
+EBREAK_:
+  TRAP(Stop::EBREAK, op->pc);
+ILLEGAL_:
+  TRAP(Stop::ILLEGAL, words[op - ops]);
+END_:
+  TRAP(Stop::OUTSIDE, op->pc);
+
+trapped:  // the instruction at op was not executed
+  ++left;
+  if constexpr (COUNT) --counts[op - ops];
+over:
+  std::memcpy(registers_, x, sizeof x);
+  registers_[NO_DESTINATION] = 0;
+  if constexpr (RECORD) {
+    flush();
+    std::memcpy(register_time_, last, sizeof last);
+  }
+  if constexpr (SEGMENT)
+    for (u32 i = 1; i < REGISTERS; ++i)
+      if (used >> i & 1) register_segment_[i] = number;
+  pc_ = stop == Stop::EXIT ? 0 : op->pc;
+  cycle_ += cycles - left;
+  return stop;
+}
+
+Stop Machine::run(u64 cycles) { return go<Mode::FAST>(cycles, nullptr, nullptr, 0); }
+
+Stop Machine::run_counting(u64 cycles, u64* counts) { return go<Mode::COUNT>(cycles, counts, nullptr, 0); }
+
+Stop Machine::run_segment(u64 cycles) {
+  if (segments_begun_ == 0) forget_marks();
+  ++segments_begun_;
+  touched_.clear();
+  std::memcpy(register_segment_before_, register_segment_, sizeof register_segment_);
+  return go<Mode::SEGMENT>(cycles, nullptr, nullptr, 0);
+}
+
+Stop Machine::run_recording(u64 cycles, u32* columns, size_t stride) {
+  forget_marks();
+  touched_.clear();
+  calls_.clear();
+  return go<Mode::RECORD>(cycles, nullptr, columns, stride);
+}
+
+}  // namespace dp::riscv

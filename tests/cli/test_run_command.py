@@ -1,0 +1,107 @@
+"""`distprove run`: what a guest does, as a person and as a program read it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from distprove.stark.riscv.elf import read_elf
+from distprove.stark.riscv.executor import Execution
+from distprove.stark.riscv.profile import ELSEWHERE, profile
+from tests.cli.conftest import run, why_refused
+from tests.support import ROOT
+from tests.support import riscv_asm as asm
+from tests.support.riscv_elf import code_file
+
+GUESTS = ROOT / "tests" / "stark" / "riscv" / "guests"
+
+
+def guest(folder: Path, *code: int) -> Path:
+    path = folder / "guest.elf"
+    path.write_bytes(code_file(code))
+    return path
+
+
+def test_a_guest_is_run(tmp_path: Path) -> None:
+    (tmp_path / "message").write_bytes(b"abc" * 1000)
+    digest = hashlib.sha256(b"abc" * 1000).hexdigest()
+    args = ("run", GUESTS / "sha256.elf", "--input", tmp_path / "message")
+    done = run(*args, "--output", tmp_path / "digest")
+    assert done.exit_code == 0, done.output
+    assert digest in done.stdout
+    assert (tmp_path / "digest").read_bytes().hex() == digest
+    told = json.loads(run(*args, "--segment", "2^10", "--json").stdout)
+    assert (told["status"], told["exit_code"], told["output"]) == ("exited", 0, digest)
+    assert told["segments"] == -(-told["cycles"] // 1024) > 100
+    assert "by_function" not in told
+
+
+def test_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "n").write_bytes((100).to_bytes(4, "little"))
+    args = ("run", GUESTS / "fibonacci.elf", "--public-input", tmp_path / "n", "--profile")
+    told = json.loads(run(*args, "--json").stdout)
+    for way in ("by_function", "by_instruction"):
+        assert sum(told[way].values()) == told["cycles"]
+        assert list(told[way].values()) == sorted(told[way].values(), reverse=True)
+    assert told["by_instruction"]["ecall"] == 4
+    assert told["by_function"]["_start"] == 7
+    assert set(told["by_function"]) == {"main", "_start"}
+    shown = run(*args).stdout
+    assert "_start" in shown
+    assert "addi" in shown
+
+
+def test_every_instruction_has_its_name(tmp_path: Path) -> None:
+    """Each once, in a file without symbols."""
+    registers = [asm.op(name, 5, 6, 7) for name in asm.REGISTER_OPS]
+    immediates = [asm.imm(name, 5, 0, 1) for name in asm.IMMEDIATE_OPS]
+    memory = [asm.lui(8, 0x20000), *(asm.load(name, 5, 8) for name in asm.LOADS)]
+    stores = [asm.store(name, 5, 8) for name in asm.STORES]
+    branches = [asm.branch(name, 0, 0, 4) for name in asm.BRANCHES]
+    jumps = [asm.jal(0, 4), asm.auipc(5, 0), asm.jalr(0, 5, 8), asm.FENCE]
+    elf = read_elf(guest(tmp_path, *registers, *immediates, *memory, *stores, *branches, *jumps, *asm.leave()))
+    found = profile(elf, Execution(elf).count())
+    once = {*asm.REGISTER_OPS, *asm.IMMEDIATE_OPS, *asm.LOADS, *asm.STORES, *asm.BRANCHES}
+    once |= {"lui", "jal", "auipc", "jalr", "fence", "ecall"}
+    assert found.by_instruction == {**dict.fromkeys(once, 1), "addi": 3}
+    assert found.by_function == {ELSEWHERE: sum(found.by_instruction.values())}
+
+
+def test_a_trap_shows_where_and_the_registers(tmp_path: Path) -> None:
+    path = guest(tmp_path, *asm.li(5, 0xABCDEF01), 0xFFFFFFFF)
+    done = run("run", path)
+    assert done.exit_code == 1
+    assert "cycle 2 at pc 0x00010008 (instruction 0xffffffff): an illegal instruction" in " ".join(done.stderr.split())
+    assert "t0 0xabcdef01" in done.stderr
+    told = json.loads(run("run", path, "--json").stdout)
+    assert (told["status"], told["error"]["type"]) == ("error", "Trap")
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    done = run("run", guest(tmp_path, *asm.leave(5)), "--json")
+    assert (done.exit_code, json.loads(done.stdout)["exit_code"]) == (1, 5)
+    done = run("run", guest(tmp_path, asm.jal(0, 4), asm.jal(0, -4)), "--max-cycles", "2^20")
+    assert done.exit_code == 1
+    assert "did not end within 1048576 cycles" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--segment", "1000"], "power of two"),
+        (["--segment", "2^29"], "power of two of at most"),
+        (["--segment", "many"], "--segment must be an integer"),
+        (["--max-cycles", "0"], "positive"),
+        (["--input", "missing"], "missing"),
+    ],
+)
+def test_what_is_refused(args: list[str], says: str, tmp_path: Path) -> None:
+    assert says in why_refused(run("run", guest(tmp_path, *asm.leave()), *args))
+
+
+def test_a_file_that_is_no_guest(tmp_path: Path) -> None:
+    assert "not an ELF file" in why_refused(run("run", ROOT / "README.md"))
+    assert "No such file" in why_refused(run("run", tmp_path / "missing.elf"))

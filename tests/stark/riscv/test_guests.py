@@ -1,0 +1,151 @@
+"""Guests in C give what Python computes by other means, for random inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from py_ecc.secp256k1 import secp256k1
+
+from distprove.stark.riscv.elf import Elf, read_elf
+from distprove.stark.riscv.executor import Execution, Inputs, Outcome
+from kernels.cpu.keccak import keccak256
+
+GUESTS = Path(__file__).parent / "guests"
+WORD = 1 << 32
+
+
+def guest(name: str) -> Elf:
+    return read_elf(GUESTS / f"{name}.elf")
+
+
+def run(elf: Elf, private: bytes = b"", public: bytes = b"") -> Outcome:
+    return Execution(elf, Inputs(private, public), max_cycles=1 << 28).run()
+
+
+def words(output: bytes) -> list[int]:
+    return [word for (word,) in struct.iter_unpack("<I", output)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 47, 48, 10_000])
+def test_fibonacci(n: int) -> None:
+    a, b = 0, 1
+    for _ in range(n):
+        a, b = b, (a + b) % WORD
+    outcome = run(guest("fibonacci"), public=struct.pack("<I", n))
+    assert (outcome.exit_code, words(outcome.output)) == (0, [a])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 13, 500, 20_000])
+@pytest.mark.parametrize("most", [3, WORD - 1])
+def test_quicksort(count: int, most: int) -> None:
+    rng = random.Random(count + most)
+    values = [rng.randint(0, most) for _ in range(count)]
+    total = 0
+    for value in sorted(values):
+        total = (31 * total + value) % WORD
+    assert words(run(guest("quicksort"), struct.pack(f"<{count}I", *values)).output) == [count, total]
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=40, deadline=None)
+def test_hashes(message: bytes) -> None:
+    assert run(SHA256, message).output == hashlib.sha256(message).digest()
+    assert run(KECCAK, message).output == keccak256(message)
+
+
+SHA256, KECCAK, JSON = guest("sha256"), guest("keccak"), guest("json")
+
+
+@pytest.mark.parametrize("size", [55, 56, 63, 64, 135, 136, 137, 100_000])
+def test_hashes_at_the_edges_of_blocks(size: int) -> None:
+    message = random.Random(size).randbytes(size)
+    assert run(SHA256, message).output == hashlib.sha256(message).digest()
+    assert run(KECCAK, message).output == keccak256(message)
+
+
+def seen(value: object, found: list[int], depth: int = 1) -> None:
+    """Add up what guests/json.c counts of a value."""
+    found[5] = max(found[5], depth)
+    if isinstance(value, dict):
+        found[0] += 1
+        for name, member in value.items():
+            seen(name, found, depth)
+            seen(member, found, depth + 1)
+    elif isinstance(value, list):
+        found[1] += 1
+        for member in value:
+            seen(member, found, depth + 1)
+    elif isinstance(value, str):
+        found[2] += 1
+        for byte in value.encode("utf-8", "surrogatepass"):
+            found[7] = (31 * found[7] + byte) % WORD
+    elif value is None or isinstance(value, bool):
+        found[4] += 1
+    else:
+        found[3] += 1
+        if isinstance(value, int):
+            found[6] = (found[6] + value) % WORD
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(VALUES, st.booleans(), st.sampled_from([None, 0, 3]))
+@settings(max_examples=150, deadline=None)
+def test_json(value: object, ascii_only: bool, indent: int | None) -> None:
+    found = [0] * 8
+    seen(value, found)
+    outcome = run(JSON, json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode())
+    assert (outcome.exit_code, words(outcome.output)) == (0, found)
+
+
+@given(VALUES, st.integers(0), st.sampled_from(list(b'{}[]",:\\u0x1e-. \n')))
+@settings(max_examples=150, deadline=None)
+def test_what_is_no_json(value: object, place: int, byte: int) -> None:
+    text = bytearray(json.dumps(value).encode())
+    text[place % len(text)] = byte
+    try:
+        json.loads(text, parse_constant=lambda name: 1 / 0)
+        valid = True
+    except (ValueError, ZeroDivisionError):
+        valid = False
+    assert run(JSON, bytes(text)).exit_code == (0 if valid else 1)
+
+
+def test_ecdsa() -> None:
+    rng, ecdsa = random.Random(4), guest("ecdsa")
+    order, prime = secp256k1.N, secp256k1.P
+    for case in range(3):
+        secret, nonce, digest = rng.randrange(1, order), rng.randrange(1, order), rng.randbytes(32)
+        x, y = secp256k1.multiply(secp256k1.G, secret)
+        r = secp256k1.multiply(secp256k1.G, nonce)[0] % order
+        s = pow(nonce, -1, order) * (int.from_bytes(digest, "big") + r * secret) % order
+        good = [int.from_bytes(digest, "big"), x, y, r, s]
+        assert verified(ecdsa, good)
+        assert verified(ecdsa, [*good[:4], order - s])  # its twin
+        place = (case, rng.randrange(256))
+        assert not verified(ecdsa, [v ^ (i == place[0]) << place[1] for i, v in enumerate(good)])
+        assert not verified(ecdsa, [*good[:3], r ^ 1, s])
+        assert not verified(ecdsa, [*good[:4], s ^ 1])
+        assert not verified(ecdsa, [good[0], x, prime - y, r, s])
+        assert not verified(ecdsa, [*good[:3], 0, s])
+        assert not verified(ecdsa, [*good[:4], 0])
+        if r + order < 1 << 256:
+            assert not verified(ecdsa, [*good[:3], r + order, s])
+
+
+def verified(ecdsa: Elf, numbers: list[int]) -> bool:
+    outcome = run(ecdsa, public=b"".join(number.to_bytes(32, "big") for number in numbers))
+    assert outcome.exit_code == 0
+    (answer,) = words(outcome.output)
+    return bool(answer)
