@@ -21,7 +21,11 @@ class StarkOptions(Options):
     arguments: Mapping[str, int | str] = setting("the program's own; paths are relative to the job file", dict)
     """All arguments of the program, checked, with absolute paths; a user's own program checks its arguments itself."""
     partitions: int = setting("partitions to cut it into", 1, bounds=(1, MAX_PARTITIONS), flag="--partitions")
-    blowup: int = setting("2, 4 or 8: larger proofs faster, or smaller ones slower", 2, bounds=(2, 8), flag="--blowup")
+    blowup: int | None = setting(
+        "2, 4 or 8: larger proofs faster, or smaller ones slower; by default the least that the tables allow",
+        bounds=(2, 8),
+        flag="--blowup",
+    )
     security: int = setting("proven bits; queries follow", SECURITY_BITS, bounds=(1, 128), flag="--security")
     grinding: int = setting("bits of proof of work before the queries", 16, bounds=(0, 40), flag="--grinding")
     queries: int | None = setting(
@@ -30,14 +34,15 @@ class StarkOptions(Options):
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
-        """The files that the program reads, each named after the argument that holds its path."""
-        return tuple(InputFile(name, Path(str(self.arguments[name]))) for name in _path_arguments(self.program))
+        """The files that the program reads, each named after the argument that holds its path. "" is no file."""
+        given = {name: str(self.arguments[name]) for name in _path_arguments(self.program)}
+        return tuple(InputFile(name, Path(path)) for name, path in given.items() if path)
 
     def completed(self, base: Path) -> StarkOptions:
         return replace(self, arguments=_arguments(self.program, self.arguments, base))
 
     def check(self) -> None:
-        if self.blowup not in (2, 4, 8):
+        if self.blowup not in (None, 2, 4, 8):
             raise UsageError(f"blowup must be 2, 4 or 8, not {self.blowup}")
         super().check()
         for source in self.sources:
@@ -55,7 +60,8 @@ def _arguments(program: str, given: Mapping[str, Any], base: Path) -> dict[str, 
     if names_code(program):
         return dict(given)
     values = find_program(program).values(given)
-    return {**values, **{name: str((base / str(values[name])).resolve()) for name in _path_arguments(program)}}
+    paths = {name: str(values[name]) for name in _path_arguments(program)}
+    return {**values, **{name: str((base / path).resolve()) for name, path in paths.items() if path}}
 
 
 def _path_arguments(program: str) -> list[str]:

@@ -11,6 +11,7 @@ from kernels.maths.goldilocks import TWO_ADICITY
 
 MAX_LOG_HEIGHT = 28
 """Maximum log2 of a table's rows. With blow-up 8 an extension's indices stay below 2^32."""
+LEAST_BLOWUP = 2
 MAX_BLOWUP = 8
 MAX_LOG_ARITY = 3
 MAX_GRINDING_BITS = 40

@@ -76,7 +76,8 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
     ]
     extensions = extender.extend_present(columns, keep_trace=True)
     tree = extender.commit([e for e in extensions if e is not None])
-    key = replace(key, preprocessed_root=tree.root)
+    named = program.key_arguments(tree.root, {t.name: h for t, h in zip(tables, heights, strict=True) if h is not None})
+    key = replace(key, preprocessed_root=tree.root, arguments=named)
     key.check(f"program {program.name}")
     return ProvingKey(program, key, backend, extensions, tree, streamed)
 

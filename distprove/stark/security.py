@@ -28,7 +28,7 @@ from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
-from distprove.stark.params import FoldStep, Parameters, check_log_height, fri_schedule
+from distprove.stark.params import LEAST_BLOWUP, FoldStep, Parameters, check_log_height, fri_schedule
 from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape
 from distprove.stark.verifying_key import VerifyingKey, compile_program
@@ -282,7 +282,7 @@ def choose_parameters(
     program: Program,
     partitions: int,
     *,
-    blowup: int = 2,
+    blowup: int | None = None,
     security: int = SECURITY_BITS,
     grinding: int = 16,
     queries: int | None = None,
@@ -290,8 +290,10 @@ def choose_parameters(
     """Choose parameters under which every partition's proof, and the job's, has `security` proven bits.
 
     `queries` is for programs that do not tell the heights of their tables; proofs with too few queries do not verify.
-    Raises UsageError.
+    `blowup` is by default the least that the tables allow. Raises UsageError.
     """
+    if blowup is None:
+        blowup = max(LEAST_BLOWUP, *(table.quotient_chunks for table in program.compiled_tables))
     log_blowup = blowup.bit_length() - 1
     if blowup != 1 << log_blowup:
         raise UsageError(f"blowup must be 2, 4 or 8, not {blowup}")

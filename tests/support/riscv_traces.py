@@ -14,9 +14,9 @@ from distprove.stark.air import Air, Bus, trace_air
 from distprove.stark.air.check import BoundaryTuple, Failure, PartitionTrace, check_partitions
 from distprove.stark.riscv.buses import IMAGE, LOOKUP, ROM, STATED
 from distprove.stark.riscv.host import PLACES
-from distprove.stark.riscv.links import Links
+from distprove.stark.riscv.links import Words, keys_of, values_of
 from distprove.stark.riscv.lookup import row_of
-from distprove.stark.riscv.record import Record
+from distprove.stark.riscv.record import U32, Record
 from distprove.stark.riscv.segment import (
     NO_WORD,
     PUBLIC,
@@ -110,6 +110,38 @@ class Job:
         columns = DEFINITIONS[table].main
         start = sum(list(columns.values())[: list(columns).index(name)])
         return self.main[segment][table][start + index]
+
+
+class Links:
+    """Takes the records of a run in order, and says of each from which segments its words come."""
+
+    def __init__(self) -> None:
+        none = np.zeros(0, dtype=np.uint32)
+        self._words, self._count = Words(none, none, none), 0
+
+    @property
+    def words(self) -> Words:
+        """All words that the records so far access."""
+        return self._words
+
+    def add(self, record: Record) -> U32:
+        """For each of `keys_of(record)` one more than the number of the last earlier segment with it; 0 without one."""
+        known, keys = self._words, keys_of(record)
+        where = np.searchsorted(known.key, keys)
+        at = np.minimum(where, max(len(known.key) - 1, 0))
+        old = known.key[at] == keys if len(known.key) else np.zeros(len(keys), dtype=bool)
+        earlier = np.zeros(len(keys), dtype=np.uint32)
+        earlier[old] = known.segment[at[old]]
+        self._count += 1
+        value, segment = known.value.copy(), known.segment.copy()
+        value[at[old]], segment[at[old]] = values_of(record, "end")[old], self._count
+        new, place = ~old, where[~old]
+        self._words = Words(
+            np.insert(known.key, place, keys[new]),
+            np.insert(value, place, values_of(record, "end")[new]),
+            np.insert(segment, place, np.uint32(self._count)),
+        )
+        return earlier
 
 
 def places_of(records: Sequence[Record]) -> list[Place]:

@@ -16,9 +16,10 @@ from distprove.stark.air.definition import Layout
 from distprove.stark.program import Trace
 from distprove.stark.riscv.bitwise import ROWS as BITWISE
 from distprove.stark.riscv.bitwise import BitwiseAir
-from distprove.stark.riscv.buses import ALU_OPS, LOOKUP
+from distprove.stark.riscv.buses import ALU_OPS, CALLS, LOOKUP
 from distprove.stark.riscv.compare import ROWS as COMPARE
 from distprove.stark.riscv.compare import CompareAir
+from distprove.stark.riscv.cpu import ROWS as CPU
 from distprove.stark.riscv.cpu import CpuAir, cpu_columns, cpu_inputs, pc_after
 from distprove.stark.riscv.decode import NO_PC, bits, decode
 from distprove.stark.riscv.divide import ROWS as DIVIDE
@@ -90,6 +91,9 @@ CLASSES: Mapping[str, tuple[CppRows, tuple[str, ...]]] = MappingProxyType(
 )
 """The tables that answer on `alu` and `narrow`: the functions that make their rows, and their operations on `alu`."""
 
+ROW_FUNCTIONS = (CPU, *(rows for rows, _ in CLASSES.values()))
+"""All row functions of the machine."""
+
 
 def tables() -> tuple[Air, ...]:
     """The machine's tables."""
@@ -128,12 +132,12 @@ class Fixed:
 
     def log_heights(self) -> dict[str, int]:
         """log2 of the rows of the tables with preprocessed columns."""
-        return {
-            "rom": log_rows_for(self.rom.shape[1]),
-            "image": log_rows_for(self.image.shape[1]),
-            "stated": log_rows_for(PLACES),
-            "lookup": LOG_ROWS,
-        }
+        return self.heights(log_rows_for(self.rom.shape[1]), log_rows_for(self.image.shape[1]))
+
+    @staticmethod
+    def heights(log_rom: int, log_image: int) -> dict[str, int]:
+        """`log_heights` for a program of which only the heights are known."""
+        return {"rom": log_rom, "image": log_image, "stated": log_rows_for(PLACES), "lookup": LOG_ROWS}
 
 
 def filled(rows: Words64, key: int) -> Words64:
@@ -171,7 +175,7 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     stated, outputs, inputs = stated_words(record)
     counts = {name: part.shape[1] for name, part in calls.items()}
     words_used = np.searchsorted(fixed.image[0], place.words.key.astype(np.uint64), side="right") - 1
-    heights = log_heights(fixed, record, counts, len(place.words.key))
+    heights = {**log_heights(fixed, record), "words": log_rows_for(len(place.words.key))}
     arrays |= {f"calls_{name}": part if part.shape[1] else np.zeros((4, 1), np.uint64) for name, part in calls.items()}
     arrays |= {f"count_{name}": np.array([count], dtype=np.uint64) for name, count in counts.items()}
     arrays |= {
@@ -205,43 +209,55 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
 
 def class_calls(rom: Words64, record: Record, index: NDArray[np.int64]) -> dict[str, Words64]:
     """For each table of `CLASSES` what its rows are made of, (4, n): the operation and three values."""
-    flags, op = rom[1, index], rom[2, index]
-    a, b = record.field("rs1").astype(np.uint64), record.field("rs2").astype(np.uint64)
-    b = np.where(flags & np.uint64(bits("read2")), b, rom[6, index])
-    on_alu = (flags & np.uint64(bits("alu"))) != 0
+    in_class = classes_of(rom)[index]
     out = {}
-    for name, (_, ops) in CLASSES.items():
+    for k, (name, (_, ops)) in enumerate(CLASSES.items()):
+        rows = np.flatnonzero(in_class == k)
+        flags, op, imm, disp = (rom[field, index[rows]] for field in (1, 2, 6, 7))
+        a, b, word = (record.field(each)[rows].astype(np.uint64) for each in ("rs1", "rs2", "memory_before"))
+        b = np.where(flags & np.uint64(bits("read2")), b, imm)
         if ops:
-            codes = [ALU_OPS[each] for each in ops]
-            rows = np.flatnonzero(on_alu & (op >= min(codes)) & (op <= max(codes)))
-            out[name] = np.stack((op[rows], a[rows], b[rows], b[rows]))
+            out[name] = np.stack((op, a, b, b))
         else:
-            rows = np.flatnonzero(flags & np.uint64(bits("narrow")))
-            stores = (flags[rows] & np.uint64(bits("store"))) != 0
-            address = a[rows] + np.where(stores, rom[7, index[rows]], b[rows])
-            word = record.field("memory_before")[rows].astype(np.uint64)
-            out[name] = np.stack((op[rows], address & np.uint64(3), word, b[rows]))
+            address = a + np.where(flags & np.uint64(bits("store")), disp, b)
+            out[name] = np.stack((op, address & np.uint64(3), word, b))
     return out
 
 
-def log_heights(fixed: Fixed, record: Record, counts: Mapping[str, int], words: int) -> dict[str, int]:
-    """log2 of the rows of each table. Raises UsageError for more public words than the statement has places for."""
-    numbers = record.call_number
-    for what, call in (("writes", 2), ("reads", 4)):
-        found = int((numbers == call).sum())
+def log_heights(fixed: Fixed, record: Record) -> dict[str, int]:
+    """log2 of the rows of each table but `words`. Raises UsageError for more public words than the statement has room
+    for."""
+    for what, call in (("writes", "write"), ("reads", "public")):
+        found = int((record.call_number == CALLS[call]).sum())
         if found > MOST_WORDS:
             raise UsageError(
-                f"a segment {what} {found} public words, and its statement has places for {MOST_WORDS}: let the guest "
-                "publish a digest"
+                f"a segment {what} {found} public words, and its statement has room for {MOST_WORDS}: let the guest "
+                "publish a digest, or cut the run into smaller segments"
             )
+    entries = np.bincount(rows_in(fixed.rom, record), minlength=fixed.rom.shape[1])
+    in_class = classes_of(fixed.rom)
     return {
         "cpu": log_rows_for(record.cycles),
-        **{name: log_rows_for(count) for name, count in counts.items()},
-        "host": log_rows_for(len(numbers)),
+        **{name: log_rows_for(int(entries[in_class == k].sum())) for k, name in enumerate(CLASSES)},
+        "host": log_rows_for(len(record.call_number)),
         "touched": log_rows_for(len(keys_of(record))),
-        "words": log_rows_for(words),
         **fixed.log_heights(),
     }
+
+
+def rows_in(rom: Words64, record: Record) -> NDArray[np.int64]:
+    """The row of `rom` of each cycle."""
+    return np.searchsorted(rom[0], record.field("pc")).astype(np.int64)
+
+
+def classes_of(rom: Words64) -> NDArray[np.int64]:
+    """For each instruction the number of the table in `CLASSES` that it asks; -1 for none."""
+    flags, op = rom[1], rom[2]
+    out = np.full(rom.shape[1], -1, dtype=np.int64)
+    for k, (_, ops) in enumerate(CLASSES.values()):
+        asks = (flags & np.uint64(bits("alu" if ops else "narrow"))) != 0
+        out[asks & np.isin(op, [ALU_OPS[each] for each in ops]) if ops else asks] = k
+    return out
 
 
 def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
