@@ -75,12 +75,12 @@ def bench_program(
     shape = committed.shape
     extended = extension_bytes(shape)
     security = job_security(key.key, [shape.log_heights])
-    rows, columns = 1 << max(shape.log_heights), sum(sum(t.widths) for t in shape.tables)
+    rows, columns = 1 << max(shape.heights), sum(sum(t.widths) for t in shape.tables)
     return [
         Row(
             what=program.name,
             curve=FIELD,
-            log_n=max(shape.log_heights),
+            log_n=max(shape.heights),
             variant=f"{columns} columns, blow-up {params.blowup}",
             timing=timing,
             bytes_moved=extended,
@@ -91,7 +91,7 @@ def bench_program(
                 "arguments": dict(program.arguments),
                 "tables": [
                     {"name": t.name, "rows": 1 << height, "columns": t.main_width, "aux_columns": t.aux_width}
-                    for t, height in zip(key.key.tables, shape.log_heights, strict=True)
+                    for t, height in zip(shape.airs, shape.heights, strict=True)
                 ],
                 "rows": rows,
                 "columns": columns,

@@ -40,7 +40,7 @@ def stage_limits(shape: ProofShape, backend: Backend) -> dict[str, StageLimit]:
 def _limits(
     shape: ProofShape, butterflies: float, permutations: float, bandwidth: float
 ) -> Iterator[tuple[str, StageLimit]]:
-    blowup, airs = shape.key.params.blowup, shape.key.tables
+    blowup, airs = shape.key.params.blowup, shape.airs
     tables = list(zip(shape.tables, airs, strict=True))
 
     def memory(words: float) -> StageLimit:

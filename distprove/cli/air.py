@@ -49,7 +49,10 @@ def report(target: Target, parameters: Parameters = None, as_json: AsJson = Fals
 def check(
     target: Target,
     parameters: Parameters = None,
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions to cut a program into.")] = 2,
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, help="Partitions to cut a program into; by default 2, or as its execution says."),
+    ] = None,
     most: Annotated[int, typer.Option(min=1, help="Failures to list.")] = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -105,7 +108,7 @@ def compile_kernels(
     if not isinstance(program, Program):
         raise UsageError(f"{target} is no program: kernels are compiled for what can be proven")
     sources = goldilocks_sources(
-        [row_program for table in program.compiled_tables for row_program in table.programs],
+        [*(each for table in program.compiled_tables for each in table.programs), *program.counting.programs],
         [function.source for function in program.row_functions],
     )
     rows = compile_for(arch or [], sources)
@@ -148,7 +151,7 @@ def _integer(name: str, value: str) -> int:
     return integer(name, value)
 
 
-def _example(loaded: Any, partitions: int) -> Example | None:
+def _example(loaded: Any, partitions: int | None) -> Example | None:
     from distprove.stark.air.check import Example
     from distprove.stark.program import Program
 
@@ -157,7 +160,7 @@ def _example(loaded: Any, partitions: int) -> Example | None:
         from kernels.cpu.backend import CpuBackend
 
         with CpuBackend() as backend:
-            return program_example(loaded, partitions, backend)
+            return program_example(loaded, partitions or (None if loaded.cuts_itself else 2), backend)
     if not callable(getattr(loaded, "example", None)):
         return None
     with own_faults(type(loaded).__module__):
@@ -182,7 +185,7 @@ def _tables(loaded: Any) -> tuple[list[Air], Layout | None]:
     return list(example.airs), example.layout
 
 
-def _provable(loaded: Any, partitions: int, blowup: int) -> Example | None:
+def _provable(loaded: Any, partitions: int | None, blowup: int) -> Example | None:
     """The traces to check. Raises UsageError for tables that no job can prove, by any number of queries."""
     from distprove.options import SECURITY_BITS
     from distprove.stark.air.definition import default_layout
@@ -204,7 +207,9 @@ def _provable(loaded: Any, partitions: int, blowup: int) -> Example | None:
             return None
         key = tables_key(example.airs, example.layout, params, example.boundary)
     if example is not None:
-        check_job(key, [[main.shape[1].bit_length() - 1 for main in p.main] for p in example.partitions])
+        check_job(
+            key, [[None if m is None else m.shape[1].bit_length() - 1 for m in p.main] for p in example.partitions]
+        )
     return example
 
 
@@ -214,7 +219,8 @@ def _provable(loaded: Any, partitions: int, blowup: int) -> Example | None:
 def _sizes(airs: list[AirReport], example: Example) -> str:
     """ "Limbs (16 rows), Ranges (8 rows); 2 partitions" """
     first = example.partitions[0].main
-    tables = ", ".join(f"{air.name} ({main.shape[1]} rows)" for air, main in zip(airs, first, strict=True))
+    rows = ("absent" if main is None else f"{main.shape[1]} rows" for main in first)
+    tables = ", ".join(f"{air.name} ({each})" for air, each in zip(airs, rows, strict=True))
     count = len(example.partitions)
     return f"{tables}; {count} partitions" if count > 1 else tables
 

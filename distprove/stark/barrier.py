@@ -16,6 +16,7 @@ from distprove.errors import FormatError
 from distprove.formats import canonical
 from distprove.proof import check_fields
 from distprove.stark.field import Ext
+from distprove.stark.heights import ABSENT, LogHeights, decode_heights, encode_heights
 from distprove.stark.transcript import Transcript
 from kernels.cpu.keccak import keccak256
 
@@ -25,7 +26,7 @@ class Commitment:
     """The public commitment of a partition before the barrier."""
 
     name: str
-    log_heights: tuple[int, ...]
+    log_heights: LogHeights
     public: tuple[int, ...]
     main_root: bytes
     anchors: bytes
@@ -33,7 +34,7 @@ class Commitment:
     without global buses."""
 
     def to_list(self) -> list[object]:
-        return [self.name, list(self.log_heights), list(self.public), self.main_root, self.anchors]
+        return [self.name, list(encode_heights(self.log_heights)), list(self.public), self.main_root, self.anchors]
 
     def to_bytes(self) -> bytes:
         return canonical.encode({"commitment": self.to_list()})
@@ -48,9 +49,14 @@ class Commitment:
         if len(parts) != len(kinds) or not all(isinstance(p, kind) for p, kind in zip(parts, kinds, strict=True)):
             raise FormatError("not a partition's commitment")
         name, heights, public, root, anchors = parts
-        if len(root) != 32 or len(anchors) % 24 or not all(type(v) is int and v >= 0 for v in (*heights, *public)):
+        if (
+            len(root) != 32
+            or len(anchors) % 24
+            or not all(type(v) is int and v >= 0 for v in (*heights, *public))
+            or max(heights, default=0) > ABSENT
+        ):
             raise FormatError("not a partition's commitment")
-        return cls(name, tuple(heights), tuple(public), root, anchors)
+        return cls(name, decode_heights(heights), tuple(public), root, anchors)
 
 
 def job_challenge(key_digest: bytes, commitments: Sequence[Commitment]) -> bytes:

@@ -12,6 +12,7 @@ import numpy as np
 
 from distprove.stark.barrier import global_challenges
 from distprove.stark.field import Ext, Words, e_pow, root_of_unity
+from distprove.stark.heights import encode_heights
 from distprove.stark.proof import TableValues
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import Transcript
@@ -38,7 +39,7 @@ class ProofTranscript:
         t.absorb(b"key", shape.key.digest)
         t.absorb(b"job", challenge)
         t.absorb(b"name", name.encode())
-        t.absorb(b"heights", bytes(shape.log_heights))
+        t.absorb(b"heights", encode_heights(shape.log_heights))
         t.absorb_words(b"public", np.array(public, dtype=np.uint64))
 
     def bus_challenges(self, main_root: bytes, anchors: Words) -> BusChallenges:
@@ -89,7 +90,7 @@ def anchor_challenges(shape: ProofShape, name: str, public: Sequence[int], main_
     t = Transcript(b"anchor")
     t.absorb(b"key", shape.key.digest)
     t.absorb(b"name", name.encode())
-    t.absorb(b"heights", bytes(shape.log_heights))
+    t.absorb(b"heights", encode_heights(shape.log_heights))
     t.absorb_words(b"public", np.array(public, dtype=np.uint64))
     t.absorb(b"main", main_root)
     return _outside(t, b"eta", shape), t.extension(b"delta")

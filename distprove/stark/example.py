@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,21 +13,23 @@ from distprove.errors import InputError, UsageError
 from distprove.formats.names import is_name
 from distprove.formats.owncode import own_faults
 from distprove.stark.air.check import BoundaryTuple, Example, PartitionTrace
-from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.program import Cut, Fits, Program, Slice, Trace, whole_trace
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
 
-def program_example(program: Program, partitions: int, backend: Backend) -> Example:
-    """The example of `program` for a job of so many partitions: the traces that it makes, with its boundary.
+def program_example(program: Program, partitions: int | None, backend: Backend) -> Example:
+    """The example of `program` for a job of so many partitions, or as many as it chooses: the traces that it makes,
+    with its boundary.
 
     Raises InputError when the public values do not satisfy the program's statement.
     """
     traces, publics = [], []
-    for part in cut(program, partitions):
+    fixed = fixed_columns(program)
+    for part in cut(program, partitions).slices:
         inputs = read_inputs(program, part.source)
         with own_faults(program.__module__):
-            trace = program.trace(on_device(inputs, backend), backend)
+            trace = whole_trace(program, on_device(inputs, backend), placed(fixed, backend), backend)
         traces.append(partition_trace(program, trace, backend))
         publics.append(trace.public)
     violation = program.statement.violation(publics)
@@ -37,7 +39,7 @@ def program_example(program: Program, partitions: int, backend: Backend) -> Exam
     return Example(
         airs=list(program.tables),
         partitions=traces,
-        preprocessed=fixed_columns(program),
+        preprocessed=fixed,
         boundary=[
             BoundaryTuple(buses[bus], tuple(values), times)
             for bus, values, times in program.statement.boundary_tuples(publics)
@@ -45,23 +47,25 @@ def program_example(program: Program, partitions: int, backend: Backend) -> Exam
     )
 
 
-def cut(program: Program, partitions: int) -> list[Slice]:
-    """The slices of a job of so many partitions. Raises UsageError unless they are as many, of names that can be those
-    of different files, and CodeFault for an error in a user's program."""
+def cut(program: Program, partitions: int | None, fits: Fits = lambda heights: True) -> Cut:
+    """The job of a program, cut into so many partitions, or for None as many as the program chooses. Raises UsageError
+    unless there are as many, of names that can be those of different files, and CodeFault for an error in a user's
+    program."""
     with own_faults(program.__module__, secret=True):
-        slices = list(program.slices(partitions))
-    called = f"program {program.name}: slices({partitions})"
+        made = program.cut(partitions, fits)
+        slices = list(made.slices)
+    called = f"program {program.name}: {'its cut' if partitions is None else f'slices({partitions})'}"
     for part in slices:
         if not isinstance(part, Slice):
             raise UsageError(f"{called} gave a {type(part).__name__} where a Slice is expected")
         if not is_name(part.name):
             raise UsageError(f"{called} gave a partition the name {part.name!r}, which cannot be that of a file")
-    if len(slices) != partitions:
-        raise UsageError(f"{called} gave {len(slices)} partitions, and {partitions} are asked for")
+    if not slices or len(slices) != (partitions or len(slices)):
+        raise UsageError(f"{called} gave {len(slices)} partitions, and {partitions or 'some'} are asked for")
     (name, times), *_ = Counter(part.name.lower() for part in slices).most_common(1)
     if times > 1:
         raise UsageError(f"{called} gave {times} partitions the name {name!r}, apart from upper and lower case")
-    return slices
+    return Cut(slices, made.log_heights)
 
 
 def read_inputs(program: Program, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
@@ -78,16 +82,30 @@ def read_inputs(program: Program, source: Mapping[str, Any]) -> dict[str, NDArra
 
 
 def partition_trace(program: Program, trace: Trace, backend: Backend) -> PartitionTrace:
-    """Convert a trace to the form of the debug check: columns on the host, public values by name."""
+    """Convert a trace to the form of the debug check: columns on the host, public values by name. Raises UsageError for
+    a table that is absent and not optional."""
+    for air, columns in zip(program.tables, trace.main, strict=False):
+        if columns is None and air.name not in program.optional:
+            raise UsageError(f"table {air.name} is absent, and the program does not say that it is optional")
     layout = program.statement.layout()
     named = {name: trace.public[offset : offset + count] for name, (offset, count) in layout.items()}
-    return PartitionTrace([backend.to_host(columns) for columns in trace.main], named)
+    return PartitionTrace([None if m is None else backend.to_host(m) for m in trace.main], named)
 
 
 def fixed_columns(program: Program) -> list[NDArray[Any] | None]:
     """The preprocessed columns of each table; None for a table without."""
     fixed = program.preprocessed()
     return [fixed.get(air.name) for air in program.tables]
+
+
+def placed(fixed: Sequence[NDArray[Any] | None], backend: Backend) -> Callable[[int], Array | None]:
+    """Gives the columns of `fixed_columns` in the backend's memory, as `whole_trace` asks for them."""
+
+    def columns(table: int) -> Array | None:
+        matrix = fixed[table]
+        return None if matrix is None else backend.to_device(np.ascontiguousarray(matrix, np.uint64))
+
+    return columns
 
 
 def on_device(inputs: Mapping[str, NDArray[Any]], backend: Backend) -> dict[str, Array]:

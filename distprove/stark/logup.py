@@ -160,26 +160,28 @@ def balanced(terminals: Sequence[Ext | None], boundary: Ext = field.ZERO) -> boo
 
 
 def check_multiplicities(
-    airs: Sequence[CompiledAir], heights: Sequence[int], boundary: Sequence[BoundaryTerm] = ()
+    airs: Sequence[CompiledAir], partitions: Sequence[Sequence[int | None]], boundary: Sequence[BoundaryTerm] = ()
 ) -> None:
     """Check that no bus can be balanced by multiplicities that wrap around the field.
 
-    `airs` and `heights` list every table that shares the buses; for global buses those of all partitions, so that a
-    table in several partitions occurs several times. On each bus one side, senders or receivers, must be bounded in all
+    `partitions` holds log2 of the rows of each of `airs`, None for an absent table, for every partition that shares the
+    buses. On each bus one side, senders or receivers, must be bounded in all
     tables, and its multiplicities must sum up to less than p. Then a tuple that the other side never has cannot cancel
     modulo p, so that it cannot occur on the bounded side at all. Prover and verifier both check this.
 
     Raises InputError that names the bus that fails, or whose width or scope differs between tables.
     """
     declared: dict[int, Bus] = {}
-    totals: dict[int, list[int | None]] = {}  # bus number -> [receivers, senders]; None: unbounded
-    for air, height in zip(airs, heights, strict=True):
+    for use in (use for air in airs for use in air.uses):
+        if declared.setdefault(use.number, use.bus) != use.bus:
+            raise InputError(f"a bus number is declared in two ways: {declared[use.number]} and {use.bus}")
+    totals: dict[int, list[int | None]] = {number: [0, 0] for number in declared}  # receivers, senders; None: unbounded
+    tables = [(air, h) for heights in partitions for air, h in zip(airs, heights, strict=True) if h is not None]
+    for air, log_height in tables:
         for use in air.uses:
-            if declared.setdefault(use.number, use.bus) != use.bus:
-                raise InputError(f"a bus number is declared in two ways: {declared[use.number]} and {use.bus}")
-            sides = totals.setdefault(use.number, [0, 0])
+            sides = totals[use.number]
             so_far = sides[use.sends]
-            sides[use.sends] = None if so_far is None or use.at_most is None else so_far + height * use.at_most
+            sides[use.sends] = None if so_far is None or use.at_most is None else so_far + (use.at_most << log_height)
     for term in boundary:
         bus = declared.get(term.bus_number)
         if bus is None or bus.scope != "global" or bus.width != len(term.values):

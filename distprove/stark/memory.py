@@ -1,7 +1,8 @@
 """Predicts the device memory of a partition's proof from its shape, before it starts.
 
 Only memory that grows with the tables is counted, not a few megabytes of constants, twiddles and partial sums. The
-stages are those of `prover.commit` and `prover.prove`, with the data that is alive in each, in the same order.
+stages are those of `prover.commit` and `prover.prove`, with the data that is alive in each, in the same order. Counting
+lookups takes two columns for each, beside the trace alone: less than their LogUp fractions take later.
 """
 
 from __future__ import annotations
@@ -26,21 +27,18 @@ def tree_bytes(shape: TreeShape) -> int:
     return DIGEST * ((2 << shape.log_leaves) + sum(1 << log for log in heights - {shape.log_leaves}))
 
 
-def key_bytes(key: VerifyingKey, log_heights: Sequence[int], *, streamed: bool) -> int:
-    """Bytes that a prover keeps for a key: its preprocessed columns, extended, and their tree.
-
-    `log_heights` holds one value per table; those of tables without preprocessed columns do not matter.
-    """
-    widths = [t.preprocessed_width for t in key.tables]
-    tree = key.tree_shape(widths, log_heights)
-    rows = sum(WORD * w << h for w, h in zip(widths, log_heights, strict=True))
-    return 0 if tree is None else tree_bytes(tree) + (rows if streamed else rows + (rows << key.params.log_blowup))
+def key_bytes(key: VerifyingKey, *, streamed: bool) -> int:
+    """Bytes that a prover keeps for a key: its preprocessed columns, extended, and their trees."""
+    fixed = zip(key.tables, key.fixed_heights, strict=True)
+    rows = sum(WORD * t.preprocessed_width << (height or 0) for t, height in fixed)
+    trees = sum(tree_bytes(key.tree_shape(tree)) for tree in key.preprocessed_trees)
+    return trees + (rows if streamed else rows + (rows << key.params.log_blowup))
 
 
 def committed_bytes(shape: ProofShape, *, streamed: bool = False) -> int:
     """Bytes held between commitment and proof: extensions, tree, anchor, traces of tables with interactions."""
     total = tree_bytes(shape.rounds["main"]) + anchor_bytes(shape, streamed=streamed)
-    for table, air in zip(shape.tables, shape.key.tables, strict=True):
+    for table, air in zip(shape.tables, shape.airs, strict=True):
         rows = WORD * air.main_width << table.log_height
         if streamed:
             total += rows
@@ -57,7 +55,7 @@ def anchor_bytes(shape: ProofShape, *, streamed: bool) -> int:
 
 def peak_bytes(shape: ProofShape, *, streamed: bool = False, key_streamed: bool = False) -> int:
     """Peak bytes while one partition is committed to and proven, the key's columns included."""
-    kept = key_bytes(shape.key, shape.log_heights, streamed=key_streamed)
+    kept = key_bytes(shape.key, streamed=key_streamed)
     if streamed and not key_streamed:  # the proof has its own copy, which it moves from coset to coset
         kept += sum(WORD * t.widths[0] << t.log_height for t in shape.tables)
     return kept + max(stages(shape, streamed=streamed).values())
@@ -66,7 +64,7 @@ def peak_bytes(shape: ProofShape, *, streamed: bool = False, key_streamed: bool 
 def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
     """Bytes in use at each stage, without the key's columns."""
     params, rounds = shape.key.params, shape.rounds
-    tables = list(zip(shape.tables, shape.key.tables, strict=True))
+    tables = list(zip(shape.tables, shape.airs, strict=True))
 
     def columns(width: int, log_height: int) -> int:
         return WORD * width << log_height
@@ -85,7 +83,7 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
     committed = main + aux + aux_tree + quotient + tree_bytes(rounds["quotient"])
     if streamed:  # extensions replace their columns in place; a codeword is assembled coset by coset
         trace = traced = aux_trace = 0
-        piece = columns(EXTENSION, max(shape.log_heights))
+        piece = columns(EXTENSION, max(shape.heights))
     else:
         trace = sum(columns(a.main_width, t.log_height) for t, a in tables)
         traced = sum(columns(a.main_width, t.log_height) for t, a in tables if a.interactions is not None)
@@ -105,8 +103,8 @@ def stages(shape: ProofShape, *, streamed: bool = False) -> dict[str, int]:
 def folding_bytes(shape: ProofShape, table: int) -> int:
     """Bytes while a table's constraints are folded and cut into quotient chunks: the folded values on the chunks'
     cosets, the columns of the chunks, and the selectors."""
-    chunks = shape.key.tables[table].quotient_chunks
-    return WORD * (2 * EXTENSION + 1) * chunks << shape.log_heights[table]
+    chunks = shape.airs[table].quotient_chunks
+    return WORD * (2 * EXTENSION + 1) * chunks << shape.heights[table]
 
 
 def folded_together(shape: ProofShape, *, streamed: bool) -> list[list[int]]:
@@ -130,7 +128,7 @@ def folded_together(shape: ProofShape, *, streamed: bool) -> list[list[int]]:
 def logup_bytes(shape: ProofShape) -> int:
     """Peak bytes while LogUp columns are made: those already made on the trace's rows, and one table's fractions."""
     most = done = 0
-    for table, air in zip(shape.tables, shape.key.tables, strict=True):
+    for table, air in zip(shape.tables, shape.airs, strict=True):
         # First so many numerators, denominators and quotients are alive; then the quotients and the auxiliary columns.
         terms = EXTENSION * len(air.groups)
         most = max(most, done + (WORD * max(3 * terms, terms + air.aux_width) << table.log_height))

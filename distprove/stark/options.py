@@ -20,7 +20,11 @@ class StarkOptions(Options):
     program: str = setting("what to prove: a program that ships, or one of your own as module:Class", MISSING)
     arguments: Mapping[str, int | str] = setting("the program's own; paths are relative to the job file", dict)
     """All arguments of the program, checked, with absolute paths; a user's own program checks its arguments itself."""
-    partitions: int = setting("partitions to cut it into", 1, bounds=(1, MAX_PARTITIONS), flag="--partitions")
+    partitions: int | None = setting(
+        "partitions to cut it into; by default as the program's execution or memory tells",
+        bounds=(1, MAX_PARTITIONS),
+        flag="--partitions",
+    )
     blowup: int | None = setting(
         "2, 4 or 8: larger proofs faster, or smaller ones slower; by default the least that the tables allow",
         bounds=(2, 8),

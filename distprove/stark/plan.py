@@ -7,10 +7,12 @@ proof is the same. A committed partition that waits for its job's challenge keep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distprove.stark.memory import committed_bytes, peak_bytes
 from distprove.stark.shape import ProofShape
+from distprove.stark.verifying_key import VerifyingKey
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
 
@@ -18,6 +20,11 @@ UNPLANNED = 64
 """1 / UNPLANNED of a device's memory is reserved for what no plan counts: tables of roots, partial sums, and
 fragmentation.
 """
+
+
+PARTITION_BYTES = 32 << 30
+"""Memory that a partition takes at most, whole, in a job that leaves the number of partitions to the program. It is the
+same for every machine, so that a run can go on elsewhere. Half as much would double the proofs."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,12 @@ def plans(shape: ProofShape, *, key_streamed: bool) -> list[MemoryPlan]:
         )
         for streamed in ([True] if key_streamed else [False, True])
     ]
+
+
+def fits(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> bool:
+    """Whether partitions of these heights (log2) take no more than `PARTITION_BYTES` each, held whole."""
+    shapes = (ProofShape(key, heights) for heights in dict.fromkeys(map(tuple, partitions)))
+    return all(plans(shape, key_streamed=False)[0].peak <= PARTITION_BYTES for shape in shapes)
 
 
 def choose(shape: ProofShape, budget: int, held: int, *, key_streamed: bool = False, more: bool = False) -> MemoryPlan:

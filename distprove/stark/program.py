@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air, Bus, CompiledAir, CppRows, compile_air
+from distprove.stark.air import Air, Bus, CompiledAir, CppRows, trace_air
+from distprove.stark.air.compiler import compile_definition
+from distprove.stark.counting import Counting, compile_counting
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -26,12 +28,26 @@ class Slice:
     """Plain data (numbers, paths, offsets) from which `Program.inputs` makes the partition's inputs. May be secret."""
 
 
+@dataclass(frozen=True)
+class Cut:
+    """A job that its program has cut into partitions."""
+
+    slices: Sequence[Slice]
+    log_heights: Sequence[Sequence[int | None]] | None = None
+    """log2 of each table's rows in each partition, None for an absent table, where cutting the job has told them."""
+
+
+Fits = Callable[[Sequence[Sequence[int | None]]], bool]
+"""Takes log2 of each table's rows in each partition, and tells whether no partition takes too much memory."""
+
+
 @dataclass
 class Trace:
     """A partition's trace: the main columns of each table of the program, and the public values."""
 
-    main: list[Array] = field(repr=False)
-    """Main columns of each table, (width, rows) canonical uint64 in the backend's memory; rows is a power of two."""
+    main: list[Array | None] = field(repr=False)
+    """Main columns of each table, (width, rows) canonical uint64 in the backend's memory; rows is a power of two. None
+    for an absent table (`Program.optional`), or for one of counts alone, which the prover makes (`Table.receive`)."""
     public: tuple[int, ...]
 
 
@@ -69,15 +85,26 @@ class Program(ABC):
     def buses(self) -> Sequence[Bus]:
         return ()
 
-    @cached_property
+    @property
     def compiled_tables(self) -> tuple[CompiledAir, ...]:
         """The compiled `tables`. Cached, since compiling a table of thousands of columns takes half a second.
 
         Raises AirError.
         """
+        return self._compiled[0]
+
+    @property
+    def counting(self) -> Counting:
+        """The columns of `tables` that a prover counts. Raises AirError."""
+        return self._compiled[1]
+
+    @cached_property
+    def _compiled(self) -> tuple[tuple[CompiledAir, ...], Counting]:
         numbers = {bus.name: number for number, bus in enumerate(self.buses, start=1)}
         layout = self.statement.layout()
-        return tuple(compile_air(air, layout, numbers) for air in self.tables)
+        definitions = [trace_air(air, layout) for air in self.tables]
+        counting = compile_counting(definitions)
+        return tuple(compile_definition(definition, numbers) for definition in definitions), counting
 
     @property
     @abstractmethod
@@ -97,12 +124,23 @@ class Program(ABC):
         return {}
 
     @property
+    def optional(self) -> Sequence[str]:
+        """Names of the tables that a partition may lack. Part of the key.
+
+        An absent table costs a proof nothing; it sends and receives nothing, and none of its constraints holds of
+        anything. So no table that reads public values can be one. The statement of a program must hold whichever of
+        these tables a prover leaves out.
+        """
+        return ()
+
+    @property
     def row_functions(self) -> Sequence[CppRows]:
         """The row functions in C++ that `trace` uses. A prover on a GPU compiles them when it starts."""
         return ()
 
-    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
-        """log2 of each table's rows in each partition, known before a trace is made; it decides the number of queries.
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int | None]]:
+        """log2 of each table's rows in each partition, None for an absent table, known before a trace is made; it
+        decides the number of queries.
 
         By default they are the fixed heights, if all tables have one. Otherwise raises UsageError, and a job of the
         program must give its number of queries.
@@ -116,9 +154,35 @@ class Program(ABC):
             "must be given"
         )
 
-    @abstractmethod
+    @property
+    def counts(self) -> Iterable[int]:
+        """The numbers of partitions, ascending, among which `cut` chooses. All must cut one and the same job: by
+        default there is 1 alone, since more partitions of most programs prove something else."""
+        return (1,)
+
+    def cut(self, partitions: int | None, fits: Fits) -> Cut:
+        """Cut the job into so many partitions; None leaves their number to the program: by default the least of
+        `counts` that `fits`, or the greatest if none does.
+
+        The driver calls it once, before anything else, and again when a run is resumed, maybe on another machine, where
+        it must give the same. A program that has to run to know its partitions overrides it. It runs here, once, and
+        puts into each slice what that partition needs: a snapshot and inputs, not a trace. Slices travel as messages to
+        where they are proven, and are written nowhere. Raises UsageError for a number that does not fit.
+        """
+        if partitions is None:
+            counts = list(self.counts)
+            partitions = next((n for n in counts if fits(self.log_heights(n))), counts[-1]) if counts[1:] else counts[0]
+        return Cut(self.slices(partitions))
+
+    @property
+    def cuts_itself(self) -> bool:
+        """Whether the program knows its partitions only when `cut` was called."""
+        return type(self).cut is not Program.cut
+
     def slices(self, partitions: int) -> list[Slice]:
-        """Cut the job into partitions, deterministically. Raises UsageError for a number that does not fit."""
+        """Cut the job into partitions, deterministically. Raises UsageError for a number that does not fit. A program
+        whose `cut` does so needs none."""
+        raise NotImplementedError(f"{type(self).__name__} has neither `slices` nor a `cut` of its own")
 
     @abstractmethod
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
@@ -131,11 +195,23 @@ class Program(ABC):
         Its arrays may be among the inputs; otherwise they must be new each time, since the prover overwrites them.
         """
 
-    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
+    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[Any]]) -> dict[str, str]:
         """What a verified job states, for people, for example the root in hexadecimal. The arguments are the public
-        values and log2 of the rows of each table, for each partition in order.
+        values and log2 of the rows of each table (an int, or None for an absent one), for each partition in order.
 
         The text counts as proven, so it must follow from these and from what the key fixes (`arguments`), and from
         nothing else: a verifier's program is made without the prover's own arguments.
         """
         return {}
+
+
+def whole_trace(
+    program: Program, inputs: Mapping[str, Array], fixed: Callable[[int], Array | None], backend: Backend
+) -> Trace:
+    """The trace of one partition, with the columns that are counted for the program. `fixed` gives the preprocessed
+    columns of a table, by its number, in the backend's memory."""
+    trace = program.trace(inputs, backend)
+    if program.counting.counts:
+        optional = [air.name in program.optional for air in program.tables]
+        program.counting.fill(trace.main, fixed, trace.public, optional, backend)
+    return trace

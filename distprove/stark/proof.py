@@ -18,6 +18,7 @@ from distprove.proof import check_fields
 from distprove.stark.air.compiled import EXTENSION_DEGREE
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P, Words, is_canonical
+from distprove.stark.heights import LogHeights, decode_heights, encode_heights
 from distprove.stark.merkle import TreeShape
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
 from distprove.stark.verifying_key import VerifyingKey, check_version
@@ -50,7 +51,7 @@ class StarkProof:
 
     challenge: bytes
     """The job's challenge (`distprove.stark.barrier`), 32 bytes."""
-    log_heights: tuple[int, ...]
+    log_heights: LogHeights
     roots: tuple[bytes, ...]
     """Roots of the rounds that the prover commits to (without the preprocessed one), in order."""
     anchors: Words
@@ -73,7 +74,7 @@ class StarkProof:
         """The proof as plain data for proof.msgpack."""
         return {
             "challenge": self.challenge,
-            "heights": bytes(self.log_heights),
+            "heights": encode_heights(self.log_heights),
             "roots": list(self.roots),
             "anchors": _pack(self.anchors),
             "terminals": _pack(self.terminals),
@@ -93,7 +94,7 @@ class StarkProof:
         log_heights = heights_in(record, key, what)
         shape = ProofShape(key, log_heights)
         rounds = list(shape.rounds.values())
-        own = len(rounds) - ("preprocessed" in shape.rounds)
+        own = len(rounds) - len(shape.key_roots)
         if not 0 <= record["nonce"] < 1 << 64:
             raise FormatError(f"{what}: the nonce is not a 64-bit number")
         if len(record["values"]) != len(shape.tables) or len(record["trees"]) != len(rounds) + len(shape.fri_trees):
@@ -138,14 +139,14 @@ def content_bytes(shape: ProofShape) -> int:
     return int(opened) + EXTENSION_DEGREE * WORD_BYTES * values
 
 
-def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> tuple[int, ...]:
+def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> LogHeights:
     """The heights that a proof under `key` states, without reading its other fields. Raises FormatError."""
     fields = {"challenge": bytes, "heights": bytes, "roots": list, "anchors": bytes, "terminals": bytes}
     more = {"values": list, "fri_roots": list, "final": bytes, "nonce": int, "trees": list}
     if isinstance(record, dict) and "anchors" not in record and fields.keys() - {"anchors"} <= record.keys():
         check_version(1, what)
     check_fields(record, {**fields, **more}, what)
-    log_heights = tuple(record["heights"])
+    log_heights = decode_heights(record["heights"])
     if not heights_fit(key, log_heights):
         raise FormatError(f"{what}: not the heights of a proof under this key")
     return log_heights

@@ -24,15 +24,16 @@ from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.verifying_key import VerifyingKey, bus_record, compile_program, made_key
 
-Heights = Sequence[Sequence[int]]
-"""log2 of each table's rows, for each partition."""
+Heights = Sequence[Sequence[int | None]]
+"""log2 of each table's rows, None for an absent table, for each partition."""
 
 
-def check_program(program: Program, params: Parameters, partitions: int) -> None:
-    """Raise UsageError or AirError for a job of `program` that no verifier would accept, whatever its traces are."""
+def check_program(program: Program, params: Parameters, partitions: int, known: Heights | None = None) -> None:
+    """Raise UsageError or AirError for a job of `program` that no verifier would accept, whatever its traces are.
+    `known` are the heights that its cut has told."""
     key = compile_program(program, params)
     try:
-        heights = program.log_heights(partitions)
+        heights = known or program.log_heights(partitions)
     except UsageError:  # the program does not tell its heights; provers check each trace
         check_sides(key)
         check_multiplicities(key, least_heights(key, partitions))
@@ -87,16 +88,18 @@ def check_multiplicities(key: VerifyingKey, heights: Heights) -> None:
     The values of the boundary's tuples do not matter for this, so that no public values are needed.
     """
     publics = [(0,) * key.statement.public_values] * len(heights)
-    rows = [1 << height for log_heights in heights for height in log_heights]
     try:
-        logup.check_multiplicities(list(key.tables) * len(heights), rows, key.boundary_terms(publics))
+        logup.check_multiplicities(key.tables, heights, key.boundary_terms(publics))
     except InputError as error:
         raise UsageError(str(error)) from None
 
 
 def least_heights(key: VerifyingKey, partitions: int) -> Heights:
-    """The minimum heights of the tables of so many partitions."""
-    return [[height or 0 for height in key.fixed_heights]] * partitions
+    """The minimum heights of the tables of so many partitions: optional ones are absent."""
+    least = [
+        (height or 0) if root is None else None for height, root in zip(key.fixed_heights, key.optional, strict=True)
+    ]
+    return [least] * partitions
 
 
 def tables_key(

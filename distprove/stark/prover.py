@@ -22,9 +22,10 @@ from distprove.stark.barrier import Commitment
 from distprove.stark.challenges import BusChallenges, ProofTranscript, anchor_challenges, next_point
 from distprove.stark.extension import Extender, Extension, Opening
 from distprove.stark.field import Ext, P, Words, e_dot, e_dots, e_mul, ext_powers, interpolate, spread
+from distprove.stark.heights import LogHeights
 from distprove.stark.memory import folded_together, tree_bytes
 from distprove.stark.plan import MemoryPlan, choose, usable
-from distprove.stark.program import Trace
+from distprove.stark.program import Trace, whole_trace
 from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.proving_key import ProvingKey, copied
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
@@ -44,7 +45,8 @@ class Committed:
     shape: ProofShape
     plan: MemoryPlan
     extensions: list[Extension]
-    """Extensions of the main columns. Those of tables with interactions keep the trace, for the LogUp columns."""
+    """Extensions of the present tables' main columns. Those of tables with interactions keep the trace, for the LogUp
+    columns."""
     tree: MerkleTree
     anchor: Anchor | None
     """The anchor of the main columns; None when the key has no global buses."""
@@ -69,14 +71,14 @@ def commit(
     *,
     held: int = 0,
     more: bool = False,
-    expected: Sequence[int] | None = None,
+    expected: Sequence[int | None] | None = None,
 ) -> Committed:
     """Make the trace of a partition, extend it, commit to it and, for global buses, anchor it.
 
     `held` is the number of bytes of the device that other partitions keep. `more` says whether another partition should
-    fit beside this one while it waits. `expected` is log2 of each table's rows, if known: what cannot fit is refused
-    before its trace is made. Raises UsageError for a trace of the wrong shape, OutOfMemory for one that the device
-    cannot hold.
+    fit beside this one while it waits. `expected` is log2 of each table's rows, None for an absent one, if known: what
+    cannot fit is refused before its trace is made. Raises UsageError for a trace of the wrong shape, OutOfMemory for
+    one that the device cannot hold.
     """
     backend, params = pk.backend, pk.key.params
 
@@ -86,16 +88,18 @@ def commit(
     if expected is not None:
         plan_for(ProofShape(pk.key, tuple(expected)))
     with steps("trace"), own_faults(pk.program.__module__, secret=True):
-        trace = pk.program.trace({key: backend.to_device(value) for key, value in inputs.items()}, backend)
+        given = {key: backend.to_device(value) for key, value in inputs.items()}
+        trace = whole_trace(pk.program, given, pk.fixed_columns, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
+    backend.goldilocks.prepare([p for air in shape.airs for p in air.programs])
     plan = plan_for(shape)
     extender = Extender(backend, params.log_blowup, streamed=plan.streamed)
     with steps("main_lde"):
         if plan.streamed:
             take_over(trace, inputs.values(), backend)
-        looked_up = [t.interactions is not None for t in pk.key.tables]
-        extensions = extender.extend(trace.main, keep_trace=looked_up)
+        looked_up = [air.interactions is not None for air in shape.airs]
+        extensions = extender.extend([m for m in trace.main if m is not None], keep_trace=looked_up)
     del trace.main
     with steps("main_tree"):
         tree = extender.commit(extensions)
@@ -117,9 +121,9 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) 
     """
     backend, kernels, key = pk.backend, pk.backend.goldilocks, pk.key
     params, shape = key.params, committed.shape
-    public, heights = committed.commitment.public, shape.log_heights
+    public = committed.commitment.public
     extender = Extender(backend, params.log_blowup, streamed=committed.plan.streamed)
-    preprocessed, main = pk.extended(extender), committed.extensions
+    preprocessed, main = pk.extended(extender, shape.numbers), committed.extensions
 
     # 1. Bind the statement, and draw the challenges of the buses, now that the main columns are fixed.
     transcript = ProofTranscript(shape, challenge, committed.commitment.name, public)
@@ -129,7 +133,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) 
 
     # 2. LogUp: one column per group of interactions, running sums, and their terminals.
     with steps("logup"):
-        aux_columns, terminals = logup_columns(pk, preprocessed, main, public, buses)
+        aux_columns, terminals = logup_columns(backend, shape, preprocessed, main, public, buses)
         for extension in main:
             extension.forget_trace()  # later steps need only the extensions
     with steps("aux_lde"):
@@ -159,7 +163,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) 
                     alpha=alpha,
                 ),
             )
-            for table, height, extensions, ends in zip(key.tables, heights, rounds, terminals, strict=True)
+            for table, height, extensions, ends in zip(shape.airs, shape.heights, rounds, terminals, strict=True)
         ]
     extended: dict[int, Extension] = {}
     for numbers in folded_together(shape, streamed=committed.plan.streamed):
@@ -209,16 +213,21 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) 
         nonce = kernels.grind(transcript.grinding_seed(final), params.grinding_bits)
     with steps("queries"):
         indices = transcript.queries(nonce)
-        trees = [t for t in (pk.tree, committed.tree, aux_tree, quotient_tree) if t is not None] + layers
+        trees = [tree for number, tree in pk.trees.items() if number is None or number in shape.numbers]
+        trees += [t for t in (committed.tree, aux_tree, quotient_tree) if t is not None] + layers
         opened = tuple(extender.open(trees, indices))
     roots = [committed.commitment.main_root, *(t.root for t in (aux_tree, quotient_tree) if t is not None)]
+    layer_roots = tuple(t.root for t in layers)
     return StarkProof(
-        challenge, heights, tuple(roots), anchored, flat, values, tuple(t.root for t in layers), final, nonce, opened
+        challenge, shape.log_heights, tuple(roots), anchored, flat, values, layer_roots, final, nonce, opened
     )
 
 
-def check_trace_shape(key: VerifyingKey, trace: Trace) -> tuple[int, ...]:
-    """log2 of each table's rows. Raises UsageError when the trace does not have the shape that this key needs."""
+def check_trace_shape(key: VerifyingKey, trace: Trace) -> LogHeights:
+    """log2 of each table's rows, None for an absent table.
+
+    Raises UsageError when the trace does not have the shape that this key needs.
+    """
     if len(trace.main) != len(key.tables):
         raise UsageError(f"the trace has {len(trace.main)} tables; the program has {len(key.tables)}")
     expected = key.statement.public_values
@@ -226,17 +235,23 @@ def check_trace_shape(key: VerifyingKey, trace: Trace) -> tuple[int, ...]:
         raise UsageError(f"the trace has {len(trace.public)} public values; the program's statement has {expected}")
     if not all(0 <= v < P for v in trace.public):
         raise UsageError("a public value of the trace is no field element: not an integer from 0 to p - 1")
-    heights = []
+    heights: list[int | None] = []
     for table, columns in zip(key.tables, trace.main, strict=True):
+        if columns is None:
+            heights.append(None)
+            continue
         width, rows = columns.shape
         if width != table.main_width or rows & (rows - 1) or rows == 0:
             raise UsageError(
                 f"table {table.name} has {table.main_width} columns and a power of two of rows, not {columns.shape}"
             )
         heights.append(rows.bit_length() - 1)
+    for table, height, root in zip(key.tables, heights, key.optional, strict=True):
+        if height is None and root is None:
+            raise UsageError(f"table {table.name} is absent, and the program does not say that it is optional")
     if not heights_fit(key, heights):
         raise UsageError(f"tables of 2^{heights} rows do not fit this key (fixed heights: {key.fixed_heights})")
-    logup.check_multiplicities(key.tables, [1 << h for h in heights])
+    logup.check_multiplicities(key.tables, [heights])
     return tuple(heights)
 
 
@@ -252,7 +267,8 @@ def take_over(trace: Trace, inputs: Iterable[NDArray[Any]], backend: Backend) ->
 
 
 def logup_columns(
-    pk: ProvingKey,
+    backend: Backend,
+    shape: ProofShape,
     preprocessed: Sequence[Extension | None],
     main: Sequence[Extension],
     public: Sequence[int],
@@ -261,14 +277,14 @@ def logup_columns(
     """The LogUp columns of each table on the trace's rows (None without interactions), and its terminals."""
     columns: list[Array | None] = []
     terminals: list[logup.Terminals] = []
-    for table, fixed, extension in zip(pk.key.tables, preprocessed, main, strict=True):
+    for table, fixed, extension in zip(shape.airs, preprocessed, main, strict=True):
         if table.interactions is None:
             columns.append(None)
             terminals.append((None, None))
             continue
         scalars = logup.interaction_scalars(table, public, local=buses.local, global_=buses.global_)
         fixed_columns = None if fixed is None else fixed.trace()
-        made, terminal = logup.aux_columns(pk.backend, table, fixed_columns, extension.trace(), scalars)
+        made, terminal = logup.aux_columns(backend, table, fixed_columns, extension.trace(), scalars)
         columns.append(made)
         terminals.append(terminal)
     return columns, terminals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from distprove.stark.extension import Extender, Extension
 from distprove.stark.memory import key_bytes
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
-from distprove.stark.verifying_key import VerifyingKey, compile_program
+from distprove.stark.verifying_key import VerifyingKey, compile_program, with_roots
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import MerkleTree
@@ -29,17 +30,22 @@ class ProvingKey:
     backend: Backend
     extensions: list[Extension | None]
     """The extension of each table's preprocessed columns, which keeps the trace; None for a table without."""
-    tree: MerkleTree | None
+    trees: dict[int | None, MerkleTree]
+    """The trees of `VerifyingKey.preprocessed_trees`, over these extensions."""
     streamed: bool
     """Whether the extensions are on one coset at a time. If so, the columns of all proofs are streamed too."""
 
-    def extended(self, extender: Extender) -> list[Extension | None]:
-        """The extensions of the preprocessed columns for a proof whose own extensions `extender` makes."""
+    def fixed_columns(self, table: int) -> Array | None:
+        """A table's preprocessed columns (width, rows) on the trace's domain; None for a table without."""
+        extension = self.extensions[table]
+        return None if extension is None else extension.trace()
+
+    def extended(self, extender: Extender, tables: Sequence[int]) -> list[Extension | None]:
+        """The extensions of these tables' preprocessed columns for a proof whose own extensions `extender` makes."""
+        extensions = [self.extensions[i] for i in tables]
         if extender.streamed == self.streamed:
-            return self.extensions
-        return extender.extend_present(
-            [None if e is None else copied(self.backend, e.trace()) for e in self.extensions]
-        )
+            return extensions
+        return extender.extend_present([None if e is None else copied(self.backend, e.trace()) for e in extensions])
 
 
 def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingKey:
@@ -49,7 +55,10 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
     """
     key = compile_program(program, params)
     tables, kernels = key.tables, backend.goldilocks
-    kernels.prepare([p for t in tables for p in t.programs], [f.source for f in program.row_functions])
+    # Kernels of optional tables are compiled for the first partition that has them: a key may have hundreds.
+    required = [table for table, root in zip(tables, key.optional, strict=True) if root is None]
+    programs = [*(p for t in required for p in t.programs), *program.counting.programs]
+    kernels.prepare(programs, [f.source for f in program.row_functions])
     fixed = program.preprocessed()
     heights = list(key.fixed_heights)
     for i, table in enumerate(tables):
@@ -62,24 +71,23 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
             if heights[i] not in (None, height):
                 raise UsageError(f"table {table.name} is fixed to 2^{heights[i]} rows; its preprocessed columns differ")
             heights[i] = height
-    shape = key.tree_shape([t.preprocessed_width for t in tables], [h or 0 for h in heights])
     key = replace(key, fixed_heights=tuple(heights))
-    if shape is None:
-        key.check(f"program {program.name}")
-        return ProvingKey(program, key, backend, [None] * len(tables), None, streamed=False)
-    whole = key_bytes(key, [h or 0 for h in heights], streamed=False)
-    streamed = whole > MAX_KEY_SHARE * backend.info().memory_budget
+    streamed = key_bytes(key, streamed=False) > MAX_KEY_SHARE * backend.info().memory_budget
     extender = Extender(backend, params.log_blowup, streamed=streamed)
     given = [fixed.get(table.name) for table in tables]
     columns = [
         None if m is None else copied(backend, backend.to_device(np.ascontiguousarray(m, np.uint64))) for m in given
     ]
     extensions = extender.extend_present(columns, keep_trace=True)
-    tree = extender.commit([e for e in extensions if e is not None])
-    named = program.key_arguments(tree.root, {t.name: h for t, h in zip(tables, heights, strict=True) if h is not None})
-    key = replace(key, preprocessed_root=tree.root, arguments=named)
+    trees = {
+        tree: extender.commit([e for e in (extensions[i] for i in held) if e is not None])
+        for tree, held in key.preprocessed_trees.items()
+    }
+    key = with_roots(key, {number: tree.root for number, tree in trees.items()})
+    known = {t.name: h for t, h in zip(tables, heights, strict=True) if h is not None}
+    key = replace(key, arguments=program.key_arguments(key.preprocessed_root, known))
     key.check(f"program {program.name}")
-    return ProvingKey(program, key, backend, extensions, tree, streamed)
+    return ProvingKey(program, key, backend, extensions, trees, streamed)
 
 
 def copied(backend: Backend, array: Array) -> Array:

@@ -28,6 +28,7 @@ from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
+from distprove.stark.heights import present
 from distprove.stark.params import LEAST_BLOWUP, FoldStep, Parameters, check_log_height, fri_schedule
 from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape
@@ -148,13 +149,13 @@ def statistics(shape: ProofShape) -> Statistics:
     return statistics_of(shape, [shape.log_heights])
 
 
-def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int]]) -> Statistics:
+def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int | None]]) -> Statistics:
     """The statistics of a partition of a job, given the heights of all partitions, which share global buses and
     anchors."""
-    key, tables = shape.key, shape.key.tables
+    key, tables = shape.key, shape.airs
     boundary = sum(1 if b.where != "every" else len(partitions) for b in key.statement.boundary)
     return Statistics(
-        shape.log_heights,
+        shape.heights,
         sum(len(t.constraints.outputs) for t in tables),
         max(t.degree for t in tables),
         shape.weights,
@@ -169,9 +170,12 @@ def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int]]) -> Sta
     )
 
 
-def _bus_load(key: VerifyingKey, scope: Scope, partitions: Sequence[Sequence[int]], boundary: int = 0) -> BusLoad:
+def _bus_load(
+    key: VerifyingKey, scope: Scope, partitions: Sequence[Sequence[int | None]], boundary: int = 0
+) -> BusLoad:
     uses = [sum(use.bus.scope == scope for use in t.uses) for t in key.tables]
-    tuples = sum(count << height for heights in partitions for count, height in zip(uses, heights, strict=True))
+    loads = ((count, height) for heights in partitions for count, height in zip(uses, heights, strict=True))
+    tuples = sum(count << height for count, height in loads if height is not None)
     return BusLoad(tuples + boundary, max((width for _, own, width in key.buses if own == scope), default=0))
 
 
@@ -286,11 +290,13 @@ def choose_parameters(
     security: int = SECURITY_BITS,
     grinding: int = 16,
     queries: int | None = None,
+    known: Sequence[Sequence[int | None]] | None = None,
 ) -> Parameters:
     """Choose parameters under which every partition's proof, and the job's, has `security` proven bits.
 
     `queries` is for programs that do not tell the heights of their tables; proofs with too few queries do not verify.
-    `blowup` is by default the least that the tables allow. Raises UsageError.
+    `known` are the heights of all partitions where `Program.log_heights` does not tell them. `blowup` is by default the
+    least that the tables allow. Raises UsageError.
     """
     if blowup is None:
         blowup = max(LEAST_BLOWUP, *(table.quotient_chunks for table in program.compiled_tables))
@@ -301,14 +307,29 @@ def choose_parameters(
     if queries is not None:
         return params
     key = compile_program(program, params)
-    heights = [tuple(h) for h in program.log_heights(partitions)]
-    if not all(len(h) == len(key.tables) and all(check_log_height(x, params) for x in h) for h in heights):
+    heights = [tuple(h) for h in told_heights(program, partitions, known)]
+    if not all(len(h) == len(key.tables) and all(check_log_height(x, params) for x in present(h)) for h in heights):
         raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
     needed = [
         choose_queries(statistics_of(ProofShape(key, shape), heights), log_blowup, security, grinding)
-        for shape in sorted(set(heights))
+        for shape in set(heights)
     ]
     return replace(params, queries=max(needed))
+
+
+def told_heights(
+    program: Program, partitions: int, known: Sequence[Sequence[int | None]] | None
+) -> Sequence[Sequence[int | None]]:
+    """The heights that a program tells beforehand, or else those that its cut has told. Raises UsageError for neither.
+
+    The former come first, so that where a program gives upper bounds, its key does not depend on what it was run on.
+    """
+    try:
+        return program.log_heights(partitions)
+    except UsageError:
+        if known is None:
+            raise
+        return known
 
 
 @dataclass(frozen=True)
@@ -376,8 +397,8 @@ def _two_places(bits: float) -> float:
     return math.floor(100 * bits) / 100
 
 
-def job_security(key: VerifyingKey, partitions: Sequence[Sequence[int]]) -> SecurityReport:
+def job_security(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> SecurityReport:
     """The report of the weakest partition of a job, given the log2 heights of each partition."""
-    shapes = [ProofShape(key, heights) for heights in sorted({tuple(h) for h in partitions})]
+    shapes = [ProofShape(key, heights) for heights in dict.fromkeys(map(tuple, partitions))]
     reports = [SecurityReport.of(key.params, statistics_of(shape, partitions)) for shape in shapes]
     return min(reports, key=lambda r: r.bits)

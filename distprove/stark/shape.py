@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 
+from distprove.stark.air import CompiledAir
+from distprove.stark.heights import LogHeights, present
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import FoldStep, check_log_height, fri_schedule
 from distprove.stark.verifying_key import VerifyingKey
 
 ROUNDS = ("preprocessed", "main", "aux", "quotient")
 """The rounds of commitments in order. A round in which no table has columns is left out."""
+PREPROCESSED, *OWN_ROUNDS = ROUNDS
+"""The round of columns that the key commits to, and those that a prover commits to."""
 
 
 @dataclass(frozen=True)
@@ -60,38 +64,54 @@ class TableShape:
 
 @dataclass(frozen=True)
 class ProofShape:
-    """The shape of a proof under `key`. `log_heights` must already be checked against the key."""
+    """The shape of a proof under `key`. `log_heights` must already be checked against the key.
+
+    Absent tables have no part in a shape: its tables are the present ones, in the key's order and counted from zero.
+    """
 
     key: VerifyingKey
-    log_heights: tuple[int, ...]
+    log_heights: LogHeights
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The key's numbers of the present tables."""
+        return tuple(i for i, height in enumerate(self.log_heights) if height is not None)
+
+    @cached_property
+    def airs(self) -> tuple[CompiledAir, ...]:
+        """The AIRs of the present tables."""
+        return tuple(self.key.tables[i] for i in self.numbers)
+
+    @cached_property
+    def heights(self) -> tuple[int, ...]:
+        """log2 of the rows of the present tables."""
+        return present(self.log_heights)
 
     @cached_property
     def tables(self) -> tuple[TableShape, ...]:
-        """The shapes of the tables, in the key's order. Powers of gamma go over the heights from the tallest to the
-        lowest: the tables of a height, then its anchor.
+        """The shapes of the present tables. Powers of gamma go over the heights from the tallest to the lowest: the
+        tables of a height, then its anchor.
         """
         first, exponent = {}, 0
-        widths = [(t.preprocessed_width, t.main_width, t.aux_width, 3 * t.quotient_chunks) for t in self.key.tables]
+        widths = [(t.preprocessed_width, t.main_width, t.aux_width, 3 * t.quotient_chunks) for t in self.airs]
         for tables in self.tables_by_height.values():
             for i in tables:
                 first[i] = exponent
-                exponent += sum(widths[i]) + len(self.key.tables[i].next_row)
+                exponent += sum(widths[i]) + len(self.airs[i].next_row)
             exponent += self.key.anchored
-        return tuple(
-            TableShape(h, widths[i], self.key.tables[i].next_row, first[i]) for i, h in enumerate(self.log_heights)
-        )
+        return tuple(TableShape(h, widths[i], self.airs[i].next_row, first[i]) for i, h in enumerate(self.heights))
 
     @cached_property
     def by_height(self) -> list[int]:
-        """Table numbers, the tallest first; equal heights are in the key's order."""
-        return sorted(range(len(self.log_heights)), key=lambda i: -self.log_heights[i])
+        """The present tables, the tallest first; equal heights are in the key's order."""
+        return sorted(range(len(self.heights)), key=lambda i: -self.heights[i])
 
     @cached_property
     def tables_by_height(self) -> dict[int, list[int]]:
-        """The table numbers of each height in the key's order, with heights from the tallest down."""
+        """The present tables of each height in the key's order, with heights from the tallest down."""
         out: dict[int, list[int]] = {}
         for i in self.by_height:
-            out.setdefault(self.log_heights[i], []).append(i)
+            out.setdefault(self.heights[i], []).append(i)
         return out
 
     @property
@@ -119,18 +139,42 @@ class ProofShape:
         return self.tables[self.tables_by_height[height][-1]].weights[-1].stop
 
     @cached_property
+    def members(self) -> dict[str, tuple[int, ...]]:
+        """The tables whose columns each tree of a round holds, by the tree's name, in the order of the proof.
+
+        Trees of preprocessed columns come first, with the names of `key_roots`; every other round has one tree.
+        """
+        place = {number: i for i, number in enumerate(self.numbers)}
+        out = {
+            _key_tree(own): tuple(place[number] for number in numbers)
+            for own, numbers in self.key.preprocessed_trees.items()
+            if numbers[0] in place
+        }
+        for index, name in enumerate(OWN_ROUNDS, start=1):
+            tables = tuple(i for i, t in enumerate(self.tables) if t.widths[index])
+            if tables:
+                out[name] = tables
+        return out
+
+    @cached_property
+    def key_roots(self) -> dict[str, bytes]:
+        """The key's roots of the trees of preprocessed columns that a proof opens, by the tree's name, in order."""
+        roots = {_key_tree(own): self.key.root_of(own) for own in self.key.preprocessed_trees}
+        return {name: root for name, root in roots.items() if name in self.members}
+
+    @cached_property
     def rounds(self) -> dict[str, TreeShape]:
-        """The shapes of the trees of the rounds that have columns, by round, in order."""
+        """The shapes of the trees of `members`, in the same order."""
         out = {}
-        for index, name in enumerate(ROUNDS):
-            shape = self.key.tree_shape([t.widths[index] for t in self.tables], self.log_heights)
-            if shape is not None:
-                out[name] = shape
+        for name, tables in self.members.items():
+            index = 0 if name in self.key_roots else ROUNDS.index(name)
+            log_blowup = self.key.params.log_blowup
+            out[name] = TreeShape(tuple((self.heights[i] + log_blowup, self.tables[i].widths[index]) for i in tables))
         return out
 
     @cached_property
     def schedule(self) -> tuple[list[FoldStep], int]:
-        return fri_schedule(self.key.params, self.log_heights)
+        return fri_schedule(self.key.params, self.heights)
 
     @property
     def steps(self) -> list[FoldStep]:
@@ -149,22 +193,26 @@ class ProofShape:
     @property
     def log_domain(self) -> int:
         """log2 of the number of points of the tallest table's extension, from which queries are drawn."""
-        return max(self.log_heights) + self.key.params.log_blowup
+        return max(self.heights) + self.key.params.log_blowup
 
     @property
     def terminals(self) -> int:
         """Number of LogUp terminals in the proof: a local and a global one for each table that has them."""
-        return sum(t.has_local + t.has_global for t in self.key.tables)
-
-    def present(self, round_name: str) -> list[int]:
-        """Numbers of the tables that have columns in a round."""
-        index = ROUNDS.index(round_name)
-        return [i for i, t in enumerate(self.tables) if t.widths[index]]
+        return sum(t.has_local + t.has_global for t in self.airs)
 
 
-def heights_fit(key: VerifyingKey, log_heights: Sequence[int]) -> bool:
-    """Whether a proof under `key` can have these heights (log2)."""
-    return len(log_heights) == len(key.tables) and all(
-        check_log_height(h, key.params) and fixed in (None, h)
-        for h, fixed in zip(log_heights, key.fixed_heights, strict=True)
+def heights_fit(key: VerifyingKey, log_heights: Sequence[int | None]) -> bool:
+    """Whether a proof under `key` can have these heights (log2): absent tables are optional, and one table is there."""
+    return (
+        len(log_heights) == len(key.tables)
+        and any(h is not None for h in log_heights)
+        and all(
+            optional is not None if h is None else check_log_height(h, key.params) and fixed in (None, h)
+            for h, fixed, optional in zip(log_heights, key.fixed_heights, key.optional, strict=True)
+        )
     )
+
+
+def _key_tree(number: int | None) -> str:
+    """The name of a tree of `VerifyingKey.preprocessed_trees`."""
+    return PREPROCESSED if number is None else f"{PREPROCESSED} {number}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
 from distprove.stark.options import StarkOptions
 from distprove.stark.params import Parameters
-from distprove.stark.plan import leaves_room, usable
-from distprove.stark.program import Program
+from distprove.stark.plan import fits, leaves_room, usable
+from distprove.stark.program import Cut, Program, whole_trace
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof
 from distprove.stark.provable import check_program, check_security
@@ -31,7 +31,7 @@ from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.security import choose_parameters
 from distprove.stark.timing import Steps
 from distprove.stark.verifier import check_commitments
-from distprove.stark.verifying_key import VerifyingKey
+from distprove.stark.verifying_key import VerifyingKey, compile_program
 from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend
@@ -52,27 +52,41 @@ class StarkSystem:
     verifies_in_python = True
     names_bind = True
 
-    def __init__(self, program: Program, params: Parameters, partitions: int) -> None:
-        """Raises UsageError for less than one partition."""
+    def __init__(self, program: Program, params: Parameters, partitions: int, cut: Cut | None = None) -> None:
+        """`cut` is the job's, if it was cut already. Raises UsageError for less than one partition."""
         if partitions < 1:
             raise UsageError(f"a job has at least one partition, not {partitions}")
         self.program, self.params, self.partitions = program, params, partitions
+        self._cut = cut
+        self.log_heights = None if cut is None else cut.log_heights
+        """Heights of every partition's tables, if cutting the job has told them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers get: a partition's slice, which may be large and secret, goes to its own prover alone."""
+        return {name: value for name, value in vars(self).items() if name != "_plan"} | {"_cut": None}
 
     @classmethod
     def from_options(cls, options: StarkOptions) -> StarkSystem:
         """Make the system of a job. Raises UsageError for a bad program or arguments, or an unreachable target."""
         program = load_program(options.program, options.arguments)
+        choose = partial(
+            choose_parameters,
+            program,
+            blowup=options.blowup,
+            security=options.security,
+            grinding=options.grinding,
+        )
+        made: Cut | None = None
+        partitions = options.partitions
         with own_faults(program.__module__):
-            params = choose_parameters(
-                program,
-                options.partitions,
-                blowup=options.blowup,
-                security=options.security,
-                grinding=options.grinding,
-                queries=options.queries,
-            )
-            check_program(program, params, options.partitions)
-        return cls(program, params, options.partitions)
+            if partitions is None or program.cuts_itself:
+                key = compile_program(program, choose(1, queries=1))
+                made = cut(program, partitions, partial(fits, key))
+                partitions = len(made.slices)
+            known = None if made is None else made.log_heights
+            params = choose(partitions, queries=options.queries, known=known)
+            check_program(program, params, partitions, known)
+        return cls(program, params, partitions, made)
 
     @cached_property
     def key(self) -> VerifyingKey:
@@ -102,7 +116,7 @@ class StarkSystem:
     def key_bytes(self) -> int:
         """Predicted bytes of a loaded key: the preprocessed columns, extended and committed to. A device that is short
         of memory keeps less."""
-        return key_bytes(self.key, [height or 0 for height in self.key.fixed_heights], streamed=False)
+        return key_bytes(self.key, streamed=False)
 
     def plan(self) -> list[Partition]:
         """The program's slices as partitions. Cached, since a program may read a whole file for them."""
@@ -110,7 +124,7 @@ class StarkSystem:
 
     @cached_property
     def _plan(self) -> list[Partition]:
-        slices = cut(self.program, self.partitions)
+        slices = (self._cut or cut(self.program, self.partitions)).slices
         return [Partition(i, s.name, self._partition_digest(i, s.name), s.source) for i, s in enumerate(slices)]
 
     def synthesiser(self, shared: SharedFiles, threads: int) -> StarkSynthesiser:
@@ -177,7 +191,7 @@ class StarkProver:
         self._key: ProvingKey = make_key(system.program, system.params, backend)
         if self._key.key.digest != system.key_digest():
             raise UsageError("this prover's key is not the job's: are two versions of the program in use?")
-        self._partitions = system.partitions
+        self._partitions, self._known = system.partitions, system.log_heights
         self._kept: dict[tuple[str, str], Committed] = {}
         """Those that are committed, by job and name."""
 
@@ -225,8 +239,9 @@ class StarkProver:
         """
         program = self._key.program
         with own_faults(program.__module__, secret=True):
-            trace = program.trace(on_device(witness.arrays, self._backend), self._backend)
-        if sum(int(columns.size) for columns in trace.main) > MAX_DIAGNOSED_CELLS:
+            inputs = on_device(witness.arrays, self._backend)
+            trace = whole_trace(program, inputs, self._key.fixed_columns, self._backend)
+        if sum(0 if columns is None else int(columns.size) for columns in trace.main) > MAX_DIAGNOSED_CELLS:
             return
         checked = partition_trace(program, trace, self._backend)
         failures = check_partitions(program.tables, [checked], preprocessed=fixed_columns(program), most=1)
@@ -272,10 +287,10 @@ class StarkProver:
         return committed
 
     @cached_property
-    def _heights(self) -> Sequence[Sequence[int]]:
+    def _heights(self) -> Sequence[Sequence[int | None]]:
         """Heights of every partition's tables, if the program tells them before a trace is made; else empty."""
         try:
-            return self._key.program.log_heights(self._partitions)
+            return self._known or self._key.program.log_heights(self._partitions)
         except UsageError:
             return ()
 

@@ -63,7 +63,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     This does not check the global buses, whose sum needs all partitions of the job, nor the job's challenge; both are
     for `verify_job`. `proof` and `shape` come from `StarkProof.from_record`, which checked every length and element.
     """
-    params, heights = key.params, shape.log_heights
+    params = key.params
     if not is_name(name):
         raise InvalidProof(f"not a partition's name: {name!r}")
     public = tuple(public)
@@ -74,15 +74,15 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
         raise InvalidProof(
             f"{name}: {reached:.1f} bits of security at these heights; the key asks for {params.security_bits}"
         )
-    check_multiplicities(key, [heights], [])
-    roots = dict(zip((r for r in shape.rounds if r != "preprocessed"), proof.roots, strict=True))
+    check_multiplicities(key, [shape.log_heights], [])
+    roots = dict(zip((r for r in shape.rounds if r not in shape.key_roots), proof.roots, strict=True))
 
     # 1. Bind the statement, and draw the challenges of the buses.
     transcript = ProofTranscript(shape, proof.challenge, name, public)
     buses = transcript.bus_challenges(roots["main"], proof.anchors)
 
     # 2. The LogUp terminals. Those of the local buses must cancel within the partition.
-    terminals = terminals_of(key, proof)
+    terminals = terminals_of(shape, proof)
     if not logup.balanced([local for local, _ in terminals]):
         raise InvalidProof(f"{name}: the local buses do not balance")
     alpha = transcript.constraint_challenge(roots.get("aux"), proof.terminals)
@@ -91,14 +91,14 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     zeta = transcript.out_of_domain_point(roots["quotient"])
 
     # 4. Every table's constraints at zeta must equal its quotient times zeta^n - 1.
-    for i, table in enumerate(key.tables):
+    for i, table in enumerate(shape.airs):
         scalars = logup.constraint_scalars(
             table,
             public,
             local=buses.local,
             global_=buses.global_,
             terminals=terminals[i],
-            n=1 << heights[i],
+            n=1 << shape.heights[i],
             alpha=alpha,
         )
         if constraints_at(shape, i, proof, scalars, zeta) != quotient_at(shape, i, proof, zeta):
@@ -113,7 +113,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
     if not work_is_done(seed, proof.nonce, params.grinding_bits):
         raise InvalidProof(f"{name}: the proof of work is not done")
     indices = transcript.queries(proof.nonce)
-    all_roots = [roots.get(r, key.preprocessed_root) for r in shape.rounds] + list(proof.fri_roots)
+    all_roots = [*(({**shape.key_roots, **roots})[r] for r in shape.rounds), *proof.fri_roots]
     tree_shapes = [*shape.rounds.values(), *shape.fri_trees]
     claims = [
         TreeClaim(tree_shape, root, opening)
@@ -149,7 +149,7 @@ def verify_job(
             raise InvalidProof(f"{name} was not proven as a part of this job: a partition is missing, moved or changed")
     boundary = check_commitments(key, commitments)
     z, beta = global_challenges(challenge)
-    sums = [terminal for proof in proofs for _, terminal in terminals_of(key, proof)]
+    sums = [terminal for proof in proofs for _, terminal in terminals_of(ProofShape(key, proof.log_heights), proof)]
     if not logup.balanced(sums, logup.boundary_sum(boundary, z, beta)):
         raise InvalidProof("the global buses do not balance over the partitions")
 
@@ -176,25 +176,24 @@ def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> l
 
 
 def check_multiplicities(
-    key: VerifyingKey, partitions: Sequence[Sequence[int]], boundary: Sequence[logup.BoundaryTerm]
+    key: VerifyingKey, partitions: Sequence[Sequence[int | None]], boundary: Sequence[logup.BoundaryTerm]
 ) -> None:
     """Raise InvalidProof when multiplicities could wrap around the field in partitions of these log2 heights."""
-    heights = [1 << height for log_heights in partitions for height in log_heights]
     try:
-        logup.check_multiplicities(list(key.tables) * len(partitions), heights, boundary)
+        logup.check_multiplicities(key.tables, partitions, boundary)
     except InputError as error:
         raise InvalidProof(str(error)) from None
 
 
-def terminals_of(key: VerifyingKey, proof: StarkProof) -> list[tuple[Ext | None, Ext | None]]:
-    """The (local, global) terminals of each table; None for a scope without interactions."""
+def terminals_of(shape: ProofShape, proof: StarkProof) -> list[tuple[Ext | None, Ext | None]]:
+    """The (local, global) terminals of each present table; None for a scope without interactions."""
     flat = iter([(int(a), int(b), int(c)) for a, b, c in proof.terminals.tolist()])
-    return [(next(flat) if t.has_local else None, next(flat) if t.has_global else None) for t in key.tables]
+    return [(next(flat) if t.has_local else None, next(flat) if t.has_global else None) for t in shape.airs]
 
 
 def constraints_at(shape: ProofShape, table: int, proof: StarkProof, scalars: Words, zeta: Ext) -> Ext:
     """Evaluate the folded constraints of a table at zeta, from its opened values."""
-    air, t = shape.key.tables[table], shape.tables[table]
+    air, t = shape.airs[table], shape.tables[table]
     cuts = np.cumsum(t.widths[:2])
     values, after = proof.values[table], np.zeros((t.columns, 3), dtype=np.uint64)
     after[list(t.next_row)] = values.after  # other columns are not read at the next row
@@ -210,7 +209,7 @@ def constraints_at(shape: ProofShape, table: int, proof: StarkProof, scalars: Wo
 
 def quotient_at(shape: ProofShape, table: int, proof: StarkProof, zeta: Ext) -> Ext:
     """The value (zeta^n - 1) Q(zeta) of a table. Chunk t equals Q on its own coset, so Q interpolates the chunks."""
-    t, chunks = shape.tables[table], shape.key.tables[table].quotient_chunks
+    t, chunks = shape.tables[table], shape.airs[table].quotient_chunks
     n = 1 << t.log_height
     powers = [pow(g, n, P) for g in quotient_cosets(t.log_height, shape.key.params.log_blowup, chunks)]
     zeta_n = e_pow(zeta, n)
@@ -387,8 +386,8 @@ def fold_leaves(leaves: Words, first: Words, betas: Sequence[Ext]) -> Words:
 def _rows_by_table(shape: ProofShape, proof: StarkProof) -> list[list[Words]]:
     """The opened rows of each table, in the order of the rounds, so that the quotient's are last."""
     rows: list[list[Words]] = [[] for _ in shape.tables]
-    for name, opening in zip(shape.rounds, proof.trees, strict=False):
-        for table, opened in zip(shape.present(name), opening.rows, strict=True):
+    for tables, opening in zip(shape.members.values(), proof.trees, strict=False):
+        for table, opened in zip(tables, opening.rows, strict=True):
             rows[table].append(opened)
     return rows
 

@@ -26,7 +26,7 @@ from distprove.stark.statement import Statement
 from kernels.cpu.keccak import keccak256
 
 VERSION = 2
-MAX_TABLES = 64
+MAX_TABLES = 512
 MAX_BYTES = 1 << 27
 """Maximum bytes of an encoded key."""
 
@@ -45,7 +45,10 @@ class VerifyingKey:
     fixed_heights: tuple[int | None, ...]
     """log2 of the rows of each table that are the same in every proof, as preprocessed columns need; else None."""
     preprocessed_root: bytes
-    """Root of the preprocessed columns' tree, 32 bytes; empty when no table has preprocessed columns."""
+    """Root of the tree of all required tables' preprocessed columns, 32 bytes; empty when these have none."""
+    optional: tuple[bytes | None, ...]
+    """For each table None if every partition has it. For one that may be absent the root of the tree of its own
+    preprocessed columns, 32 bytes, or empty when it has none."""
 
     def __repr__(self) -> str:
         named = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
@@ -70,13 +73,31 @@ class VerifyingKey:
         """Whether `named`, from a proof file, names exactly this key, without any other argument."""
         return canonical.encode(named) == canonical.encode(self.named())
 
-    def tree_shape(self, widths: Sequence[int], log_heights: Sequence[int]) -> TreeShape | None:
-        """The shape of the tree over one matrix per table, without those of width 0; None if all have width 0."""
-        matrices = [(h + self.params.log_blowup, w) for h, w in zip(log_heights, widths, strict=True) if w]
-        return TreeShape(tuple(matrices)) if matrices else None
+    @cached_property
+    def preprocessed_trees(self) -> dict[int | None, tuple[int, ...]]:
+        """The tables whose preprocessed columns each tree of the key holds: None stands for the tree that all required
+        tables share; an optional table has a tree of its own, by its number, so that it can be left out of a proof."""
+        fixed = [i for i, table in enumerate(self.tables) if table.preprocessed_width]
+        shared = tuple(i for i in fixed if self.optional[i] is None)
+        trees: dict[int | None, tuple[int, ...]] = {None: shared} if shared else {}
+        return trees | {i: (i,) for i in fixed if self.optional[i] is not None}
+
+    def root_of(self, tree: int | None) -> bytes:
+        """The root of one of `preprocessed_trees`."""
+        return self.preprocessed_root if tree is None else self.optional[tree] or b""
+
+    def tree_shape(self, tree: int | None) -> TreeShape:
+        """The shape of one of `preprocessed_trees`. Heights that are not known yet count as 0."""
+        log_blowup = self.params.log_blowup
+        return TreeShape(
+            tuple(
+                ((self.fixed_heights[i] or 0) + log_blowup, self.tables[i].preprocessed_width)
+                for i in self.preprocessed_trees[tree]
+            )
+        )
 
     def to_record(self) -> dict[str, Any]:
-        return {
+        record = {
             "version": VERSION,
             "program": self.program,
             "arguments": dict(self.arguments),
@@ -87,13 +108,17 @@ class VerifyingKey:
             "fixed_heights": list(self.fixed_heights),
             "preprocessed_root": self.preprocessed_root,
         }
+        if any(root is not None for root in self.optional):  # others keep the encoding from before there were any
+            record["optional"] = list(self.optional)
+        return record
 
     @classmethod
     def from_record(cls, record: Any, what: str = "verifying key") -> VerifyingKey:
         """Read what `to_record` wrote, and check everything that a verifier relies on. Raises FormatError."""
         fields = {"version": int, "program": str, "arguments": dict, "params": dict, "tables": list, "buses": list}
         more = {"statement": dict, "fixed_heights": list, "preprocessed_root": bytes}
-        check_fields(record, {**fields, **more}, what)
+        optional = isinstance(record, dict) and "optional" in record
+        check_fields(record, {**fields, **more, **({"optional": list} if optional else {})}, what)
         check_version(record["version"], what)
         if not all(type(v) in (int, str) for v in record["arguments"].values()):
             raise FormatError(f"{what}: a program's arguments are integers and strings")
@@ -101,6 +126,8 @@ class VerifyingKey:
             raise FormatError(f"{what}: a program has 1 to {MAX_TABLES} tables, not {len(record['tables'])}")
         if len(record["buses"]) > MAX_BUSES:
             raise FormatError(f"{what}: a program has at most {MAX_BUSES} buses, not {len(record['buses'])}")
+        if optional and all(root is None for root in record["optional"]):  # one encoding of none
+            raise FormatError(f"{what}: a list of optional tables without one")
         key = cls(
             record["program"],
             record["arguments"],
@@ -110,6 +137,7 @@ class VerifyingKey:
             Statement.from_record(record["statement"], what),
             tuple(record["fixed_heights"]),
             record["preprocessed_root"],
+            tuple(record["optional"] if optional else [None] * len(record["tables"])),
         )
         key.check(what)
         return key
@@ -129,8 +157,8 @@ class VerifyingKey:
     def check(self, what: str) -> None:
         """Raise FormatError unless the parts of the key fit each other."""
         params, fixed = self.params, self.fixed_heights
-        if len(fixed) != len(self.tables):
-            raise FormatError(f"{what}: one fixed height, or none, for each table")
+        if len(fixed) != len(self.tables) or len(self.optional) != len(self.tables):
+            raise FormatError(f"{what}: one fixed height and one optional root, or none, for each table")
         for table, height in zip(self.tables, fixed, strict=True):
             if height is None and table.preprocessed_width:
                 raise FormatError(f"{what}: table {table.name}: preprocessed columns without a fixed height")
@@ -153,8 +181,18 @@ class VerifyingKey:
             raise FormatError(f"{what}: two buses have the same name")
         if len({t.name for t in self.tables}) != len(self.tables):
             raise FormatError(f"{what}: two tables have the same name")
-        if len(self.preprocessed_root) != (32 if any(t.preprocessed_width for t in self.tables) else 0):
-            raise FormatError(f"{what}: a root of 32 bytes for preprocessed columns, and none without")
+        for table, root in zip(self.tables, self.optional, strict=True):
+            if root is None:
+                continue
+            if type(root) is not bytes or len(root) != (32 if table.preprocessed_width else 0):
+                raise FormatError(f"{what}: table {table.name}: a root of 32 bytes for preprocessed columns, or none")
+            if table.reads_public:
+                raise FormatError(
+                    f"{what}: table {table.name} reads public values and is optional: nothing would hold of them in a "
+                    "partition without it"
+                )
+        if len(self.preprocessed_root) != (32 if None in self.preprocessed_trees else 0):
+            raise FormatError(f"{what}: a root of 32 bytes for required tables' preprocessed columns, and none without")
 
 
 def compile_program(program: Program, params: Parameters) -> VerifyingKey:
@@ -166,7 +204,14 @@ def compile_program(program: Program, params: Parameters) -> VerifyingKey:
     buses = [bus_record(bus) for bus in program.buses]
     tables = program.compiled_tables
     return made_key(
-        program.name, program.arguments, params, tables, buses, program.statement, dict(program.fixed_heights)
+        program.name,
+        program.arguments,
+        params,
+        tables,
+        buses,
+        program.statement,
+        dict(program.fixed_heights),
+        program.optional,
     )
 
 
@@ -178,6 +223,7 @@ def made_key(
     buses: Sequence[tuple[str, str, int]],
     statement: Statement,
     fixed_heights: Mapping[str, int] | None = None,
+    optional: Sequence[str] = (),
 ) -> VerifyingKey:
     """Make a key from its parts, without the heights and the root of preprocessed columns. Raises UsageError for a key
     that no verifier would accept."""
@@ -192,15 +238,24 @@ def made_key(
     fixed = tuple(heights.pop(table.name, None) for table in tables)
     if heights:
         raise UsageError(f"program {program} fixes the height of {', '.join(heights)}, which is none of its tables")
-    key = VerifyingKey(program, arguments, params, tuple(tables), tuple(buses), statement, fixed, b"")
+    unknown = set(optional) - {table.name for table in tables}
+    if isinstance(optional, str) or unknown:
+        raise UsageError(f"program {program} says that {', '.join(sorted(unknown))} is optional, which is no table")
+    roots = tuple(b"" if table.name in optional else None for table in tables)
+    key = VerifyingKey(program, arguments, params, tuple(tables), tuple(buses), statement, fixed, b"", roots)
     # Preprocessed columns may not exist yet: any height and root stand in for theirs.
     stand_in = tuple(
         0 if height is None and table.preprocessed_width else height
         for table, height in zip(tables, fixed, strict=True)
     )
-    root = bytes(32) if any(table.preprocessed_width for table in tables) else b""
-    read_back(replace(key, fixed_heights=stand_in, preprocessed_root=root))
+    read_back(with_roots(replace(key, fixed_heights=stand_in), dict.fromkeys(key.preprocessed_trees, bytes(32))))
     return key
+
+
+def with_roots(key: VerifyingKey, roots: Mapping[int | None, bytes]) -> VerifyingKey:
+    """The key with these roots of its `preprocessed_trees`."""
+    optional = tuple(roots.get(i, root) for i, root in enumerate(key.optional))
+    return replace(key, preprocessed_root=roots.get(None, b""), optional=optional)
 
 
 def check_version(version: int, what: str) -> None:

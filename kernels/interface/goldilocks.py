@@ -254,6 +254,20 @@ class GoldilocksKernels(ABC):
         _check_vectors("terms", terms)
         return self._running_sum(terms)
 
+    def count(self, rows: Array, times: Array, counts: Array) -> None:
+        """Add times[i] to counts[rows[i]] for every i, as integers: a histogram of `rows`.
+
+        `rows`, `times`: (n,). `counts`: (m,), changed in place. All are contiguous. Rows that `counts` does not have
+        count nowhere. The sums are elements as long as they stay below p.
+        """
+        for what, array in (("rows", rows), ("times", times)):
+            _check_words(what, array)
+            preconditions.contiguous(array, what)
+        if rows.ndim != 1 or times.shape != rows.shape or counts.ndim != 1:
+            raise SizeError(f"rows {rows.shape} and times {times.shape} are not counted into {counts.shape}")
+        preconditions.writable(counts, counts.shape)
+        self._count(rows, times, counts)
+
     def evaluate_at(
         self, matrices: Sequence[Array], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
     ) -> list[Words]:
@@ -375,6 +389,9 @@ class GoldilocksKernels(ABC):
 
     @abstractmethod
     def _running_sum(self, terms: Array) -> tuple[Array, Ext]: ...
+
+    @abstractmethod
+    def _count(self, rows: Array, times: Array, counts: Array) -> None: ...
 
     @abstractmethod
     def _evaluate_at(self, opened: OpenedRuns, point: Ext) -> None: ...

@@ -18,7 +18,7 @@ from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import P
 from kernels.maths.goldilocks_extension import ext_mul, ext_pow, ext_scale
 from tests.support.emulated_device import EmulatedDevice
-from tests.support.goldilocks_cases import element, powers, random_program, words
+from tests.support.goldilocks_cases import assert_counts, element, powers, random_program, words
 from tests.support.stark_reference import ReferenceKernels
 
 reference = ReferenceKernels()
@@ -176,6 +176,11 @@ def test_running_sum(rows: CudaGoldilocks, vectors: int, n: int) -> None:
     want, whole = reference.running_sum(terms)
     assert total == whole
     assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (700, 16), (700, 300)])
+def test_count(rows: CudaGoldilocks, n: int, m: int) -> None:
+    assert_counts(rows, n, m)
 
 
 @pytest.mark.parametrize("log_arity", [1, 2, 3])

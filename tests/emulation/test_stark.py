@@ -19,6 +19,7 @@ from distprove.stark.timing import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.interface.backend import Backend
+from tests.support.counted_program import Computer
 from tests.support.emulated_device import EmulatedDevice
 from tests.support.golden_jobs import FOLDER, JOBS
 from tests.support.golden_jobs import prove_job as prove_golden
@@ -35,7 +36,7 @@ def job(program: Program, backend: Backend) -> list[Any]:
     return [canonical.encode(prove(pk, c, challenge, Steps()).to_record()) for c in committed]
 
 
-@pytest.mark.parametrize("program", [Ring(3), Fibonacci(4), Tables(7)], ids=lambda p: p.name)
+@pytest.mark.parametrize("program", [Ring(3), Fibonacci(4), Tables(7), Computer()], ids=lambda p: p.name)
 def test_proofs_are_those_of_the_cpu(program: Program, emulated: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     with CpuBackend() as cpu:
         expected = job(program, cpu)

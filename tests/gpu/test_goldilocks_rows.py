@@ -13,7 +13,7 @@ from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import DeepPoint
 from kernels.maths.goldilocks import P
 from kernels.maths.goldilocks_extension import ext_pow
-from tests.support.goldilocks_cases import element, powers, random_program, words
+from tests.support.goldilocks_cases import assert_counts, element, powers, random_program, words
 from tests.support.stark_reference import ReferenceKernels, domain, power
 
 pytestmark = pytest.mark.gpu
@@ -57,6 +57,11 @@ def test_running_sum(cuda: CudaBackend, rows: CudaGoldilocks, log_n: int) -> Non
     want, whole = reference.running_sum(terms)
     assert total == whole
     assert np.array_equal(cuda.to_host(got), want)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1 << 20, 16), (1 << 20, 1 << 16)])
+def test_count(cuda: CudaBackend, rows: CudaGoldilocks, n: int, m: int) -> None:
+    assert_counts(rows, n, m, cuda)
 
 
 @pytest.mark.parametrize("log_n", [20, 22])

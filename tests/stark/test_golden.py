@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distprove.stark.heights import encode_heights
 from distprove.stark.proof import StarkProof
 from distprove.stark.security import job_security
 from distprove.stark.verifying_key import VerifyingKey
@@ -52,22 +53,24 @@ def test_records_are_read_as_they_were_written(name: str) -> None:
 
 @given(
     st.sampled_from(sorted(JOBS)),
-    st.lists(st.integers(0, 24), min_size=3, max_size=3),
+    st.lists(st.none() | st.integers(0, 24), min_size=4, max_size=4),
     st.integers(1, 200),
     st.integers(0, 24),
     st.integers(1, 300),
 )
 @settings(max_examples=40)
 def test_both_verifiers_count_the_same_bits(
-    name: str, heights: list[int], queries: int, grinding: int, partitions: int
+    name: str, heights: list[int | None], queries: int, grinding: int, partitions: int
 ) -> None:
     record = golden(name)["key"]
     record["params"] |= {"queries": queries, "grinding_bits": grinding}
     key = VerifyingKey.from_record(record)
-    fitting = tuple(h if fixed is None else fixed for h, fixed in zip(heights, key.fixed_heights, strict=False))
+    tables = zip(heights, key.fixed_heights, key.optional, strict=False)
+    fitting = tuple(None if h is None and o is not None else h or 0 if f is None else f for h, f, o in tables)
     second = second_verifier.Key(record)
-    shape = second_verifier.Shape(second, list(fitting))
-    bits = second_verifier.security_bits(second, shape, [list(fitting)] * partitions)
+    encoded = list(encode_heights(fitting))
+    shape = second_verifier.Shape(second, encoded)
+    bits = second_verifier.security_bits(second, shape, [encoded] * partitions)
     assert job_security(key, [fitting] * partitions).bits == pytest.approx(bits, abs=1e-9)
 
 
@@ -86,5 +89,5 @@ def test_the_jobs_take_every_path_of_the_protocol() -> None:
     assert seen["arity"] == {1, 2, 3}
     assert seen["mixes"] == {False, True}
     assert seen["chunks"] >= {1, 2, 4}
-    assert len(seen["rounds"]) == 3
+    assert len(seen["rounds"]) == 4
     assert seen["blowup"] == {2, 8}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from distprove.errors import UsageError
-from distprove.stark.program import Program
+from distprove.stark.example import fixed_columns, placed
+from distprove.stark.program import Program, whole_trace
 from distprove.stark.programs import PROGRAMS, load_program
 from tests.support.stark_programs import Fibonacci
 from tests.support.stark_reference import ReferenceBackend
@@ -15,8 +16,9 @@ from tests.support.stark_reference import ReferenceBackend
 
 def heights_of_traces(program: Program, partitions: int) -> list[tuple[int, ...]]:
     backend = ReferenceBackend()
-    traces = [program.trace(program.inputs(s.source), backend) for s in program.slices(partitions)]
-    return [tuple(int(m.shape[1]).bit_length() - 1 for m in trace.main) for trace in traces]
+    fixed = placed(fixed_columns(program), backend)
+    traces = [whole_trace(program, program.inputs(s.source), fixed, backend) for s in program.slices(partitions)]
+    return [tuple(int(m.shape[1]).bit_length() - 1 for m in trace.main if m is not None) for trace in traces]
 
 
 SMALL: dict[str, list[dict[str, int | str]]] = {

@@ -13,7 +13,9 @@ from Crypto.Hash import keccak
 from distprove.stark import logup
 from distprove.stark.air import Air, CompiledAir, Table, compile_air
 from distprove.stark.air.check import selectors_on_trace
+from distprove.stark.example import fixed_columns, placed
 from distprove.stark.field import P
+from distprove.stark.program import whole_trace
 from distprove.stark.programs import keccak_rounds, load_program
 from distprove.stark.programs.keccak_f import SUMMED, KeccakF
 from distprove.stark.programs.keccak_rounds import COLUMNS, ROUNDS, WIDTH, blocks_for, constrain_rounds, fill_rounds
@@ -160,9 +162,10 @@ def test_no_other_cell_can_be_changed(
         (tmp_path / "file").write_bytes(bytes(range(256)) * 2)
         arguments = {"file": str(tmp_path / "file")}
     program = load_program(name, arguments)
-    trace = program.trace(program.inputs(program.slices(1)[0].source), backend)
-    fixed = program.preprocessed()
+    inputs, fixed = program.inputs(program.slices(1)[0].source), program.preprocessed()
+    trace = whole_trace(program, inputs, placed(fixed_columns(program), backend), backend)
     for air, main in zip(program.compiled_tables, trace.main, strict=True):
+        assert isinstance(main, np.ndarray)
         start = WIDTH if main.shape[0] > WIDTH else 0
         for column in range(start, main.shape[0]):
             for row in (0, main.shape[1] // 2, main.shape[1] - 1):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from distprove.errors import FormatError, InvalidProof, UsageError
+from distprove.stark.counting import Counting
 from distprove.stark.field import P
 from distprove.stark.keyfile import key_of, shipped_key
 from distprove.stark.params import Parameters
@@ -89,12 +90,19 @@ def test_every_program_says_what_it_takes() -> None:
 
 
 class Forged(RangeCheck):
-    """The range check with its inputs in the hands of an attacker."""
+    """The range check with its inputs in the hands of an attacker, who counts for himself."""
+
+    counting = Counting()
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        inputs = super().inputs(source)
-        self.tamper(inputs["values"], inputs["limbs"][0])
-        return inputs
+        values = super().inputs(source)["values"]
+        limbs = np.bincount(values[:2, : self.values].reshape(-1).astype(np.int64), minlength=1 << self.bits)
+        times = limbs.astype(np.uint64)
+        self.tamper(values, times)
+        return {"values": values, "limbs": times[None]}
+
+    def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        return Trace([inputs["values"], inputs["limbs"]], super().trace(inputs, backend).public)
 
     def tamper(self, values: np.ndarray, times: np.ndarray) -> None: ...
 

@@ -149,7 +149,7 @@ ACROSS = P // 8
 """A bound that four rows keep below p in one partition and not in three."""
 
 REFUSED: dict[str, tuple[type[Program], str]] = {
-    "65 tables": (program(tables=[Plain(i) for i in range(65)]), "1 to 64 tables, not 65"),
+    "513 tables": (program(tables=[Plain(i) for i in range(513)]), "1 to 512 tables, not 513"),
     "two tables of one name": (program(tables=[Plain(), Plain()]), "two tables"),
     "a degree that no blow-up carries": (steep(12), "plain-0: constraint steep has degree 12"),
     "a degree beyond all": (steep(300), "plain-0: constraint steep has degree 300"),
@@ -197,7 +197,7 @@ def system(made: type[Program], monkeypatch: pytest.MonkeyPatch, partitions: int
 def test_a_program_that_can_be_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or the refusals below would mean nothing. Of these the first two are those at the edge."""
     for made in (
-        program(tables=[Plain(i) for i in range(64)]),
+        program(tables=[Plain(i) for i in range(512)]),
         program(tables=[Meets(FAR, sends=P // 16, receives=None)]),
         program(tables=[Unheard()], statement=Statement(boundary=(Boundary("far", (0,), -1),))),
         program(log_heights=unsaid),

@@ -31,7 +31,7 @@ from distprove.stark.verifying_key import VerifyingKey
 from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
-from tests.support.stark_programs import Fibonacci, Ring
+from tests.support.stark_programs import Fibonacci, Ring, Sparse
 from tests.support.stark_reference import keccak256
 
 FOLDER = Path(__file__).resolve().parent / "golden"
@@ -131,6 +131,9 @@ JOBS = {
     "ring": GoldenJob(Ring(6), 2, Parameters(1, queries=2, grinding_bits=3, security_bits=3, log_arity=1, log_final=2)),
     "mixed": GoldenJob(
         Mixed(), 2, Parameters(3, queries=2, grinding_bits=0, security_bits=2, log_arity=2, log_final=5)
+    ),
+    "sparse": GoldenJob(
+        Sparse(), 2, Parameters(1, queries=2, grinding_bits=2, security_bits=2, log_arity=2, log_final=2)
     ),
 }
 

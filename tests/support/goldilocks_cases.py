@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.interface.goldilocks import Words
+from kernels.interface.backend import Backend
+from kernels.interface.goldilocks import GoldilocksKernels, Words
 from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import Ext, P
 from kernels.maths.goldilocks_extension import ext_mul
@@ -31,6 +32,22 @@ def powers(count: int, challenge: Ext, first: Ext = (1, 0, 0)) -> Words:
         values.append(first)
         first = ext_mul(first, challenge)
     return np.array(values, dtype=np.uint64).reshape(count, 3)
+
+
+def assert_counts(kernels: GoldilocksKernels, n: int, m: int, backend: Backend | None = None) -> None:
+    """Count n rows of a table of m, some of which it does not have, on top of what is there."""
+    rng = np.random.default_rng([n, m])
+    rows, times = (rng.integers(0, most, n, dtype=np.uint64) for most in (m + 2, 3))
+    rows[: n // 9], rows[n // 2 : n // 2 + n // 9] = 0, P - 1
+    want, counts = ([i**3 for i in range(m)] for _ in range(2))
+    for row, often in zip(rows.tolist(), times.tolist(), strict=True):
+        if row < m:
+            want[row] += often
+    given = [rows, times, np.array(counts, dtype=np.uint64)]
+    arrays = given if backend is None else [backend.to_device(array) for array in given]
+    kernels.count(*arrays)
+    got = arrays[2] if backend is None else backend.to_host(arrays[2])
+    assert got.tolist() == want
 
 
 def random_program(seed: int, *, fold: bool, length: int = 120, outputs: int = 12) -> RowProgram:

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.stark.air import Air, Bus, trace_air
+from distprove.stark.air import trace_air
 from distprove.stark.air.check import BoundaryTuple, Failure, PartitionTrace, check_partitions
-from distprove.stark.riscv.buses import IMAGE, LOOKUP, ROM, STATED
+from distprove.stark.counting import compile_counting
+from distprove.stark.riscv.buses import STATED
 from distprove.stark.riscv.host import PLACES
 from distprove.stark.riscv.links import Words, keys_of, values_of
-from distprove.stark.riscv.lookup import row_of
 from distprove.stark.riscv.record import U32, Record
 from distprove.stark.riscv.segment import (
+    CLASSES,
     NO_WORD,
     PUBLIC,
     Fixed,
@@ -27,26 +28,15 @@ from distprove.stark.riscv.segment import (
     segment_trace,
     tables,
 )
-from distprove.stark.riscv.sent import Sent
 from kernels.cpu.backend import CpuBackend
 from tests.support.riscv_oracle import Run
 
 Columns = NDArray[np.uint64]
 
 
-def _sends(air: Air, bus: Bus) -> bool:
-    return any(use.bus == bus and use.sends for use in trace_air(air, layout()).interactions)
-
-
 AIRS = {air.name: air for air in tables()}
-PROVIDED = (LOOKUP, ROM, IMAGE)
-"""The buses whose tables count how often each row is looked up. They are named as the tables are."""
-SENDERS = {
-    air.name: [Sent(air, bus, layout()) for bus in PROVIDED if _sends(air, bus)]
-    for air in AIRS.values()
-    if any(_sends(air, bus) for bus in PROVIDED)
-}
 DEFINITIONS = {name: trace_air(air, layout()) for name, air in AIRS.items()}
+COUNTING = compile_counting(list(DEFINITIONS.values()))
 
 
 @dataclass
@@ -60,7 +50,7 @@ class Job:
     def failures(self) -> list[Failure]:
         """What the debug check finds."""
         partitions = [
-            PartitionTrace([main[name] for name in AIRS], public)
+            PartitionTrace([main.get(name) for name in AIRS], public)
             for main, public in zip(self.main, self.public, strict=True)
         ]
         stated = [
@@ -77,33 +67,13 @@ class Job:
         """The preprocessed columns by table."""
         return self.fixed.columns()
 
-    def recount(self, *changed: str) -> None:
-        """Count anew what the `changed` tables look up, so that a forged trace fails for what it says, not for
-        what it looked up before. What no table holds is not counted.
-        """
-        for segment, counts in enumerate(self._counts):
-            for table in set(changed) & set(SENDERS):
-                counts[table] = self._looked_up(segment, table)
-            for bus in PROVIDED:
-                self.main[segment][bus.name] = sum(each[bus] for each in counts.values() if bus in each)[None]
-
-    @cached_property
-    def _counts(self) -> list[dict[str, dict[Bus, Columns]]]:
-        return [{table: self._looked_up(k, table) for table in SENDERS} for k in range(len(self.main))]
-
-    def _looked_up(self, segment: int, table: str) -> dict[Bus, Columns]:
-        """How often a table looks each row of the tables that provide values up."""
-        flat = [int(v) for value in self.public[segment].values() for v in np.ravel(np.array(value, dtype=object))]
-        out = {}
+    def recount(self) -> None:
+        """Count anew what is looked up, so that a forged trace fails for what it says, not for what it looked up."""
         with CpuBackend(threads=1) as backend:
-            for sender in SENDERS[table]:
-                fixed = self.rows[sender.bus.name]
-                used = out[sender.bus] = np.zeros(fixed.shape[1], dtype=np.uint64)
-                for values, times in sender.tuples(backend, self.main[segment][table], flat):
-                    sent = values[:, times == 1]
-                    rows = _rows_of(sender.bus, fixed, sent)
-                    np.add.at(used, rows[(fixed[:, rows] == sent).all(axis=0)], np.uint64(1))
-        return out
+            for main, public in zip(self.main, self.public, strict=True):
+                columns: list[Any] = [None if name == "lookup" else main[name] for name in AIRS]
+                counted(columns, self.rows, [int(v) for value in public.values() for v in np.ravel([value])], backend)
+                main["lookup"] = columns[-1]
 
     def column(self, table: str, name: str, segment: int = 0, index: int = 0) -> Columns:
         """A column of a table, to be read or changed in place."""
@@ -168,9 +138,17 @@ def job_of(run: Run, change: Callable[[list[dict[str, Any]]], None] | None = Non
     with CpuBackend(threads=2) as backend:
         for each in inputs:
             trace = segment_trace(each, backend)
-            job.main.append({name: np.array(columns) for name, columns in zip(AIRS, trace.main, strict=True)})
+            counted(trace.main, job.rows, trace.public, backend)
+            found = zip(AIRS, trace.main, strict=True)
+            job.main.append({name: np.array(columns) for name, columns in found if columns is not None})
             job.public.append(named(trace.public))
     return job
+
+
+def counted(main: list[Any], fixed: Mapping[str, Columns], public: Sequence[int], backend: CpuBackend) -> None:
+    """Fill in the columns that the prover counts."""
+    names = list(AIRS)
+    COUNTING.fill(main, lambda table: fixed.get(names[table]), public, [name in CLASSES for name in names], backend)
 
 
 def named(values: Sequence[int]) -> dict[str, Any]:
@@ -186,12 +164,3 @@ def named(values: Sequence[int]) -> dict[str, Any]:
 def heights(main: Mapping[str, Columns]) -> dict[str, int]:
     """Rows of each table."""
     return {name: columns.shape[1] for name, columns in main.items()}
-
-
-def _rows_of(bus: Bus, fixed: Columns, sent: Columns) -> NDArray[np.int64]:
-    """The rows that may hold these tuples."""
-    if bus == LOOKUP:
-        kind, x, y = np.where(sent[:3] < 1 << 17, sent[:3], np.uint64(0))
-        return row_of(kind, x, y).astype(np.int64).clip(0, fixed.shape[1] - 1)
-    keys = np.argsort(fixed[0], kind="stable")
-    return keys[np.searchsorted(fixed[0], sent[0], sorter=keys).clip(0, fixed.shape[1] - 1)]

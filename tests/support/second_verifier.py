@@ -380,7 +380,8 @@ class Table:
 class Key:
     def __init__(self, record: Any) -> None:
         kinds = {"version": int, "program": str, "arguments": dict, "params": dict, "tables": list, "buses": list}
-        fields(record, kinds | {"statement": dict, "fixed_heights": list, "preprocessed_root": bytes})
+        kinds |= {"statement": dict, "fixed_heights": list, "preprocessed_root": bytes}
+        fields(record, kinds | ({"optional": list} if isinstance(record, dict) and "optional" in record else {}))
         need(record["version"] == 2, "another version")
         need(all(type(v) in (int, str) for v in record["arguments"].values()), "an argument of another type")
         self.record = record
@@ -388,7 +389,7 @@ class Key:
         self.params = fields(record["params"], dict.fromkeys(LIMITS, int))
         for name, (least, most) in LIMITS.items():
             integer(self.params[name], least, most)
-        need(1 <= len(record["tables"]) <= 64, "no tables, or too many")
+        need(1 <= len(record["tables"]) <= 512, "no tables, or too many")
         self.tables = [Table(t) for t in record["tables"]]
         need(len({t["name"] for t in record["tables"]}) == len(self.tables), "two tables of one name")
         self._check_buses()
@@ -402,7 +403,15 @@ class Key:
         for table, height in zip(self.tables, heights, strict=True):
             need(height is not None or table.widths[0] == 0, "preprocessed columns without a height")
             need(height is None or integer(height, 0, min(28, 32 - b)) >= 0, "a height")
-        octets(record["preprocessed_root"], 32 if any(t.widths[0] for t in self.tables) else 0)
+        self.optional = listed(record.get("optional", [None] * len(self.tables)), len(self.tables))
+        need("optional" not in record or any(root is not None for root in self.optional), "no optional table")
+        for table, root in zip(self.tables, self.optional, strict=True):
+            if root is not None:
+                octets(root, 32 if table.widths[0] else 0)
+                reads = any(op in (2, 3) and a < self.public_values for op, a, _, _ in table.code)
+                need(not reads, "an optional table that reads public values")
+        shared = any(t.widths[0] for t, root in zip(self.tables, self.optional, strict=True) if root is None)
+        octets(record["preprocessed_root"], 32 if shared else 0)
 
     @property
     def named(self) -> dict[str, Any]:
@@ -459,12 +468,14 @@ class Key:
 # -- 7. LogUp ---------------------------------------------------------------------------------------------------------
 
 
-def check_multiplicities(tables: list[tuple[Table, int]], boundary: list[tuple[int, list[int], int]]) -> None:
-    sides: dict[int, list[float]] = {}
-    for table, rows in tables:
-        for _, _, _, number, sends, at_most in table.uses:
-            side = sides.setdefault(number, [0, 0])
-            side[sends] += math.inf if at_most is None else rows * at_most
+def check_multiplicities(
+    key: Key, partitions: Sequence[Sequence[int]], boundary: list[tuple[int, list[int], int]]
+) -> None:
+    sides: dict[int, list[float]] = {use[3]: [0, 0] for table in key.tables for use in table.uses}
+    for heights in partitions:
+        for table, h in zip(key.tables, heights, strict=True):
+            for _, _, _, number, sends, at_most in table.uses if h != ABSENT else []:
+                sides[number][sends] += math.inf if at_most is None else 2**h * at_most
     for number, _, times in boundary:
         need(number in sides, "a boundary tuple on a bus that no table uses")
         sides[number][times > 0] += abs(times)
@@ -474,23 +485,43 @@ def check_multiplicities(tables: list[tuple[Table, int]], boundary: list[tuple[i
 # -- 8. Shape ---------------------------------------------------------------------------------------------------------
 
 ROUNDS = ("preprocessed", "main", "aux", "quotient")
+ABSENT = 255
 
 
 class Shape:
-    def __init__(self, key: Key, heights: list[int]) -> None:
+    """The present tables are counted from zero here, and everywhere that a shape is used."""
+
+    def __init__(self, key: Key, given: list[int]) -> None:
         b, params = key.params["log_blowup"], key.params
-        need(len(heights) == len(key.tables), "not as many heights as tables")
-        for h, fixed in zip(heights, key.record["fixed_heights"], strict=True):
-            need(h <= min(28, 32 - b) and fixed in (None, h), "a height that is not possible")
-        self.heights, self.b, self.distinct = heights, b, sorted(set(heights), reverse=True)
-        widths = [[*t.widths[:3], 3 * t.D] for t in key.tables]
-        self.rounds: dict[str, Tree] = {}
-        self.present: dict[str, list[int]] = {}
-        for r, name in enumerate(ROUNDS):
+        need(len(given) == len(key.tables), "not as many heights as tables")
+        for h, fixed, root in zip(given, key.record["fixed_heights"], key.optional, strict=True):
+            allowed = root is not None if h == ABSENT else h <= min(28, 32 - b) and fixed in (None, h)
+            need(allowed, "a height that is not possible")
+        self.given = given
+        numbers = [i for i, h in enumerate(given) if h != ABSENT]
+        need(len(numbers) > 0, "no table at all")
+        self.tables, self.heights = [key.tables[i] for i in numbers], [given[i] for i in numbers]
+        heights = self.heights
+        self.b, self.distinct = b, sorted(set(heights), reverse=True)
+        widths = [[*t.widths[:3], 3 * t.D] for t in self.tables]
+        optional = [key.optional[i] for i in numbers]
+        fixed_columns = [i for i in range(len(heights)) if widths[i][0]]
+        self.trees: list[Tree] = []
+        self.members: list[tuple[int, list[int]]] = []  # of each tree before FRI's: its round, and its tables
+        self.key_roots: list[bytes] = []
+        required = [i for i in fixed_columns if optional[i] is None]
+        for tables in [required] * bool(required) + [[i] for i in fixed_columns if optional[i] is not None]:
+            self.members.append((0, tables))
+            own = optional[tables[0]]
+            self.key_roots.append(key.record["preprocessed_root"] if own is None else own)
+        self.own_rounds = []
+        for r in (1, 2, 3):
             tables = [i for i in range(len(heights)) if widths[i][r]]
             if tables:
-                self.present[name] = tables
-                self.rounds[name] = Tree([(heights[i] + b, widths[i][r]) for i in tables])
+                self.members.append((r, tables))
+                self.own_rounds.append(ROUNDS[r])
+        for r, tables in self.members:
+            self.trees.append(Tree([(heights[i] + b, widths[i][r]) for i in tables]))
         self.f = min(params["log_final"], min(heights))
         self.steps: list[tuple[int, int, bool]] = []  # from height h by 2^a, mixes
         current = self.distinct[0]
@@ -499,7 +530,6 @@ class Shape:
                 a = min(params["log_arity"], current - target)
                 self.steps.append((current, a, current - a in self.distinct))
                 current -= a
-        self.trees = list(self.rounds.values())
         self.trees += [Tree([(h - a + b, 3 * 2**a)]) for h, a, _ in self.steps]
         self.weight: dict[int, int] = {}
         self.weights = 0
@@ -507,11 +537,12 @@ class Shape:
         for h in self.distinct:
             for i in (i for i, own in enumerate(heights) if own == h):
                 self.weight[i] = self.weights
-                self.weights += key.tables[i].columns + len(key.tables[i].read_next) + 3 * key.tables[i].D
+                t = self.tables[i]
+                self.weights += t.columns + len(t.read_next) + 3 * t.D
             if key.anchored:
                 self.anchor_weight[h] = self.weights
                 self.weights += 1
-        self.terminals = sum((t.width("local") > 0) + (t.width("global") > 0) for t in key.tables)
+        self.terminals = sum((t.width("local") > 0) + (t.width("global") > 0) for t in self.tables)
 
 
 # -- 9. Proof of a partition ------------------------------------------------------------------------------------------
@@ -530,7 +561,7 @@ class Proof:
         self.heights = list(record["heights"])
         self.shape = shape = Shape(key, self.heights)
         self.challenge = octets(record["challenge"], 32)
-        own = [name for name in shape.rounds if name != "preprocessed"]
+        own = shape.own_rounds
         self.roots = {name: octets(root, 32) for name, root in zip(own, listed(record["roots"], len(own)), strict=True)}
         self.anchor_bytes = record["anchors"]
         self.anchors = dict(
@@ -538,9 +569,9 @@ class Proof:
         )
         flat = iter(elements(record["terminals"], shape.terminals))
         self.all_terminals = elements(record["terminals"], shape.terminals)
-        self.terminals = [{scope: next(flat) for scope in ("local", "global") if t.width(scope)} for t in key.tables]
+        self.terminals = [{scope: next(flat) for scope in ("local", "global") if t.width(scope)} for t in shape.tables]
         self.values = []
-        for data, t in zip(listed(record["values"], len(key.tables)), key.tables, strict=True):
+        for data, t in zip(listed(record["values"], len(shape.tables)), shape.tables, strict=True):
             end = t.columns + len(t.read_next)
             values = elements(data, end + 3 * t.D)
             self.values.append((values[: t.columns], values[t.columns : end], values[end:]))
@@ -569,14 +600,14 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     # 1
     need(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}", name) is not None, "not a partition's name")
     need(len([integer(v, 0, P - 1) for v in public]) == key.public_values, "other public values")
-    need(security_bits(key, shape, [shape.heights]) >= params["security_bits"], "too few bits of security")
-    check_multiplicities([(t, 2**h) for t, h in zip(key.tables, shape.heights, strict=True)], [])
+    need(security_bits(key, shape, [shape.given]) >= params["security_bits"], "too few bits of security")
+    check_multiplicities(key, [shape.given], [])
     # 2
     t = Transcript(b"partition")
     t.absorb("key", key.digest)
     t.absorb("job", proof.challenge)
     t.absorb("name", name.encode())
-    t.absorb("heights", bytes(shape.heights))
+    t.absorb("heights", bytes(shape.given))
     t.absorb("public", b"".join(struct.pack("<Q", v) for v in public))
     t.absorb("main", proof.roots["main"])
     t.absorb("anchors", proof.anchor_bytes)
@@ -591,7 +622,7 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     t.absorb("quotient", proof.roots["quotient"])
     zeta = outside(t, "zeta", shape)
     # 6
-    for i, table in enumerate(key.tables):
+    for i, table in enumerate(shape.tables):
         scalars = scalars_of(table, public, challenges, proof.terminals[i], 2 ** shape.heights[i], alpha)
         left = constraints_at(table, proof.values[i][0], proof.values[i][1], scalars, zeta, shape.heights[i])
         right = quotient_at(table, proof.values[i][2], zeta, shape.heights[i], b)
@@ -615,7 +646,7 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     t.absorb("nonce", struct.pack("<Q", proof.nonce))
     queries = t.indices("queries", params["queries"], shape.distinct[0] + b)
     # 11
-    roots = [proof.roots.get(name, key.record["preprocessed_root"]) for name in shape.rounds] + proof.fri_roots
+    roots = [*shape.key_roots, *proof.roots.values(), *proof.fri_roots]
     given = zip(shape.trees, roots, proof.rows, proof.paths, strict=True)
     opened = [tree.opened(root, queries, rows, path) for tree, root, rows, path in given]
     # 12 and 13
@@ -707,7 +738,7 @@ def check_query(
 ) -> None:
     shape, b = proof.shape, proof.shape.b
     value = deep_at(key, proof, opened, shape.distinct[0], index, zeta, gamma, asked)
-    for (h, a, mixes), beta, rows in zip(shape.steps, betas, opened[len(shape.rounds) :], strict=True):
+    for (h, a, mixes), beta, rows in zip(shape.steps, betas, opened[len(shape.members) :], strict=True):
         s = h + b
         j = index % 2**s
         r, t = j % 2 ** (s - a), j // 2 ** (s - a)
@@ -754,12 +785,12 @@ def deep_at(
         if own != h:
             continue
         cells_of: dict[str, list[int]] = {}
-        for number, (name, tables) in enumerate(shape.present.items()):
+        for number, (r, tables) in enumerate(shape.members):
             if i in tables:
-                cells_of[name] = opened[number][tables.index(i)][index % 2 ** (h + b)]
+                cells_of[ROUNDS[r]] = opened[number][tables.index(i)][index % 2 ** (h + b)]
         row = [v for name in ROUNDS[:3] for v in cells_of.get(name, [])]
         main_cells += cells_of["main"]
-        table, (here, after, quotient) = key.tables[i], proof.values[i]
+        table, (here, after, quotient) = shape.tables[i], proof.values[i]
         parts: list[tuple[list[int], list[Element], Element]] = [
             ([row[k] for k in table.read_next], [here[k] for k in table.read_next], near),
             ([row[k] for k in table.others], [here[k] for k in table.others], near),
@@ -800,7 +831,7 @@ def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]]
 
     check_statement(key, publics)
     boundary = list(boundary_tuples(key, publics))
-    check_multiplicities([(t, 2**h) for p in proofs for t, h in zip(key.tables, p.heights, strict=True)], boundary)
+    check_multiplicities(key, [p.heights for p in proofs], boundary)
     for heights in {tuple(p.heights) for p in proofs}:
         reached = security_bits(key, Shape(key, list(heights)), [p.heights for p in proofs])
         need(reached >= key.params["security_bits"], "too few bits over all partitions")
@@ -883,7 +914,7 @@ def error_of_buses(key: Key, scope: str, partitions: list[list[int]], boundary: 
     tuples = boundary
     for heights in partitions:
         for table, h in zip(key.tables, heights, strict=True):
-            tuples += sum(use[2] == scope for use in table.uses) * 2**h
+            tuples += sum(use[2] == scope for use in table.uses) * 2**h if h != ABSENT else 0
     return tuples * (2 + max((width for _, own, width in key.record["buses"] if own == scope), default=0))
 
 
@@ -892,12 +923,12 @@ def security_bits(key: Key, shape: Shape, partitions: list[list[int]]) -> float:
     rho = 2.0 ** -key.params["log_blowup"]
     field, n = 3 * math.log2(P), 2.0 ** shape.distinct[0]
     outside_domains = math.log2(float(P) ** 3 - n - n / rho)
-    constraints = sum(len(t.outputs) for t in key.tables)
-    d, t, D = (max(getattr(x, what) for x in key.tables) for what in ("degree", "transitions", "D"))
+    constraints = sum(len(t.outputs) for t in shape.tables)
+    d, t, D = (max(getattr(x, what) for x in shape.tables) for what in ("degree", "transitions", "D"))
     boundary = sum(len(partitions) if entry["where"] == "every" else 1 for entry in key.statement["boundary"])
-    local, shared = error_of_buses(key, "local", [shape.heights]), error_of_buses(key, "global", partitions, boundary)
+    local, shared = error_of_buses(key, "local", [shape.given]), error_of_buses(key, "global", partitions, boundary)
     columns = max(
-        sum(x.widths[1] for x, own in zip(key.tables, shape.heights, strict=True) if own == h) for h in shape.distinct
+        sum(x.widths[1] for x, own in zip(shape.tables, shape.heights, strict=True) if own == h) for h in shape.distinct
     )
 
     def weakest(theta: float, L: float, error: Callable[[float], float]) -> float:

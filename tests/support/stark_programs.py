@@ -187,3 +187,122 @@ class Ring(Program):
 
 USED = 5
 """Rows of `SquaresAir` that are used; the others are padding."""
+
+
+PRODUCT = Bus("product", 3)
+NIBBLE = Bus("nibble", 1)
+TOTAL = Bus("total", 2, "global")
+
+
+class CallerAir(Air):
+    """Multiplies its row's number by `y` where `on`, and adds the products to a total that goes from partition to
+    partition."""
+
+    main: ClassVar = {"y": 1, "xy": 1, "on": 1, "sum": 1, "begins": 1}
+    preprocessed: ClassVar = {"x": 1}
+    public = ("own", "count", "before", "after")
+
+    def define(self, t: Table) -> None:
+        row = t.this
+        t.boolean(row.on)
+        t.marks_first(row.begins)
+        t.first(row.sum - t.public.before - row.on * row.xy)
+        t.transition(t.next.sum - row.sum - t.next.on * t.next.xy)
+        t.last(row.sum - t.public.after)
+        t.send(PRODUCT, (t.fixed.x, row.y, row.xy), times=row.on)
+        t.receive(TOTAL, (t.public.own, t.public.before), times=row.begins, at_most=1)
+        t.send(TOTAL, (t.public.own + 1, t.public.after), times=row.begins)
+
+
+class MultiplyAir(Air):
+    """Products of a number and a nibble."""
+
+    main: ClassVar = {"x": 1, "y": 1, "on": 1}
+
+    def define(self, t: Table) -> None:
+        row = t.this
+        t.boolean(row.on)
+        t.receive(PRODUCT, (row.x, row.y, row.x * row.y), times=row.on, at_most=1)
+        t.send(NIBBLE, [row.y], times=row.on)
+
+
+class NibbleAir(Air):
+    main: ClassVar = {"used": 1}
+    preprocessed: ClassVar = {"value": 1}
+
+    def define(self, t: Table) -> None:
+        t.receive(NIBBLE, [t.fixed.value], times=t.this.used)
+
+
+class IdleAir(Air):
+    """A table that no partition has, with preprocessed columns and a global bus of its own."""
+
+    main: ClassVar = {"bit": 1}
+    preprocessed: ClassVar = {"value": 1}
+
+    def define(self, t: Table) -> None:
+        t.boolean(t.this.bit)
+        t.send(TOTAL, (t.fixed.value, t.this.bit), times=t.this.bit)
+
+
+class Sparse(Program):
+    """The first partition multiplies; the others have the table of the caller alone, and no products."""
+
+    name = "test-sparse"
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {}
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return (NibbleAir(), CallerAir(), IdleAir(), MultiplyAir())
+
+    @property
+    def buses(self) -> Sequence[Bus]:
+        return (PRODUCT, NIBBLE, TOTAL)
+
+    @property
+    def optional(self) -> Sequence[str]:
+        return ("NibbleAir", "IdleAir", "MultiplyAir")
+
+    @property
+    def statement(self) -> Statement:
+        return Statement(
+            public=(("own", 1), ("count", 1), ("before", 1), ("after", 1)),
+            count="count",
+            index="own",
+            boundary=(
+                Boundary("total", (0, 0), 1, "first"),
+                Boundary("total", (PublicRef("count"), PublicRef("after")), -1, "last"),
+            ),
+        )
+
+    def preprocessed(self) -> Mapping[str, np.ndarray]:
+        return {
+            "CallerAir": np.arange(32, dtype=np.uint64)[None],
+            "NibbleAir": np.arange(LIMIT, dtype=np.uint64)[None],
+            "IdleAir": np.arange(128, dtype=np.uint64)[None],
+        }
+
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int | None]]:
+        return [(4, 5, None, 3), *([(None, 5, None, None)] * (partitions - 1))]
+
+    def slices(self, partitions: int) -> list[Slice]:
+        return [Slice(f"part-{i}", {"own": i, "count": partitions}) for i in range(partitions)]
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return {"facts": np.array([source["own"], source["count"]], dtype=np.uint64)}
+
+    def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        own, count = map(int, backend.to_host(inputs["facts"]))
+        x = np.arange(32, dtype=np.uint64)
+        y, on = x % np.uint64(LIMIT), ((x < 6) & (own == 0)).astype(np.uint64)
+        before = 0 if own == 0 else sum(i * i for i in range(6))
+        caller = np.stack([y, x * y, on, np.cumsum(on * x * y) + np.uint64(before), x == 0]).astype(np.uint64)
+        public = (own, count, before, int(caller[3, -1]))
+        if own:
+            return Trace([None, backend.to_device(caller), None, None], public)
+        products = np.stack([x[:8], y[:8], on[:8]])
+        used = on[:LIMIT].copy()[None]
+        return Trace([backend.to_device(used), backend.to_device(caller), None, backend.to_device(products)], public)

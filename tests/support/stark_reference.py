@@ -211,6 +211,11 @@ class ReferenceKernels(GoldilocksKernels):
             sums.append(field.e_sub(field.e_add(sums[-1], term), share))
         return np.array(sums, dtype=np.uint64).T.copy(), whole
 
+    def _count(self, rows: Words, times: Words, counts: Words) -> None:
+        for row, often in zip(rows.tolist(), times.tolist(), strict=True):
+            if row < len(counts):
+                counts[row] += np.uint64(often)
+
     def evaluate_at(
         self, matrices: Sequence[Words], point: Ext, *, next_row: Sequence[Sequence[int]] | None = None
     ) -> list[Words]:

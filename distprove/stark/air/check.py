@@ -75,8 +75,9 @@ class BoundaryTuple:
 class PartitionTrace:
     """The trace and the public values of one partition."""
 
-    main: Sequence[Words] = dataclasses.field(repr=False)
-    """The main columns of each table, (width, n) with n a power of two; tables may differ in height."""
+    main: Sequence[Words | None] = dataclasses.field(repr=False)
+    """The main columns of each table, (width, n) with n a power of two; tables may differ in height. None for an absent
+    table."""
     public: Public
 
 
@@ -104,7 +105,7 @@ class Example:
 
 def check_trace(
     airs: Sequence[Air],
-    traces: Sequence[Words],
+    traces: Sequence[Words | None],
     public: Public | None = None,
     *,
     preprocessed: Sequence[Words | None] | None = None,
@@ -144,6 +145,7 @@ def check_partitions(
         tables = [
             _Table(where, definition, main, columns, public)
             for definition, main, columns in zip(definitions, partition.main, fixed, strict=True)
+            if main is not None
         ]
         near: dict[Bus, _Tally] = {}
         for table in tables:

@@ -148,6 +148,13 @@ class CompiledAir:
         loads = (op == Op.LOAD) & (later == 1)
         return tuple(sorted(set((first[matrix[loads]] + column[loads]).tolist())))  # np.unique imports numpy.ma
 
+    @cached_property
+    def reads_public(self) -> bool:
+        """Whether an instruction of the constraints reads a public value."""
+        op, index, _, _ = self.constraints.code.T
+        scalars = (op == Op.BASE_SCALAR) | (op == Op.SCALAR)
+        return bool((scalars & (index < self.public_count)).any())
+
     @property
     def programs(self) -> tuple[RowProgram, ...]:
         """The constraint program, and the interaction program if there is one."""

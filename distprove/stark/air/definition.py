@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -46,6 +46,8 @@ Kind = Literal["always", "first", "last", "transition"]
 Value = Expression | int
 Values = Sequence[Value] | Mapping[str, Value]
 """The values of a tuple: in order, or by the names of the bus's fields."""
+RowOf = Callable[..., Value]
+"""Takes the values of a tuple, in order, and gives the row of a table that holds the tuple."""
 Layout = Mapping[str, tuple[int, int]]
 """Maps the name of a public value to (offset among the partition's public values, count)."""
 
@@ -143,6 +145,8 @@ class Interaction:
     at_most: int | None
     name: str | None = None
     """The author's name for it in messages; no part of a key."""
+    row_of: RowOf | None = field(default=None, compare=False)
+    """For a receiver whose `times` the prover counts."""
 
     def __str__(self) -> str:
         """ "send on memory (load)" """
@@ -295,13 +299,33 @@ class Table:
         self._interact(bus, True, values, times, at_most, name)
 
     def receive(
-        self, bus: Bus, values: Values, times: Value = 1, at_most: int | None = None, name: str | None = None
+        self,
+        bus: Bus,
+        values: Values,
+        times: Value = 1,
+        at_most: int | None = None,
+        name: str | None = None,
+        row_of: RowOf | None = None,
     ) -> None:
-        """Receive the tuple `values` on `bus`, `times` times in each row. `send` explains the other parameters."""
-        self._interact(bus, False, values, times, at_most, name)
+        """Receive the tuple `values` on `bus`, `times` times in each row. `send` explains the other parameters.
+
+        With `row_of`, `times` is a main column that the prover counts: `row_of(*tuple)` gives the row of this table
+        that holds a tuple, by field arithmetic on expressions, such as `lambda a, b, c: 256 * a + b`. The bus is local,
+        and nobody else receives on it.
+        """
+        if row_of is not None and not callable(row_of):
+            raise AirError(f"receive: row_of is a function of a tuple's values, not {row_of!r}")
+        self._interact(bus, False, values, times, at_most, name, row_of)
 
     def _interact(
-        self, bus: Bus, sends: bool, values: Values, times: Value, at_most: int | None, name: str | None
+        self,
+        bus: Bus,
+        sends: bool,
+        values: Values,
+        times: Value,
+        at_most: int | None,
+        name: str | None,
+        row_of: RowOf | None = None,
     ) -> None:
         verb = "send" if sends else "receive"
         if not isinstance(bus, Bus):
@@ -334,7 +358,7 @@ class Table:
             if at_most is not None and constant > at_most:
                 raise AirError(f"{verb} on bus {bus.name}: {constant} times, but declared to be at most {at_most}")
             at_most = constant
-        self._definition.interactions.append(Interaction(bus, sends, nodes, count, at_most, name))
+        self._definition.interactions.append(Interaction(bus, sends, nodes, count, at_most, name, row_of))
 
 
 def trace_air(air: Air, layout: Layout | None = None) -> Definition:

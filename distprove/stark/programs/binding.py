@@ -36,7 +36,9 @@ def check_arguments(program: Program, remake: Callable[[dict[str, int | str]], P
 
 def binds_the_same(a: Program, b: Program) -> bool:
     """Whether the keys of two programs under the same parameters are equal except for the arguments in them."""
-    if (a.statement, a.fixed_heights, tuple(a.buses)) != (b.statement, b.fixed_heights, tuple(b.buses)):
+    if (a.statement, a.fixed_heights, set(a.optional)) != (b.statement, b.fixed_heights, set(b.optional)):
+        return False
+    if tuple(a.buses) != tuple(b.buses):
         return False
     fixed, other = a.preprocessed(), b.preprocessed()
     if fixed.keys() != other.keys() or not all(np.array_equal(fixed[name], other[name]) for name in fixed):

@@ -22,7 +22,7 @@ that the table's end cuts off must be a padding one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -119,6 +119,12 @@ class FileRoot(Program):
         tail = np.zeros((2, TAIL_ROWS), dtype=np.uint64)
         tail[0, 0] = tail[1, TAIL_WORDS - 1] = 1
         return {"edge": np.arange(LEVELS, dtype=np.uint64).reshape(1, LEVELS), "tail": tail}
+
+    @property
+    def counts(self) -> Iterable[int]:
+        """The root of the file is the same however it is cut: powers of two, down to one chunk of it."""
+        leaves = max(1, self._cuts(1)[0])
+        return [1 << k for k in range(leaves.bit_length())]
 
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         """log2 of the tables' rows in each partition, from the file's length alone. Raises UsageError, InputError."""

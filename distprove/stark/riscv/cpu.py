@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from distprove.stark.air import Air, CppRows, Expression, Table
-from distprove.stark.riscv.buses import ACCESS, ALU, HOST, NARROW, ROM, in_range
+from distprove.stark.riscv.buses import ACCESS, ALU, HOST, LOOKUP, NARROW, ROM, in_range, range_kind
 from distprove.stark.riscv.decode import FLAGS, Words64
 from distprove.stark.riscv.record import FIRST_REGISTER, Record
 from kernels.interface.arrays import Array
@@ -87,7 +87,8 @@ class CpuAir(Air):
         t.always(row.jalr * row.offset * (row.offset - 1), "bit 0 of a target")
         # Aligned values are multiples of 4, but for their offset, which the tables `narrow` and `host` bound, too.
         aligned = row.load + row.store + row.jalr
-        in_range(t, row.low, 16 - 2 * aligned, name="low")
+        kind = range_kind(16) - aligned * (range_kind(16) - range_kind(14))
+        t.send(LOOKUP, {"kind": kind, "x": 0, "y": row.low, "z": 0}, name="low")
         in_range(t, row.high, 16, name="high")
         value = row.low * (1 + 3 * aligned) + row.offset + row.high * (1 << 16)
         carried = value + row.carry * (1 << 32)

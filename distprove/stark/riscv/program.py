@@ -7,8 +7,7 @@ input and some private input, ends with the stated exit code and has written the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, UsageError
 from distprove.formats.files import read_bounded
 from distprove.stark.air import Air, Bus, CppRows
-from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.riscv.buses import BUSES, STATED
 from distprove.stark.riscv.cpu import MAX_LOG_CYCLES
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf
@@ -27,6 +26,7 @@ from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS, PLACES
 from distprove.stark.riscv.links import Words
 from distprove.stark.riscv.segment import (
+    CLASSES,
     NO_WORD,
     PUBLIC,
     ROW_FUNCTIONS,
@@ -47,20 +47,6 @@ MOST_BYTES = 1 << 32
 """Maximum size of an input."""
 
 
-@dataclass(frozen=True)
-class Cut:
-    """A run, cut into segments."""
-
-    snapshots: list[bytes] = field(repr=False)
-    """What replaying each segment needs; it may hold private input."""
-    earlier: list[bytes] = field(repr=False)
-    """`Place.earlier` of each segment, as little-endian numbers of 32 bits."""
-    heights: list[tuple[int, ...]]
-    words: list[Words] = field(repr=False)
-    """The run's words, in a part for each segment."""
-    words_start: list[int]
-
-
 class RiscV(Program):
     """The machine with a guest. A prover gives the guest's file; a verifier its name, which the key has."""
 
@@ -75,12 +61,6 @@ class RiscV(Program):
             raise UsageError(f"a segment has a power of two of cycles, from 2 to 2^{MAX_LOG_CYCLES}, not {segment}")
         self.elf, self.input, self.public, self.segment, self.guest = elf, input, public, segment, guest
         self._known = Guest.parse(guest) if guest else None
-        self._heights: list[tuple[int, ...]] = []
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Arguments and heights only: what a run leaves may be secret and large."""
-        names = ("elf", "input", "public", "segment", "guest", "_known", "_heights")
-        return {name: self.__dict__[name] for name in names}
 
     # -- the key ------------------------------------------------------------------------------------------------------
 
@@ -102,6 +82,10 @@ class RiscV(Program):
     @property
     def buses(self) -> Sequence[Bus]:
         return BUSES
+
+    @property
+    def optional(self) -> Sequence[str]:
+        return tuple(CLASSES)
 
     @property
     def row_functions(self) -> Sequence[CppRows]:
@@ -151,72 +135,49 @@ class RiscV(Program):
 
     # -- the prover ---------------------------------------------------------------------------------------------------
 
-    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
-        """log2 of the tables' rows, from a run of the guest. Raises UsageError unless it has so many segments."""
-        if not self._heights:
-            self._heights = self._cut.heights
-        if len(self._heights) != partitions:
-            raise UsageError(
-                f"the run has {len(self._heights)} segments of {self.segment} cycles: --partitions {len(self._heights)}"
-            )
-        return self._heights
-
-    def slices(self, partitions: int) -> list[Slice]:
-        """One slice for each segment. Its source may hold private input."""
-        self.log_heights(partitions)
-        cut, digest = self._cut, keccak256(self._guest_file.data)
-        out = []
-        for index in range(partitions):
-            words = cut.words[index]
+    def cut(self, partitions: int | None, fits: Fits) -> Cut:
+        """Run the guest: one slice for each segment. Its source may hold private input. Raises UsageError for another
+        number of partitions than the run has segments, InputError, Trap."""
+        elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
+        private, public = (read_bounded(Path(path), MOST_BYTES) if path else b"" for path in (self.input, self.public))
+        execution, replay = Execution(elf, Inputs(private, public)), Replay(elf)
+        snapshots, heights = [], []
+        for snapshot in execution.segments(self.segment):
+            snapshots.append(snapshot.to_bytes())
+            heights.append(log_heights(fixed, replay.record(snapshot)))
+        count = len(snapshots)
+        if partitions not in (None, count):
+            raise UsageError(f"the run has {count} segments of {self.segment} cycles, not {partitions}")
+        words, start, slices = Words(*execution.words()), NO_WORD, []
+        for index in range(count):
+            part = words.part(len(words.key) * index // count, len(words.key) * (index + 1) // count)
+            heights[index]["words"] = log_rows_for(len(part.key))
             source = {
                 "elf": str(Path(self.elf).absolute()),
                 "digest": digest,
-                "index": index,
-                "last": index == partitions - 1,
-                "snapshot": cut.snapshots[index],
-                "earlier": cut.earlier[index],
-                "words": np.stack((words.key, words.value, words.segment)).astype("<u4").tobytes(),
-                "words_start": cut.words_start[index],
+                "snapshot": snapshots[index],
+                "last": index == count - 1,
+                "words": np.stack((part.key, part.value, part.segment)).astype("<u4").tobytes(),
+                "words_start": start,
             }
-            out.append(Slice(f"segment-{index:05}", source))
-        return out
-
-    @cached_property
-    def _cut(self) -> Cut:
-        """Run the guest. Raises InputError, Trap."""
-        elf, fixed = self._guest_file, self._fixed
-        private, public = (read_bounded(Path(path), MOST_BYTES) if path else b"" for path in (self.input, self.public))
-        execution, replay = Execution(elf, Inputs(private, public)), Replay(elf)
-        snapshots, earlier, records = [], [], []
-        for snapshot in execution.segments(self.segment):
-            snapshots.append(snapshot.to_bytes())
-            earlier.append(snapshot.earlier().astype("<u4").tobytes())
-            records.append(log_heights(fixed, replay.record(snapshot)))
-        words, count = Words(*execution.words()), len(snapshots)
-        cuts = [len(words.key) * k // count for k in range(count + 1)]
-        parts = [words.part(cuts[k], cuts[k + 1]) for k in range(count)]
-        starts = [int(words.key[at - 1]) if at else NO_WORD for at in cuts[:-1]]
-        heights = [
-            tuple({**found, "words": log_rows_for(len(part.key))}[air.name] for air in tables())
-            for found, part in zip(records, parts, strict=True)
-        ]
-        return Cut(snapshots, earlier, heights, parts, starts)
+            slices.append(Slice(f"segment-{index:05}", source))
+            start = int(part.key[-1]) if len(part.key) else start
+        return Cut(slices, [[found.get(air.name) for air in tables()] for found in heights])
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """Replay the segment, and make the arrays from which its trace is made."""
         elf, digest = loaded(source["elf"])
         if digest != source["digest"]:
             raise InputError(f"{source['elf']}: the guest changed during the job")
-        record = Replay(elf).record(Snapshot.from_bytes(source["snapshot"], "a segment"))
+        snapshot = Snapshot.from_bytes(source["snapshot"], "a segment")
         words = Words(*np.frombuffer(source["words"], dtype="<u4").reshape(3, -1))
-        earlier = np.frombuffer(source["earlier"], dtype="<u4")
-        place = Place(source["index"], source["last"], earlier, words, source["words_start"])
-        return segment_inputs(_fixed(elf), record, place)
+        place = Place(snapshot.index, source["last"], snapshot.earlier(), words, source["words_start"])
+        return segment_inputs(_fixed(elf), Replay(elf).record(snapshot), place)
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         return segment_trace(inputs, backend)
 
-    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
+    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[Any]]) -> dict[str, str]:
         named = [dict(zip((name for name, _ in PUBLIC), values, strict=False)) for values in public]
         stated = [values[-PLACES:] for values in public]
         output = b"".join(word_bytes(s[: n["outputs"]]) for s, n in zip(stated, named, strict=True))

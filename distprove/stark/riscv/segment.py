@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from distprove.stark.air.definition import Layout
 from distprove.stark.program import Trace
 from distprove.stark.riscv.bitwise import ROWS as BITWISE
 from distprove.stark.riscv.bitwise import BitwiseAir
-from distprove.stark.riscv.buses import ALU_OPS, CALLS, LOOKUP
+from distprove.stark.riscv.buses import ALU_OPS, CALLS
 from distprove.stark.riscv.compare import ROWS as COMPARE
 from distprove.stark.riscv.compare import CompareAir
 from distprove.stark.riscv.cpu import ROWS as CPU
@@ -34,7 +34,7 @@ from distprove.stark.riscv.host import (
     stated_words,
 )
 from distprove.stark.riscv.links import Words, keys_of
-from distprove.stark.riscv.lookup import LOG_ROWS, ROWS, LookupAir, lookup_rows, row_of
+from distprove.stark.riscv.lookup import LOG_ROWS, LookupAir, lookup_rows
 from distprove.stark.riscv.memory import (
     NO_KEY,
     ImageAir,
@@ -50,7 +50,6 @@ from distprove.stark.riscv.narrow import ROWS as NARROW
 from distprove.stark.riscv.narrow import NarrowAir
 from distprove.stark.riscv.record import U32, Image, Record
 from distprove.stark.riscv.rom import RomAir
-from distprove.stark.riscv.sent import Sent
 from distprove.stark.riscv.shift import ROWS as SHIFT
 from distprove.stark.riscv.shift import ShiftAir
 from kernels.interface.arrays import Array
@@ -76,6 +75,8 @@ PUBLIC = (
 """Names and lengths of a segment's public values, in order."""
 NO_WORD = P - 1
 """`words_start` of the first segment: what comes before key 0."""
+ABSENT = 63
+"""Stands for the height of a table that a segment does without."""
 LEAST_LOG_ROWS = 5
 """log2 of the least rows of a table. FRI ends with as many coefficients, so that less would make the proof longer."""
 
@@ -173,11 +174,11 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     index = arrays["index"].astype(np.int64)
     calls = class_calls(fixed.rom, record, index)
     stated, outputs, inputs = stated_words(record)
-    counts = {name: part.shape[1] for name, part in calls.items()}
     words_used = np.searchsorted(fixed.image[0], place.words.key.astype(np.uint64), side="right") - 1
     heights = {**log_heights(fixed, record), "words": log_rows_for(len(place.words.key))}
-    arrays |= {f"calls_{name}": part if part.shape[1] else np.zeros((4, 1), np.uint64) for name, part in calls.items()}
-    arrays |= {f"count_{name}": np.array([count], dtype=np.uint64) for name, count in counts.items()}
+    for name, part in calls.items():
+        if part.shape[1]:
+            arrays |= {f"calls_{name}": part, f"count_{name}": np.array([part.shape[1]], dtype=np.uint64)}
     arrays |= {
         "host": host_columns(record, heights["host"]),
         "touched": touched_columns(record, place.earlier, heights["touched"]),
@@ -185,7 +186,7 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
         "rom_used": np.bincount(index, minlength=1 << heights["rom"]).astype(np.uint64)[None],
         "image_used": np.bincount(words_used, minlength=1 << heights["image"]).astype(np.uint64)[None],
         "stated": stated_columns(stated, outputs, inputs),
-        "heights": np.array([heights[air.name] for air in tables()], dtype=np.uint64),
+        "heights": np.array([heights.get(air.name, ABSENT) for air in tables()], dtype=np.uint64),
     }
     words_end = int(place.words.key[-1]) if len(place.words.key) else place.words_start
     exit_code = int(record.registers_end[10]) if place.last else 0
@@ -225,8 +226,8 @@ def class_calls(rom: Words64, record: Record, index: NDArray[np.int64]) -> dict[
 
 
 def log_heights(fixed: Fixed, record: Record) -> dict[str, int]:
-    """log2 of the rows of each table but `words`. Raises UsageError for more public words than the statement has room
-    for."""
+    """log2 of the rows of each table that the segment needs, but `words`. Raises UsageError for more public words than
+    the statement has room for."""
     for what, call in (("writes", "write"), ("reads", "public")):
         found = int((record.call_number == CALLS[call]).sum())
         if found > MOST_WORDS:
@@ -235,10 +236,10 @@ def log_heights(fixed: Fixed, record: Record) -> dict[str, int]:
                 "publish a digest, or cut the run into smaller segments"
             )
     entries = np.bincount(rows_in(fixed.rom, record), minlength=fixed.rom.shape[1])
-    in_class = classes_of(fixed.rom)
+    asked = [entries[classes_of(fixed.rom) == k].sum() for k in range(len(CLASSES))]
     return {
         "cpu": log_rows_for(record.cycles),
-        **{name: log_rows_for(int(entries[in_class == k].sum())) for k, name in enumerate(CLASSES)},
+        **{name: log_rows_for(int(asked[k])) for k, name in enumerate(CLASSES) if asked[k]},
         "host": log_rows_for(len(record.call_number)),
         "touched": log_rows_for(len(keys_of(record))),
         **fixed.log_heights(),
@@ -263,8 +264,7 @@ def classes_of(rom: Words64) -> NDArray[np.int64]:
 def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
     """Make the trace from the arrays of `segment_inputs`, on the backend's device."""
     airs = tables()
-    given = [int(height) for height in backend.to_host(inputs["heights"])]
-    heights = dict(zip((air.name for air in airs), given, strict=True))
+    heights = {air.name: int(k) for air, k in zip(airs, backend.to_host(inputs["heights"]), strict=True)}
     public = tuple(int(value) for value in backend.to_host(inputs["public"]))
     columns: dict[str, Array] = {
         "cpu": cpu_columns(backend, heights["cpu"], {k: inputs[k] for k in ("record", "index", "rom", "end")}),
@@ -272,26 +272,9 @@ def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
         "image": inputs["image_used"],
     }
     for name, (rows, _) in CLASSES.items():
-        columns[name] = rows.make(
-            backend, 1 << heights[name], calls=inputs[f"calls_{name}"], count=inputs[f"count_{name}"]
-        )
+        if heights[name] != ABSENT:
+            count = inputs[f"count_{name}"]
+            columns[name] = rows.make(backend, 1 << heights[name], calls=inputs[f"calls_{name}"], count=count)
     for name in ("host", "touched", "words", "stated"):
         columns[name] = inputs[name]
-    columns["lookup"] = lookups(backend, columns, public)
-    return Trace([columns[air.name] for air in airs], public)
-
-
-def lookups(backend: Backend, columns: Mapping[str, Array], public: Sequence[int]) -> Array:
-    """How often each row of `lookup` is looked up by all tables, (1, 2^18)."""
-    used = np.zeros(ROWS, dtype=np.int64)
-    for sender in _SENDERS:
-        for values, times in sender.tuples(backend, columns[sender.table], public):
-            rows = row_of(*values[:3])[times != 0]
-            used += np.bincount(rows.astype(np.int64), minlength=ROWS)
-    return backend.to_device(used.astype(np.uint64)[None])
-
-
-_SENDERS: tuple[Sent, ...] = tuple(
-    Sent(air, LOOKUP, layout()) for air in tables() if not isinstance(air, (RomAir, ImageAir, StatedAir, LookupAir))
-)
-"""The lookups of each table, which follow from its AIR."""
+    return Trace([columns.get(air.name) for air in airs], public)

@@ -62,6 +62,10 @@ class CpuRows:
         self._rows.running_sum(np.ascontiguousarray(terms), sums, total)
         return sums, (int(total[0]), int(total[1]), int(total[2]))
 
+    def _count(self, rows: Array, times: Array, counts: Array) -> None:
+        counted = np.flatnonzero((times != 0) & (rows < len(counts)))
+        np.add.at(counts, rows[counted].astype(np.int64), times[counted])
+
     def _evaluate_at(self, opened: OpenedRuns, point: Ext) -> None:
         for (n, points), runs in opened.items():
             if point[1:] == (0, 0) and pow(point[0], n, P) == pow(GENERATOR, n, P):

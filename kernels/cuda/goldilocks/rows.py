@@ -200,6 +200,10 @@ class CudaRows:
         finish.launch_items(n, (s, totals, whole, *sizes, np.uint64(pow(n, -1, P))))
         return s, _ext(total.result())
 
+    def _count(self, rows: Array, times: Array, counts: Array) -> None:
+        n, m = int(rows.shape[0]), int(counts.shape[0])
+        self._device.kernel(ROWS, "gl_count").launch_items(n, (rows, times, counts, np.uint64(n), np.uint64(m)))
+
     def _fold(self, codeword: Array, log_arity: int, beta: Ext, add: Array | None) -> Array:
         if not 1 <= log_arity <= MAX_LOG_ARITY:
             raise SizeError(f"a fold by 2^{log_arity}; the kernels fold by 2 to 2^{MAX_LOG_ARITY}")

@@ -1,8 +1,10 @@
-// Goldilocks columns, row by row: selectors, quotients of extension vectors, FRI's fold. See kernels/interface/goldilocks.py.
+// Goldilocks columns, row by row: selectors, quotients of extension vectors, histograms, FRI's fold. See kernels/interface/goldilocks.py.
 //
 // Layout: columns of n elements; an extension vector is three columns; row = coset n + j.
-// Launch: one thread for CHUNK rows that are `count` apart (selectors, divide), or for one row of the result (fold).
-// Bound: products. An inversion takes 75 products, shared by a thread's CHUNK elements.
+// Launch: one thread for CHUNK rows that are `count` apart (selectors, divide), for one row (count), or for one row of the
+// result (fold).
+// Bound: products. An inversion takes 75 products, shared by a thread's CHUNK elements. A histogram is bound by memory, or
+// by the rate of atomic additions to one address where most rows name it.
 #include "field/goldilocks_batch.h"
 #include "threads.h"
 
@@ -76,6 +78,12 @@ extern "C" __global__ void gl_divide(const u64* a, const u64* b, u64* out, u64 t
     Ext quotient = mul(mul(load(a, row, n), adjugate(load(b, row, n))), d[i]);
     store(out, row, n, quotient);
   }
+}
+
+// counts[rows[i]] += times[i]; rows beyond m count nowhere.
+extern "C" __global__ void gl_count(const u64* rows, const u64* times, unsigned long long* counts, u64 n, u64 m) {
+  u64 i = global_thread();
+  if (i < n && times[i] && rows[i] < m) atomicAdd(counts + rows[i], (unsigned long long)times[i]);
 }
 
 struct FoldStep {

@@ -15,6 +15,7 @@ from kernels.host import native
 from kernels.interface.goldilocks import DeepPoint
 from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
+from tests.support.goldilocks_cases import assert_counts
 from tests.support.row_cases import elements, random_program, scalars_for
 from tests.support.stark_reference import ReferenceKernels
 
@@ -183,6 +184,11 @@ def test_running_sum(rows: CpuGoldilocks, seed: int, log_n: int, m: int) -> None
     got, want = rows.running_sum(terms), REFERENCE.running_sum(terms)
     assert got[1] == want[1]
     assert np.array_equal(got[0], want[0])
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (700, 16), (700, 300)])
+def test_count(rows: CpuGoldilocks, n: int, m: int) -> None:
+    assert_counts(rows, n, m)
 
 
 # -- openings and folds -----------------------------------------------------------------------------------------------
