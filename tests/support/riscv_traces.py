@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,9 +14,11 @@ from distprove.stark.air import trace_air
 from distprove.stark.air.check import BoundaryTuple, Failure, PartitionTrace, check_partitions
 from distprove.stark.counting import compile_counting
 from distprove.stark.riscv.buses import STATED
+from distprove.stark.riscv.elf import Elf
+from distprove.stark.riscv.executor import Execution, Inputs, Replay
 from distprove.stark.riscv.host import PLACES
 from distprove.stark.riscv.links import Words, keys_of, values_of
-from distprove.stark.riscv.record import U32, Record
+from distprove.stark.riscv.record import U32, Image, Record
 from distprove.stark.riscv.segment import (
     CLASSES,
     NO_WORD,
@@ -71,7 +73,7 @@ class Job:
         """Count anew what is looked up, so that a forged trace fails for what it says, not for what it looked up."""
         with CpuBackend(threads=1) as backend:
             for main, public in zip(self.main, self.public, strict=True):
-                columns: list[Any] = [None if name == "lookup" else main[name] for name in AIRS]
+                columns: list[Any] = [None if name == "lookup" else main.get(name) for name in AIRS]
                 counted(columns, self.rows, [int(v) for value in public.values() for v in np.ravel([value])], backend)
                 main["lookup"] = columns[-1]
 
@@ -127,13 +129,26 @@ def places_of(records: Sequence[Record]) -> list[Place]:
     return out
 
 
-def job_of(run: Run, change: Callable[[list[dict[str, Any]]], None] | None = None) -> Job:
-    """The traces of a run. `change` may change the inputs of the segments before the traces are made."""
+def job_of_elf(elf: Elf, private: bytes = b"", public: bytes = b"", segment: int = 1 << 20) -> Job:
+    """The traces of a run of the executor."""
+    replay = Replay(elf)
+    records = [replay.record(snapshot) for snapshot in Execution(elf, Inputs(private, public)).segments(segment)]
+    return job_of(Executed(elf.image(), records))
+
+
+@dataclass
+class Executed:
+    """A run of the executor."""
+
+    image: Image
+    records: list[Record]
+
+
+def job_of(run: Run | Executed) -> Job:
+    """The traces of a run."""
     fixed = Fixed.of(run.image)
     pairs = zip(run.records, places_of(run.records), strict=True)
-    inputs: list[dict[str, Any]] = [segment_inputs(fixed, record, place) for record, place in pairs]
-    if change:
-        change(inputs)
+    inputs = [segment_inputs(fixed, record, place) for record, place in pairs]
     job = Job(fixed, [], [])
     with CpuBackend(threads=2) as backend:
         for each in inputs:

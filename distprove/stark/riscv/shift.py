@@ -81,7 +81,7 @@ ROWS = CppRows(
       out[column::a] = a;
       out[column::b] = b;
       out[column::amount] = amount;
-      out[column::power] = (u64)1 << amount;
+      out[column::power] = on ? (u64)1 << amount : 0;
       out[column::above] = b >> 5 & 0xffff;
       out[column::sign] = sign;
       out[column::low] = op == 8 ? a & 0xffff : 0;
