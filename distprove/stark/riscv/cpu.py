@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distprove.stark.air import Air, CppRows, Expression, Table
 from distprove.stark.riscv.buses import ACCESS, ALU, HOST, LOOKUP, NARROW, ROM, in_range, range_kind
@@ -224,15 +225,16 @@ ROWS = CppRows(
 )
 
 
-def cpu_inputs(record: Record, rom: Words64) -> dict[str, Words64]:
-    """The arrays from which `cpu_columns` makes the table, for a record and the fields of `decode`."""
+def cpu_inputs(record: Record, rom: Words64, index: NDArray[np.int64]) -> dict[str, Words64]:
+    """The arrays from which `cpu_columns` makes the table. `rom` comes from `decode`, `index` is its column of each
+    cycle."""
     n = record.cycles
     columns = record.columns
     if n % 2 or not columns.flags.c_contiguous:
         columns = np.ascontiguousarray(np.pad(columns, ((0, 0), (0, n % 2))))
     return {
         "record": columns.view(np.uint64),
-        "index": np.searchsorted(rom[0], record.field("pc")).astype(np.uint64),
+        "index": index.view(np.uint64),
         "rom": rom,
         "end": np.array([n, pc_after(record)], dtype=np.uint64),
     }

@@ -144,7 +144,8 @@ class RiscV(Program):
         snapshots, heights = [], []
         for snapshot in execution.segments(self.segment):
             snapshots.append(snapshot.to_bytes())
-            heights.append(log_heights(fixed, replay.record(snapshot)))
+            record = replay.record(snapshot)
+            heights.append(log_heights(fixed, record, fixed.instructions(record)))
         count = len(snapshots)
         if partitions not in (None, count):
             raise UsageError(f"the run has {count} segments of {self.segment} cycles, not {partitions}")
