@@ -66,7 +66,7 @@ def check(
 
     loaded = _load(target, parameters or [])
     compiled = report_airs(*_tables(loaded))
-    blowup = max(LEAST_BLOWUP, *(air.quotient_chunks for air in compiled))
+    blowup = max([LEAST_BLOWUP, *(air.quotient_chunks for air in compiled)])
     example = _provable(loaded, partitions, blowup)
     failures = example.check(most) if example else []
     if as_json:

@@ -29,7 +29,7 @@ from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
 from distprove.stark.heights import present
-from distprove.stark.params import LEAST_BLOWUP, FoldStep, Parameters, check_log_height, fri_schedule
+from distprove.stark.params import LEAST_BLOWUP, MAX_BLOWUP, FoldStep, Parameters, check_log_height, fri_schedule
 from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape
 from distprove.stark.verifying_key import VerifyingKey, compile_program
@@ -299,7 +299,8 @@ def choose_parameters(
     least that the tables allow. Raises UsageError.
     """
     if blowup is None:
-        blowup = max(LEAST_BLOWUP, *(table.quotient_chunks for table in program.compiled_tables))
+        needed_by = [LEAST_BLOWUP, *(table.quotient_chunks for table in program.compiled_tables)]
+        blowup = min(max(needed_by), MAX_BLOWUP)  # tables that need more are refused by name
     log_blowup = blowup.bit_length() - 1
     if blowup != 1 << log_blowup:
         raise UsageError(f"blowup must be 2, 4 or 8, not {blowup}")
