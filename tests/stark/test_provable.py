@@ -249,11 +249,11 @@ def test_air_check_refuses_airs_that_cannot_be_proven(target: str, says: str) ->
 def test_the_blow_up_is_the_least_that_the_tables_allow(
     power: int, blowup: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert system(steep(power), monkeypatch, queries=300).params.blowup == blowup
-    assert system(steep(power), monkeypatch, queries=300, blowup=8).params.blowup == 8
+    assert system(steep(power), monkeypatch, queries=1000).params.blowup == blowup
+    assert system(steep(power), monkeypatch, queries=1000, blowup=8).params.blowup == 8
     if blowup > 2:
         with pytest.raises(UsageError, match="needs a blow-up of at least"):
-            system(steep(power), monkeypatch, queries=300, blowup=2)
+            system(steep(power), monkeypatch, queries=1000, blowup=2)
 
 
 def test_air_check_of_a_boundary_that_does_not_balance() -> None:
