@@ -61,7 +61,8 @@ def run(
         if counts is None:
             execution.run()
     except Trap as trap:
-        err().print("\n".join(map(escape, trap.register_lines())))
+        if trap.state is not None:
+            err().print("\n".join(map(escape, trap.state.lines())))
         raise
     seconds = time.perf_counter() - started
     done = execution.outcome

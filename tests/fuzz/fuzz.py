@@ -36,8 +36,9 @@ TIMES = 10
 CPU_SECONDS = 5.0
 STUCK_SECONDS = 120.0
 """Wall time after which a process that shows no new input is ended."""
-ADDRESS_SPACE = 8 << 30
-"""Bytes that a process of the fuzzer may map: a fault does not take the machine along."""
+ADDRESS_SPACE = 12 << 30
+"""Bytes that a process of the fuzzer may map: a fault does not take the machine along. A RISC-V guest maps 8 GiB, of
+which it uses what it touches."""
 SLICE_SECONDS = 1.0
 """How long a process stays with one parser."""
 KEPT = 3

@@ -198,6 +198,20 @@ def sections(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
     return data[:8] + struct.pack("<I", len(parts)) + body
 
 
+def elf_fields(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """A guest's ELF file with other numbers in its headers, those of sections included."""
+    data = bytearray(rng.choice(seeds))
+    sections, count = int.from_bytes(data[32:36], "little"), int.from_bytes(data[48:50], "little")
+    places = [*range(16, 52, 2), *range(52, 52 + 32 * data[44], 4), *range(sections, sections + 40 * count, 4)]
+    for _ in range(rng.randint(1, 4)):
+        at, size = rng.choice(places), rng.choice((1, 2, 4))
+        old = int.from_bytes(data[at : at + 4], "little")
+        near = old + rng.choice((-4, -1, 1, 4, 0x1000))
+        new = rng.choice((0, 1, near, 0x7FFFFFFF, 0xFFFFFFFF, len(data), rng.getrandbits(32))) % (1 << 8 * size)
+        data[at : at + size] = new.to_bytes(size, "little")
+    return bytes(data)
+
+
 def wasm_sections(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
     """Changes the content of a section of a WebAssembly module; lengths are right."""
     data = rng.choice(seeds)

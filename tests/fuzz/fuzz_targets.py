@@ -56,6 +56,9 @@ from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, program_of, read_key, shipped_key
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
+from distprove.stark.riscv.elf import parse_elf
+from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
+from distprove.stark.riscv.profile import profile
 from distprove.stark.system import StarkSystem
 from distprove.system import Partition, PartitionProof
 from distprove.verification import verify_proof
@@ -63,6 +66,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BLS12_381, BN254
 from tests.fuzz import fuzz_mutations as mutations
 from tests.fuzz.fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
+from tests.support import ROOT
 from tests.support.aggregates import aggregated, keys_of, secret_of
 from tests.support.aggregates import job as simulated_job
 from tests.support.chained_keys import chained
@@ -599,6 +603,34 @@ def use_wasm(data: bytes) -> None:
     check_limits("input", data)
 
 
+# -- guests of the RISC-V machine -------------------------------------------------------------------------------------
+
+
+@cache
+def _guests() -> tuple[bytes, ...]:
+    folder = ROOT / "tests" / "stark" / "riscv" / "guests"
+    return tuple((folder / f"{name}.elf").read_bytes() for name in ("fibonacci", "json", "ecdsa"))
+
+
+def use_guest(data: bytes) -> None:
+    """Reads the data as a guest's file, and runs it: to its end, a trap, or a limit."""
+    elf = parse_elf(data, "guest")
+    assert elf.image().entry == elf.entry
+    execution = Execution(elf, Inputs(b"[1]", (1000).to_bytes(4, "little")), max_cycles=10_000, memory=MIB)
+    profile(elf, execution.count())
+
+
+@cache
+def _snapshots() -> tuple[bytes, ...]:
+    execution = Execution(parse_elf(_guests()[1], "guest"), Inputs(b'{"a": [1, "b"]}'))
+    return tuple(snapshot.to_bytes() for snapshot in execution.segments(256))
+
+
+def use_snapshot(data: bytes) -> None:
+    snapshot = Snapshot.from_bytes(data, "snapshot")
+    Replay(parse_elf(_guests()[1], "guest")).record(replace(snapshot, cycles=min(snapshot.cycles, 1 << 12)))
+
+
 _CONTAINERS = (other_bytes, mutations.sections, mutations.sections)
 _JSON = (mutations.json_records, mutations.json_records, mutations.json_text, other_bytes)
 _MSGPACK = (mutations.msgpack_records, mutations.msgpack_records, other_bytes)
@@ -648,5 +680,7 @@ TARGETS: dict[str, Target] = {
     "partition": _run_file("partitions/p0.msgpack", use_partition, partition_bodies, *_MSGPACK, short=300),
     "pack": _run_file("partitions/00000001.pack", use_pack, *_MSGPACK, short=200),
     "sweep-cell": Target(_cells, use_cell, _JSON),
+    "guest": Target(_guests, use_guest, (mutations.elf_fields, mutations.elf_fields, other_bytes), 200),
+    "guest-snapshot": Target(_snapshots, use_snapshot, _MSGPACK, 100),
     "wasm": Target(_programs, use_wasm, (mutations.wasm_sections, mutations.wasm_sections, other_bytes), 500),
 }

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from distprove.errors import DistproveError, FormatError, InputError
 from distprove.formats import canonical
-from distprove.stark.riscv.elf import Elf
+from distprove.formats.shapes import fits
+from distprove.stark.riscv.elf import LOWEST_ADDRESS, Elf
 from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, U32, Record
 from kernels.host.native import native
 
@@ -58,14 +59,14 @@ class Stop(enum.IntEnum):
 _REASONS = {
     Stop.ILLEGAL: "an illegal instruction",
     Stop.EBREAK: "ebreak",
-    Stop.UNALIGNED_LOAD: "an unaligned load from {fault:#010x}",
-    Stop.UNALIGNED_STORE: "an unaligned store to {fault:#010x}",
-    Stop.UNALIGNED_JUMP: "a jump to the unaligned address {fault:#010x}",
-    Stop.OUTSIDE: "a jump to {fault:#010x}, where there is no program",
-    Stop.SELF_JUMP: "a jump to itself: it would never end",
-    Stop.LOW_ADDRESS: "an access to {fault:#010x}, below the lowest address of the machine",
-    Stop.READ_ONLY: "a store to {fault:#010x}, which is not writable",
-    Stop.UNKNOWN_CALL: "the unknown host call {fault}",
+    Stop.UNALIGNED_LOAD: "an unaligned load",
+    Stop.UNALIGNED_STORE: "an unaligned store",
+    Stop.UNALIGNED_JUMP: "a jump to an unaligned address",
+    Stop.OUTSIDE: "a jump to where there is no program",
+    Stop.SELF_JUMP: "a jump to itself, which would never end",
+    Stop.LOW_ADDRESS: f"an access below address {LOWEST_ADDRESS}, where the machine has nothing",
+    Stop.READ_ONLY: "a store to memory that is not writable",
+    Stop.UNKNOWN_CALL: "an unknown host call",
     Stop.PRIVATE_END: "a read beyond the end of the private input",
     Stop.PUBLIC_END: "a read beyond the end of the public input",
     Stop.MEMORY_LIMIT: "more memory is touched than was allowed",
@@ -79,19 +80,35 @@ _NAMES = (
 )
 
 
-class Trap(DistproveError):
-    """A guest did what ends its execution. The message says cycle, pc, instruction and reason; it has no register,
-    because registers may hold private input: the caller may show those where the user asked to run the guest."""
+@dataclass(frozen=True)
+class TrapState:
+    """The machine before the instruction that trapped."""
 
-    def __init__(self, stop: Stop, cycle: int, pc: int, word: int, fault: int, registers: tuple[int, ...]) -> None:
-        self.stop, self.cycle, self.pc, self.word, self.fault, self.registers = stop, cycle, pc, word, fault, registers
-        reason = _REASONS[stop].format(fault=fault)
-        super().__init__(f"the guest trapped in cycle {cycle} at pc {pc:#010x} (instruction {word:#010x}): {reason}")
+    stop: Stop
+    cycle: int
+    pc: int
+    word: int
+    about: int = field(repr=False)
+    """The address, jump target or number of the host call that is at fault. It may follow from private input."""
+    registers: tuple[int, ...] = field(repr=False)
+    """They may hold private input."""
 
-    def register_lines(self) -> list[str]:
-        """The registers, four a line. They may hold private input."""
+    def lines(self) -> list[str]:
+        """What the message leaves out, for the one who runs the guest: the registers, four a line, and `about`."""
         named = [f"{name:>4} {value:#010x}" for name, value in zip(_NAMES, self.registers, strict=True)]
-        return ["  ".join(named[i : i + 4]) for i in range(0, REGISTERS, 4)]
+        return [*("  ".join(named[i : i + 4]) for i in range(0, REGISTERS, 4)), f"about {self.about:#010x}"]
+
+
+class Trap(DistproveError):
+    """A guest did what ends its execution. The message says cycle, pc, instruction and reason, and nothing that may
+    follow from private input; the state, which may, stays in this process."""
+
+    def __init__(self, message: str, state: TrapState | None = None) -> None:
+        super().__init__(message)
+        self.state = state
+
+    def __reduce__(self) -> tuple[type[Trap], tuple[str]]:
+        return Trap, (str(self),)
 
 
 class CycleLimit(DistproveError):
@@ -153,24 +170,21 @@ class Snapshot:
 
     def to_bytes(self) -> bytes:
         """The snapshot as a file."""
-        arrays = [getattr(self, name).astype("<u4", copy=False).tobytes() for name in _ARRAYS]
-        return canonical.encode([_SNAPSHOT, self.index, self.first_cycle, self.cycles, self.pc, *arrays])
+        arrays = {name: getattr(self, name).astype("<u4", copy=False).tobytes() for name in _ARRAYS}
+        return canonical.encode({**{name: getattr(self, name) for name in _NUMBERS}, **arrays})
 
     @classmethod
     def from_bytes(cls, data: bytes, what: str) -> Snapshot:
         """The snapshot in a file's bytes; `what` names it in errors. Raises FormatError."""
-        match canonical.decode(data, what):
-            case [str(kind), int(index), int(first), int(cycles), int(pc), *packed] if (
-                kind == _SNAPSHOT
-                and len(packed) == len(_ARRAYS)
-                and all(type(part) is bytes and len(part) % 4 == 0 for part in packed)
-            ):
-                arrays = [np.frombuffer(part, dtype="<u4").astype(np.uint32) for part in packed]
-            case _:
-                raise FormatError(f"{what}: not a snapshot of a segment")
+        content = canonical.decode(data, what)
+        shape = {**dict.fromkeys(_NUMBERS, int), **dict.fromkeys(_ARRAYS, bytes)}
+        if not fits(content, shape) or content.keys() != shape.keys() or any(len(content[n]) % 4 for n in _ARRAYS):
+            raise FormatError(f"{what}: not a snapshot of a segment")
+        index, first, cycles, pc = (content[name] for name in _NUMBERS)
+        arrays = [np.frombuffer(content[name], dtype="<u4").astype(np.uint32) for name in _ARRAYS]
         lengths = [len(array) for array in arrays]
-        fits = lengths[:2] == [REGISTERS, REGISTERS] and len(set(lengths[2:5])) == 1
-        if not fits or arrays[0][0] != 0 or (arrays[2] % 4).any():
+        whole = lengths[:2] == [REGISTERS, REGISTERS] and len(set(lengths[2:5])) == 1
+        if not whole or arrays[0][0] != 0 or (arrays[2] % 4).any():
             raise FormatError(f"{what}: the parts of the snapshot do not fit each other")
         if not (
             0 < cycles <= MOST_SEGMENT_CYCLES and 0 <= index < 1 << 32 and 0 <= pc < 1 << 32 and 0 <= first < 1 << 62
@@ -179,7 +193,7 @@ class Snapshot:
         return cls(index, first, cycles, pc, *arrays)
 
 
-_SNAPSHOT = "distprove riscv snapshot 1"
+_NUMBERS = ("index", "first_cycle", "cycles", "pc")
 _ARRAYS = (
     "registers",
     "registers_earlier",
@@ -372,7 +386,9 @@ def _machine(elf: Elf, pages: int) -> Any:
 
 def _trap(machine: Any, stop: Stop) -> Trap:
     registers = tuple(int(value) for value in _array(machine.registers()))
-    return Trap(stop, machine.cycle, machine.pc, machine.word, machine.fault, registers)
+    state = TrapState(stop, machine.cycle, machine.pc, machine.word, machine.fault, registers)
+    where = f"cycle {state.cycle} at pc {state.pc:#010x} (instruction {state.word:#010x})"
+    return Trap(f"the guest trapped in {where}: {_REASONS[stop]}", state)
 
 
 def _flat(words: U32) -> NDArray[np.uint8]:

@@ -17,8 +17,13 @@ using i64 = std::int64_t;
 constexpr u32 PAGE_BITS = 12, PAGE = 1u << PAGE_BITS, PAGES = 1u << (32 - PAGE_BITS);
 constexpr u32 LOWEST = 4096;                 // addresses below are never accessed
 constexpr size_t MOST_OUTPUT = 1u << 26;     // words
-constexpr int FIELDS = 14;                   // rows of a record
 constexpr u32 MOST_RECORDED = 1u << 28;      // cycles of a segment
+
+// Rows of a record, as docs/riscv.md has them.
+enum Field : int {
+  PC, WORD, RS1, RS2, RD_BEFORE, RD_AFTER, NEXT_PC, ADDRESS, MEMORY_BEFORE, MEMORY_AFTER,
+  RS1_PREVIOUS, RS2_PREVIOUS, RD_PREVIOUS, MEMORY_PREVIOUS, FIELDS
+};
 
 // Registers, and three slots beside them. x0 as a source is slot 0; as the second source slot NO_SECOND, as the
 // destination NO_DESTINATION. An operand that an instruction does not have takes the same slots.

@@ -1,6 +1,9 @@
 // The interpreter: direct threading over decoded operations. One source makes three loops: the fast one, the one that
 // counts, and the one that records.
 #include <cstring>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "riscv_codes.h"
 
@@ -11,6 +14,35 @@ namespace dp::riscv {
 namespace {
 
 constexpr u32 BLOCK = 256;  // cycles that are written to a record at once
+constexpr Field MEMORY_FIELDS[] = {ADDRESS, MEMORY_BEFORE, MEMORY_AFTER, MEMORY_PREVIOUS};
+
+// All bits for the slots that are registers with a value of their own.
+struct Real {
+  u32 mask[SLOTS] = {};
+  constexpr Real() {
+    for (u32 i = 1; i < REGISTERS; ++i) mask[i] = ~0u;
+  }
+};
+constexpr Real REAL;
+
+// Copy words past the caches, where the machine can: a record is larger than they are, and is read much later.
+void write_through(u32* to, const u32* from, size_t count) {
+  size_t done = 0;
+#ifdef __SSE2__
+  if (reinterpret_cast<std::uintptr_t>(to) % 16 == 0)
+    for (; done + 4 <= count; done += 4)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + done),
+                       _mm_load_si128(reinterpret_cast<const __m128i*>(from + done)));
+#endif
+  std::memcpy(to + done, from + done, (count - done) * sizeof(u32));
+}
+
+// Other threads see what was written past the caches.
+void written_through() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
 
 u32 divide(u32 a, u32 b) {
   if (b == 0) return ~0u;
@@ -35,6 +67,23 @@ template <class T>
 void put(u8* memory, u32 address, T value) {
   std::memcpy(memory + address, &value, sizeof(T));
 }
+
+// Cycles that are not yet written to a record.
+struct Block {
+  alignas(16) u32 rows[FIELDS][BLOCK + 16];
+
+  Block() {
+    for (int field : MEMORY_FIELDS) std::memset(rows[field], 0, sizeof rows[field]);
+  }
+
+  // Write `count` cycles, at least one, to columns that begin `stride` apart. `next`: where the last one leads.
+  __attribute__((noinline)) void write(u32* to, size_t stride, u32 count, u32 next) {
+    std::memcpy(rows[NEXT_PC], rows[PC] + 1, (count - 1) * sizeof(u32));
+    rows[NEXT_PC][count - 1] = next;
+    for (int field = 0; field < FIELDS; ++field) write_through(to + field * stride, rows[field], count);
+    for (int field : MEMORY_FIELDS) std::memset(rows[field], 0, count * sizeof(u32));
+  }
+};
 
 }  // namespace
 
@@ -68,44 +117,40 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   u64 left = cycles;
   Stop stop = Stop::LIMIT;
 
-  // RECORD: rows are gathered in blocks. Written one by one to columns that lie a power of two apart, they would fall
-  // into one set of the cache: 20 million cycles a second.
-  u32 block[FIELDS][BLOCK + 16];
+  // RECORD: cycles are gathered in a block. Written one by one to columns that lie a power of two apart, they would fall
+  // into one set of the cache. A cycle stores as little as it can: the next pc is the pc of the cycle behind it, and what
+  // concerns memory is zero unless the cycle says otherwise.
+  Block block;
   u32 filled = 0;
-  const auto flush = [&] {
-    for (int field = 0; field < FIELDS; ++field)
-      std::memcpy(columns + field * stride + recorded, block[field], filled * sizeof(u32));
+  const auto flush = [&](u32 next) {
+    block.write(columns + recorded, stride, filled, next);
     recorded += filled;
     filled = 0;
   };
-  // RECORD: a cycle's row, but for what concerns memory; then the rest.
   const auto record = [&](const Op& done, u32 a, u32 b, u32 before, u32 after, u32 next) {
+    auto& rows = block.rows;
     const u32 i = filled;
-    block[0][i] = done.pc;
-    block[1][i] = words[&done - ops];
-    block[2][i] = a;
-    block[3][i] = b;
-    block[4][i] = before;
-    block[5][i] = after;
-    block[6][i] = next;
-    block[10][i] = last[done.rs1];
-    last[done.rs1] = time;
-    last[0] = 0;
-    block[11][i] = last[done.rs2];
-    last[done.rs2] = time + 1;
-    last[NO_SECOND] = 0;
-    block[12][i] = last[done.rd];
-    last[done.rd] = time + 3;
-    last[NO_DESTINATION] = 0;
-  };
-  const auto record_memory = [&](u32 address, u32 before, u32 after, u32 previous) {
-    const u32 i = filled;
-    block[7][i] = address;
-    block[8][i] = before;
-    block[9][i] = after;
-    block[13][i] = previous;
+    rows[PC][i] = done.pc;
+    rows[WORD][i] = words[&done - ops];
+    rows[RS1][i] = a;
+    rows[RS2][i] = b;
+    rows[RD_BEFORE][i] = before;
+    rows[RD_AFTER][i] = after;
+    rows[RS1_PREVIOUS][i] = last[done.rs1];
+    last[done.rs1] = time & REAL.mask[done.rs1];
+    rows[RS2_PREVIOUS][i] = last[done.rs2];
+    last[done.rs2] = (time + 1) & REAL.mask[done.rs2];
+    rows[RD_PREVIOUS][i] = last[done.rd];
+    last[done.rd] = (time + 3) & REAL.mask[done.rd];
     time += 4;
-    if (++filled == BLOCK) flush();
+    if (DP_RARE(++filled == BLOCK)) flush(next);
+  };
+  // RECORD: the access of memory of the cycle whose record comes next.
+  const auto record_memory = [&](u32 address, u32 before, u32 after, u32 previous) {
+    block.rows[ADDRESS][filled] = address;
+    block.rows[MEMORY_BEFORE][filled] = before;
+    block.rows[MEMORY_AFTER][filled] = after;
+    block.rows[MEMORY_PREVIOUS][filled] = previous;
   };
   // RECORD: the time of the last access of the word, which is set; a word that is met for the first time is noted.
   const auto visit = [&](u32 address, u32 value) {
@@ -154,7 +199,6 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
       x[op->rd] = (value);                            \
       x[NO_DESTINATION] = 0;                          \
       record(*op, a, b, before, x[op->rd], next_pc);  \
-      record_memory(0, 0, 0, 0);                      \
     } else {                                          \
       x[op->rd] = (value);                            \
     }                                                 \
@@ -185,8 +229,8 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
       const u32 before = x[op->rd], whole = address & ~3u, content = get<u32>(memory, whole);          \
       x[op->rd] = value;                                                                               \
       x[NO_DESTINATION] = 0;                                                                           \
-      record(*op, a, 0, before, x[op->rd], op->pc + 4);                                                \
       record_memory(whole, content, content, visit(whole, content));                                   \
+      record(*op, a, 0, before, x[op->rd], op->pc + 4);                                                \
     } else {                                                                                           \
       x[op->rd] = value;                                                                               \
     }                                                                                                  \
@@ -205,8 +249,8 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     if constexpr (RECORD) {                                                                            \
       const u32 whole = address & ~3u, before = get<u32>(memory, whole);                               \
       put(memory, address, (type)b);                                                                   \
-      record(*op, a, b, 0, 0, op->pc + 4);                                                             \
       record_memory(whole, before, get<u32>(memory, whole), visit(whole, before));                     \
+      record(*op, a, b, 0, 0, op->pc + 4);                                                             \
     } else {                                                                                           \
       put(memory, address, (type)b);                                                                   \
     }                                                                                                  \
@@ -219,7 +263,6 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     const Op* const next = (condition) ? ops + op->imm : op + 1;                                       \
     if constexpr (RECORD) {                                                                            \
       record(*op, a, b, 0, 0, next->pc);                                                               \
-      record_memory(0, 0, 0, 0);                                                                       \
     }                                                                                                  \
     op = next;                                                                                         \
     GO();                                                                                              \
@@ -229,7 +272,6 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     if (condition) TRAP(bad_target(*op, op->imm), op->imm);                                            \
     if constexpr (RECORD) {                                                                            \
       record(*op, a, b, 0, 0, op->pc + 4);                                                             \
-      record_memory(0, 0, 0, 0);                                                                       \
     }                                                                                                  \
     ++op;                                                                                              \
     GO();                                                                                              \
@@ -324,7 +366,6 @@ ECALL_: {
   if constexpr (RECORD) {
     calls_.push_back({(u32)(recorded + filled), call, result});
     record(*op, call, argument, argument, result, stop == Stop::EXIT ? 0 : op->pc + 4);
-    record_memory(0, 0, 0, 0);
   }
   if (stop == Stop::EXIT) goto over;
   ++op;
@@ -344,7 +385,8 @@ over:
   std::memcpy(registers_, x, sizeof x);
   registers_[NO_DESTINATION] = 0;
   if constexpr (RECORD) {
-    flush();
+    if (filled != 0) flush(stop == Stop::EXIT ? 0 : op->pc);
+    written_through();
     std::memcpy(register_time_, last, sizeof last);
   }
   if constexpr (SEGMENT)

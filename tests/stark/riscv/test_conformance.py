@@ -1,45 +1,32 @@
-"""The public suite riscv-tests (rv32ui, rv32um), built as conformance/Makefile says."""
+"""The public suites riscv-tests (rv32ui, rv32um) and riscv-arch-test (I and M of rv32i_m)."""
 
 from __future__ import annotations
-
-import zipfile
-from pathlib import Path
 
 import pytest
 
 from distprove.stark.riscv.elf import parse_elf
 from distprove.stark.riscv.executor import Execution, Replay, Stop, Trap
+from tests.support.riscv_suites import NOT_OURS, arch_tests, riscv_tests
 
-ARCHIVE = Path(__file__).parent / "conformance" / "riscv-tests.zip"
-TRAPS = {
-    "rv32ui/fence_i.elf": Stop.ILLEGAL,  # fence.i, of the extension Zifencei
-    "rv32ui/ma_data.elf": Stop.UNALIGNED_LOAD,  # unaligned accesses, which an environment may have or not
-}
+RISCV_TESTS, ARCH_TESTS = riscv_tests(), arch_tests()
+TRAPS = dict(zip(sorted(NOT_OURS), (Stop.ILLEGAL, Stop.UNALIGNED_LOAD), strict=True))
 OPCODE, FUNCTION = 0x7F, 0xFE007000
 
 
-def names() -> list[str]:
-    with zipfile.ZipFile(ARCHIVE) as archive:
-        return [name for name in archive.namelist() if name != "LICENSE"]
+def test_the_suites_are_whole() -> None:
+    assert len(RISCV_TESTS) == 42 + 8
+    assert len(ARCH_TESTS) == 38 + 8
+    assert all(len(expected) >= 16 for _, expected in ARCH_TESTS.values())
 
 
-def read(name: str) -> bytes:
-    with zipfile.ZipFile(ARCHIVE) as archive:
-        return archive.read(name)
-
-
-def test_the_suite_is_whole() -> None:
-    assert len(names()) == 42 + 8
-    assert set(names()) > set(TRAPS)
-
-
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", RISCV_TESTS)
 def test_riscv_tests(name: str) -> None:
-    elf = parse_elf(read(name), name)
-    if name in TRAPS:
+    elf = parse_elf(RISCV_TESTS[name], name)
+    if name in NOT_OURS:
         with pytest.raises(Trap) as trapped:
             Execution(elf).run()
-        assert trapped.value.stop == TRAPS[name]
+        assert trapped.value.state is not None
+        assert trapped.value.state.stop == TRAPS[name]
         return
     outcome = Execution(elf, max_cycles=100_000).run()
     assert outcome.exit_code == 0, f"case {outcome.exit_code} failed"
@@ -52,21 +39,35 @@ def test_riscv_tests(name: str) -> None:
     assert cycles == outcome.cycles
 
 
-@pytest.mark.parametrize(
-    ("name", "flipped"), [("add", 0x40000000), ("slt", 0x1000), ("mulh", 0x2000), ("remu", 0x2000)]
-)
-def test_a_wrong_instruction_fails_its_test(name: str, flipped: int) -> None:
-    """`flipped`: bits that make one instruction with registers of another."""
-    folder = "rv32um" if name in ("mulh", "remu") else "rv32ui"
-    data = bytearray(read(f"{folder}/{name}.elf"))
-    elf = parse_elf(bytes(data), name)
-    function = {"add": 0, "slt": 0x2000, "mulh": 0x02001000, "remu": 0x02007000}[name]
-    found = 0
+@pytest.mark.parametrize("name", ARCH_TESTS)
+def test_riscv_arch_test(name: str) -> None:
+    data, expected = ARCH_TESTS[name]
+    outcome = Execution(parse_elf(data, name), max_cycles=1 << 20).run()
+    assert (outcome.exit_code, outcome.output) == (0, expected)
+
+
+WRONG = {  # an instruction with registers, and bits that make another of it
+    "rv32ui/add": (0, 0x40000000),
+    "rv32ui/slt": (0x2000, 0x1000),
+    "rv32um/mulh": (0x02001000, 0x2000),
+    "rv32um/remu": (0x02007000, 0x2000),
+    "I/sra-01": (0x40005000, 0x40000000),
+    "M/mulhsu-01": (0x02002000, 0x1000),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_instruction_fails_its_test(name: str) -> None:
+    code, flipped = WRONG[name]
+    data, expected = ARCH_TESTS[name] if name in ARCH_TESTS else (RISCV_TESTS[name], b"")
+    changed = bytearray(data)
+    elf = parse_elf(data, name)
     (segment,) = (segment for segment in elf.segments if segment.executable)
-    for i, word in enumerate(elf.program[0][1].tolist()):
-        if word & OPCODE == 0x33 and word & FUNCTION == function:
-            at = segment.offset + 4 * i
-            data[at : at + 4] = (word ^ flipped).to_bytes(4, "little")
-            found += 1
-    assert found > 5
-    assert Execution(parse_elf(bytes(data), name), max_cycles=100_000).run().exit_code != 0
+    ((_, words),) = elf.program
+    places = [i for i, word in enumerate(words.tolist()) if word & OPCODE == 0x33 and word & FUNCTION == code]
+    assert len(places) > 5
+    for i in places:
+        at = segment.offset + 4 * i
+        changed[at : at + 4] = (int(words[i]) ^ flipped).to_bytes(4, "little")
+    outcome = Execution(parse_elf(bytes(changed), name), max_cycles=1 << 20).run()
+    assert (outcome.exit_code, outcome.output) != (0, expected)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import struct
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,22 @@ def test_what_is_no_json(value: object, place: int, byte: int) -> None:
     except (ValueError, ZeroDivisionError):
         valid = False
     assert run(JSON, bytes(text)).exit_code == (0 if valid else 1)
+
+
+@given(st.text(st.sampled_from("aab \n\té") | st.characters(codec="utf-8"), max_size=300))
+@settings(max_examples=100, deadline=None)
+def test_words_in_rust(text: str) -> None:
+    """A guest in Rust, with a heap."""
+    found = Counter(re.findall(rb"[^ \t\n\f\r]+", text.encode()))
+    most = min(found, key=lambda word: (-found[word], word), default=b"")
+    outcome = run(WORDS, text.encode())
+    assert outcome.exit_code == 0
+    assert words(outcome.output[:16]) == [found.total(), len(found), found[most], len(most)]
+    assert outcome.output[16:] == most + bytes(-len(most) % 4)
+    assert run(WORDS, text.encode() + b"\xff").exit_code == 1
+
+
+WORDS = guest("words")
 
 
 def test_ecdsa() -> None:

@@ -1,0 +1,100 @@
+// Host calls of the machine, for guests in Rust without std: docs/riscv.md, "Host calls". A guest has
+//
+//     #![no_std]
+//     #![no_main]
+//     #[path = ".../guest.rs"]
+//     mod guest;
+//     #[no_mangle]
+//     extern "C" fn main() -> u32 { ... }
+//
+// and is linked with start.S and guest.ld. A panic exits with code 254. Memory is never given back: see `Heap`.
+#![allow(dead_code)]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use core::alloc::{GlobalAlloc, Layout};
+use core::arch::{asm, global_asm};
+use core::cell::UnsafeCell;
+
+global_asm!(include_str!("start.S"));
+
+const EXIT: u32 = 1;
+const WRITE: u32 = 2;
+const READ_PRIVATE: u32 = 3;
+const READ_PUBLIC: u32 = 4;
+const CYCLES: u32 = 5;
+
+fn call(number: u32, argument: u32) -> u32 {
+    let result;
+    unsafe { asm!("ecall", in("a7") number, inlateout("a0") argument => result) };
+    result
+}
+
+pub fn exit(code: u32) -> ! {
+    call(EXIT, code);
+    loop {}
+}
+
+pub fn write_word(word: u32) {
+    call(WRITE, word);
+}
+
+/// Cycles of the run so far, modulo 2^32.
+pub fn cycle_count() -> u32 {
+    call(CYCLES, 0)
+}
+
+/// The private input, which must be read once.
+pub fn read_private() -> Vec<u8> {
+    read(READ_PRIVATE)
+}
+
+/// The public input, which must be read once.
+pub fn read_public() -> Vec<u8> {
+    read(READ_PUBLIC)
+}
+
+fn read(number: u32) -> Vec<u8> {
+    let size = call(number, 0) as usize;
+    let mut bytes = Vec::with_capacity(size + 3);
+    while bytes.len() < size {
+        bytes.extend_from_slice(&call(number, 0).to_le_bytes());
+    }
+    bytes.truncate(size);
+    bytes
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    exit(254)
+}
+
+/// Gives out memory from the end of the program upwards, and takes none back. The machine's memory is zero at the start.
+struct Heap(UnsafeCell<usize>);
+
+unsafe impl Sync for Heap {}
+
+extern "C" {
+    static __heap_start: u8;
+}
+
+const HEAP_END: usize = 0x3000_0000;
+
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let next = self.0.get();
+        let free = (*next).max(core::ptr::addr_of!(__heap_start) as usize);
+        let start = (free + layout.align() - 1) & !(layout.align() - 1);
+        if layout.size() > HEAP_END - start {
+            return core::ptr::null_mut();
+        }
+        *next = start + layout.size();
+        start as *mut u8
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+#[global_allocator]
+static HEAP: Heap = Heap(UnsafeCell::new(0));
