@@ -21,20 +21,20 @@ from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.timing import Steps
 from kernels.cpu.backend import CpuBackend
-from tests.stark.riscv.test_conformance import TRAPS, names, read
 from tests.stark.riscv.test_guests import GUESTS
 from tests.stark.test_proofs import check
 from tests.support.riscv_elf import code_file
 from tests.support.riscv_programs import fibonacci
+from tests.support.riscv_suites import NOT_OURS, riscv_tests
 from tests.support.riscv_traces import job_of_elf
 
 SMALL = Parameters(2, queries=3, grinding_bits=0, security_bits=1)
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in TRAPS])
+@pytest.mark.parametrize("name", [name for name in riscv_tests() if name not in NOT_OURS])
 def test_the_suite_and_one_changed_cell_a_table(name: str) -> None:
     """Every test of the suite holds; with one cell of each table that it uses changed it does not."""
-    job = job_of_elf(parse_elf(read(name), name))
+    job = job_of_elf(parse_elf(riscv_tests()[name], name))
     assert job.failures() == []
     seed = np.random.default_rng(int.from_bytes(name.encode()[-8:], "little"))
     for table, columns in job.main[0].items():
