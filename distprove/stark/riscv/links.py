@@ -1,4 +1,4 @@
-"""What joins segments: the words that each accesses, from which earlier one they come, and the values at the end."""
+"""The words and registers that a segment or a run uses, by the keys under which the tables know them."""
 
 from __future__ import annotations
 
