@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from distprove.stark.air.check import Example
     from distprove.stark.air.definition import Layout
 
-LEAST_BLOWUP = 2
-"""Blow-up that `prove` chooses unless it is told otherwise."""
-
 app = App(no_args_is_help=True, help="Inspect and debug AIRs written in Python.")
 
 Target = Annotated[
@@ -65,10 +62,11 @@ def check(
     inputs without secrets.
     """
     from distprove.stark.air import report_airs
+    from distprove.stark.params import LEAST_BLOWUP
 
     loaded = _load(target, parameters or [])
     compiled = report_airs(*_tables(loaded))
-    blowup = max(LEAST_BLOWUP, *(air.quotient_chunks for air in compiled))
+    blowup = max([LEAST_BLOWUP, *(air.quotient_chunks for air in compiled)])
     example = _provable(loaded, partitions, blowup)
     failures = example.check(most) if example else []
     if as_json:
@@ -81,8 +79,6 @@ def check(
     else:
         for air in compiled:
             _warn_of(air)
-        if blowup > LEAST_BLOWUP:
-            warn(f"its degree takes a larger blow-up than `prove` chooses by itself: --blowup {blowup}")
         for failure in failures:
             out().print(f"[red]fails[/] {escape(str(failure))}")
         if example is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.programs import PROGRAMS, load_program
 from distprove.stark.proving_key import make_key
-from distprove.stark.verifying_key import MAX_BYTES, VerifyingKey, check_version
+from distprove.stark.verifying_key import MAX_BYTES, VerifyingKey, check_version, compile_program
 from kernels.cpu.backend import CpuBackend
 
 FORMAT = "distprove.stark-key"
@@ -110,6 +111,11 @@ def _made(name: str, arguments: tuple[tuple[str, int | str], ...], params: Param
 
 def key_of(program: Program, params: Parameters) -> VerifyingKey:
     """Make the verifying key of a program on the CPU. Raises UsageError."""
+    root = program.preprocessed_root
+    if root is not None:
+        key = replace(compile_program(program, params), preprocessed_root=root)
+        key.check(f"program {program.name}")
+        return key
     with CpuBackend() as backend:
         return make_key(program, params, backend).key
 

@@ -30,7 +30,9 @@ class StarkOptions(Options):
         "speed: larger proofs, faster; size: smaller ones, slower, of the same security", "speed", flag="--prefer"
     )
     blowup: int | None = setting(
-        "2, 4 or 8; by default 2 for speed and 4 for size", bounds=(2, MAX_BLOWUP), flag="--blowup"
+        "2, 4 or 8; by default 2 for speed and 4 for size, or what the tables need",
+        bounds=(2, MAX_BLOWUP),
+        flag="--blowup",
     )
     security: int = setting("proven bits; queries follow", SECURITY_BITS, bounds=(1, 128), flag="--security")
     grinding: int = setting("bits of proof of work before the queries", 16, bounds=(0, 40), flag="--grinding")
@@ -40,8 +42,9 @@ class StarkOptions(Options):
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
-        """The files that the program reads, each named after the argument that holds its path."""
-        return tuple(InputFile(name, Path(str(self.arguments[name]))) for name in _path_arguments(self.program))
+        """The files that the program reads, each named after the argument that holds its path. "" is no file."""
+        given = {name: str(self.arguments[name]) for name in _path_arguments(self.program)}
+        return tuple(InputFile(name, Path(path)) for name, path in given.items() if path)
 
     def completed(self, base: Path) -> StarkOptions:
         return replace(self, arguments=_arguments(self.program, self.arguments, base, self.prefer))
@@ -67,7 +70,8 @@ def _arguments(program: str, given: Mapping[str, Any], base: Path, prefer: str) 
     if names_code(program):
         return dict(given)
     values = find_program(program).values(given, prefer=prefer)
-    return {**values, **{name: str((base / str(values[name])).resolve()) for name in _path_arguments(program)}}
+    paths = {name: str(values[name]) for name in _path_arguments(program)}
+    return {**values, **{name: str((base / path).resolve()) for name, path in paths.items() if path}}
 
 
 def _path_arguments(program: str) -> list[str]:

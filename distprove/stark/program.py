@@ -66,6 +66,17 @@ class Program(ABC):
         not belong here but in the slices, and its effect in the public values. Secrets do not belong here either.
         """
 
+    def key_arguments(self, root: bytes, heights: Mapping[str, int]) -> dict[str, int | str]:
+        """The `arguments` of the finished key, which may name the root of the preprocessed columns and the heights of
+        their tables: a verifier's program can then do without the columns (`preprocessed_root`)."""
+        return self.arguments
+
+    @property
+    def preprocessed_root(self) -> bytes | None:
+        """The root of the preprocessed columns, if the arguments tell it; the columns are not asked for then, and
+        `fixed_heights` must have their tables' heights. None if it is to be computed."""
+        return None
+
     @property
     @abstractmethod
     def tables(self) -> Sequence[Air]: ...

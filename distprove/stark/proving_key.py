@@ -91,6 +91,8 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
         for tree, held in key.preprocessed_trees.items()
     }
     key = with_roots(key, {number: tree.root for number, tree in trees.items()})
+    known = {t.name: h for t, h in zip(tables, heights, strict=True) if h is not None}
+    key = replace(key, arguments=program.key_arguments(key.preprocessed_root, known))
     key.check(f"program {program.name}")
     return ProvingKey(program, key, backend, extensions, trees, streamed)
 

@@ -28,7 +28,7 @@ from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
-from distprove.stark.params import BLOWUPS, FoldStep, Parameters, fri_schedule
+from distprove.stark.params import BLOWUPS, MAX_BLOWUP, FoldStep, Parameters, fri_schedule
 from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.verifying_key import VerifyingKey, compile_program
@@ -309,13 +309,16 @@ def choose_parameters(
 ) -> Parameters:
     """Choose parameters under which every partition's proof, and the job's, has `security` proven bits.
 
-    `prefer` chooses the blow-up where none is given, and bears on nothing else: a program's own arguments may too.
+    `prefer` chooses the blow-up where none is given and the tables need no larger one, and bears on nothing else: a program's
+    own arguments may too.
     `queries` is for programs that do not tell the heights of their tables; proofs with too few queries do not verify.
     `known` are the heights of all partitions where `Program.log_heights` does not tell them. Raises UsageError.
     """
     if prefer not in BLOWUPS:
         raise UsageError(f"prefer must be {' or '.join(BLOWUPS)}, not {prefer!r}")
-    blowup = BLOWUPS[prefer] if blowup is None else blowup
+    if blowup is None:
+        needed_by = [BLOWUPS[prefer], *(table.quotient_chunks for table in program.compiled_tables)]
+        blowup = min(max(needed_by), MAX_BLOWUP)  # tables that need more are refused by name
     log_blowup = blowup.bit_length() - 1
     if blowup != 1 << log_blowup:
         raise UsageError(f"blowup must be 2, 4 or 8, not {blowup}")

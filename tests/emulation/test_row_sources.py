@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from distprove.stark.program import Trace
 from distprove.stark.programs import keccak_slices
 from distprove.stark.programs.keccak_rounds import ROWS, WIDTH, blocks_for, fill_rounds_vectorised
+from distprove.stark.riscv.segment import Fixed, segment_inputs, segment_trace
+from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
+from tests.support.riscv_oracle import run
+from tests.support.riscv_programs import random_program
+from tests.support.riscv_traces import places_of
 from tests.support.row_source_cases import CASE, case_columns, case_inputs, case_sums
 
 
@@ -36,3 +42,16 @@ def test_keccak_slices(emulated: CudaBackend) -> None:
     expected = np.empty((keccak_slices.WIDTH, rows), dtype=np.uint64)
     keccak_slices.fill_slices_vectorised(expected, states, emulated)
     assert np.array_equal(emulated.to_host(columns)[: keccak_slices.WIDTH], expected)
+
+
+def test_the_machine(emulated: CudaBackend) -> None:
+    """All tables of the RISC-V machine whose rows are made on the device."""
+    found = run(random_program(2, 400), bytes(64), bytes(64))
+    inputs = segment_inputs(Fixed.of(found.image), found.records[0], places_of(found.records)[0])
+    with CpuBackend() as backend:
+        expected = segment_trace(inputs, backend)
+    made: Trace = segment_trace({name: emulated.to_device(array) for name, array in inputs.items()}, emulated)
+    assert made.public == expected.public
+    for columns, others in zip(made.main, expected.main, strict=True):
+        assert (columns is None) == (others is None)
+        assert columns is None or np.array_equal(emulated.to_host(columns), others)

@@ -245,10 +245,15 @@ def test_air_check_refuses_airs_that_cannot_be_proven(target: str, says: str) ->
     assert "holds" not in done.stdout
 
 
-def test_air_check_tells_the_blow_up_that_is_needed() -> None:
-    done = CliRunner().invoke(app, ["air", "check", "tests.stark.test_provable:Steep", "--with", "power=9"])
-    assert (done.exit_code, "holds on every row" in done.stdout) == (0, True)
-    assert "--blowup 8" in done.stderr
+@pytest.mark.parametrize(("power", "blowup"), [(2, 2), (3, 2), (5, 4), (9, 8)])
+def test_the_blow_up_is_the_least_that_the_tables_allow(
+    power: int, blowup: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert system(steep(power), monkeypatch, queries=1000).params.blowup == blowup
+    assert system(steep(power), monkeypatch, queries=1000, blowup=8).params.blowup == 8
+    if blowup > 2:
+        with pytest.raises(UsageError, match="needs a blow-up of at least"):
+            system(steep(power), monkeypatch, queries=1000, blowup=2)
 
 
 def test_air_check_of_a_boundary_that_does_not_balance() -> None:

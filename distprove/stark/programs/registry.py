@@ -121,6 +121,18 @@ PROGRAMS: dict[str, ProgramEntry] = {
             ),
             "distprove.stark.programs.file_root:FileRoot",
         ),
+        ProgramEntry(
+            "riscv",
+            "The execution of a guest program for RV32IM, cut into segments.",
+            (
+                Argument("elf", "path", "the guest's ELF file; only a prover needs it"),
+                Argument("input", "path", "a file with the private input", ""),
+                Argument("public", "path", "a file with the public input", ""),
+                Argument("segment", "integer", "cycles of a segment, a power of two", 1 << 20),
+                Argument("guest", "text", "the guest's name in a key; a prover finds it in the ELF file", ""),
+            ),
+            "distprove.stark.riscv.program:RiscV",
+        ),
     )
 }
 

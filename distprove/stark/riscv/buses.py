@@ -56,15 +56,21 @@ ALU_OPS: Mapping[str, int] = MappingProxyType(
 NARROW_OPS: Mapping[str, int] = MappingProxyType({"lb": 1, "lbu": 2, "lh": 3, "lhu": 4, "sb": 5, "sh": 6})
 CALLS: Mapping[str, int] = MappingProxyType({"exit": 1, "write": 2, "private": 3, "public": 4, "cycles": 5})
 
-AND_KIND = 17
-"""The kind of a lookup of two bytes and their conjunction. A kind up to 16 is a range: x has so many bits."""
-POWER_KIND = 18
-"""The kind of a lookup of a number below 32 and its power of two."""
+AND_KIND = (1 << 17) - 1
+"""The kind of a lookup of two bytes x and y, with their conjunction z. A kind is the first row of the table `lookup`
+that has it, so that what is looked up stands in row kind + 256 x + y."""
+POWER_KIND = AND_KIND + (1 << 16)
+"""The kind of a lookup of a number y below 32, and z = 2^y."""
 
 
-def in_range(t: Table, value: Value, bits: Value, times: Value = 1, name: str | None = None) -> None:
+def range_kind(bits: int) -> int:
+    """The kind of a lookup of a number y of so many bits, up to 16; x and z are 0."""
+    return (1 << bits) - 1
+
+
+def in_range(t: Table, value: Value, bits: int, times: Value = 1, name: str | None = None) -> None:
     """Look up that `value` is from 0 to 2^bits - 1, with bits up to 16."""
-    t.send(LOOKUP, {"kind": bits, "x": value, "y": 0, "z": 0}, times=times, name=name)
+    t.send(LOOKUP, {"kind": range_kind(bits), "x": 0, "y": value, "z": 0}, times=times, name=name)
 
 
 def word(limbs: tuple[Expression, Expression]) -> Expression:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distprove.stark.air import Air, CppRows, Expression, Table
-from distprove.stark.riscv.buses import ACCESS, ALU, HOST, NARROW, ROM, in_range
+from distprove.stark.riscv.buses import ACCESS, ALU, HOST, LOOKUP, NARROW, ROM, in_range, range_kind
 from distprove.stark.riscv.decode import FLAGS, Words64
 from distprove.stark.riscv.record import FIRST_REGISTER, Record
 from kernels.interface.arrays import Array
@@ -58,7 +59,7 @@ class CpuAir(Air):
     def define(self, t: Table) -> None:
         row = t.this
         flags = [row[name][0] for name in FLAGS]
-        for flag in (row.on, row.carry, *flags):
+        for flag in (row.on, row.carry, *flags, row.load + row.store):
             t.boolean(flag)
         t.transition(t.next.on * (1 - row.on), "no cycle after one that is not")
         t.always((1 - row.on) * sum(flags), "nothing without a cycle")
@@ -87,7 +88,8 @@ class CpuAir(Air):
         t.always(row.jalr * row.offset * (row.offset - 1), "bit 0 of a target")
         # Aligned values are multiples of 4, but for their offset, which the tables `narrow` and `host` bound, too.
         aligned = row.load + row.store + row.jalr
-        in_range(t, row.low, 16 - 2 * aligned, name="low")
+        kind = range_kind(16) - aligned * (range_kind(16) - range_kind(14))
+        t.send(LOOKUP, {"kind": kind, "x": 0, "y": row.low, "z": 0}, name="low")
         in_range(t, row.high, 16, name="high")
         value = row.low * (1 + 3 * aligned) + row.offset + row.high * (1 << 16)
         carried = value + row.carry * (1 << 32)
@@ -223,15 +225,16 @@ ROWS = CppRows(
 )
 
 
-def cpu_inputs(record: Record, rom: Words64) -> dict[str, Words64]:
-    """The arrays from which `cpu_columns` makes the table, for a record and the fields of `decode`."""
+def cpu_inputs(record: Record, rom: Words64, index: NDArray[np.int64]) -> dict[str, Words64]:
+    """The arrays from which `cpu_columns` makes the table. `rom` comes from `decode`, `index` is its column of each
+    cycle."""
     n = record.cycles
     columns = record.columns
     if n % 2 or not columns.flags.c_contiguous:
         columns = np.ascontiguousarray(np.pad(columns, ((0, 0), (0, n % 2))))
     return {
         "record": columns.view(np.uint64),
-        "index": np.searchsorted(rom[0], record.field("pc")).astype(np.uint64),
+        "index": index.view(np.uint64),
         "rom": rom,
         "end": np.array([n, pc_after(record)], dtype=np.uint64),
     }

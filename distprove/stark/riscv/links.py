@@ -1,4 +1,4 @@
-"""What joins segments: the words that each accesses, from which earlier one they come, and the values at the end."""
+"""The words and registers that a segment or a run uses, by the keys under which the tables know them."""
 
 from __future__ import annotations
 
@@ -35,35 +35,3 @@ def values_of(record: Record, which: str) -> U32:
     """For each of `keys_of` what the record has at the "start" or the "end", or the "time" of the last access."""
     registers = getattr(record, f"registers_{which}")[np.flatnonzero(record.registers_time)]
     return np.concatenate((getattr(record, f"memory_{which}"), registers))
-
-
-class Links:
-    """Takes the records of a run in order, and says of each from which segments its words come."""
-
-    def __init__(self) -> None:
-        none = np.zeros(0, dtype=np.uint32)
-        self._words, self._count = Words(none, none, none), 0
-
-    @property
-    def words(self) -> Words:
-        """All words that the records so far access."""
-        return self._words
-
-    def add(self, record: Record) -> U32:
-        """For each of `keys_of(record)` one more than the number of the last earlier segment with it; 0 without one."""
-        known, keys = self._words, keys_of(record)
-        where = np.searchsorted(known.key, keys)
-        at = np.minimum(where, max(len(known.key) - 1, 0))
-        old = known.key[at] == keys if len(known.key) else np.zeros(len(keys), dtype=bool)
-        earlier = np.zeros(len(keys), dtype=np.uint32)
-        earlier[old] = known.segment[at[old]]
-        self._count += 1
-        value, segment = known.value.copy(), known.segment.copy()
-        value[at[old]], segment[at[old]] = values_of(record, "end")[old], self._count
-        new, place = ~old, where[~old]
-        self._words = Words(
-            np.insert(known.key, place, keys[new]),
-            np.insert(value, place, values_of(record, "end")[new]),
-            np.insert(segment, place, np.uint32(self._count)),
-        )
-        return earlier

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -16,9 +17,10 @@ from distprove.stark.air.definition import Layout
 from distprove.stark.program import Trace
 from distprove.stark.riscv.bitwise import ROWS as BITWISE
 from distprove.stark.riscv.bitwise import BitwiseAir
-from distprove.stark.riscv.buses import ALU_OPS, LOOKUP
+from distprove.stark.riscv.buses import ALU_OPS, CALLS
 from distprove.stark.riscv.compare import ROWS as COMPARE
 from distprove.stark.riscv.compare import CompareAir
+from distprove.stark.riscv.cpu import ROWS as CPU
 from distprove.stark.riscv.cpu import CpuAir, cpu_columns, cpu_inputs, pc_after
 from distprove.stark.riscv.decode import NO_PC, bits, decode
 from distprove.stark.riscv.divide import ROWS as DIVIDE
@@ -33,7 +35,7 @@ from distprove.stark.riscv.host import (
     stated_words,
 )
 from distprove.stark.riscv.links import Words, keys_of
-from distprove.stark.riscv.lookup import LOG_ROWS, ROWS, LookupAir, lookup_rows, row_of
+from distprove.stark.riscv.lookup import LOG_ROWS, LookupAir, lookup_rows
 from distprove.stark.riscv.memory import (
     NO_KEY,
     ImageAir,
@@ -49,7 +51,6 @@ from distprove.stark.riscv.narrow import ROWS as NARROW
 from distprove.stark.riscv.narrow import NarrowAir
 from distprove.stark.riscv.record import U32, Image, Record
 from distprove.stark.riscv.rom import RomAir
-from distprove.stark.riscv.sent import Sent
 from distprove.stark.riscv.shift import ROWS as SHIFT
 from distprove.stark.riscv.shift import ShiftAir
 from kernels.interface.arrays import Array
@@ -75,6 +76,10 @@ PUBLIC = (
 """Names and lengths of a segment's public values, in order."""
 NO_WORD = P - 1
 """`words_start` of the first segment: what comes before key 0."""
+MOST_PLACES = 1 << 24
+"""Maximum number of words from a program's first instruction to its last for which each has its place in memory."""
+ABSENT = 63
+"""Stands for the height of a table that a segment does without."""
 LEAST_LOG_ROWS = 5
 """log2 of the least rows of a table. FRI ends with as many coefficients, so that less would make the proof longer."""
 
@@ -89,6 +94,9 @@ CLASSES: Mapping[str, tuple[CppRows, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """The tables that answer on `alu` and `narrow`: the functions that make their rows, and their operations on `alu`."""
+
+ROW_FUNCTIONS = (CPU, *(rows for rows, _ in CLASSES.values()))
+"""All row functions of the machine."""
 
 
 def tables() -> tuple[Air, ...]:
@@ -126,14 +134,33 @@ class Fixed:
             "lookup": lookup_rows(),
         }
 
+    def instructions(self, record: Record) -> NDArray[np.int64]:
+        """The column of `rom` of each cycle."""
+        pc = record.field("pc")
+        if self._rows is None:
+            return np.searchsorted(self.rom[0], pc).astype(np.int64)
+        rows: NDArray[np.int64] = self._rows[(pc - np.uint32(self.rom[0, 0])) >> np.uint32(2)]
+        return rows
+
+    @cached_property
+    def _rows(self) -> NDArray[np.int64] | None:
+        """The column of `rom` of each word from the first instruction to the last; None where they are far apart.
+        Looking it up takes a tenth of the time of searching."""
+        place = (self.rom[0] - self.rom[0, 0]).astype(np.int64) // 4
+        if place[-1] >= MOST_PLACES:
+            return None
+        rows = np.zeros(place[-1] + 1, dtype=np.int64)
+        rows[place] = np.arange(len(place))
+        return rows
+
     def log_heights(self) -> dict[str, int]:
         """log2 of the rows of the tables with preprocessed columns."""
-        return {
-            "rom": log_rows_for(self.rom.shape[1]),
-            "image": log_rows_for(self.image.shape[1]),
-            "stated": log_rows_for(PLACES),
-            "lookup": LOG_ROWS,
-        }
+        return self.heights(log_rows_for(self.rom.shape[1]), log_rows_for(self.image.shape[1]))
+
+    @staticmethod
+    def heights(log_rom: int, log_image: int) -> dict[str, int]:
+        """`log_heights` for a program of which only the heights are known."""
+        return {"rom": log_rom, "image": log_image, "stated": log_rows_for(PLACES), "lookup": LOG_ROWS}
 
 
 def filled(rows: Words64, key: int) -> Words64:
@@ -165,15 +192,15 @@ class Place:
 
 def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDArray[Any]]:
     """The arrays from which `segment_trace` makes the trace. Raises UsageError for what the tables cannot hold."""
-    arrays: dict[str, NDArray[Any]] = cpu_inputs(record, fixed.rom)
-    index = arrays["index"].astype(np.int64)
+    index = fixed.instructions(record)
+    arrays: dict[str, NDArray[Any]] = cpu_inputs(record, fixed.rom, index)
     calls = class_calls(fixed.rom, record, index)
     stated, outputs, inputs = stated_words(record)
-    counts = {name: part.shape[1] for name, part in calls.items()}
     words_used = np.searchsorted(fixed.image[0], place.words.key.astype(np.uint64), side="right") - 1
-    heights = log_heights(fixed, record, counts, len(place.words.key))
-    arrays |= {f"calls_{name}": part if part.shape[1] else np.zeros((4, 1), np.uint64) for name, part in calls.items()}
-    arrays |= {f"count_{name}": np.array([count], dtype=np.uint64) for name, count in counts.items()}
+    heights = {**log_heights(fixed, record, index), "words": log_rows_for(len(place.words.key))}
+    for name, part in calls.items():
+        if part.shape[1]:
+            arrays |= {f"calls_{name}": part, f"count_{name}": np.array([part.shape[1]], dtype=np.uint64)}
     arrays |= {
         "host": host_columns(record, heights["host"]),
         "touched": touched_columns(record, place.earlier, heights["touched"]),
@@ -181,7 +208,7 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
         "rom_used": np.bincount(index, minlength=1 << heights["rom"]).astype(np.uint64)[None],
         "image_used": np.bincount(words_used, minlength=1 << heights["image"]).astype(np.uint64)[None],
         "stated": stated_columns(stated, outputs, inputs),
-        "heights": np.array([heights[air.name] for air in tables()], dtype=np.uint64),
+        "heights": np.array([heights.get(air.name, ABSENT) for air in tables()], dtype=np.uint64),
     }
     words_end = int(place.words.key[-1]) if len(place.words.key) else place.words_start
     exit_code = int(record.registers_end[10]) if place.last else 0
@@ -205,50 +232,55 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
 
 def class_calls(rom: Words64, record: Record, index: NDArray[np.int64]) -> dict[str, Words64]:
     """For each table of `CLASSES` what its rows are made of, (4, n): the operation and three values."""
-    flags, op = rom[1, index], rom[2, index]
-    a, b = record.field("rs1").astype(np.uint64), record.field("rs2").astype(np.uint64)
-    b = np.where(flags & np.uint64(bits("read2")), b, rom[6, index])
-    on_alu = (flags & np.uint64(bits("alu"))) != 0
+    in_class = classes_of(rom)[index]
     out = {}
-    for name, (_, ops) in CLASSES.items():
+    for k, (name, (_, ops)) in enumerate(CLASSES.items()):
+        rows = np.flatnonzero(in_class == k)
+        flags, op, imm, disp = (rom[field, index[rows]] for field in (1, 2, 6, 7))
+        a, b, word = (record.field(each)[rows].astype(np.uint64) for each in ("rs1", "rs2", "memory_before"))
+        b = np.where(flags & np.uint64(bits("read2")), b, imm)
         if ops:
-            codes = [ALU_OPS[each] for each in ops]
-            rows = np.flatnonzero(on_alu & (op >= min(codes)) & (op <= max(codes)))
-            out[name] = np.stack((op[rows], a[rows], b[rows], b[rows]))
+            out[name] = np.stack((op, a, b, b))
         else:
-            rows = np.flatnonzero(flags & np.uint64(bits("narrow")))
-            stores = (flags[rows] & np.uint64(bits("store"))) != 0
-            address = a[rows] + np.where(stores, rom[7, index[rows]], b[rows])
-            word = record.field("memory_before")[rows].astype(np.uint64)
-            out[name] = np.stack((op[rows], address & np.uint64(3), word, b[rows]))
+            address = a + np.where(flags & np.uint64(bits("store")), disp, b)
+            out[name] = np.stack((op, address & np.uint64(3), word, b))
     return out
 
 
-def log_heights(fixed: Fixed, record: Record, counts: Mapping[str, int], words: int) -> dict[str, int]:
-    """log2 of the rows of each table. Raises UsageError for more public words than the statement has places for."""
-    numbers = record.call_number
-    for what, call in (("writes", 2), ("reads", 4)):
-        found = int((numbers == call).sum())
+def log_heights(fixed: Fixed, record: Record, index: NDArray[np.int64]) -> dict[str, int]:
+    """log2 of the rows of each table that the segment needs, but `words`. `index` comes from
+    `Fixed.instructions`. Raises UsageError for more public words than the statement has room for."""
+    for what, call in (("writes", "write"), ("reads", "public")):
+        found = int((record.call_number == CALLS[call]).sum())
         if found > MOST_WORDS:
             raise UsageError(
-                f"a segment {what} {found} public words, and its statement has places for {MOST_WORDS}: let the guest "
-                "publish a digest"
+                f"a segment {what} {found} public words, and its statement has room for {MOST_WORDS}: let the guest "
+                "publish a digest, or cut the run into smaller segments"
             )
+    asked = np.bincount(classes_of(fixed.rom)[index], minlength=len(CLASSES))
     return {
         "cpu": log_rows_for(record.cycles),
-        **{name: log_rows_for(count) for name, count in counts.items()},
-        "host": log_rows_for(len(numbers)),
+        **{name: log_rows_for(int(asked[k])) for k, name in enumerate(CLASSES) if asked[k]},
+        "host": log_rows_for(len(record.call_number)),
         "touched": log_rows_for(len(keys_of(record))),
-        "words": log_rows_for(words),
         **fixed.log_heights(),
     }
+
+
+def classes_of(rom: Words64) -> NDArray[np.int8]:
+    """For each instruction the number of the table in `CLASSES` that it asks; their number for none."""
+    flags, op = rom[1], rom[2]
+    out = np.full(rom.shape[1], len(CLASSES), dtype=np.int8)
+    for k, (_, ops) in enumerate(CLASSES.values()):
+        asks = (flags & np.uint64(bits("alu" if ops else "narrow"))) != 0
+        out[asks & np.isin(op, [ALU_OPS[each] for each in ops]) if ops else asks] = k
+    return out
 
 
 def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
     """Make the trace from the arrays of `segment_inputs`, on the backend's device."""
     airs = tables()
-    given = [int(height) for height in backend.to_host(inputs["heights"])]
-    heights = dict(zip((air.name for air in airs), given, strict=True))
+    heights = {air.name: int(k) for air, k in zip(airs, backend.to_host(inputs["heights"]), strict=True)}
     public = tuple(int(value) for value in backend.to_host(inputs["public"]))
     columns: dict[str, Array] = {
         "cpu": cpu_columns(backend, heights["cpu"], {k: inputs[k] for k in ("record", "index", "rom", "end")}),
@@ -256,27 +288,9 @@ def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
         "image": inputs["image_used"],
     }
     for name, (rows, _) in CLASSES.items():
-        columns[name] = rows.make(
-            backend, 1 << heights[name], calls=inputs[f"calls_{name}"], count=inputs[f"count_{name}"]
-        )
+        if heights[name] != ABSENT:
+            count = inputs[f"count_{name}"]
+            columns[name] = rows.make(backend, 1 << heights[name], calls=inputs[f"calls_{name}"], count=count)
     for name in ("host", "touched", "words", "stated"):
         columns[name] = inputs[name]
-    columns["lookup"] = lookups(backend, columns, public)
-    return Trace([columns[air.name] for air in airs], public)
-
-
-def lookups(backend: Backend, columns: Mapping[str, Array], public: Sequence[int]) -> Array:
-    """How often each row of `lookup` is looked up by all tables, (1, 2^18)."""
-    used = np.zeros(ROWS, dtype=np.int64)
-    for name, sent in _SENT.items():
-        for values, times in sent.tuples(backend, columns[name], public):
-            rows = row_of(*values[:3])[times != 0]
-            used += np.bincount(rows.astype(np.int64), minlength=ROWS)
-    return backend.to_device(used.astype(np.uint64)[None])
-
-
-_LOOKING = ("cpu", "bitwise", "compare", "shift", "multiply", "divide", "narrow", "host", "touched", "words")
-_SENT: Mapping[str, Sent] = MappingProxyType(
-    {air.name: Sent(air, LOOKUP, layout()) for air in tables() if air.name in _LOOKING}
-)
-"""The lookups of each table, which follow from its AIR."""
+    return Trace([columns.get(air.name) for air in airs], public)

@@ -45,7 +45,7 @@ class ShiftAir(Air):
         on, right = sum(flags), row.is_srl + row.is_sra
         for flag in (*flags, on, row.sign):
             t.boolean(flag)
-        t.send(LOOKUP, {"kind": POWER_KIND, "x": row.amount, "y": row.power, "z": 0}, times=on)
+        t.send(LOOKUP, {"kind": POWER_KIND, "x": 0, "y": row.amount, "z": row.power}, times=on)
         shifted = row.amount + right * (31 - 2 * row.amount)  # s
         quotient = (row.b - shifted) * pow(32, -1, P)
         in_range(t, row.above, 16, on)
@@ -81,7 +81,7 @@ ROWS = CppRows(
       out[column::a] = a;
       out[column::b] = b;
       out[column::amount] = amount;
-      out[column::power] = (u64)1 << amount;
+      out[column::power] = on ? (u64)1 << amount : 0;
       out[column::above] = b >> 5 & 0xffff;
       out[column::sign] = sign;
       out[column::low] = op == 8 ? a & 0xffff : 0;

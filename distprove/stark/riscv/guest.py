@@ -1,0 +1,36 @@
+"""The name of a guest program in keys and proofs, from which a verifier makes the key without the ELF file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from distprove.errors import UsageError
+
+_FORM = re.compile(r"([0-9a-f]{64})-([0-9a-f]{8})-(\d{1,2})-(\d{1,2})")
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What the key takes from a program. It binds the program: the root commits to all its words."""
+
+    root: bytes
+    """The root of the preprocessed columns at the key's blow-up, 32 bytes."""
+    entry: int
+    log_rom: int
+    log_image: int
+
+    def __str__(self) -> str:
+        return f"{self.root.hex()}-{self.entry:08x}-{self.log_rom}-{self.log_image}"
+
+    @classmethod
+    def parse(cls, text: str) -> Guest:
+        """The inverse of `str`. Raises UsageError for another text."""
+        match = _FORM.fullmatch(text)
+        if match is None:
+            raise UsageError(f"a guest is named by root, entry and heights, ROOT-ENTRY-ROM-IMAGE, not {text!r}")
+        root, entry, rom, image = match.groups()
+        guest = cls(bytes.fromhex(root), int(entry, 16), int(rom), int(image))
+        if str(guest) != text:
+            raise UsageError(f"a guest's name has no leading zeros in its heights: {text!r}")
+        return guest

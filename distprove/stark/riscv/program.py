@@ -1,0 +1,214 @@
+"""The program `riscv`: the execution of a guest, cut into segments, one a partition.
+
+The statement: the guest, started with registers and memory as its ELF file has them, on the stated words of public
+input and some private input, ends with the stated exit code and has written the stated words to its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import InputError, UsageError
+from distprove.formats.files import read_bounded
+from distprove.stark.air import Air, Bus, CppRows
+from distprove.stark.program import Cut, Fits, Program, Slice, Trace
+from distprove.stark.riscv.buses import BUSES, STATED
+from distprove.stark.riscv.cpu import MAX_LOG_CYCLES
+from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf
+from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
+from distprove.stark.riscv.guest import Guest
+from distprove.stark.riscv.host import MOST_WORDS, PLACES
+from distprove.stark.riscv.links import Words
+from distprove.stark.riscv.segment import (
+    CLASSES,
+    NO_WORD,
+    PUBLIC,
+    ROW_FUNCTIONS,
+    Fixed,
+    Place,
+    log_heights,
+    log_rows_for,
+    segment_inputs,
+    segment_trace,
+    tables,
+)
+from distprove.stark.statement import Boundary, Constant, PublicRef, Statement
+from kernels.cpu.keccak import keccak256
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+
+MOST_BYTES = 1 << 32
+"""Maximum size of an input."""
+
+
+class RiscV(Program):
+    """The machine with a guest. A prover gives the guest's file; a verifier its name, which the key has."""
+
+    name = "riscv"
+
+    def __init__(
+        self, elf: str = "", input: str = "", public: str = "", segment: int = 1 << 20, guest: str = ""
+    ) -> None:
+        """`input` and `public` are files with the private and the public input; "" is an empty one. `segment` is the
+        number of cycles of a segment. Raises UsageError."""
+        if segment < 2 or segment & (segment - 1) or segment > 1 << MAX_LOG_CYCLES:
+            raise UsageError(f"a segment has a power of two of cycles, from 2 to 2^{MAX_LOG_CYCLES}, not {segment}")
+        self.elf, self.input, self.public, self.segment, self.guest = elf, input, public, segment, guest
+        self._known = Guest.parse(guest) if guest else None
+
+    # -- the key ------------------------------------------------------------------------------------------------------
+
+    @property
+    def arguments(self) -> dict[str, int | str]:
+        return {"guest": self.guest}
+
+    def key_arguments(self, root: bytes, heights: Mapping[str, int]) -> dict[str, int | str]:
+        return {"guest": str(Guest(root, self._entry, heights["rom"], heights["image"]))}
+
+    @property
+    def preprocessed_root(self) -> bytes | None:
+        return self._known.root if self._known and not self.elf else None
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return tables()
+
+    @property
+    def buses(self) -> Sequence[Bus]:
+        return BUSES
+
+    @property
+    def optional(self) -> Sequence[str]:
+        return tuple(CLASSES)
+
+    @property
+    def row_functions(self) -> Sequence[CppRows]:
+        return ROW_FUNCTIONS
+
+    @property
+    def statement(self) -> Statement:
+        stated = tuple(
+            Boundary(STATED.name, (PublicRef("segment"), place, PublicRef("stated", place)), -1)
+            for place in range(PLACES)
+        )
+        return Statement(
+            public=PUBLIC,
+            index="segment",
+            chain=(("pc_end", "pc_start"), ("cycles_end", "cycles_start"), ("words_end", "words_start")),
+            boundary=stated,
+            constants=(
+                Constant("pc_start", (self._entry,), "first"),
+                Constant("cycles_start", (0,), "first"),
+                Constant("words_start", (NO_WORD,), "first"),
+                Constant("final", (1,), "last"),
+            ),
+        )
+
+    @property
+    def fixed_heights(self) -> Mapping[str, int]:
+        if self._known and not self.elf:
+            return Fixed.heights(self._known.log_rom, self._known.log_image)
+        return self._fixed.log_heights()
+
+    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
+        return self._fixed.columns()
+
+    @property
+    def _entry(self) -> int:
+        return self._known.entry if self._known and not self.elf else self._guest_file.entry
+
+    @property
+    def _guest_file(self) -> Elf:
+        if not self.elf:
+            raise UsageError("riscv needs the argument elf: the file of the guest to prove")
+        return loaded(self.elf)[0]
+
+    @property
+    def _fixed(self) -> Fixed:
+        return _fixed(self._guest_file)
+
+    # -- the prover ---------------------------------------------------------------------------------------------------
+
+    def cut(self, partitions: int | None, fits: Fits) -> Cut:
+        """Run the guest: one slice for each segment. Its source may hold private input. Raises UsageError for another
+        number of partitions than the run has segments, InputError, Trap."""
+        elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
+        private, public = (read_bounded(Path(path), MOST_BYTES) if path else b"" for path in (self.input, self.public))
+        execution, replay = Execution(elf, Inputs(private, public)), Replay(elf)
+        snapshots, heights = [], []
+        for snapshot in execution.segments(self.segment):
+            snapshots.append(snapshot.to_bytes())
+            record = replay.record(snapshot)
+            heights.append(log_heights(fixed, record, fixed.instructions(record)))
+        count = len(snapshots)
+        if partitions not in (None, count):
+            raise UsageError(f"the run has {count} segments of {self.segment} cycles, not {partitions}")
+        words, start, slices = Words(*execution.words()), NO_WORD, []
+        for index in range(count):
+            part = words.part(len(words.key) * index // count, len(words.key) * (index + 1) // count)
+            heights[index]["words"] = log_rows_for(len(part.key))
+            source = {
+                "elf": str(Path(self.elf).absolute()),
+                "digest": digest,
+                "snapshot": snapshots[index],
+                "last": index == count - 1,
+                "words": np.stack((part.key, part.value, part.segment)).astype("<u4").tobytes(),
+                "words_start": start,
+            }
+            slices.append(Slice(f"segment-{index:05}", source))
+            start = int(part.key[-1]) if len(part.key) else start
+        return Cut(slices, [[found.get(air.name) for air in tables()] for found in heights])
+
+    def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """Replay the segment, and make the arrays from which its trace is made."""
+        elf, digest = loaded(source["elf"])
+        if digest != source["digest"]:
+            raise InputError(f"{source['elf']}: the guest changed during the job")
+        snapshot = Snapshot.from_bytes(source["snapshot"], "a segment")
+        words = Words(*np.frombuffer(source["words"], dtype="<u4").reshape(3, -1))
+        place = Place(snapshot.index, source["last"], snapshot.earlier(), words, source["words_start"])
+        return segment_inputs(_fixed(elf), Replay(elf).record(snapshot), place)
+
+    def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
+        return segment_trace(inputs, backend)
+
+    def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[Any]]) -> dict[str, str]:
+        named = [dict(zip((name for name, _ in PUBLIC), values, strict=False)) for values in public]
+        stated = [values[-PLACES:] for values in public]
+        output = b"".join(word_bytes(s[: n["outputs"]]) for s, n in zip(stated, named, strict=True))
+        given = b"".join(word_bytes(s[MOST_WORDS:][: n["inputs"]]) for s, n in zip(stated, named, strict=True))
+        return {
+            "exit code": str(named[-1]["exit_code"]),
+            "cycles": str(named[-1]["cycles_end"]),
+            "segments": str(len(public)),
+            "output": output.hex() or "none",
+            "output digest (Keccak-256)": keccak256(output).hex(),
+            "public input read": given.hex() or "none",
+        }
+
+
+def word_bytes(words: Sequence[int]) -> bytes:
+    """Words as little-endian bytes."""
+    return b"".join(word.to_bytes(4, "little") for word in words)
+
+
+def loaded(path: str) -> tuple[Elf, bytes]:
+    """The guest in a file, and the digest of the file. Raises InputError, FormatError."""
+    data = read_bounded(Path(path), LARGEST_FILE)
+    return _parsed(data, path), keccak256(data)
+
+
+@lru_cache(maxsize=2)
+def _parsed(data: bytes, path: str) -> Elf:
+    return parse_elf(data, path)
+
+
+@lru_cache(maxsize=2)
+def _fixed(elf: Elf) -> Fixed:
+    return Fixed.of(elf.image())

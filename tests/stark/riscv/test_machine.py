@@ -1,0 +1,138 @@
+"""The tables on whole programs: the public suite and the guests in C, checked, and some of them proven and verified."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distprove.errors import InputError, InvalidProof, UsageError
+from distprove.stark.barrier import job_challenge
+from distprove.stark.keyfile import key_of, shipped_key
+from distprove.stark.params import Parameters
+from distprove.stark.programs import load_program
+from distprove.stark.prover import commit, prove
+from distprove.stark.proving_key import make_key
+from distprove.stark.riscv.elf import parse_elf, read_elf
+from distprove.stark.riscv.guest import Guest
+from distprove.stark.riscv.host import MOST_WORDS
+from distprove.stark.riscv.program import RiscV
+from distprove.steps import Steps
+from kernels.cpu.backend import CpuBackend
+from tests.stark.riscv.test_guests import GUESTS
+from tests.stark.test_proofs import check
+from tests.support.riscv_elf import code_file
+from tests.support.riscv_programs import fibonacci
+from tests.support.riscv_suites import NOT_OURS, arch_tests, riscv_tests
+from tests.support.riscv_traces import Job, job_of_elf
+
+SMALL = Parameters(2, queries=3, grinding_bits=0, security_bits=1)
+
+
+@pytest.mark.parametrize("name", [name for name in riscv_tests() if name not in NOT_OURS])
+def test_the_suite_and_one_changed_cell_a_table(name: str) -> None:
+    """Every test of the suite holds; with one cell of each table that it uses changed it does not."""
+    job = job_of_elf(parse_elf(riscv_tests()[name], name))
+    assert job.failures() == []
+    seed = np.random.default_rng(int.from_bytes(name.encode()[-8:], "little"))
+    for table, columns in job.main[0].items():
+        used = np.flatnonzero(columns)
+        if len(used):
+            place = np.unravel_index(int(seed.choice(used)), columns.shape)
+            columns[place] += np.uint64(1)
+            assert job.failures(), (table, place)
+            columns[place] -= np.uint64(1)
+
+
+@pytest.mark.parametrize("name", arch_tests())
+def test_the_second_suite(name: str) -> None:
+    """In segments that write no more words than a statement has room for."""
+    data, output = arch_tests()[name]
+    if len(output) > 4 * MOST_WORDS and "DISTPROVE_LONG" not in os.environ:
+        pytest.skip("of some 30 segments; with DISTPROVE_LONG=1 only")
+    job = job_of_elf(parse_elf(data, name), segment=256)
+    assert job.failures() == []
+    assert output_of(job) == output
+
+
+@pytest.mark.parametrize(
+    ("name", "private", "public"),
+    [
+        ("quicksort", np.random.default_rng(1).integers(0, 1 << 32, 40, dtype=np.uint32).tobytes(), b""),
+        ("sha256", b"abc", b""),
+        ("keccak", b"", b""),
+        ("json", b'[1, "a", {"b": [true, null, -2]}]', b""),
+    ],
+)
+def test_guests(name: str, private: bytes, public: bytes) -> None:
+    job = job_of_elf(read_elf(GUESTS / f"{name}.elf"), private, public, segment=1 << 13)
+    assert job.failures() == []
+    assert name != "sha256" or output_of(job) == hashlib.sha256(private).digest()
+
+
+def test_a_proof_in_segments(tmp_path: Path) -> None:
+    """A guest is proven in three segments, and verified by a key that was made without its file."""
+    program = RiscV(elf=str(guest_file(tmp_path)), segment=64)
+    job = proven(program)
+    check(*job)
+    key, _, publics, _ = job
+    made, without = shipped_key(key.named())
+    assert made.digest == key.digest
+    told = without.explain(publics, [])
+    assert (told["exit code"], told["output"], told["segments"]) == ("7", (6765).to_bytes(4, "little").hex(), "2")
+    other = made.arguments["guest"].replace("-00010000-", "-00010004-")
+    assert key_of(RiscV(guest=other), SMALL).digest != key.digest
+
+
+def test_a_proof_of_another_output(tmp_path: Path) -> None:
+    key, names, publics, proofs = proven(RiscV(elf=str(guest_file(tmp_path)), segment=128))
+    check(key, names, publics, proofs)
+    first = len(publics[0]) - 128
+    wrong = [(*publics[0][:first], publics[0][first] + 1, *publics[0][first + 1 :])]
+    with pytest.raises(InvalidProof):
+        check(key, names, wrong, proofs)
+
+
+def test_arguments(tmp_path: Path) -> None:
+    path = guest_file(tmp_path)
+    program = load_program("riscv", {"elf": str(path), "segment": "2^6"})
+    with pytest.raises(UsageError, match="2 segments of 64 cycles, not 3"):
+        program.cut(3, lambda heights: True)
+    (first, _) = program.cut(None, lambda heights: True).slices
+    path.write_bytes(code_file([0x13, 0x73]))
+    with pytest.raises(InputError, match="changed during the job"):
+        program.inputs(first.source)
+    for segment in (1, 48, 1 << 22):
+        with pytest.raises(UsageError, match="power of two"):
+            RiscV(elf=str(path), segment=segment)
+    for name in ("", "00-1", f"{'0' * 64}-00010000-06-6", f"{'0' * 64}-10000-6-6"):
+        with pytest.raises(UsageError, match="guest"):
+            Guest.parse(name)
+    with pytest.raises(UsageError, match="argument elf"):
+        RiscV().preprocessed()
+
+
+def output_of(job: Job) -> bytes:
+    """The output that the statement has."""
+    return b"".join(word.to_bytes(4, "little") for p in job.public for word in p["stated"][: p["outputs"]])
+
+
+def guest_file(folder: Path) -> Path:
+    path = folder / "guest.elf"
+    path.write_bytes(code_file(fibonacci(20).code_word.tolist()))
+    return path
+
+
+def proven(program: RiscV) -> Any:
+    """Key, names, public values and proofs of the job."""
+    with CpuBackend(threads=2) as backend:
+        pk = make_key(program, SMALL, backend)
+        slices = program.cut(None, lambda heights: True).slices
+        committed = [commit(pk, s.name, program.inputs(s.source), Steps()) for s in slices]
+        challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])
+        proofs = [prove(pk, c, challenge, Steps()) for c in committed]
+        return pk.key, [s.name for s in slices], [c.commitment.public for c in committed], proofs

@@ -1,0 +1,84 @@
+"""Programs for tests of the RISC-V machine: small ones by hand, and random ones that use every instruction."""
+
+from __future__ import annotations
+
+from random import Random
+
+from distprove.stark.riscv.record import Image
+from tests.support import riscv_asm as asm
+
+DATA = 0x20000
+"""Where the data of random programs begins; x2 points to its middle."""
+DATA_WORDS = 64
+CORNERS = (0, 1, 2, 31, 32, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF)
+_FREE = (0, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15)
+"""Registers that random programs compute with."""
+
+
+def fibonacci(steps: int) -> Image:
+    """The `steps`-th Fibonacci number modulo 2^32, which is written to the output; the exit code is 7."""
+    loop = [asm.op("add", 28, 5, 6), asm.imm("addi", 5, 6, 0), asm.imm("addi", 6, 28, 0), asm.imm("addi", 7, 7, -1)]
+    begin = [asm.imm("addi", 5, 0, 0), asm.imm("addi", 6, 0, 1), *asm.li(7, steps)]
+    end = [asm.imm("addi", 10, 5, 0), *asm.call(2), *asm.leave(7)]
+    return asm.image([*begin, *loop, asm.branch("bne", 7, 0, -16), *end])
+
+
+def of_words(*code: int, data: dict[int, int] | None = None) -> Image:
+    """These instructions, and the exit with 0."""
+    return asm.image([*code, *asm.leave()], data)
+
+
+def operation(name: str, a: int, b: int) -> Image:
+    """One register operation on two constants, whose result becomes the exit code."""
+    return asm.image([*asm.li(5, a), *asm.li(6, b), asm.op(name, 10, 5, 6), *asm.call(1)])
+
+
+def random_program(seed: int, length: int = 200) -> Image:
+    """A program of about `length` instructions of all kinds, on corner values and random ones. It reads three words of
+    either input, of four bytes at least."""
+    random = Random(seed)
+    code = [word for register in _FREE[1:] for word in asm.li(register, _value(random))]
+    code += asm.li(2, DATA + 2 * DATA_WORDS)
+    reads = 2 * [3] + 2 * [4]
+    while len(code) < length:
+        code += _piece(random, reads)
+    data = {DATA + 4 * k: _value(random) for k in range(0, DATA_WORDS, 3)}
+    return asm.image([*code, *asm.call(1)], data)
+
+
+def _piece(random: Random, reads: list[int]) -> list[int]:
+    rd, rs1, rs2 = (random.choice(_FREE) for _ in range(3))
+    match random.randrange(12):
+        case 0 | 1 | 2:
+            return [asm.op(random.choice(asm.REGISTER_OPS), rd, rs1, rs2)]
+        case 3 | 4:
+            return [asm.imm(random.choice(asm.IMMEDIATE_OPS), rd, rs1, random.randrange(-2048, 2048))]
+        case 5 | 6:
+            name = random.choice(asm.LOADS)
+            return [asm.load(name, rd, 2, _offset(random, name))]
+        case 7 | 8:
+            name = random.choice(asm.STORES)
+            return [asm.store(name, rs2, 2, _offset(random, name))]
+        case 9:
+            return [asm.branch(random.choice(asm.BRANCHES), rs1, rs2, 8), asm.imm("addi", rd, rs1, 1)]
+        case 10:
+            jumps = (
+                [asm.jal(rd, 8), asm.imm("addi", rd, rs1, 1)],
+                [asm.auipc(1, 0), asm.jalr(random.choice((1, rd)), 1, 13), asm.imm("addi", rd, rs1, 1)],
+                [asm.lui(rd, random.randrange(1 << 32)), asm.FENCE],
+                [asm.auipc(rd, random.randrange(1 << 32))],
+                [*asm.li(rd, _value(random))] if rd else [asm.FENCE],
+            )
+            return list(random.choice(jumps))
+        case _:
+            calls = [2, 5, *([reads.pop()] if reads else [])]
+            return [asm.imm("addi", 10, rs1, 0), *asm.call(random.choice(calls)), asm.imm("addi", rd, 10, 0)]
+
+
+def _offset(random: Random, name: str) -> int:
+    size = {"b": 1, "h": 2, "w": 4}[name[1]]
+    return random.randrange(-2 * DATA_WORDS, 2 * DATA_WORDS, size)
+
+
+def _value(random: Random) -> int:
+    return random.choice((*CORNERS, random.randrange(1 << 32), random.randrange(-64, 64) & 0xFFFFFFFF))
