@@ -262,4 +262,4 @@ def _record(state: State, partition: PartitionState, worker: str, stage: str, se
     """A span of the timeline, which lacks only the attempt."""
     attempt = partition.attempts[stage] = partition.attempts.get(stage, 0) + 1
     partition.report.attempts += stage == "prove"
-    state.session.add(worker, seconds, with_attempt(span, attempt))
+    state.session.add(partition.planned.name, worker, seconds, with_attempt(span, attempt))

@@ -100,9 +100,9 @@ class Common:
         session = Session(report.started, [], report.wall_seconds, report.status, self.executor)
         session.workers = [place_of(worker) for worker in report.workers]
         for written in self.spans:
-            session.add("", 0.0, written)
+            session.add("", "", 0.0, written)
         name = of.proof.name
         for worker, seconds, written in of.spans:
             # The first quoted name after a worker's is the partition's (`actors.spans`).
-            session.add(worker, seconds, written.replace(f'"partition": "{of.id}"', f'"partition": "{name}"', 1))
+            session.add(name, worker, seconds, written.replace(f'"partition": "{of.id}"', f'"partition": "{name}"', 1))
         return session

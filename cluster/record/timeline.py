@@ -104,7 +104,7 @@ class Session:
         default_factory=lambda: defaultdict(float), init=False, repr=False, compare=False
     )
 
-    def add(self, worker: str, seconds: float, written: str) -> None:
+    def add(self, partition: str, worker: str, seconds: float, written: str) -> None:
         """A span of a partition that is already JSON (`actors.spans.with_attempt`)."""
         self._written.append(written)
         self._busy[worker] += seconds
