@@ -2,7 +2,7 @@
 
 A governor may be behind a call between processes. A worker of short proofs that asked for every partition would spend
 more on asking than on proving, so it uses again, for a moment, what it was granted: memory of a witness that is gone
-(`Purse`), and the threads of a synthesis that is over (`Shift`).
+(`Purse`), and the threads of a synthesis that is over (`Shifts`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 
 from distprove.host.lease_class import LeaseClass
 
@@ -83,21 +83,57 @@ class Ungoverned(Governor):
 
 
 @dataclass
-class Memory:
-    """Leased memory. Under ticket 0 there is none."""
+class Lease:
+    """Something leased. Under ticket 0 there is nothing."""
 
     ticket: int
+    idle_since: float = field(default=0.0, kw_only=True)
+
+
+@dataclass
+class Memory(Lease):
+    """Leased memory, in bytes."""
+
     size: int
-    idle_since: float = 0.0
 
 
-class Purse:
-    """A worker's leases of memory for witnesses. What is put back can be taken again for a while without asking."""
+@dataclass
+class Threads(Lease):
+    """Leased threads of one synthesiser, and since when they are."""
+
+    began: float
+
+
+L = TypeVar("L", bound=Lease)
+
+
+class _Idle(Generic[L]):
+    """Leases of one kind that nobody uses. They can be taken again for a while without asking."""
 
     def __init__(self, governor: Governor) -> None:
         self._governor = governor
         self._lock = threading.Lock()
-        self._idle: list[Memory] = []
+        self._idle: list[L] = []
+
+    def put(self, lease: L) -> None:
+        """Return what is not in use any more."""
+        if lease.ticket:
+            lease.idle_since = time.monotonic()
+            with self._lock:
+                self._idle.append(lease)
+
+    def give_back(self, older_than: float) -> None:
+        """End the leases of what has not been in use for so many seconds."""
+        late = time.monotonic() - older_than
+        with self._lock:
+            old = [lease for lease in self._idle if lease.idle_since <= late]
+            self._idle = [lease for lease in self._idle if lease.idle_since > late]
+        for lease in old:
+            self._governor.release(lease.ticket)
+
+
+class Purse(_Idle[Memory]):
+    """A worker's leases of memory for witnesses."""
 
     def find(self, size: int) -> Memory | None:
         """Memory that is leased already and not in use; None where there is none of that size."""
@@ -120,46 +156,62 @@ class Purse:
             memory.size = size
             self._governor.shrink(memory.ticket, size)
 
-    def put(self, memory: Memory) -> None:
-        """Return memory that is not in use any more."""
-        if memory.ticket:
-            memory.idle_since = time.monotonic()
-            with self._lock:
-                self._idle.append(memory)
 
-    def give_back(self, older_than: float = HELD) -> None:
-        """End the leases of memory that has not been in use for so many seconds."""
-        late = time.monotonic() - older_than
+class Shifts(_Idle[Threads]):
+    """A worker's leases of threads for its synthesisers. What one lets go of another one takes without asking. Where
+    synthesis is faster than proving, each waits longer from one witness to its next than it may hold threads for
+    nothing: 15 of them asked for 390 leases for 1,000 proofs of 2 ms, which over Ray took 20 ms each on a busy machine
+    and a seventh of the rate."""
+
+    def __init__(self, governor: Governor, threads: int, *, keeps: bool) -> None:
+        """Each synthesiser has so many `threads`. `keeps`: whether any are held while nobody uses them."""
+        super().__init__(governor)
+        self._threads = threads
+        self._keeps = keeps
+
+    def take(self) -> Threads:
+        """Threads that lie idle, or else a lease of new ones. They are asked for anew from time to time, so that others
+        come to theirs."""
         with self._lock:
-            old = [memory for memory in self._idle if memory.idle_since <= late]
-            self._idle = [memory for memory in self._idle if memory.idle_since > late]
-        for memory in old:
-            self._governor.release(memory.ticket)
+            found = self._idle.pop() if self._idle else None
+        return self.renewed(found) if found is not None else self._ask()
+
+    def renewed(self, threads: Threads) -> Threads:
+        """These threads, or others in their place if they have been held for long."""
+        if time.monotonic() - threads.began <= HELD:
+            return threads
+        self._governor.release(threads.ticket)
+        return self._ask()
+
+    def put(self, lease: Threads) -> None:
+        if self._keeps:
+            super().put(lease)
+        else:
+            self._governor.release(lease.ticket)
+
+    def _ask(self) -> Threads:
+        grant = self._governor.acquire(lease_class=LeaseClass.SYNTHESIS, threads=self._threads)
+        return Threads(grant.ticket, time.monotonic())
 
 
 class Shift:
     """The threads of one synthesiser, held from one witness to the next while these follow each other closely."""
 
-    def __init__(self, governor: Governor, threads: int) -> None:
-        self._governor = governor
-        self._threads = threads
-        self._ticket: int | None = None
-        self._began = 0.0
+    def __init__(self, shifts: Shifts) -> None:
+        self._shifts = shifts
+        self._threads: Threads | None = None
 
     @property
     def held(self) -> bool:
-        return self._ticket is not None
+        return self._threads is not None
 
     def begin(self) -> None:
-        """Have the threads; asks for them anew from time to time, so that others come to theirs."""
-        if self._ticket is not None and time.monotonic() - self._began > HELD:
-            self.end()
-        if self._ticket is None:
-            self._ticket = self._governor.acquire(lease_class=LeaseClass.SYNTHESIS, threads=self._threads).ticket
-            self._began = time.monotonic()
+        """Have the threads."""
+        had, self._threads = self._threads, None
+        self._threads = self._shifts.take() if had is None else self._shifts.renewed(had)
 
     def end(self) -> None:
-        """Give the threads back, if they are held."""
-        ticket, self._ticket = self._ticket, None
-        if ticket is not None:
-            self._governor.release(ticket)
+        """Let go of the threads, if they are held."""
+        had, self._threads = self._threads, None
+        if had is not None:
+            self._shifts.put(had)

@@ -20,11 +20,12 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from actors.channel import sendable
-from actors.grants import Governor, Memory, Purse, Shift
+from actors.grants import HELD, Governor, Memory, Purse, Shift, Shifts
 from actors.inflight import Timed, Turn
 from actors.processes import WorkerDied
 from actors.prover import ProverWorker, Shared
 from actors.spans import of_times, span_json
+from actors.waiting import LastFirst
 from distprove.errors import InputError
 from distprove.system import DeviceTask, Partition, PredictsMemory, ProofSystem, StepTimes, Witness
 
@@ -34,7 +35,7 @@ second of work, and another one waits behind it: no worker runs dry before its n
 TICK = 0.1
 """Seconds between two looks at what the governor is to be told, and between two batches of a job with `parallel`."""
 IDLE = 0.02
-"""Seconds for which a synthesiser beside a GPU keeps its threads while there is nothing for it to make."""
+"""Seconds for which synthesisers beside a GPU keep their threads, at least, while there is nothing for them to make."""
 
 
 class Ask(str, Enum):
@@ -297,14 +298,14 @@ class Worker:
         self.prover = prover
         self._makers = dict(makers)
         self._governor = governor
-        self._threads = threads
         self._crew = crew
         self._purse = Purse(governor)
+        self._shifts = Shifts(governor, threads, keeps=not prover.on_cpu)
         self._room = in_flight + len(self._makers)
         """Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
         that wait for a barrier are beside it."""
         self._lock = self._crew.lock
-        self._makeable = threading.Condition(self._lock)
+        self._makeable = LastFirst(self._lock)
         self._news = threading.Condition(self._lock)
         self._jobs: dict[str, _Job] = {}
         self._told = 0.0
@@ -484,6 +485,8 @@ class Worker:
             thread.join()
         with suppress(RuntimeError), self._governor.lease(lane=True):  # it may not have been loaded
             self.prover.close()
+        self._purse.give_back(0.0)
+        self._shifts.give_back(0.0)
 
     def stop(self) -> None:
         """Begin nothing more, and end the synthesisers."""
@@ -499,7 +502,7 @@ class Worker:
 
     def _make(self, name: str) -> None:
         """One synthesiser at work, until it is dismissed."""
-        maker, shift = self._makers[name], Shift(self._governor, self._threads)
+        maker, shift = self._makers[name], Shift(self._shifts)
         try:
             while (order := self._next_to_make(name, shift)) is not None:
                 started = time.time()
@@ -517,7 +520,6 @@ class Worker:
             shift.end()
 
     def _next_to_make(self, name: str, shift: Shift) -> _Order | None:
-        patience = 0.0 if self.prover.on_cpu else IDLE
         with self._lock:
             while True:
                 if self._over or name not in self._makers:
@@ -530,7 +532,7 @@ class Worker:
                     return job.waiting.popleft()
                 if not shift.held:
                     self._makeable.wait()
-                elif not patience or not self._makeable.wait(patience):
+                else:
                     self._lock.release()
                     try:
                         shift.end()
@@ -694,7 +696,8 @@ class Worker:
         while True:
             with self._lock:
                 over = self._over
-            self._purse.give_back(0.0 if over else 0.25)
             if over:
                 return
+            self._purse.give_back(HELD)
+            self._shifts.give_back(IDLE)
             time.sleep(TICK)

@@ -35,7 +35,7 @@ from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import Worker
 from cluster.executor.connection import cluster_nodes, connect
-from cluster.executor.fleet import Fleet, FleetExecutor, Site
+from cluster.executor.fleet import Fleet, Site
 from cluster.executor.placement import Node, Place, place, place_more
 from cluster.executor.reach import LOOK, Nodes, answering, watching
 from cluster.executor.reach import PATIENCE as ANSWERS
@@ -516,13 +516,6 @@ def _present(nodes: list[Node]) -> list[Node]:
 
 def _placed(site: Site) -> bool:
     return isinstance(site.host, RayTransport) and site.host.placed
-
-
-class RayExecutor(FleetExecutor):
-    """The executor of a job whose workers are actors."""
-
-    def __init__(self, settings: ExecutorSettings) -> None:
-        super().__init__(RayFleet(settings))
 
 
 def _actor(

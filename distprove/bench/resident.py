@@ -79,10 +79,10 @@ def bench_resident(
     inputs = [made(number) for number in range(partitions)]
 
     tell(f"{config}: {partitions} partitions")
-    _proven(backend, resident, vk, program, inputs[:1])  # what is made once: kernels, tables, memory
+    _proven(resident, vk, program, inputs[:1])  # what is made once: kernels, tables, memory
     backend.watch_memory()
     before, began = backend.traffic.snapshot(), time.perf_counter()
-    verification = _proven(backend, resident, vk, program, inputs)
+    verification = _proven(resident, vk, program, inputs)
     wall, moved = time.perf_counter() - began, backend.traffic.since(before)
     peak = backend.memory_peak() or 0
 
@@ -110,7 +110,7 @@ def bench_resident(
 
 
 def _proven(
-    backend: Backend, key: ResidentKey, vk: VerificationKey, program: WitnessProgram, inputs: list[dict[str, list[int]]]
+    key: ResidentKey, vk: VerificationKey, program: WitnessProgram, inputs: list[dict[str, list[int]]]
 ) -> float:
     """Prove partitions, of which two are in flight at once, and return the median seconds of a verification."""
     checks: list[Future[float]] = []

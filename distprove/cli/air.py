@@ -62,11 +62,11 @@ def check(
     inputs without secrets.
     """
     from distprove.stark.air import report_airs
-    from distprove.stark.params import LEAST_BLOWUP
+    from distprove.stark.params import BLOWUPS
 
     loaded = _load(target, parameters or [])
     compiled = report_airs(*_tables(loaded))
-    blowup = max([LEAST_BLOWUP, *(air.quotient_chunks for air in compiled)])
+    blowup = max([BLOWUPS["speed"], *(air.quotient_chunks for air in compiled)])
     example = _provable(loaded, partitions, blowup)
     failures = example.check(most) if example else []
     if as_json:

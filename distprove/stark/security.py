@@ -309,8 +309,8 @@ def choose_parameters(
 ) -> Parameters:
     """Choose parameters under which every partition's proof, and the job's, has `security` proven bits.
 
-    `prefer` chooses the blow-up where none is given and the tables need no larger one, and bears on nothing else: a program's
-    own arguments may too.
+    `prefer` chooses the blow-up where none is given and the tables need no larger one, and bears on nothing else: a
+    program's own arguments may too.
     `queries` is for programs that do not tell the heights of their tables; proofs with too few queries do not verify.
     `known` are the heights of all partitions where `Program.log_heights` does not tell them. Raises UsageError.
     """

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from distprove.cli.app import COMMANDS, load
+from distprove.proof import BEGINS
 
 HEAVY = {"numpy", "rich", "ray", "msgpack", "psutil", "wasmtime", "tomllib", "tomli", "cupy", "cuda"}
 HEAVY |= {"actors", "cluster"}
@@ -123,6 +124,17 @@ def test_the_programs_are_listed_without_what_computes_them(imported: dict[str, 
 def test_the_line_of_a_command_is_the_first_of_its_help(name: str) -> None:
     told = " ".join(load(name).help.split("\n\n")[0].split())
     assert COMMANDS[name].help == told
+
+
+def test_what_is_no_aggregate_is_told_without_what_verifies_one(tmp_path: Path) -> None:
+    path = tmp_path / "proof.msgpack"
+    path.write_bytes(BEGINS)
+    script = (
+        "import sys; from pathlib import Path; from distprove.cli.aggregate import is_aggregate;"
+        "print(is_aggregate(Path(sys.argv[1])), 'distprove.groth16.aggregate.jobs' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["False", "False"], done.stderr
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -1,6 +1,7 @@
 // The CPU backend's extension module. It is built once for every CPU of the architecture and, on x86-64, once more for
-// CPUs with BMI2 and ADX; DP_MODULE is the module's name. kernels/cpu/native.py chooses.
+// CPUs with BMI2 and ADX; DP_MODULE is the module's name. kernels/host/native.py chooses.
 #include "bindings.h"
+#include "canonical_scan.h"
 
 NB_MODULE(DP_MODULE, m) {
   m.doc() = "Native code of the CPU backend";
@@ -13,4 +14,5 @@ NB_MODULE(DP_MODULE, m) {
   dp::bind_rows(m);
   dp::bind_goldilocks(m);
   dp::bind_riscv(m);
+  dp::bind_canonical_scan(m);
 }

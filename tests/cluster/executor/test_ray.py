@@ -19,6 +19,7 @@ import pytest
 from cluster.dispatch import Progress
 from cluster.driver import prove
 from cluster.executor.connection import connect
+from cluster.executor.fleet import FleetExecutor
 from cluster.executor.pool import Pool
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
@@ -272,11 +273,12 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import ray
-from cluster.executor.ray import RayExecutor
+from cluster.executor.fleet import FleetExecutor
+from cluster.executor.ray import RayFleet
 from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
 ray.init(address=sys.argv[2], log_to_driver=False, logging_level="error")
-executor = RayExecutor(ExecutorSettings(backend="tests.support.toy_system:toy_backend", gpus=0))
+executor = FleetExecutor(RayFleet(ExecutorSettings(backend="tests.support.toy_system:toy_backend", gpus=0)))
 executor.start(ToySystem(3, Faults(Path(sys.argv[1]))))
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -292,7 +294,7 @@ def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
     from ray._private.state import jobs
 
     from actors.leases import NAMESPACE, governor_name
-    from cluster.executor.ray import RayExecutor  # not before the fixture: Ray reads its environment then
+    from cluster.executor.ray import RayFleet  # not before the fixture: Ray reads its environment then
 
     def governor() -> Any:
         return ray.get_actor(governor_name(ray.get_runtime_context().get_node_id()), namespace=NAMESPACE)
@@ -315,7 +317,7 @@ def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
     ours = ray.get_runtime_context().get_job_id()
     assert until(lambda: all(job["IsDead"] or job["JobID"] == ours for job in jobs()))
 
-    one, two = RayExecutor(ray_settings), RayExecutor(ray_settings)
+    one, two = (FleetExecutor(RayFleet(ray_settings)) for _ in range(2))
     try:
         one.start(ToySystem(3, faults()))
         before = governor()

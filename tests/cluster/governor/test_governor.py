@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from actors.grants import Memory, Purse, Shift
+from actors import grants
+from actors.grants import Memory, Purse, Shift, Shifts
 from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
 from cluster.policy import Limits, Policy, static
 from distprove.errors import ClusterError
@@ -330,7 +331,7 @@ def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> N
     purse = Purse(governor)
 
     def synthesise() -> None:
-        shift = Shift(governor, 1)
+        shift = Shift(Shifts(governor, 1, keeps=False))
         for _ in range(count // 2):
             shift.end()
             memory = purse.take(100)
@@ -536,3 +537,51 @@ def test_the_report_has_what_pages_and_plots_read() -> None:
     assert (sample["leases"], sample["queue"], sample["memory_leased"]) == ({"synthesis": 1}, {}, 50)
     assert sample["memory_used"] > 0
     assert 0.0 <= sample["cpu"] <= 1.0
+
+
+def used_threads(governor: LocalGovernor) -> int:
+    return sum(lease.threads for lease in governor._state.leases.values())
+
+
+def granted(governor: LocalGovernor) -> int:
+    leases: int = governor.report()["leases"]
+    return leases
+
+
+def test_threads_that_one_synthesiser_lets_go_of_are_the_next_ones() -> None:
+    governor = LocalGovernor(Budget(threads=2, memory=100))
+    shifts = Shifts(governor, 1, keeps=True)
+    first, second, third = (Shift(shifts) for _ in range(3))
+    first.begin()
+    second.begin()
+    second.end()
+    assert not second.held
+    third.begin()
+    assert third.held
+    assert granted(governor) == 2, "asked for threads that lay idle"
+    first.end()
+    third.end()
+    assert used_threads(governor) == 2
+    shifts.give_back(older_than=60.0)
+    assert used_threads(governor) == 2
+    shifts.give_back(older_than=0.0)
+    assert used_threads(governor) == 0
+
+
+def test_threads_are_asked_for_again_however_they_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grants, "HELD", 0.0)
+    governor = LocalGovernor(Budget(threads=1, memory=100))
+    shifts = Shifts(governor, 1, keeps=True)
+    shift, other = Shift(shifts), Shift(shifts)
+    for each in (shift, other, shift):
+        each.begin()
+        each.end()
+    assert granted(governor) == 3
+
+
+def test_where_provers_are_on_the_cpu_no_threads_lie_idle() -> None:
+    governor = LocalGovernor(Budget(threads=1, memory=100))
+    shift = Shift(Shifts(governor, 1, keeps=False))
+    shift.begin()
+    shift.end()
+    assert used_threads(governor) == 0

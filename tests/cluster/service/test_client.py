@@ -150,7 +150,7 @@ def answering(*answers: bytes | Callable[[bytes], bytes]) -> Iterator[tuple[str,
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{listening.getsockname()[1]}", heard
-    thread.join(10)
+    thread.join(60)
 
 
 def answer_of(status: int, body: bytes, **headers: str) -> bytes:

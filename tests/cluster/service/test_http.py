@@ -140,13 +140,13 @@ def test_a_request_waits_for_the_end_of_a_job_and_for_no_other(here: Served) -> 
 
 def test_waiting_takes_no_thread_from_other_requests(here: Served) -> None:
     submit(here, "a")
-    threads = [threading.Thread(target=ask, args=(here, "GET", "/v1/jobs/a?wait=30")) for _ in range(24)]
+    threads = [threading.Thread(target=ask, args=(here, "GET", "/v1/jobs/a?wait=60")) for _ in range(24)]
     for thread in threads:
         thread.start()
     assert ask(here, "GET", "/v1/overview").status == 200
     here.service.change("a", state=JobState.PROVED, exit_code=0)
     for thread in threads:
-        thread.join(20)
+        thread.join(50)
         assert not thread.is_alive()
 
 
@@ -214,7 +214,7 @@ def test_a_listener_whose_token_is_withdrawn_hears_no_more(here: Served) -> None
 
 def test_a_job_is_that_of_whoever_shows_its_token(here: Served) -> None:
     here.tokens.write_text(f"{here.tokens.read_text()}another {'x' * 43}\n")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while ask(here, "GET", "/v1/overview", token="x" * 43).status != 200:  # within a second
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -495,13 +495,13 @@ def test_connections_that_shake_no_hands_are_bounded(
     cert, key = certificate
     with served(tmp_path, tls_cert=cert, tls_key=key) as here:
         silent = [socket.create_connection(here.address) for _ in range(2)]
-        with socket.create_connection(here.address, timeout=30) as one_too_many:
+        with socket.create_connection(here.address, timeout=120) as one_too_many:
             assert one_too_many.recv(1) == b""
         for connection in silent:
             connection.close()
         context = ssl.create_default_context(cafile=str(cert))
         while True:  # until the server has seen that they are gone
-            again = http.client.HTTPSConnection(*here.address, context=context, timeout=30)
+            again = http.client.HTTPSConnection(*here.address, context=context, timeout=120)
             try:
                 again.request("GET", "/healthz")
                 assert again.getresponse().status == 200
