@@ -181,6 +181,8 @@ def prepare(settings: ExecutorSettings) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     # An error that nobody waits for, of a worker that was told something in its last moments, is no news to the user.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    # Ray warns of a long queue of calls through its raylet, and ends the process where that is gone.
+    os.environ.setdefault("RAY_actor_excess_queueing_warn_threshold", str(1 << 62))
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
     if _address(settings) is None:

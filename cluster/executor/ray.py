@@ -176,6 +176,9 @@ class RayFleet(Fleet):
         self._leasing = threading.Lock()
         self._asks: dict[str, tuple[str, float, float]] = {}
         """Node, CPUs and GPUs that each worker asks for."""
+        self._free: dict[str, dict[str, float]] = {}
+        """Resources that each node had free at the last look for workers without a place. The driver does not ask for
+        them itself: a head that is cut off does not answer, and after a minute of that Ray ends the process."""
         self._used: set[str] = set()
         """Nodes with workers or synthesisers."""
         self._keys: dict[int, _KeptKey] = {}
@@ -269,7 +272,7 @@ class RayFleet(Fleet):
         if site is None or _placed(site):
             return False
         node, cpus, gpus = self._asks[worker]
-        free = available_resources_per_node().get(node)  # None: it is gone, and nobody has anything of it
+        free = self._free.get(node)  # None: it is gone, and nobody has anything of it
         return free is not None and (free.get("CPU", 0.0) < cpus or free.get("GPU", 0.0) < gpus)
 
     def _remark(self, what: str) -> None:
@@ -429,8 +432,16 @@ class RayFleet(Fleet):
         self._beating.start()
 
     def _beat(self) -> None:
-        """Say that we live, and look for nodes that joined, until the end."""
-        while not self._over.wait(BEAT):
+        """Look what is free for workers without a place, now and then say that we live, and look for nodes that joined,
+        until the end."""
+        due = time.monotonic() + BEAT
+        while not self._over.wait(LOOK):
+            if not all(map(_placed, list(self.sites.values()))):
+                with suppress(Exception):  # there is another look
+                    self._free = available_resources_per_node()
+            if time.monotonic() < due:
+                continue
+            due = time.monotonic() + BEAT
             with suppress(RayError):
                 for governor in self._governors.values():
                     governor.attend.options(max_task_retries=0).remote(self._name)
