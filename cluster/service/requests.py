@@ -67,17 +67,21 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
     named = [text for key, value in table.items() if key != "program" for text in _texts(value)]
     if any(map(is_url, named)):
         raise UsageError("this service fetches nothing from elsewhere: name files of its own machine, not URLs")
+    if request.base:
+        _require_allowed(Path(os.path.normpath(base)), limits, folder)
+        base = _real(base)
+        _require_allowed(base, limits, folder)
     looked = set()
-    for text in (*([request.base] if request.base else []), *named):
+    for text in named:
         path = base / text
         if os.path.isabs(text) or ".." in text:
             _require_allowed(Path(os.path.normpath(path)), limits, folder)
-        if has_magic(text) or has_magic(request.base):
-            _require_allowed(_real(_before_patterns(path)), limits, folder)
+        if has_magic(text):
+            _require_allowed(_real(base / _before_patterns(Path(text))), limits, folder)
         else:
             _require_allowed(_real(path), limits, folder)
             looked.add(path)
-    job = Job.from_options(system, title=title, base=base, **table)
+    job = Job.from_table(system, title, table, base)
     if job.code and not limits.allow_code:
         raise UsageError("this service runs no programs of its clients' own: name one that ships with distprove")
     require_allowed_files(job, limits, folder, looked)
