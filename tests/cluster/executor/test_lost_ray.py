@@ -290,6 +290,54 @@ def test_a_long_queue_of_calls_does_not_end_the_process_where_the_raylet_is_gone
     assert done.returncode == 0
 
 
+STARTING = """
+import sys, threading, time
+from actors.backends import BackendChoice
+from actors.process import HostSpec
+from cluster.executor.connection import connect
+from distprove.settings import ExecutorSettings
+
+over = threading.Event()
+with connect(ExecutorSettings(local=False, gpus=0), 0):
+    import ray
+    from cluster.executor.ray import RayTransport
+
+    class Slow:
+        def identity(self): time.sleep(60)
+
+    actor = ray.remote(Slow).options(num_cpus=0, max_restarts=-1).remote()
+    transport = RayTransport(actor, HostSpec("prover-0", BackendChoice("cpu"), 2), over.is_set)
+    ended = []
+
+    def start():
+        try:
+            transport.start()
+        except BaseException as error:
+            ended.append(type(error).__name__)
+
+    starting = threading.Thread(target=start, daemon=True)
+    starting.start()
+    time.sleep(2)
+over.set()
+starting.join(20)
+print(*ended, flush=True)
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_worker_that_is_starting_when_its_ray_is_left_ends_nothing_else() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.stdout, done.returncode) == ("WorkerDied\n", 0), done.stderr
+
+
 def test_what_is_free_on_a_cluster_is_not_asked_for_by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """A head whose network was cut does not answer, and the driver must hear that it is lost."""
     from cluster.executor.ray import RayFleet, RayTransport
