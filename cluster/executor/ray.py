@@ -128,8 +128,8 @@ class RayTransport:
             ray.kill(self.actor, no_restart=True)
 
     def _get(self, asked: ray.ObjectRef, patience: float = math.inf) -> Any:
-        """The answer. Raises WorkerDied when there is none in so many seconds, or the actor is on a node that is silent:
-        Ray tells that a minute later."""
+        """The answer. Raises WorkerDied when there is none in so many seconds, or the actor's node is silent, which Ray
+        tells a minute later."""
         # Not `ray.get`: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
         answer, late = asked.future(), time.monotonic() + patience
         while not wait([answer], min(LOOK, patience)).done:
