@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from glob import has_magic
 from itertools import takewhile
@@ -71,7 +71,7 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
         _require_allowed(Path(os.path.normpath(base)), limits, folder)
         base = _real(base)
         _require_allowed(base, limits, folder)
-    looked = set()
+    looked: set[Path] = set()
     for text in named:
         path = base / text
         if os.path.isabs(text) or ".." in text:
@@ -88,10 +88,10 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
     return replace(job, executor=settings, code_folder="")  # where code lies is not for a client to choose
 
 
-def require_allowed_files(job: Job, limits: Limits, folder: Path, looked: Container[Path] = ()) -> None:
+def require_allowed_files(job: Job, limits: Limits, folder: Path, looked: set[Path]) -> None:
     """Raise UsageError unless all files that a job names are allowed, wherever links lead. A job is asked when it is
-    submitted, but for those that were `looked` at just before, and when it begins: it may have waited while links were
-    laid, or been taken by a service with other limits."""
+    submitted, and when it begins: it may have waited while links were laid, or been taken by a service with other
+    limits. Those that were `looked` at just before are not looked at again; the others are added."""
     for path in paths_of(job):
         if path in looked:
             continue
@@ -101,6 +101,7 @@ def require_allowed_files(job: Job, limits: Limits, folder: Path, looked: Contai
             raise UsageError(
                 "a link leads to a file that is not in a folder that this service takes files from"
             ) from None
+        looked.add(path)
 
 
 def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:

@@ -481,7 +481,7 @@ class Service:
     def _prove(self, ticket: _Ticket) -> None:
         job = ticket.job
         assert job is not None, "it is not over"
-        require_allowed_files(job, self.limits, self.folder)
+        require_allowed_files(job, self.limits, self.folder, set())
         out = Path(ticket.view.run)
         if out.parent != self.folder / RUNS:
             allowed_out(out, self.limits, self.folder)
@@ -537,8 +537,9 @@ class Service:
                     self._ended_one.notify_all()
                     return
             lines: dict[Name, None] = {}
+            looked: set[Path] = set()
             for ticket in fresh:
-                line = self._line_of(ticket)
+                line = self._line_of(ticket, looked)
                 if line is None:
                     self._drivers.submit(self._work, ticket)
                 else:
@@ -546,15 +547,16 @@ class Service:
             for line in lines:
                 self._go_on(line)
 
-    def _line_of(self, ticket: _Ticket) -> Name | None:
-        """The line that a job was put in; None unless it is short, and its key one that was used before."""
+    def _line_of(self, ticket: _Ticket, looked: set[Path]) -> Name | None:
+        """The line that a job was put in; None unless it is short, and its key one that was used before. Files that
+        were `looked` at for jobs that begin with it are not again."""
         job, run = ticket.job, Path(ticket.view.run)
         if job is None or ticket.alone or len(job.sources) > 1 or run.parent != self.folder / RUNS:
             return None
         if ticket.known and run.exists():
             return None  # it goes on from there
         try:
-            require_allowed_files(job, self.limits, self.folder)
+            require_allowed_files(job, self.limits, self.folder, looked)
             found = self._systems.known(job)
             made = short(ticket.view.id, found[0], job, ticket.record, run) if found is not None else None
         except DistproveError:
