@@ -81,12 +81,12 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                         ray.init(address=address or "local", **own, **quiet)
                     break
                 except Exception as error:
-                    # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
-                    if address is not None or _LATE not in str(error) or time.monotonic() > late:
-                        raise
                     left = _processes(but=before)
                     ray.shutdown()
                     _end(left)
+                    # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
+                    if address is not None or _LATE not in str(error) or time.monotonic() > late:
+                        raise
         except ray.exceptions.AuthenticationError as error:
             raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {first_line(error)}") from None
         except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time

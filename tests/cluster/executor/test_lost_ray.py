@@ -20,6 +20,7 @@ from actors.backends import BackendChoice
 from actors.process import HostSpec, VerifierSpec
 from actors.processes import WorkerDied
 from cluster import session
+from cluster.executor import connection
 from cluster.executor.base import Worker
 from cluster.executor.fleet import Site
 from cluster.executor.local import InProcessExecutor
@@ -371,3 +372,25 @@ def test_what_is_free_on_a_cluster_is_not_asked_for_by_the_driver(monkeypatch: p
         answers.set()
         fleet._over.set()
         beating.join()
+
+
+def test_a_ray_that_does_not_come_up_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents of the last attempt looked for their raylet for minutes."""
+    import ray
+
+    here, ended = [object()], list[object]()
+
+    def init(**_: object) -> None:
+        time.sleep(0.01)  # for longer than it may take
+        raise RuntimeError("The node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(connection, "_processes", lambda but=(): [] if but == () else here)
+    monkeypatch.setattr(connection, "_end", ended.extend)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    settings = ExecutorSettings(local=False, gpus=0, start_timeout=0.001)
+    with pytest.raises(ClusterError, match="Ray does not start here"), connection.connect(settings, 0):
+        pass
+    assert ended[: len(here)] == here
