@@ -45,7 +45,8 @@ class Governed(Governor):
         if self.governor is None:
             return Grant(0, wanted.get("threads", 0))
         asked = self.governor.acquire.remote(os.getpid(), thread=next(self._numbers), **wanted)
-        return Grant(*ray.get(asked))
+        # Not `ray.get`: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
+        return Grant(*asked.future().result())
 
     def release(self, ticket: int) -> None:
         if ticket:

@@ -158,7 +158,8 @@ def attend(line: Connection, serve: Serve, warm: Warm, born: Callable[[], None])
         except (EOFError, OSError):
             return
         gc.freeze()  # what is here stays shared: no collection of a forked process touches it
-        line.send(_fork(name, line, partial(serve, *descriptors, *arguments)))
+        with suppress(BrokenPipeError):  # who asked has ended, and so will what was forked for it
+            line.send(_fork(name, line, partial(serve, *descriptors, *arguments)))
         for descriptor in descriptors:
             os.close(descriptor)
 

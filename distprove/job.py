@@ -75,10 +75,15 @@ class Job:
 
         Paths may be `Path` objects and lists of them; they are relative to `base` (default: here).
         """
+        job = cls.from_table(system, title, options, (base or Path.cwd()).resolve())
+        return cls(job.system, job.options, job.title, executor or settings_from({}), job.code_folder)
+
+    @classmethod
+    def from_table(cls, system: str, title: str, options: Mapping[str, Any], base: Path) -> Job:
+        """A job from `options` as `from_options` takes them; `base` is a folder's real path."""
         given = {key: _plain(value) for key, value in options.items() if value is not None}
         table = {"system": system, "title": title, **{key: value for key, value in given.items() if value != []}}
-        job = _job_from_table(table, (base or Path.cwd()).resolve())
-        return cls(job.system, job.options, job.title, executor or settings_from({}), job.code_folder)
+        return _job_from_table(table, base)
 
     @classmethod
     def from_record(cls, record: Any, *, program: str | None = None, executor: Settings | None = None) -> Job:

@@ -281,7 +281,7 @@ def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[Inp
     matches nothing, and where too much is to be looked at.
     """
     files: dict[Path, Path] = {}
-    search = Search()
+    search, patterns = Search(), list(patterns)
     for pattern in patterns:
         path = base / pattern
         try:
@@ -292,6 +292,9 @@ def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[Inp
         if not found:
             kind = f"folder without {suffix} files" if folder else "no file matches"
             raise InputError(f"{pattern}: {kind}")
+        if len(patterns) == len(found) == 1:  # no other can be the same file
+            files[found[0]] = found[0]
+            break
         for file in sorted(found, key=natural_key):
             files.setdefault(file.resolve(), file)  # named as it was given, also when it is a link
         if len(files) > MAX_PARTITIONS:

@@ -81,12 +81,12 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                         ray.init(address=address or "local", **own, **quiet)
                     break
                 except Exception as error:
-                    # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
-                    if address is not None or _LATE not in str(error) or time.monotonic() > late:
-                        raise
                     left = _processes(but=before)
                     ray.shutdown()
                     _end(left)
+                    # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
+                    if address is not None or _LATE not in str(error) or time.monotonic() > late:
+                        raise
         except ray.exceptions.AuthenticationError as error:
             raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {first_line(error)}") from None
         except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
@@ -181,6 +181,8 @@ def prepare(settings: ExecutorSettings) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     # An error that nobody waits for, of a worker that was told something in its last moments, is no news to the user.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    # Ray warns of a long queue of calls through its raylet, and ends the process where that is gone.
+    os.environ.setdefault("RAY_actor_excess_queueing_warn_threshold", str(1 << 62))
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
     if _address(settings) is None:

@@ -58,7 +58,6 @@ class LocalFleet(Fleet):
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         settings = self.settings
-        sys.setswitchinterval(SWITCH_INTERVAL)
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
         self._tell_of_devices(settings)
@@ -96,6 +95,9 @@ class LocalFleet(Fleet):
         self.remarks += [trouble] if trouble else []
 
     def _host(self, spec: HostSpec) -> Transport:
+        # Where workers are processes, this one leaves Python's own: with many threads at work, as in a service, each
+        # switch from one to the next costs more than it brings.
+        sys.setswitchinterval(SWITCH_INTERVAL)
         return RoomsHere(spec, self.governor, self._arena)
 
     def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import pickle
 import secrets
 import threading
@@ -86,13 +87,13 @@ class RayTransport:
         """Start the process that serves. Raises ClusterError, before it is told anything, for another version there."""
         try:
             self.placed = False
-            theirs, node = ray.get(self.actor.identity.options(max_task_retries=-1).remote())
+            theirs, node = self._get(self.actor.identity.options(max_task_retries=-1).remote())
             self.placed = True
             if not theirs.agrees(identity()):
                 raise ClusterError(
                     f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
                 )
-            trouble = ray.get(self.actor.serve.options(max_task_retries=-1).remote(self._spec))
+            trouble = self._get(self.actor.serve.options(max_task_retries=-1).remote(self._spec))
             if trouble:
                 self._tell(trouble)
         except RayError as error:
@@ -117,20 +118,22 @@ class RayTransport:
 
     def kill(self) -> None:
         try:
-            ray.get(self.actor.kill.remote(), timeout=PATIENCE)
-        except (RayError, GetTimeoutError):
-            ray.kill(self.actor, no_restart=False)  # it hangs itself; the worker's process ends with it
+            self._get(self.actor.kill.remote(), PATIENCE)
+        except (RayError, WorkerDied):
+            if ray.is_initialized():
+                ray.kill(self.actor, no_restart=False)  # it hangs itself; the worker's process ends with it
 
     def end(self) -> None:
         if ray.is_initialized():  # or else `ray.kill` would start a Ray, where our caller imported it
             ray.kill(self.actor, no_restart=True)
 
-    def _get(self, asked: ray.ObjectRef) -> Any:
-        """The answer. Raises WorkerDied when the actor is on a node that is silent: Ray tells that a minute later."""
-        # Not `ray.get` with a timeout: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
-        answer = asked.future()
-        while not wait([answer], LOOK).done:
-            if self._silent():
+    def _get(self, asked: ray.ObjectRef, patience: float = math.inf) -> Any:
+        """The answer. Raises WorkerDied when there is none in so many seconds, or the actor's node is silent, which Ray
+        tells a minute later."""
+        # Not `ray.get`: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
+        answer, late = asked.future(), time.monotonic() + patience
+        while not wait([answer], min(LOOK, patience)).done:
+            if self._silent() or time.monotonic() > late:
                 raise WorkerDied("its node does not answer")
         return answer.result()
 
@@ -176,6 +179,9 @@ class RayFleet(Fleet):
         self._leasing = threading.Lock()
         self._asks: dict[str, tuple[str, float, float]] = {}
         """Node, CPUs and GPUs that each worker asks for."""
+        self._free: dict[str, dict[str, float]] = {}
+        """Resources that each node had free at the last look for workers without a place. The driver does not ask for
+        them itself: a head that is cut off does not answer, and after a minute of that Ray ends the process."""
         self._used: set[str] = set()
         """Nodes with workers or synthesisers."""
         self._keys: dict[int, _KeptKey] = {}
@@ -269,7 +275,7 @@ class RayFleet(Fleet):
         if site is None or _placed(site):
             return False
         node, cpus, gpus = self._asks[worker]
-        free = available_resources_per_node().get(node)  # None: it is gone, and nobody has anything of it
+        free = self._free.get(node)  # None: it is gone, and nobody has anything of it
         return free is not None and (free.get("CPU", 0.0) < cpus or free.get("GPU", 0.0) < gpus)
 
     def _remark(self, what: str) -> None:
@@ -429,8 +435,16 @@ class RayFleet(Fleet):
         self._beating.start()
 
     def _beat(self) -> None:
-        """Say that we live, and look for nodes that joined, until the end."""
-        while not self._over.wait(BEAT):
+        """Look what is free for workers without a place, now and then say that we live, and look for nodes that joined,
+        until the end."""
+        due = time.monotonic() + BEAT
+        while not self._over.wait(LOOK):
+            if not all(map(_placed, list(self.sites.values()))):
+                with suppress(Exception):  # there is another look
+                    self._free = available_resources_per_node()
+            if time.monotonic() < due:
+                continue
+            due = time.monotonic() + BEAT
             with suppress(RayError):
                 for governor in self._governors.values():
                     governor.attend.options(max_task_retries=0).remote(self._name)
@@ -454,7 +468,8 @@ class RayFleet(Fleet):
                 continue
             governor = self._govern(node)
             with suppress(RayError):  # it is gone again, or not up yet: there is another look
-                if ray.get(governor.attend.remote(self._name), timeout=BEAT):
+                answer = governor.attend.remote(self._name).future()  # not `ray.get`: see `RayTransport`
+                if wait([answer], BEAT).done and answer.result():
                     with self._membership:
                         self._governors = {**self._governors, node.id: governor}
                         self._joined = [*self._joined, node]

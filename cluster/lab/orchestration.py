@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from typing import Any
 from actors.backends import leases_from
 from actors.inflight import Timed
 from actors.process import Kept
-from actors.prover import ProverWorker
+from actors.prover import SWITCH_INTERVAL, ProverWorker
 from actors.threads import RoomsHere
 from cluster.dispatch import draw_challenge
 from cluster.driver import prove
@@ -216,6 +217,7 @@ def bare_loop(
     """Every prover takes its share of the partitions, `in_flight` at a time."""
     session = Session(workers=[Place(f"prover-{i}", "prover", "local") for i in range(len(provers))])
     pools = [ThreadPoolExecutor(settings.in_flight) for _ in provers]
+    before = sys.getswitchinterval()
 
     def each(call: Callable[[ProverWorker, int], Timed]) -> list[Any]:
         """Results of `call` for each partition; partitions are handed over in order."""
@@ -230,6 +232,7 @@ def bare_loop(
         return [found.value[0] for found in timed]
 
     try:
+        sys.setswitchinterval(SWITCH_INTERVAL)  # as in a worker's process
         began = time.perf_counter()
         challenge = None
         if system.needs_barrier:
@@ -238,6 +241,7 @@ def bare_loop(
         proofs: list[PartitionProof] = each(lambda prover, i: prover.prove(plan[i], works[i], challenge))
         wall = time.perf_counter() - began
     finally:
+        sys.setswitchinterval(before)
         for pool in pools:
             pool.shutdown(cancel_futures=True)
     if invalid_among(system, proofs):

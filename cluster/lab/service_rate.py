@@ -148,9 +148,7 @@ class _Load:
         self._over.clear()
         before, began = _cpu(), time.monotonic()
         with ThreadPoolExecutor(SUBMITTERS, "bench-submit") as threads:
-            asked = [threads.submit(self._submit, f"{name}-{number}") for number in range(jobs)]
-            for each in asked:
-                each.result()
+            list(threads.map(lambda first: self._submit(name, range(first, jobs, SUBMITTERS)), range(SUBMITTERS)))
             self._over.wait()
             spent = {who: taken - before.get(who, 0.0) for who, taken in _cpu().items()}
         if self._failed:
@@ -161,8 +159,9 @@ class _Load:
         steady = (len(among) - 1) / (among[-1] - among[0]) if len(among) > 1 and among[-1] > among[0] else 0.0
         return Turn(jobs / (ends[-1] - began), steady, {who: 1e3 * s / jobs for who, s in spent.items()})
 
-    def _submit(self, id: str) -> None:
-        self._service.submit(replace(self._request, id=id))
+    def _submit(self, name: str, numbers: range) -> None:
+        for number in numbers:
+            self._service.submit(replace(self._request, id=f"{name}-{number}"))
 
     def _heard(self, view: JobView) -> None:
         if not view.state.final:

@@ -32,7 +32,7 @@ class Limits:
     """Bytes of the inputs that jobs which are not over were given as values, all together: they are in memory."""
     running: int = 64
     """Jobs that are worked on at a time, of one priority and the more urgent ones together: an urgent job does not wait
-    for a place that a less urgent one has."""
+    for a place that a less urgent one has. Of short jobs four times as many (`cluster.service.lines`)."""
     request_bytes: int = 64 << 20
     """Bytes of one job as JSON, with the inputs that it holds."""
     kept: int = 10_000
@@ -67,28 +67,41 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
     named = [text for key, value in table.items() if key != "program" for text in _texts(value)]
     if any(map(is_url, named)):
         raise UsageError("this service fetches nothing from elsewhere: name files of its own machine, not URLs")
-    for text in (*([request.base] if request.base else []), *named):
-        if os.path.isabs(text) or ".." in Path(text).parts:
-            _require_allowed(Path(os.path.normpath(base / text)), limits, folder)
-        _require_allowed(_real(_before_patterns(base / text)), limits, folder)
-    job = Job.from_options(system, title=title, base=base, **table)
+    if request.base:
+        _require_allowed(Path(os.path.normpath(base)), limits, folder)
+        base = _real(base)
+        _require_allowed(base, limits, folder)
+    looked: set[Path] = set()
+    for text in named:
+        path = base / text
+        if os.path.isabs(text) or ".." in text:
+            _require_allowed(Path(os.path.normpath(path)), limits, folder)
+        if has_magic(text):
+            _require_allowed(_real(base / _before_patterns(Path(text))), limits, folder)
+        else:
+            _require_allowed(_real(path), limits, folder)
+            looked.add(path)
+    job = Job.from_table(system, title, table, base)
     if job.code and not limits.allow_code:
         raise UsageError("this service runs no programs of its clients' own: name one that ships with distprove")
-    require_allowed_files(job, limits, folder)
+    require_allowed_files(job, limits, folder, looked)
     return replace(job, executor=settings, code_folder="")  # where code lies is not for a client to choose
 
 
-def require_allowed_files(job: Job, limits: Limits, folder: Path) -> None:
+def require_allowed_files(job: Job, limits: Limits, folder: Path, looked: set[Path]) -> None:
     """Raise UsageError unless all files that a job names are allowed, wherever links lead. A job is asked when it is
-    submitted and when it begins: it may have waited while links were laid, or been taken by a service with other
-    limits."""
+    submitted, and when it begins: it may have waited while links were laid, or been taken by a service with other
+    limits. Those that were `looked` at just before are not looked at again; the others are added."""
     for path in paths_of(job):
+        if path in looked:
+            continue
         try:
             _require_allowed(_real(path), limits, folder)
         except UsageError:  # which may name what a pattern found by a link
             raise UsageError(
                 "a link leads to a file that is not in a folder that this service takes files from"
             ) from None
+        looked.add(path)
 
 
 def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:

@@ -14,9 +14,9 @@ import threading
 import time
 from bisect import bisect_left, insort
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +29,7 @@ from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
 from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, take_lock
 from cluster.record.short import Common, Proven
-from cluster.service.lines import Lines, Name
+from cluster.service.lines import LIGHT, Lines, Name
 from cluster.service.recent import Recent
 from cluster.service.requests import Limits, allowed_out, digest_of, job_of, out_of, require_allowed_files
 from cluster.service.store import Row, Store
@@ -70,6 +70,8 @@ CHUNK = 32
 """Jobs that are forgotten at a time."""
 BEHIND = 64
 """Jobs to be forgotten at which whoever ends a job forgets some too."""
+POLITE = 0.05
+"""Seconds for which a submission waits, at most, while another one is read."""
 LOG = 1 << 20
 """Bytes of a log that are given at a time, at most."""
 
@@ -141,6 +143,9 @@ class Service:
         self._writer: Writer = WriterHere(self._runs) if writer is None else writer(self.folder)
         self._systems = Systems()
         self._lock = threading.RLock()
+        self._reading = threading.Lock()
+        """Held by one that reads what was submitted: many at once would take the interpreter's lock in turn, and those
+        that drive jobs and keep their ends would wait for it behind them all."""
         self.changes = 0
         """Number of changes of jobs so far."""
         self.listeners: list[Callable[[JobView], None]] = []
@@ -254,7 +259,8 @@ class Service:
                 news = known.news
             news.wait()  # for whoever is at it
         self._require_room()
-        job = job_of(request, self.settings, self.limits, self.folder)
+        with _briefly_held(self._reading):
+            job = job_of(request, self.settings, self.limits, self.folder)
         out = out_of(request, self.limits, self.folder)
         if out is not None and is_run(out):
             raise UsageError(f"{out} already holds a run; resume it, or choose another folder")
@@ -414,7 +420,7 @@ class Service:
             ticket = self._tickets[self._waiting[0][1]]
             rank = ticket.view.priority.rank
             # Where the most urgent one may not begin, no other one may.
-            if not ticket.is_kept or sum(self._running[r] for r in range(rank + 1)) >= self.limits.running:
+            if not ticket.is_kept or self._taken(rank) >= self.limits.running:
                 break
             if self._alone or (ticket.alone and self._running.total()):
                 break
@@ -428,6 +434,12 @@ class Service:
         if self._fresh and not self._sorting:
             self._sorting = True
             self._drivers.submit(self._sort)
+
+    def _taken(self, rank: int) -> float:
+        """Places that running jobs of that rank and the more urgent ones take. The lock is held."""
+        ranks = range(rank + 1)
+        light = sum(self._lines.count(r) for r in ranks)
+        return sum(self._running[r] for r in ranks) - light * (1 - 1 / LIGHT)
 
     def _let_go(self, ticket: _Ticket) -> None:
         """A job is at work no more. The lock is held."""
@@ -469,7 +481,7 @@ class Service:
     def _prove(self, ticket: _Ticket) -> None:
         job = ticket.job
         assert job is not None, "it is not over"
-        require_allowed_files(job, self.limits, self.folder)
+        require_allowed_files(job, self.limits, self.folder, set())
         out = Path(ticket.view.run)
         if out.parent != self.folder / RUNS:
             allowed_out(out, self.limits, self.folder)
@@ -525,8 +537,9 @@ class Service:
                     self._ended_one.notify_all()
                     return
             lines: dict[Name, None] = {}
+            looked: set[Path] = set()
             for ticket in fresh:
-                line = self._line_of(ticket)
+                line = self._line_of(ticket, looked)
                 if line is None:
                     self._drivers.submit(self._work, ticket)
                 else:
@@ -534,15 +547,16 @@ class Service:
             for line in lines:
                 self._go_on(line)
 
-    def _line_of(self, ticket: _Ticket) -> Name | None:
-        """The line that a job was put in; None unless it is short, and its key one that was used before."""
+    def _line_of(self, ticket: _Ticket, looked: set[Path]) -> Name | None:
+        """The line that a job was put in; None unless it is short, and its key one that was used before. Files that
+        were `looked` at for jobs that begin with it are not again."""
         job, run = ticket.job, Path(ticket.view.run)
         if job is None or ticket.alone or len(job.sources) > 1 or run.parent != self.folder / RUNS:
             return None
         if ticket.known and run.exists():
             return None  # it goes on from there
         try:
-            require_allowed_files(job, self.limits, self.folder)
+            require_allowed_files(job, self.limits, self.folder, looked)
             found = self._systems.known(job)
             made = short(ticket.view.id, found[0], job, ticket.record, run) if found is not None else None
         except DistproveError:
@@ -761,6 +775,17 @@ class Service:
                 with suppress(DistproveError):  # somebody reads it, or it was never made
                     delete_run(path)
         self._store.forget(old)
+
+
+@contextmanager
+def _briefly_held(lock: threading.Lock) -> Iterator[None]:
+    """Hold a lock, or go on without it: whoever has it may wait for a slow disk."""
+    held = lock.acquire(timeout=POLITE)
+    try:
+        yield
+    finally:
+        if held:
+            lock.release()
 
 
 def _nbytes(job: Job) -> int:

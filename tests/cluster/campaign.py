@@ -546,7 +546,8 @@ def recoveries(folder: Path) -> dict[str, list[float]]:
             if event["event"] != "death":
                 continue
             kind = str(event["worker"]).partition("-")[0]
-            struck = [at for at in _struck(folder, f"kill_{kind}") if at <= event["time"]]
+            kinds = ("prover", "actor") if kind == "prover" else (kind,)
+            struck = [at for of in kinds for at in _struck(folder, f"kill_{of}") if at <= event["time"]]
             began = max(struck, default=event["time"])
             began = began if event["time"] - began < 60 else event["time"]
             for later in events[index:]:

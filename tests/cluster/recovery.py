@@ -31,15 +31,16 @@ BETWEEN = 8
 """Partitions from one that kills to the next: a worker that dies again and again with no good proof is given up."""
 
 
-def measure(kills: int, apart: float, ray: bool) -> dict[str, Any]:
-    """Kill a worker so often, so many seconds after it was ready."""
+def measure(kills: int, apart: float, ray: bool, actor: bool) -> dict[str, Any]:
+    """Kill a worker so often, or the `actor` that it is in, so many seconds after it was ready."""
     names = [f"p{BETWEEN * (index + 1)}" for index in range(kills)]
     settings = ExecutorSettings(local=not ray, isolate=None if ray else True, threads=1, backend=TOY_BACKEND)
     with tempfile.TemporaryDirectory(prefix="recovery-") as name:
         folder = Path(name)
         (folder / "faults").mkdir()
         slow = dict.fromkeys(names, apart)
-        faults = Faults(folder / "faults", kill_prover=dict.fromkeys(names, 1), slow=slow)
+        killed: dict[str, Any] = {"kill_actor" if actor else "kill_prover": dict.fromkeys(names, 1)}
+        faults = Faults(folder / "faults", **killed, slow=slow)
         system = ToySystem(BETWEEN * (kills + 1), faults)
         with _executor(settings) as executor, Run.create(folder / "run", system, system.plan()) as run:
             began = time.monotonic()
@@ -73,8 +74,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--apart", type=float, default=2.0, help="seconds of a proof that ends with a kill")
     parser.add_argument("--ray", action="store_true", help="over a Ray that is started for it")
+    parser.add_argument("--actor", action="store_true", help="kill the actor that the worker is in, too; over Ray")
     given = parser.parse_args()
-    print(json.dumps(measure(given.kills, given.apart, given.ray)))
+    print(json.dumps(measure(given.kills, given.apart, given.ray or given.actor, given.actor)))
 
 
 if __name__ == "__main__":

@@ -16,9 +16,13 @@ from typing import Any
 
 import pytest
 
-from actors.process import VerifierSpec
+from actors.backends import BackendChoice
+from actors.process import HostSpec, VerifierSpec
 from actors.processes import WorkerDied
 from cluster import session
+from cluster.executor import connection
+from cluster.executor.base import Worker
+from cluster.executor.fleet import Site
 from cluster.executor.local import InProcessExecutor
 from cluster.executor.placement import Node
 from cluster.executor.reach import Nodes, answering, require_ray
@@ -241,3 +245,152 @@ def test_what_was_proven_before_a_loss_is_kept(
     assert 0 < resumed[0] < resumed[-1]
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["status"] == ("failed" if losses > session.RESTARTS else "proved")
+
+
+CALLING = """
+import os, sys, time
+import psutil
+from cluster.executor.connection import connect
+from distprove.settings import ExecutorSettings
+
+with connect(ExecutorSettings(local=False, gpus=0), 0):
+    import ray
+
+    class Slow:
+        def ready(self): return True
+        def sleep(self): time.sleep(60)
+
+    actor = ray.remote(Slow).options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote()
+    ray.get(actor.ready.remote())
+    for process in psutil.Process().children(recursive=True):
+        if process.name() == "raylet":
+            process.kill()
+    asked = [actor.sleep.remote() for _ in range(6000)]
+    time.sleep(1)
+    print("lives", flush=True)
+    ray.kill(actor)
+    sys.stdout.flush()
+    for process in psutil.Process().children(recursive=True):
+        process.kill()
+    os._exit(0)
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_long_queue_of_calls_does_not_end_the_process_where_the_raylet_is_gone() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", CALLING],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.endswith("lives\n"), done.stderr
+    assert done.returncode == 0
+
+
+STARTING = """
+import sys, threading, time
+from actors.backends import BackendChoice
+from actors.process import HostSpec
+from cluster.executor.connection import connect
+from distprove.settings import ExecutorSettings
+
+over = threading.Event()
+with connect(ExecutorSettings(local=False, gpus=0), 0):
+    import ray
+    from cluster.executor.ray import RayTransport
+
+    class Slow:
+        def identity(self): time.sleep(60)
+
+    actor = ray.remote(Slow).options(num_cpus=0, max_restarts=-1).remote()
+    transport = RayTransport(actor, HostSpec("prover-0", BackendChoice("cpu"), 2), over.is_set)
+    ended = []
+
+    def start():
+        try:
+            transport.start()
+        except BaseException as error:
+            ended.append(type(error).__name__)
+
+    starting = threading.Thread(target=start, daemon=True)
+    starting.start()
+    time.sleep(2)
+over.set()
+starting.join(20)
+print(*ended, flush=True)
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_worker_that_is_starting_when_its_ray_is_left_ends_nothing_else() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.stdout, done.returncode) == ("WorkerDied\n", 0), done.stderr
+
+
+def test_what_is_free_on_a_cluster_is_not_asked_for_by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head whose network was cut does not answer, and the driver must hear that it is lost."""
+    from cluster.executor.ray import RayFleet, RayTransport
+
+    asked, answers = threading.Event(), threading.Event()
+
+    def free() -> dict[str, dict[str, float]]:
+        asked.set()
+        answers.wait(60.0)
+        return {"a": {"CPU": 0.0}}
+
+    monkeypatch.setattr("cluster.executor.ray.available_resources_per_node", free)
+    fleet = RayFleet(ExecutorSettings(local=False, gpus=0))
+    spec = HostSpec("prover-0", BackendChoice("cpu"), 2)
+    host = RayTransport(None, spec, lambda: False)
+    fleet.sites["prover-0"] = Site(Worker("prover-0", "10.0.0.1", (), "a"), spec.choice, 1, host)
+    fleet._asks["prover-0"] = ("a", 1.0, 0.0)
+    beating = threading.Thread(target=fleet._beat, daemon=True)
+    beating.start()
+    try:
+        assert asked.wait(60.0)
+        assert not fleet.queued("prover-0")
+        answers.set()
+        late = time.monotonic() + 60.0
+        while not fleet.queued("prover-0") and time.monotonic() < late:
+            time.sleep(0.01)
+        assert fleet.queued("prover-0")
+        host.placed = True
+        assert not fleet.queued("prover-0")
+    finally:
+        answers.set()
+        fleet._over.set()
+        beating.join()
+
+
+def test_a_ray_that_does_not_come_up_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents of the last attempt looked for their raylet for minutes."""
+    import ray
+
+    here, ended = [object()], list[object]()
+
+    def init(**_: object) -> None:
+        time.sleep(0.01)  # for longer than it may take
+        raise RuntimeError("The node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(connection, "_processes", lambda but=(): [] if but == () else here)
+    monkeypatch.setattr(connection, "_end", ended.extend)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    settings = ExecutorSettings(local=False, gpus=0, start_timeout=0.001)
+    with pytest.raises(ClusterError, match="Ray does not start here"), connection.connect(settings, 0):
+        pass
+    assert ended[: len(here)] == here

@@ -20,7 +20,7 @@ from cluster.executor.pool import Pool
 from cluster.record.journal import read_journal
 from cluster.record.run import StoredRun
 from cluster.record.story import read_report
-from cluster.service.requests import Limits
+from cluster.service.requests import Limits, require_allowed_files
 from cluster.service.service import RUNS, Service
 from cluster.service.store import FILE
 from cluster.service.systems import Systems
@@ -506,7 +506,8 @@ def test_files_outside_of_the_roots_are_neither_read_nor_told_of(place: Place) -
         with pytest.raises(UsageError) as refused:
             service.submit(JobRequest("a", {"system": "groth16", "zkey": zkey, "witnesses": "w.wtns"}, base))
         assert str(refused.value) == f"{leads} is not in a folder that this service takes files from"
-    for pattern in ("way/*", "way/../outside/*", "wa?/t*"):  # what is there was told
+    (inside / "wa[y].wtns").symlink_to(outside / "there.zkey")  # a file of that very name
+    for pattern in ("way/*", "way/../outside/*", "wa?/t*", "wa[y].wtns"):  # what is there was told
         with pytest.raises(UsageError, match="not in a folder") as refused:
             service.submit(JobRequest("a", {"system": "groth16", "zkey": "w.wtns", "witnesses": [pattern]}, base))
         assert "there" not in str(refused.value)
@@ -541,6 +542,11 @@ def test_files_are_looked_at_again_when_a_job_begins(place: Place) -> None:
     service = place.open(Limits(running=1, allow_code=True, roots=(inside, place.folder / "service")))
     for id in ("before", "linked"):
         assert "not in a folder that this service takes files from" in str(service.wait(id, PATIENCE).error)
+    looked: set[Path] = set()
+    refused = Job.from_options("groth16", base=inside, zkey="a.zkey", witnesses=["w.wtns"])
+    for _ in range(2):  # of jobs that begin together, one that is refused lets no other one pass
+        with pytest.raises(UsageError, match="not in a folder"):
+            require_allowed_files(refused, service.limits, service.folder, looked)
 
 
 def test_a_run_that_was_led_elsewhere_is_not_written(place: Place) -> None:
