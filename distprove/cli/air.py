@@ -102,13 +102,14 @@ def compile_kernels(
     """Compile the CUDA kernels that proving a program takes, and keep them: ahead of time, without a GPU."""
     from distprove.cli.kernels import compilation, compile_for
     from distprove.stark.program import Program
+    from distprove.stark.proving_key import programs_of
     from kernels.cuda.sources import goldilocks_sources
 
     program = _load(target, parameters or [], proving=False)
     if not isinstance(program, Program):
         raise UsageError(f"{target} is no program: kernels are compiled for what can be proven")
     sources = goldilocks_sources(
-        [*(each for table in program.compiled_tables for each in table.programs), *program.counting.programs],
+        programs_of(program, range(len(program.compiled_tables))),
         [function.source for function in program.row_functions],
     )
     rows = compile_for(arch or [], sources)

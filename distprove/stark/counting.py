@@ -8,7 +8,7 @@ a bus that does not balance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -53,9 +53,9 @@ class Counting:
     made: Mapping[int, int] = field(default_factory=dict)
     """The tables all of whose main columns are counted, with the number of these: a program need not make them."""
 
-    @property
-    def programs(self) -> tuple[RowProgram, ...]:
-        return tuple(sender.lookups for count in self.counts for sender in count.senders)
+    def programs(self, tables: Collection[int]) -> list[RowProgram]:
+        """The programs that compute what these tables look up."""
+        return [sender.lookups for count in self.counts for sender in count.senders if sender.table in tables]
 
     def fill(
         self,

@@ -86,13 +86,15 @@ def commit(
         return choose(shape, usable(backend.info().memory_budget), held, key_streamed=pk.streamed, more=more)
 
     if expected is not None:
-        plan_for(ProofShape(pk.key, tuple(expected)))
+        shape = ProofShape(pk.key, tuple(expected))
+        plan_for(shape)
+        pk.prepare_optional(shape)
     with steps("trace"), own_faults(pk.program.__module__, secret=True):
         given = {key: backend.to_device(value) for key, value in inputs.items()}
         trace = whole_trace(pk.program, given, pk.fixed_columns, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
-    backend.goldilocks.prepare([p for air in shape.airs for p in air.programs])
+    pk.prepare_optional(shape)
     plan = plan_for(shape)
     extender = Extender(backend, params.log_blowup, streamed=plan.streamed)
     with steps("main_lde"):

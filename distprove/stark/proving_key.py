@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,10 +12,12 @@ from distprove.stark.extension import Extender, Extension
 from distprove.stark.memory import key_bytes
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
+from distprove.stark.shape import ProofShape
 from distprove.stark.verifying_key import VerifyingKey, compile_program, with_roots
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import MerkleTree
+from kernels.interface.row_program import RowProgram
 
 MAX_KEY_SHARE = 0.25
 """Maximum share of a device's memory for whole extensions of preprocessed columns, which stay beside every proof."""
@@ -40,6 +42,13 @@ class ProvingKey:
         extension = self.extensions[table]
         return None if extension is None else extension.trace()
 
+    def prepare_optional(self, shape: ProofShape) -> None:
+        """Begin to compile the kernels of the optional tables that a partition has, in the background. A key may have
+        hundreds of them; those of required tables are compiled when the key is made."""
+        chosen = [i for i in shape.numbers if self.key.optional[i] is not None]
+        if chosen:
+            self.backend.goldilocks.prepare(programs_of(self.program, chosen))
+
     def extended(self, extender: Extender, tables: Sequence[int]) -> list[Extension | None]:
         """The extensions of these tables' preprocessed columns for a proof whose own extensions `extender` makes."""
         extensions = [self.extensions[i] for i in tables]
@@ -54,11 +63,9 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
     Raises UsageError for a key that no verifier would accept, AirError for tables that cannot be compiled.
     """
     key = compile_program(program, params)
-    tables, kernels = key.tables, backend.goldilocks
-    # Kernels of optional tables are compiled for the first partition that has them: a key may have hundreds.
-    required = [table for table, root in zip(tables, key.optional, strict=True) if root is None]
-    programs = [*(p for t in required for p in t.programs), *program.counting.programs]
-    kernels.prepare(programs, [f.source for f in program.row_functions])
+    tables = key.tables
+    required = [i for i, root in enumerate(key.optional) if root is None]
+    backend.goldilocks.prepare(programs_of(program, required), [f.source for f in program.row_functions])
     fixed = program.preprocessed()
     heights = list(key.fixed_heights)
     for i, table in enumerate(tables):
@@ -88,6 +95,12 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
     key = replace(key, arguments=program.key_arguments(key.preprocessed_root, known))
     key.check(f"program {program.name}")
     return ProvingKey(program, key, backend, extensions, trees, streamed)
+
+
+def programs_of(program: Program, tables: Collection[int]) -> list[RowProgram]:
+    """The row programs of these tables: constraints, interactions, lookups that are counted."""
+    own = [p for i in tables for p in program.compiled_tables[i].programs]
+    return own + program.counting.programs(tables)
 
 
 def copied(backend: Backend, array: Array) -> Array:

@@ -28,10 +28,9 @@ from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
-from distprove.stark.heights import present
-from distprove.stark.params import LEAST_BLOWUP, MAX_BLOWUP, FoldStep, Parameters, check_log_height, fri_schedule
+from distprove.stark.params import LEAST_BLOWUP, MAX_BLOWUP, FoldStep, Parameters, fri_schedule
 from distprove.stark.program import Program
-from distprove.stark.shape import ProofShape
+from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.verifying_key import VerifyingKey, compile_program
 
 FIELD_BITS = 3 * math.log2(P)
@@ -152,8 +151,18 @@ def statistics(shape: ProofShape) -> Statistics:
 def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int | None]]) -> Statistics:
     """The statistics of a partition of a job, given the heights of all partitions, which share global buses and
     anchors."""
-    key, tables = shape.key, shape.airs
-    boundary = sum(1 if b.where != "every" else len(partitions) for b in key.statement.boundary)
+    return _statistics(shape, len(partitions), _shared_load(shape.key, partitions))
+
+
+def statistics_of_job(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> list[Statistics]:
+    """The statistics of a job's partitions, once for all that have the same heights."""
+    shared = _shared_load(key, partitions)
+    kinds = dict.fromkeys(map(tuple, partitions))
+    return [_statistics(ProofShape(key, heights), len(partitions), shared) for heights in kinds]
+
+
+def _statistics(shape: ProofShape, partitions: int, shared: BusLoad) -> Statistics:
+    tables = shape.airs
     return Statistics(
         shape.heights,
         sum(len(t.constraints.outputs) for t in tables),
@@ -161,13 +170,18 @@ def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int | None]])
         shape.weights,
         max(t.quotient_chunks for t in tables),
         max(t.transitions for t in tables),
-        _bus_load(key, "local", [shape.log_heights]),
-        _bus_load(key, "global", partitions, boundary),
+        _bus_load(shape.key, "local", [shape.log_heights]),
+        shared,
         max(sum(tables[i].main_width for i in here) for here in shape.tables_by_height.values())
         if shape.anchors
         else 0,
-        len(partitions),
+        partitions,
     )
+
+
+def _shared_load(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> BusLoad:
+    boundary = sum(1 if b.where != "every" else len(partitions) for b in key.statement.boundary)
+    return _bus_load(key, "global", partitions, boundary)
 
 
 def _bus_load(
@@ -309,13 +323,14 @@ def choose_parameters(
         return params
     key = compile_program(program, params)
     heights = [tuple(h) for h in told_heights(program, partitions, known)]
-    if not all(len(h) == len(key.tables) and all(check_log_height(x, params) for x in present(h)) for h in heights):
+    if not all(heights_fit(key, h) for h in heights):
         raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
-    needed = [
-        choose_queries(statistics_of(ProofShape(key, shape), heights), log_blowup, security, grinding)
-        for shape in set(heights)
-    ]
-    return replace(params, queries=max(needed))
+    for stats in statistics_of_job(key, heights):
+        # To see that they suffice is some hundred times cheaper than to choose; a job may have hundreds of shapes.
+        if min(r.bits for r in best_rounds(params, stats)[1]) < security:
+            needed = choose_queries(stats, log_blowup, security, grinding)
+            params = replace(params, queries=max(params.queries, needed))
+    return params
 
 
 def told_heights(
@@ -400,6 +415,5 @@ def _two_places(bits: float) -> float:
 
 def job_security(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> SecurityReport:
     """The report of the weakest partition of a job, given the log2 heights of each partition."""
-    shapes = [ProofShape(key, heights) for heights in dict.fromkeys(map(tuple, partitions))]
-    reports = [SecurityReport.of(key.params, statistics_of(shape, partitions)) for shape in shapes]
+    reports = [SecurityReport.of(key.params, stats) for stats in statistics_of_job(key, partitions)]
     return min(reports, key=lambda r: r.bits)

@@ -3,15 +3,17 @@
 The text is C++17 with the project's headers (`#include "hash/keccak.h"`), and no others. Around it are generated
 
     namespace column { constexpr u64 word = 0, limb = 1; }       where each name's columns begin in a row
-    struct Inputs { u64 rows; dp::trace::Input values; };        the table's height and the named arrays
+    struct Inputs { u64 rows; dp::trace::Input values; dp::trace::Sums used; };     the table's height, the named arrays
 
 so that its function, here called `row`, reads and writes by name:
 
     DP_ROW void row(const Inputs& in, u64 i, Row& out) {
       out[column::word] = in.values[i];
+      in.used.add(in.values[i]);
     }
 
 Rows are computed in any order and in parallel, each by one call. A call must compute again what is not in its inputs.
+To sums it may add, at any place, and read them it must not.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.errors import SizeError
+from kernels.interface import preconditions
 from kernels.interface.arrays import Array
 
 FUNCTION = "dp_trace_rows"
@@ -47,14 +50,16 @@ class RowSource:
     inputs: tuple[str, ...]
     """Names of the arrays that the function reads: uint64, (n,) or (k, n)."""
     function: str = "row"
+    sums: tuple[str, ...] = ()
+    """Names of the arrays that the function adds to: uint64, (n,)."""
 
     def __post_init__(self) -> None:
-        for kind, names in (("column", [name for name, _ in self.columns]), ("input", list(self.inputs))):
+        for kind, names in (("column", [name for name, _ in self.columns]), ("input", [*self.inputs, *self.sums])):
             if len(set(names)) != len(names) or not all(_NAME.fullmatch(name) for name in names):
                 raise SizeError(f"{self.name}: {kind} names must be different names of C++, not {', '.join(names)}")
         if not self.columns or any(width < 1 for _, width in self.columns):
             raise SizeError(f"{self.name}: a row function writes at least one column, and one at least of each name")
-        if len(self.inputs) > MAX_INPUTS or "rows" in self.inputs:
+        if len(self.inputs) + len(self.sums) > MAX_INPUTS or "rows" in (*self.inputs, *self.sums):
             raise SizeError(f"{self.name}: at most {MAX_INPUTS} inputs, none called rows")
         if not _QUALIFIED.fullmatch(self.function):
             raise SizeError(f"{self.name}: {self.function!r} is not a function's name")
@@ -79,6 +84,7 @@ class RowSource:
             starts.append(f"{name} = {at}")
             at += width
         arrays = "".join(f"  dp::trace::Input {name};\n" for name in self.inputs)
+        arrays += "".join(f"  dp::trace::Sums {name};\n" for name in self.sums)
         return (
             f'#include "{runner}"\n'
             "using dp::u32;\nusing dp::u64;\nusing dp::trace::Row;\n"
@@ -92,12 +98,15 @@ class RowSource:
         self, rows: int, arrays: Mapping[str, Array], address: Callable[[Array], int]
     ) -> NDArray[np.uint64]:
         """Return `Inputs` as words: height, then address and length of each array. Raises SizeError if they misfit."""
-        if set(arrays) != set(self.inputs):
-            expected, given = (", ".join(sorted(names)) or "nothing" for names in (self.inputs, arrays))
+        named = (*self.inputs, *self.sums)
+        if set(arrays) != set(named):
+            expected, given = (", ".join(sorted(names)) or "nothing" for names in (named, arrays))
             raise SizeError(f"{self.name} reads {expected}; it was given {given}")
         words = [rows]
-        for name in self.inputs:
+        for name in named:
             array = arrays[name]
+            if name in self.sums:
+                preconditions.writable(array, (int(array.size),))
             if array.dtype != np.uint64 or array.ndim not in (1, 2):
                 raise SizeError(f"{self.name}: {name} must be uint64, (n,) or (k, n), not {array.shape} {array.dtype}")
             words += [address(array), array.shape[-1]]

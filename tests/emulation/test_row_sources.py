@@ -13,7 +13,7 @@ from kernels.cuda.backend import CudaBackend
 from tests.support.riscv_oracle import run
 from tests.support.riscv_programs import random_program
 from tests.support.riscv_traces import places_of
-from tests.support.row_source_cases import CASE, case_columns, case_inputs
+from tests.support.row_source_cases import CASE, case_columns, case_inputs, case_sums
 
 
 @pytest.mark.parametrize("rows", [1, 8, 256])
@@ -21,6 +21,7 @@ def test_columns(emulated: CudaBackend, rows: int) -> None:
     inputs = case_inputs()
     given = {name: emulated.to_device(array) for name, array in inputs.items()}
     assert np.array_equal(emulated.to_host(emulated.goldilocks.generate(CASE, given, rows)), case_columns(inputs, rows))
+    assert {name: emulated.to_host(given[name]).tolist() for name in CASE.sums} == case_sums(inputs, rows)
 
 
 def test_keccak_rounds(emulated: CudaBackend) -> None:

@@ -9,7 +9,7 @@ from distprove.stark.air import CppRows
 from distprove.stark.programs.keccak_rounds import WIDTH, blocks_for, fill_rounds, fill_rounds_vectorised
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import BackendError
-from tests.support.row_source_cases import CASE, case_columns, case_inputs
+from tests.support.row_source_cases import CASE, case_columns, case_inputs, case_sums
 
 pytestmark = pytest.mark.gpu
 
@@ -19,6 +19,7 @@ def test_columns(cuda: CudaBackend, rows: int) -> None:
     inputs = case_inputs()
     given = {name: cuda.to_device(array) for name, array in inputs.items()}
     assert np.array_equal(cuda.to_host(cuda.goldilocks.generate(CASE, given, rows)), case_columns(inputs, rows))
+    assert {name: cuda.to_host(given[name]).tolist() for name in CASE.sums} == case_sums(inputs, rows)
 
 
 @pytest.mark.parametrize("rows", [32, 1 << 12])

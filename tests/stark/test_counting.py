@@ -208,3 +208,33 @@ def test_what_cannot_be_counted_is_refused(name: str) -> None:
 
     with pytest.raises(AirError, match=message):
         _ = Refused().counting
+
+
+# -- tables that all partitions share ---------------------------------------------------------------------------------
+
+
+def test_preprocessed_columns_are_extended_and_committed_to_once_for_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition opens them at its queries; their extension and tree stay with the key."""
+    with CpuBackend(threads=1) as backend:
+        kernels = backend.goldilocks
+        extended: list[int] = []
+        lde_all, commit_to = kernels._lde_all, kernels._commit
+
+        def extends(jobs: Sequence[Any], log_blowup: int) -> Any:
+            extended.extend(len(job.columns) for job in jobs)
+            return lde_all(jobs, log_blowup)
+
+        committed: list[int] = []
+
+        def commits(matrices: Sequence[Any], log_arity: int) -> Any:
+            committed.append(sum(len(m) for m in matrices) if log_arity == 0 else 0)
+            return commit_to(matrices, log_arity)
+
+        monkeypatch.setattr(kernels, "_lde_all", extends)
+        monkeypatch.setattr(kernels, "_commit", commits)
+        program = Computer()
+        fixed = sum(air.preprocessed_width for air in program.compiled_tables)
+        of_a_proof = sum(t.main_width + t.aux_width + 3 * t.quotient_chunks for t in program.compiled_tables)
+        check(*prove_job(program, 3, backend=backend))
+    assert sum(extended) == fixed + 3 * of_a_proof
+    assert sum(committed) == fixed + 3 * of_a_proof

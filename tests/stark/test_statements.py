@@ -169,7 +169,7 @@ def test_no_value_at_all() -> None:
     """Nothing on, nothing looked up: none, with a sum of none."""
 
     def tamper(index: int, trace: Trace) -> Trace:
-        return Trace([columns * np.uint64(0) for columns in trace.main], (0, 0))
+        return Trace([None if m is None else m * np.uint64(0) for m in trace.main], (0, 0))
 
     says = said(forged(load_program("range-check", {"values": 3, "bits": 2}), tamper))
     assert (says["values"], says["sum"]) == ("0", "0")

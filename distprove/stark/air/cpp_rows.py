@@ -23,21 +23,28 @@ class CppRows:
     """A row function with the columns that it writes and the arrays that it reads."""
 
     def __init__(
-        self, source: Path | str, columns: Mapping[str, int], inputs: Sequence[str], function: str = "row"
+        self,
+        source: Path | str,
+        columns: Mapping[str, int],
+        inputs: Sequence[str],
+        function: str = "row",
+        sums: Sequence[str] = (),
     ) -> None:
         """`source` is a file or the text itself. `columns` maps names to widths as an AIR's `main`, in trace order.
+        `sums` names arrays that rows add to.
 
         Raises AirError for a file that cannot be read, and for names that are not valid in C++.
         """
         try:
             name, text = (source.name, source.read_text(encoding="utf-8")) if isinstance(source, Path) else ("", source)
-            self.source = RowSource(name or "row function", text, tuple(columns.items()), tuple(inputs), function)
+            named = tuple(columns.items()), tuple(inputs)
+            self.source = RowSource(name or "row function", text, *named, function, tuple(sums))
         except (OSError, UnicodeDecodeError, SizeError) as error:
             raise AirError(f"a row function in C++: {error}") from None
 
     def make(self, backend: Backend, rows: int, *, out: Array | None = None, **inputs: Array) -> Array:
         """Run the function on all rows; gives (columns, rows) in `out` or a new array. `inputs` are uint64 arrays, (n,)
-        or (k, n), on `backend`.
+        or (k, n), on `backend`; those named in `sums` are contiguous, (n,), and are added to.
 
         Raises BackendError with the compiler's messages for a source that does not compile and, on the CPU, for an
         element that is not written or not a canonical field element; CompilerMissing where there is no compiler.

@@ -46,7 +46,7 @@ class CpuRowSources:
             self._libraries[source] = host_compiler.load(
                 f"the row function {source.name}", host_text(source), probe=host_text(SAMPLE)
             )
-        arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        arrays = {n: array if n in source.sums else np.ascontiguousarray(array) for n, array in inputs.items()}
         words = source.inputs_struct(rows, arrays, lambda array: int(array.ctypes.data))
         made = self._empty(shape, np.uint64) if out is None else out
         job = _Job(words.ctypes.data, made.ctypes.data, ROWS_PER_TASK, source.width, _NONE)

@@ -17,6 +17,22 @@ struct Input {
   DP_HD u64 operator()(u64 row, u64 i) const { return data[row * n + i]; }
 };
 
+// A named array that rows add to, in any order and at once. Elements are integers modulo 2^64, and field elements as long as
+// sums stay below p. What is added beyond its n elements is added nowhere.
+struct Sums {
+  u64* data;
+  u64 n;
+
+  DP_HD void add(u64 i, u64 times = 1) const {
+    if (i >= n) return;
+#if DP_DEVICE
+    atomicAdd(reinterpret_cast<unsigned long long*>(data + i), (unsigned long long)times);
+#else
+    __atomic_fetch_add(data + i, times, __ATOMIC_RELAXED);
+#endif
+  }
+};
+
 // The row to be written: `row[column::x] = value`, canonical. Every column must be written; what was written can be read.
 struct Row {
   u64* first;

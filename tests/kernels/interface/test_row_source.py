@@ -17,7 +17,7 @@ from kernels.errors import BackendError, CompilerMissing, SizeError
 from kernels.host import compiler as host_compiler
 from kernels.interface.row_source import RowSource
 from kernels.maths.goldilocks import P
-from tests.support.row_source_cases import CASE, case_columns, case_inputs
+from tests.support.row_source_cases import CASE, case_columns, case_inputs, case_sums
 
 try:
     host_compiler.find_compiler()
@@ -40,6 +40,7 @@ def source(body: str, columns: tuple[tuple[str, int], ...] = (("a", 1), ("b", 2)
 def test_columns(cpu: CpuBackend, rows: int) -> None:
     inputs = case_inputs()
     assert np.array_equal(cpu.goldilocks.generate(CASE, inputs, rows), case_columns(inputs, rows))
+    assert {name: inputs[name].tolist() for name in CASE.sums} == case_sums(inputs, rows)
 
 
 @pytest.mark.parametrize("shift", range(8))
@@ -103,6 +104,8 @@ def test_an_unknown_header(cpu: CpuBackend) -> None:
         ({"columns": (("a", 1), ("a", 1))}, "column names"),
         ({"inputs": ("x", "x")}, "input names"),
         ({"inputs": ("rows",)}, "none called rows"),
+        ({"inputs": ("x",), "sums": ("x",)}, "input names"),
+        ({"sums": ("rows",)}, "none called rows"),
         ({"function": "row()"}, "not a function's name"),
     ],
 )
@@ -123,6 +126,17 @@ def test_names_that_are_none(arguments: dict[str, Any], said: str) -> None:
 def test_wrong_inputs(cpu: CpuBackend, inputs: dict[str, Any], said: str) -> None:
     with pytest.raises(SizeError, match=said):
         cpu.goldilocks.generate(source("out[0] = out[1] = out[2] = 0;", inputs=("x",)), inputs, 8)
+
+
+@pytest.mark.parametrize("sums", [np.zeros(16, np.uint64)[::2], np.zeros((2, 4), np.uint64), np.zeros(4, np.int64)])
+def test_sums_that_could_not_be_added_to(cpu: CpuBackend, sums: np.ndarray) -> None:
+    text = source("out[0] = out[1] = out[2] = 0; in.x.add(0);", sums=("x",))
+    with pytest.raises(SizeError):
+        cpu.goldilocks.generate(text, {"x": sums}, 8)
+    sums = np.zeros(4, np.uint64)
+    sums.flags.writeable = False
+    with pytest.raises(SizeError):
+        cpu.goldilocks.generate(text, {"x": sums}, 8)
 
 
 @pytest.mark.parametrize(
