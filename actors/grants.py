@@ -114,13 +114,24 @@ class _Idle(Generic[L]):
         self._governor = governor
         self._lock = threading.Lock()
         self._idle: list[L] = []
+        self._closed = False
 
     def put(self, lease: L) -> None:
         """Return what is not in use any more."""
-        if lease.ticket:
-            lease.idle_since = time.monotonic()
-            with self._lock:
+        if not lease.ticket:
+            return
+        lease.idle_since = time.monotonic()
+        with self._lock:
+            if not self._closed:
                 self._idle.append(lease)
+                return
+        self._governor.release(lease.ticket)
+
+    def close(self) -> None:
+        """End the leases of what is not in use, and of all else when it is put back."""
+        with self._lock:
+            self._closed = True
+        self.give_back(0.0)
 
     def give_back(self, older_than: float) -> None:
         """End the leases of what has not been in use for so many seconds."""

@@ -485,8 +485,6 @@ class Worker:
             thread.join()
         with suppress(RuntimeError), self._governor.lease(lane=True):  # it may not have been loaded
             self.prover.close()
-        self._purse.give_back(0.0)
-        self._shifts.give_back(0.0)
 
     def stop(self) -> None:
         """Begin nothing more, and end the synthesisers."""
@@ -497,6 +495,8 @@ class Worker:
         self._crew.leave(self)
         for maker in self._makers.values():
             maker.end()
+        self._purse.close()
+        self._shifts.close()
 
     # -- synthesis --------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ OF_ONE_SYSTEM = (
     "distprove/registry.py",
     *(
         f"distprove/cli/{name}.py"
-        for name in ("aggregate", "air", "bench", "demo", "key", "programs", "security", "setup")
+        for name in ("aggregate", "air", "bench", "demo", "key", "programs", "run", "security", "setup")
     ),
     *(
         f"distprove/bench/{name}.py"

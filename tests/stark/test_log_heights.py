@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from distprove.errors import UsageError
-from distprove.stark.example import fixed_columns, placed
+from distprove.stark.example import cut, fixed_columns, placed
+from distprove.stark.plan import fits
 from distprove.stark.program import Program, whole_trace
 from distprove.stark.programs import PROGRAMS, load_program
+from distprove.stark.security import choose_parameters
+from distprove.stark.verifying_key import compile_program
+from kernels.cpu.backend import CpuBackend
+from tests.stark.riscv.test_guests import GUESTS
 from tests.support.stark_programs import Fibonacci
 from tests.support.stark_reference import ReferenceBackend
 
@@ -30,7 +36,23 @@ SMALL: dict[str, list[dict[str, int | str]]] = {
 
 
 def test_all_programs_are_covered() -> None:
-    assert {*SMALL, "file-root"} == set(PROGRAMS)
+    assert {*SMALL, "file-root", "riscv"} == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("segment", [256, 1 << 20])
+def test_a_guest_in_segments(tmp_path: Path, segment: int) -> None:
+    """Its run tells the heights, before any trace is made."""
+    (tmp_path / "steps").write_bytes((100).to_bytes(4, "little"))
+    given = {"elf": str(GUESTS / "fibonacci.elf"), "public": str(tmp_path / "steps"), "segment": segment}
+    program = load_program("riscv", given)
+    key = compile_program(program, choose_parameters(program, 1, queries=1))
+    made = cut(program, None, partial(fits, key))
+    assert (len(made.slices) > 1) == (segment == 256)
+    with CpuBackend() as backend:
+        fixed = placed(fixed_columns(program), backend)
+        for slice_, told in zip(made.slices, made.log_heights, strict=True):
+            trace = whole_trace(program, program.inputs(slice_.source), fixed, backend)
+            assert [None if m is None else int(m.shape[1]).bit_length() - 1 for m in trace.main] == list(told)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -37,7 +37,8 @@ def system(tmp_path: Path, **given: object) -> StarkSystem:
         ({"prefer": "size"}, "narrow", 4),
         ({"prefer": "size", "blowup": 8}, "narrow", 8),
         ({"prefer": "size", "layout": "wide"}, "wide", 4),
-        ({"layout": "narrow", "blowup": 4}, "narrow", 4),
+        ({"layout": "narrow"}, "narrow", 4),
+        ({"layout": "narrow", "blowup": 8}, "narrow", 8),
     ],
 )
 def test_what_is_chosen(tmp_path: Path, given: dict[str, object], layout: str, blowup: int) -> None:
@@ -63,7 +64,7 @@ def test_programs_without_layouts_take_the_blow_up_alone() -> None:
 
 def test_the_narrow_layout_needs_its_blow_up(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="blow-up"):
-        system(tmp_path, layout="narrow")
+        system(tmp_path, layout="narrow", blowup=2)
 
 
 def test_what_is_no_preference(tmp_path: Path) -> None:

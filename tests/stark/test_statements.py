@@ -18,6 +18,7 @@ from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.proof import Proof, heights_of, job_digest
 from distprove.stark.field import P
 from distprove.stark.keyfile import key_content, key_of, shipped_key
+from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Trace
 from distprove.stark.programs import PROGRAMS, load_program
 from distprove.stark.programs.binding import binds_the_same, check_arguments
@@ -30,6 +31,7 @@ from distprove.stark.verifying_key import VerifyingKey
 from distprove.system import PartitionProof
 from distprove.verification import verify_proof
 from tests.cli.conftest import run
+from tests.stark.riscv.test_guests import GUESTS
 from tests.support import second_verifier
 from tests.support.cheats import WEAK, Job, prove_job
 from tests.support.stark_programs import Fibonacci, Ring
@@ -195,8 +197,8 @@ OTHER: dict[str, dict[str, int | str]] = {
 
 def test_every_argument_is_bound_or_no_part_of_the_key() -> None:
     """Each argument of each program that ships, changed: all that a key binds changes, or nothing in the key at all."""
-    assert set(BINDING) == set(OTHER) == set(PROGRAMS)
-    for name, entry in PROGRAMS.items():
+    assert {*BINDING, "riscv"} == {*OTHER, "riscv"} == set(PROGRAMS)
+    for name, entry in ((name, PROGRAMS[name]) for name in BINDING):
         assert set(OTHER[name]) == {a.name for a in entry.arguments}
         made = entry.make({}, proving=False)
         assert list(made.arguments) == BINDING[name]
@@ -205,6 +207,18 @@ def test_every_argument_is_bound_or_no_part_of_the_key() -> None:
             changed = entry.make({argument: value}, proving=False)
             assert binds_the_same(made, changed) == (argument not in BINDING[name]), (name, argument)
             assert (changed.arguments == made.arguments) == (argument not in BINDING[name]), (name, argument)
+
+
+def test_a_guests_key_names_the_guest_and_nothing_else() -> None:
+    """What is in the guest's file makes the argument that its key has; inputs and segments are the prover's own."""
+    entry, weak = PROGRAMS["riscv"], Parameters(2, queries=3, grinding_bits=0, security_bits=1)
+    guest = {"elf": str(GUESTS / "fibonacci.elf")}
+    key = key_of(entry.make(guest), weak)
+    assert list(key.arguments) == ["guest"]
+    for argument, value in {"input": "a", "public": "b", "segment": 64, "guest": ""}.items():
+        assert key_of(entry.make({**guest, argument: value}), weak).digest == key.digest
+    assert key_of(entry.make(dict(key.arguments), proving=False), weak).digest == key.digest
+    assert key_of(entry.make({"elf": str(GUESTS / "sha256.elf")}), weak).digest != key.digest
 
 
 @pytest.mark.parametrize(
