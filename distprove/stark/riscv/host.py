@@ -19,6 +19,10 @@ MOST_WORDS = 64
 """Maximum number of words that a segment writes to the public output, and that it reads of the public input."""
 PLACES = 2 * MOST_WORDS
 """Places of the statement's words: those of the output, then those of the input."""
+FIRST_INPUT = 1 << 32
+"""Number of the input's first place. No table has so many rows that a word of output could come to it."""
+PLACE_NUMBERS = (*range(MOST_WORDS), *range(FIRST_INPUT, FIRST_INPUT + MOST_WORDS))
+"""The number of each place on the buses."""
 
 COLUMNS: Mapping[str, int] = MappingProxyType(
     {
@@ -61,7 +65,7 @@ class HostAir(Air):
             t.transition(after[name][0] - counted, f"{name}")
             t.last(counted - t.public[name][0], f"all {name}")
         t.send(PUBLIC, {"place": row.outputs, "value": row.argument}, times=row.is_write)
-        t.send(PUBLIC, {"place": MOST_WORDS + row.inputs, "value": row.result}, times=row.is_public)
+        t.send(PUBLIC, {"place": FIRST_INPUT + row.inputs, "value": row.result}, times=row.is_public)
 
         t.always((row.is_exit + row.is_write) * (row.result - row.argument), "unchanged")
         new = row.is_private + row.is_public + row.is_cycles

@@ -27,6 +27,7 @@ from distprove.stark.riscv.divide import ROWS as DIVIDE
 from distprove.stark.riscv.divide import DivideAir
 from distprove.stark.riscv.host import (
     MOST_WORDS,
+    PLACE_NUMBERS,
     PLACES,
     HostAir,
     StatedAir,
@@ -130,7 +131,7 @@ class Fixed:
         return {
             "rom": filled(self.rom, NO_PC),
             "image": filled(self.image, NO_KEY),
-            "stated": np.arange(PLACES, dtype=np.uint64)[None],
+            "stated": np.array([PLACE_NUMBERS], dtype=np.uint64),
             "lookup": lookup_rows(),
         }
 
