@@ -20,7 +20,7 @@ from kernels.maths.goldilocks import P
 from tests.support import riscv_asm as asm
 from tests.support.riscv_oracle import Interpreter, Run, run
 from tests.support.riscv_programs import fibonacci, of_words, random_program
-from tests.support.riscv_traces import DEFINITIONS, Job, job_of
+from tests.support.riscv_traces import DEFINITIONS, Executed, Job, job_of
 
 INPUT = bytes(range(64))
 
@@ -396,6 +396,8 @@ def test_words_beyond_32_bits() -> None:
 def test_another_exit_code() -> None:
     job = job_of(run(fibonacci(5)))
     job.public[0]["exit_code"] = 8
+    assert rules(job) == {"exit", "a word of exit code"}
+    job.column("stated", "exit")[:] = 8
     assert rules(job) == {"exit"}
     job.public[0]["pc_end"] = HALTED + 8
     assert rules(job) == {"exit", "pc at the end"}
@@ -407,6 +409,19 @@ def test_an_end_before_the_exit() -> None:
     job.main, job.public = job.main[:1], job.public[:1]
     job.public[0] |= {"final": 1, "exit_code": 0}
     assert "exit" in rules(job)
+
+
+def test_an_exit_code_of_the_field() -> None:
+    """A run without its last segment: where that ends, `pc` is 2^32 + an exit code modulo p."""
+    whole = run(fibonacci(20), segment=64)
+    job = job_of(Executed(whole.image, whole.records[:1]))
+    assert job.public[0]["final"] == 1
+    code = (job.public[0]["pc_end"] - HALTED) % P
+    job.public[0]["exit_code"] = code
+    assert rules(job) == {"a word of exit code"}
+    job.column("stated", "exit", 0, 0)[:] = code
+    job.column("stated", "exit", 0, 1)[:] = 0
+    assert rules(job) == {"bus lookup"}
 
 
 def test_cycles_after_the_exit() -> None:
