@@ -79,13 +79,14 @@ def own_key(named: Any, own: OwnProgram) -> tuple[VerifyingKey, Program]:
     """
     _check_named(named)
     program = load_program(own.name, own.arguments)
-    if (named["program"], named["arguments"]) != (program.name, program.arguments):
-        raise InvalidProof(
-            f"the proof is of {_call(named['program'], named['arguments'])}, and not of "
-            f"{_call(program.name, program.arguments)} as named here (--program, --with)"
-        )
     with own_faults(program.__module__):
         key = key_of(program, Parameters.from_record(named["params"]))
+    # Only the key has all arguments: some follow from the preprocessed columns (`Program.key_arguments`).
+    if (named["program"], named["arguments"]) != (key.program, key.arguments):
+        raise InvalidProof(
+            f"the proof is of {_call(named['program'], named['arguments'])}, and not of "
+            f"{_call(key.program, key.arguments)} as named here (--program, --with)"
+        )
     if not key.is_named(named):
         raise FormatError("verification key: not what its key says of itself")
     return key, program

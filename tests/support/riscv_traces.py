@@ -16,7 +16,7 @@ from distprove.stark.counting import compile_counting
 from distprove.stark.riscv.buses import STATED
 from distprove.stark.riscv.elf import Elf
 from distprove.stark.riscv.executor import Execution, Inputs, Replay
-from distprove.stark.riscv.host import PLACES
+from distprove.stark.riscv.host import PLACE_NUMBERS
 from distprove.stark.riscv.links import Words, keys_of, values_of
 from distprove.stark.riscv.record import U32, Image, Record
 from distprove.stark.riscv.segment import (
@@ -56,9 +56,9 @@ class Job:
             for main, public in zip(self.main, self.public, strict=True)
         ]
         stated = [
-            BoundaryTuple(STATED, (k, place, int(public["stated"][place])), -1)
+            BoundaryTuple(STATED, (k, number, int(public["stated"][place])), -1)
             for k, public in enumerate(self.public)
-            for place in range(PLACES)
+            for place, number in enumerate(PLACE_NUMBERS)
         ]
         return check_partitions(
             tuple(AIRS.values()), partitions, preprocessed=[self.rows.get(name) for name in AIRS], boundary=stated

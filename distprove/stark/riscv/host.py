@@ -19,6 +19,10 @@ MOST_WORDS = 64
 """Maximum number of words that a segment writes to the public output, and that it reads of the public input."""
 PLACES = 2 * MOST_WORDS
 """Places of the statement's words: those of the output, then those of the input."""
+FIRST_INPUT = 1 << 32
+"""Number of the input's first place. No table has so many rows that a word of output could come to it."""
+PLACE_NUMBERS = (*range(MOST_WORDS), *range(FIRST_INPUT, FIRST_INPUT + MOST_WORDS))
+"""The number of each place on the buses."""
 
 COLUMNS: Mapping[str, int] = MappingProxyType(
     {
@@ -61,7 +65,7 @@ class HostAir(Air):
             t.transition(after[name][0] - counted, f"{name}")
             t.last(counted - t.public[name][0], f"all {name}")
         t.send(PUBLIC, {"place": row.outputs, "value": row.argument}, times=row.is_write)
-        t.send(PUBLIC, {"place": MOST_WORDS + row.inputs, "value": row.result}, times=row.is_public)
+        t.send(PUBLIC, {"place": FIRST_INPUT + row.inputs, "value": row.result}, times=row.is_public)
 
         t.always((row.is_exit + row.is_write) * (row.result - row.argument), "unchanged")
         new = row.is_private + row.is_public + row.is_cycles
@@ -82,17 +86,21 @@ class HostAir(Air):
 
 
 class StatedAir(Air):
-    """A row is a place of the statement for a word."""
+    """A row is a place of the statement for a word. All rows say that the exit code has 32 bits: if it could be any
+    element, `pc` at an end before the exit would be 2^32 + some exit code, too."""
 
     name = "stated"
     preprocessed: Mapping[str, int] = MappingProxyType({"place": 1})
-    main: Mapping[str, int] = MappingProxyType({"used": 1, "value": 1})
-    public = ("segment",)
+    main: Mapping[str, int] = MappingProxyType({"used": 1, "value": 1, "exit": 2})
+    public = ("segment", "exit_code")
 
     def define(self, t: Table) -> None:
         row = t.this
         t.boolean(row.used)
         t.always((1 - row.used) * row.value, "empty place")
+        t.always(t.public.exit_code - word(row.exit), "a word of exit code")
+        for limb in row.exit:
+            in_range(t, limb, 16)
         t.receive(PUBLIC, {"place": t.fixed.place, "value": row.value}, times=row.used, at_most=1)
         t.send(STATED, {"segment": t.public.segment, "place": t.fixed.place, "value": row.value})
 
@@ -135,8 +143,9 @@ def stated_words(record: Record) -> tuple[Words64, int, int]:
     return out, len(written), len(read)
 
 
-def stated_columns(words: Words64, outputs: int, inputs: int) -> Words64:
+def stated_columns(words: Words64, outputs: int, inputs: int, exit_code: int) -> Words64:
     """The columns of `stated`."""
     used = np.zeros(PLACES, dtype=np.uint64)
     used[:outputs] = used[MOST_WORDS : MOST_WORDS + inputs] = 1
-    return np.stack((used, words))
+    low, high = (np.full(PLACES, limb, dtype=np.uint64) for limb in (exit_code & 0xFFFF, exit_code >> 16))
+    return np.stack((used, words, low, high))

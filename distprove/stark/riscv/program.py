@@ -23,7 +23,7 @@ from distprove.stark.riscv.cpu import MAX_LOG_CYCLES
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
 from distprove.stark.riscv.guest import Guest
-from distprove.stark.riscv.host import MOST_WORDS, PLACES
+from distprove.stark.riscv.host import MOST_WORDS, PLACE_NUMBERS, PLACES
 from distprove.stark.riscv.links import Words
 from distprove.stark.riscv.segment import (
     CLASSES,
@@ -94,8 +94,8 @@ class RiscV(Program):
     @property
     def statement(self) -> Statement:
         stated = tuple(
-            Boundary(STATED.name, (PublicRef("segment"), place, PublicRef("stated", place)), -1)
-            for place in range(PLACES)
+            Boundary(STATED.name, (PublicRef("segment"), number, PublicRef("stated", place)), -1)
+            for place, number in enumerate(PLACE_NUMBERS)
         )
         return Statement(
             public=PUBLIC,

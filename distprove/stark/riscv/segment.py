@@ -27,6 +27,7 @@ from distprove.stark.riscv.divide import ROWS as DIVIDE
 from distprove.stark.riscv.divide import DivideAir
 from distprove.stark.riscv.host import (
     MOST_WORDS,
+    PLACE_NUMBERS,
     PLACES,
     HostAir,
     StatedAir,
@@ -130,7 +131,7 @@ class Fixed:
         return {
             "rom": filled(self.rom, NO_PC),
             "image": filled(self.image, NO_KEY),
-            "stated": np.arange(PLACES, dtype=np.uint64)[None],
+            "stated": np.array([PLACE_NUMBERS], dtype=np.uint64),
             "lookup": lookup_rows(),
         }
 
@@ -196,6 +197,7 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     arrays: dict[str, NDArray[Any]] = cpu_inputs(record, fixed.rom, index)
     calls = class_calls(fixed.rom, record, index)
     stated, outputs, inputs = stated_words(record)
+    exit_code = int(record.registers_end[10]) if place.last else 0
     words_used = np.searchsorted(fixed.image[0], place.words.key.astype(np.uint64), side="right") - 1
     heights = {**log_heights(fixed, record, index), "words": log_rows_for(len(place.words.key))}
     for name, part in calls.items():
@@ -207,11 +209,10 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
         "words": words_columns(place.words, fixed.image, place.words_start, heights["words"]),
         "rom_used": np.bincount(index, minlength=1 << heights["rom"]).astype(np.uint64)[None],
         "image_used": np.bincount(words_used, minlength=1 << heights["image"]).astype(np.uint64)[None],
-        "stated": stated_columns(stated, outputs, inputs),
+        "stated": stated_columns(stated, outputs, inputs, exit_code),
         "heights": np.array([heights.get(air.name, ABSENT) for air in tables()], dtype=np.uint64),
     }
     words_end = int(place.words.key[-1]) if len(place.words.key) else place.words_start
-    exit_code = int(record.registers_end[10]) if place.last else 0
     public = {
         "segment": place.index,
         "pc_start": record.pc_start,

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from distprove.entry import OwnProgram
 from distprove.errors import InputError, InvalidProof, UsageError
 from distprove.stark.barrier import job_challenge
-from distprove.stark.keyfile import key_of, shipped_key
+from distprove.stark.keyfile import key_of, own_key, shipped_key
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.prover import commit, prove
@@ -86,6 +87,20 @@ def test_a_proof_in_segments(tmp_path: Path) -> None:
     assert (told["exit code"], told["output"], told["segments"]) == ("7", (6765).to_bytes(4, "little").hex(), "2")
     other = made.arguments["guest"].replace("-00010000-", "-00010004-")
     assert key_of(RiscV(guest=other), SMALL).digest != key.digest
+
+
+def test_a_verifier_with_the_file(tmp_path: Path) -> None:
+    """The key made from the file is the proof's if the guest is, and no other guest's proof passes for it."""
+    path = guest_file(tmp_path)
+    with CpuBackend(threads=2) as backend:
+        key = make_key(RiscV(elf=str(path)), SMALL, backend).key
+    own = OwnProgram("distprove.stark.riscv.program:RiscV", {"elf": str(path)})
+    made, _ = own_key(key.named(), own)
+    assert made.digest == key.digest
+    for changed in ([*fibonacci(20).code_word.tolist(), 0x13], fibonacci(21).code_word.tolist()):
+        path.write_bytes(code_file(changed))
+        with pytest.raises(InvalidProof, match=r"and not of riscv\(guest = "):
+            own_key(key.named(), own)
 
 
 def test_a_proof_of_another_output(tmp_path: Path) -> None:

@@ -9,16 +9,18 @@ from functools import cache
 import numpy as np
 import pytest
 
+from distprove.stark.riscv import segment
 from distprove.stark.riscv.cpu import HALTED
 from distprove.stark.riscv.guest import Guest
+from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.record import FIRST_REGISTER
-from distprove.stark.riscv.segment import Fixed, tables
+from distprove.stark.riscv.segment import CLASSES, Fixed, tables
 from kernels.maths.goldilocks import P
 from tests.support import riscv_asm as asm
 from tests.support.riscv_oracle import Interpreter, Run, run
 from tests.support.riscv_programs import fibonacci, of_words, random_program
-from tests.support.riscv_traces import DEFINITIONS, Job, job_of
+from tests.support.riscv_traces import DEFINITIONS, Executed, Job, job_of
 
 INPUT = bytes(range(64))
 
@@ -337,6 +339,53 @@ def test_output_that_nobody_wrote() -> None:
     assert "all outputs" in rules(job)
 
 
+def test_more_output_than_there_are_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 65th word of output does not go to the first place of the input, which is free."""
+    monkeypatch.setattr(segment, "MOST_WORDS", MOST_WORDS + 1)
+    for words, broken in ((MOST_WORDS, set()), (MOST_WORDS + 1, {"bus public"})):
+        job = job_of(run(of_words(asm.imm("addi", 10, 0, 5), *(words * asm.call(2)))))
+        assert job.public[0]["outputs"] == words
+        assert rules(job) == broken
+
+
+def test_two_words_in_the_other_order() -> None:
+    """The calls stand in the table in the other order: only times, which must rise, tell."""
+    code = [word for value in (1, 2) for word in (asm.imm("addi", 10, 0, value), *asm.call(2))]
+    job = job_of(run(of_words(*code)))
+    for name in ("time", "argument", "result"):
+        column = job.column("host", name)
+        column[:2] = column[1::-1]
+    for values in (job.public[0]["stated"], job.column("stated", "value")):
+        values[:2] = [2, 1]
+    first, second, third = (int(time) for time in job.column("host", "time")[:3])
+    put(job, "host", 1, gap=second - first - 1, gap_1=0)
+    put(job, "host", 2, gap=third - second - 1, gap_1=0)
+    assert rules(job) == {"bus lookup"}
+
+
+@pytest.mark.parametrize("table", CLASSES)
+def test_a_table_that_is_asked_and_left_out(table: str) -> None:
+    operations = [asm.op(name, 7, 5, 6) for name in ("and", "slt", "sll", "mul", "div")]
+    job = add_5_7(*asm.li(8, MEMORY), asm.load("lb", 7, 8), *operations)
+    assert rules(job) == set()
+    del job.main[0][table]
+    assert rules(job) == {"bus narrow" if table == "narrow" else "bus alu"}
+
+
+def test_a_segment_that_is_passed_over() -> None:
+    """The third segment takes a register as the first left it; and the second as the third will leave it."""
+    key = FIRST_REGISTER + 5
+    for at, source in ((2, 0), (1, 2)):
+        job = job_of(run(fibonacci(20), segment=32))
+        here, there = (int(np.flatnonzero(job.column("touched", "key", s) == key)[0]) for s in (at, source))
+        job.column("touched", "segment", at)[here] = source + 1
+        job.column("touched", "start", at)[here] = job.column("touched", "end", source)[there]
+        job.recount()
+        broken = {failure.rule for failure in job.failures()}
+        assert "bus words" in broken
+        assert source < at or f"partition {at}: bus lookup" in broken
+
+
 def test_words_beyond_32_bits() -> None:
     job = writing()
     (row,) = np.flatnonzero(job.column("host", "is_private"))
@@ -347,6 +396,8 @@ def test_words_beyond_32_bits() -> None:
 def test_another_exit_code() -> None:
     job = job_of(run(fibonacci(5)))
     job.public[0]["exit_code"] = 8
+    assert rules(job) == {"exit", "a word of exit code"}
+    job.column("stated", "exit")[:] = 8
     assert rules(job) == {"exit"}
     job.public[0]["pc_end"] = HALTED + 8
     assert rules(job) == {"exit", "pc at the end"}
@@ -358,6 +409,19 @@ def test_an_end_before_the_exit() -> None:
     job.main, job.public = job.main[:1], job.public[:1]
     job.public[0] |= {"final": 1, "exit_code": 0}
     assert "exit" in rules(job)
+
+
+def test_an_exit_code_of_the_field() -> None:
+    """A run without its last segment: where that ends, `pc` is 2^32 + an exit code modulo p."""
+    whole = run(fibonacci(20), segment=64)
+    job = job_of(Executed(whole.image, whole.records[:1]))
+    assert job.public[0]["final"] == 1
+    code = (job.public[0]["pc_end"] - HALTED) % P
+    job.public[0]["exit_code"] = code
+    assert rules(job) == {"a word of exit code"}
+    job.column("stated", "exit", 0, 0)[:] = code
+    job.column("stated", "exit", 0, 1)[:] = 0
+    assert rules(job) == {"bus lookup"}
 
 
 def test_cycles_after_the_exit() -> None:
