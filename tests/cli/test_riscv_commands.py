@@ -54,6 +54,16 @@ def test_key_and_security_choose_the_queries_of_the_run(proven: tuple[Path, tupl
     assert run("verify", out, "--vk", tmp_path / "vk").exit_code == 0
 
 
+def test_a_job_file_may_leave_the_number_of_partitions_to_the_run(tmp_path: Path) -> None:
+    text = 'system = "stark"\nprogram = "riscv"\npartitions = "{}"\n[arguments]\nelf = "{}"\n'
+    job = tmp_path / "job.toml"
+    job.write_text(text.format("auto", GUESTS / "keccak.elf"))
+    done = run("prove", job, "--out", tmp_path / "run", *LOCAL)
+    assert done.exit_code == 0, done.output
+    job.write_text(text.format("many", GUESTS / "keccak.elf"))
+    assert 'an integer or "auto"' in why_refused(run("prove", job, "--out", tmp_path / "other", *LOCAL))
+
+
 def test_a_guest_is_measured(proven: tuple[Path, tuple[str, ...]]) -> None:
     _, guest = proven
     options = ("--repeats", "1", "--backend", "cpu", "--threads", "2")
