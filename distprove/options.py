@@ -57,6 +57,8 @@ class Setting:
     choices: tuple[str, ...] = ()
     size: bool = False
     """Whether it is a number of bytes, which may be written like "48GiB"."""
+    auto: bool = False
+    """Whether "auto" may stand for the default in a job file."""
     flag: str = ""
     """The option of the command line; empty for none."""
     metavar: str | None = None
@@ -74,7 +76,7 @@ class Setting:
         """The kinds of values that may stand for it in a job file."""
         stand_in = {float: (int, float), Path: (str,), Mapping: (dict,), tuple: (list, str)}
         kinds = [kind for each in self.types for kind in stand_in.get(each, (each,))]
-        return (*kinds, *((str,) if self.size else ()))
+        return (*kinds, *((str,) if self.size or self.auto else ()))
 
     def check(self, name: str, value: Any) -> None:
         """Raise UsageError unless `value`, of the right type, is one that the setting may have."""
@@ -220,6 +222,10 @@ def _read(name: str, told: Setting, value: Any, base: Path) -> Any:
     """A setting from the value in a job file."""
     if told.types == (Path,):
         return fetch(value).path if is_url(value) else base / value
+    if told.auto and isinstance(value, str):
+        if value != "auto":
+            raise UsageError(f'`{name}` must be an integer or "auto", not {value!r}')
+        return told.default
     if told.types != (tuple,):
         return value
     patterns = [value] if isinstance(value, str) else value

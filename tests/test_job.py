@@ -332,7 +332,7 @@ def test_files_of_a_program_are_relative_to_the_job_file_and_must_exist(folder: 
         (STARK + "security = 129", "security must be at most 128"),
         (STARK + "grinding = 41", "grinding must be at most 40"),
         (STARK.replace("partitions = 3", "partitions = 0"), "partitions must be at least 1"),
-        (STARK.replace("partitions = 3", 'partitions = "3"'), "`partitions` must be an integer, not a string"),
+        (STARK.replace("partitions = 3", 'partitions = "3"'), '`partitions` must be an integer or "auto", not'),
         (STARK.replace("rows", "row"), "has no argument row; did you mean `rows`?"),
         (STARK.replace('"2^10"', "1.5"), "`arguments.rows` must be an integer or a string"),
         (STARK.replace("fibonacci", "fibonaci"), "did you mean `fibonacci`?"),

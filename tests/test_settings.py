@@ -119,6 +119,7 @@ def values(told: Setting) -> str:
     if told.choices:
         return ", ".join(f"`{choice}`" for choice in told.choices)
     kinds = " or ".join(KINDS[kind] for kind in told.kinds if float not in told.kinds or kind is float)
+    kinds = kinds.replace("a string", '`"auto"`') if told.auto else kinds
     if told.bounds is None:
         return kinds
     least, most = told.bounds

@@ -20,6 +20,7 @@ from distprove.bench.stark_limits import stage_limits
 from distprove.errors import InvalidProof, JobFailed
 from distprove.formats import canonical
 from distprove.stark.barrier import job_challenge
+from distprove.stark.example import cut
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.proof import StarkProof
@@ -47,7 +48,7 @@ def bench_program(
     begin = time.perf_counter()
     key = make_key(program, params, backend)
     loaded = time.perf_counter() - begin
-    piece = program.slices(1)[0]
+    piece = cut(program, 1).slices[0]
     inputs = program.inputs(piece.source)
     made: list[tuple[Committed, StarkProof]] = []
 

@@ -217,10 +217,11 @@ def stark(
 ) -> None:
     """Whole proofs of a program's single partition, stage by stage."""
     from distprove.bench import stark as stark_bench
+    from distprove.stark.example import counted
     from distprove.stark.programs import load_program
 
     loaded = load_program(program, arguments, soundness.prefer)
-    params = soundness.choose(loaded, 1)
+    params = soundness.choose(loaded, *counted(loaded, 1))
     with measure.opened() as chosen:
         rows = stark_bench.bench_program(chosen, loaded, params, measure.repeats, _say)
         result = _document("stark", stark_bench, chosen, rows)

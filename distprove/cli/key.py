@@ -21,13 +21,14 @@ def key(
     *,
     destination: Annotated[Path, typer.Option("--out", help="The key file to write.", rich_help_panel=PROGRAM)],
     soundness: Soundness,
-    partitions: Partitions = 1,
+    partitions: Partitions = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Choose the parameters as `prove` does, and write the key that `verify --vk` takes."""
     from distprove.formats.files import write_atomically
     from distprove.formats.owncode import own_faults
+    from distprove.stark.example import counted
     from distprove.stark.keyfile import key_content, key_of
     from distprove.stark.programs import load_program
     from distprove.stark.provable import check_program
@@ -36,8 +37,10 @@ def key(
         raise UsageError(f"{destination} is there already; --overwrite replaces it")
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
-        params = soundness.choose(loaded, partitions)
-        check_program(loaded, params, partitions)
+        without_cut = soundness.values["queries"] is not None  # nothing is run then, and no input needed
+        count, known = (partitions or 1, None) if without_cut else counted(loaded, partitions)
+        params = soundness.choose(loaded, count, known)
+        check_program(loaded, params, count, known)
         made = key_of(loaded, params)
     write_atomically(destination, key_content(made))
     if as_json:

@@ -34,7 +34,12 @@ FIRST = 2
 Run = Callable[..., None]
 
 SECURITY = "How secure it is"
-Partitions = Annotated[int, typer.Option(min=1, help="Partitions to cut it into.", rich_help_panel=PROGRAM)]
+Partitions = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Partitions to cut it into; by default 1, or as its execution tells.", rich_help_panel=PROGRAM
+    ),
+]
 
 
 class Soundness(SettingsGroup):
@@ -51,11 +56,14 @@ class Soundness(SettingsGroup):
             raise UsageError(f"--prefer must be {' or '.join(BLOWUPS)}, not {prefer!r}")
         return prefer
 
-    def choose(self, program: Program, partitions: int) -> StarkParameters:
-        """The parameters for `program` in so many partitions. Raises UsageError."""
+    def choose(
+        self, program: Program, partitions: int, known: Sequence[Sequence[int | None]] | None = None
+    ) -> StarkParameters:
+        """The parameters for `program` in so many partitions; `known` are the heights of their tables that its cut has
+        told. Raises UsageError."""
         from distprove.stark.security import choose_parameters
 
-        return choose_parameters(program, partitions, **self.values)
+        return choose_parameters(program, partitions, known=known, **self.values)
 
 
 With = Annotated[

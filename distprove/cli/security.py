@@ -19,19 +19,21 @@ def security(
     arguments: Mapping[str, int | str],
     *,
     soundness: Soundness,
-    partitions: Partitions = 1,
+    partitions: Partitions = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose the queries, and list the proven bits of every round."""
     from distprove.formats.owncode import own_faults
+    from distprove.stark.example import counted
     from distprove.stark.programs import load_program
-    from distprove.stark.security import job_security
+    from distprove.stark.security import job_security, told_heights
     from distprove.stark.verifying_key import compile_program
 
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
-        key = compile_program(loaded, soundness.choose(loaded, partitions))
-        heights = loaded.log_heights(partitions)
+        count, known = counted(loaded, partitions)
+        key = compile_program(loaded, soundness.choose(loaded, count, known))
+        heights = told_heights(loaded, count, known)
     record = job_security(key, heights).to_record()
     if as_json:
         print_json({"program": loaded.name, "arguments": dict(loaded.arguments), "security": record})

@@ -30,7 +30,10 @@ def verify(
     ] = False,
     program: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:CLASS", help="Your own program, to make the key from. It is imported."),
+        typer.Option(
+            metavar="MODULE:CLASS",
+            help="Your own program, to make the key from; it is imported. Or one that ships, held to --with.",
+        ),
     ] = None,
     arguments: Annotated[
         list[str] | None, typer.Option("--with", metavar="NAME=VALUE", help="An argument of that program; repeatable.")
@@ -115,7 +118,8 @@ def verify(
         table.add_row("result", f"[bold green]verified[/]: {count} partition{'s' * (count != 1)}, {loaded.system}")
         for name, value in proven_rows(verified.proven):
             table.add_row(name, escape(value))
-        made = f"made from your program {escape(verified.own_program)}" if own else "made from the program"
+        by_you = f"made from the program that you named, {escape(verified.own_program)}"
+        made = by_you if own else "made from the program that the file names"
         known = made if verified.proven else "came with the proof"
         origin = f"given: {escape(str(vk))}" if verified.key_given else known
         table.add_row("key", f"{verified.key_digest.hex()}\n[dim]{origin}[/]")
@@ -140,8 +144,8 @@ def _named(verified: Verified, public: Sequence[int]) -> dict[str, dict[str, lis
 
 
 def own_program(program: str | None, arguments: list[str], proof: Path) -> OwnProgram | None:
-    """The user's own program that is named, to be imported from beside the command, and never from inside of the run
-    that is verified. Raises UsageError."""
+    """The program that is named: one that ships, or the user's own, which is imported from beside the command and never
+    from inside of the run that is verified. Raises UsageError."""
     from cluster.record.run import require_code_outside
     from distprove.cli.programs import import_from_here, pairs
     from distprove.entry import OwnProgram
@@ -151,10 +155,9 @@ def own_program(program: str | None, arguments: list[str], proof: Path) -> OwnPr
         if arguments:
             raise UsageError("--with is for the program that --program names")
         return None
-    if not names_code(program):
-        raise UsageError(f"--program names a program of your own as MODULE:CLASS, not {program!r}")
-    import_from_here()
-    require_code_outside(program, proof)
+    if names_code(program):
+        import_from_here()
+        require_code_outside(program, proof)
     return OwnProgram(program, pairs(arguments))
 
 

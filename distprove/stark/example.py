@@ -68,6 +68,16 @@ def cut(program: Program, partitions: int | None, fits: Fits = lambda heights: T
     return Cut(slices, made.log_heights)
 
 
+def counted(program: Program, partitions: int | None) -> tuple[int, Sequence[Sequence[int | None]] | None]:
+    """The number of partitions of a job, and log2 of the rows of their tables as its cut tells them: of a program that
+    knows them only when it was cut, and None for any other, of which a job has one partition by default. Raises
+    UsageError and CodeFault."""
+    if not program.cuts_itself:
+        return partitions or 1, None
+    made = cut(program, partitions)
+    return len(made.slices), made.log_heights
+
+
 def read_inputs(program: Program, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """The inputs of a slice. Raises InputError for what is no array, and CodeFault for an error in a user's program; no
     message quotes an input."""

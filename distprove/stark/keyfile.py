@@ -12,11 +12,11 @@ from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InputError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.formats.files import read_bounded
-from distprove.formats.owncode import own_faults
+from distprove.formats.owncode import names_code, own_faults
 from distprove.proof import check_fields
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
-from distprove.stark.programs import PROGRAMS, load_program
+from distprove.stark.programs import PROGRAMS, find_program, load_program
 from distprove.stark.proving_key import make_key
 from distprove.stark.verifying_key import MAX_BYTES, VerifyingKey, check_version, compile_program
 from kernels.cpu.backend import CpuBackend
@@ -71,14 +71,18 @@ def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
 
 
 def own_key(named: Any, own: OwnProgram) -> tuple[VerifyingKey, Program]:
-    """The key of the caller's own program under the parameters in `named`, which a proof file says of its key.
+    """The key of the program that the caller names, its own or one that ships, under the parameters in `named`, which a
+    proof file says of its key.
 
     Nothing else is taken from the file: program and arguments are the caller's, and no value of the file reaches the
     program's code before its proof is verified. Raises InvalidProof if the file names another program or arguments,
     FormatError, UsageError and CodeFault.
     """
     _check_named(named)
-    program = load_program(own.name, own.arguments)
+    if names_code(own.name):
+        program = load_program(own.name, own.arguments)
+    else:
+        program = find_program(own.name).make(own.arguments, proving=False)
     with own_faults(program.__module__):
         key = key_of(program, Parameters.from_record(named["params"]))
     # Only the key has all arguments: some follow from the preprocessed columns (`Program.key_arguments`).

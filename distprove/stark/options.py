@@ -25,6 +25,7 @@ class StarkOptions(Options):
         "partitions to cut it into; by default as the program's execution or memory tells",
         bounds=(1, MAX_PARTITIONS),
         flag="--partitions",
+        auto=True,
     )
     prefer: str = setting(
         "speed: larger proofs, faster; size: smaller ones, slower, of the same security", "speed", flag="--prefer"

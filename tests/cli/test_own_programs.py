@@ -132,7 +132,7 @@ def test_a_proof_is_verified_with_its_program(folder: Path) -> None:
     own = ("--program", "own_programs:Mine", "--with", "rows=2^4")
     done = run("verify", out / "proof.msgpack", *own)
     assert done.exit_code == 0, done.output
-    for text in ("made from your program own_programs:Mine", "mine(rows = 16", "after 32 steps", "2178309, 3524578"):
+    for text in ("that you named, own_programs:Mine", "mine(rows = 16", "after 32 steps", "2178309, 3524578"):
         assert text in done.stdout
     facts = json.loads(run("verify", out, *own, "--json").stdout)
     assert facts["own_program"] == "own_programs:Mine"
@@ -141,7 +141,10 @@ def test_a_proof_is_verified_with_its_program(folder: Path) -> None:
     assert checked.own_program == "own_programs:Mine"
     assert "exclude" in why_refused(run("verify", out, *own, "--trust-own-key"))
     assert "--program" in why_refused(run("verify", out, "--with", "rows=16"))
-    assert "MODULE:CLASS" in why_refused(run("verify", out, "--program", "fibonacci"))
+    other = run("verify", out, "--program", "fibonacci")
+    assert other.exit_code == 1
+    assert "not of fibonacci(rows" in other.stderr
+    assert "did you mean" in why_refused(run("verify", out, "--program", "fibonaci"))
 
 
 def test_arguments_are_the_verifiers_and_not_the_proofs(folder: Path) -> None:
@@ -324,7 +327,7 @@ def test_the_guides_program_is_checked_proven_and_verified(folder: Path) -> None
         done = run(*words, *(LOCAL if words[0] == "prove" else ()))
         assert done.exit_code == 0, done.output
     assert "from 0, after 96 steps of at most 255 " in done.stdout
-    assert "made from your program walk:Walk" in done.stdout
+    assert "that you named, walk:Walk" in done.stdout
 
 
 def test_walks_that_do_not_meet_are_refused(folder: Path) -> None:

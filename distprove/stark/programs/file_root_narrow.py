@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.air import Air, Bus, Expression, Table
-from distprove.stark.field import P
 from distprove.stark.programs.file_root_tables import (
     DIGEST_WORDS,
     FACT_LENGTH,
@@ -31,6 +30,7 @@ from distprove.stark.programs.file_root_tables import (
     LEVELS,
     PAD,
     PAD_END,
+    EdgeAir,
 )
 from distprove.stark.programs.file_tree import CHUNK, LEAF, NODE
 from distprove.stark.programs.keccak_rounds import LANES, RATE_LANES
@@ -195,28 +195,14 @@ def _bytes(slices: Slices, lane: int, bits: tuple[int, int]) -> Expression:
     return total(slices.number(lane + i, *bits) * (1 << 8 * i) for i in range(4))
 
 
-class NarrowEdgeAir(Air):
+class NarrowEdgeAir(EdgeAir):
     """The table of nodes without a sibling, as `EdgeAir`, with digests in parts."""
 
-    name = "edge"
-    preprocessed: Mapping[str, int] = MappingProxyType({"level": 1})
-    main: Mapping[str, int] = MappingProxyType({"nodes": 1, "odd": 1, "active": 1, "digest": DIGEST_WORDS})
-    public = ("leaves",)
-
-    def define(self, t: Table) -> None:
+    def pass_up(self, t: Table, parent: Expression) -> None:
         this = t.this
-        t.boolean(this.odd)
-        t.boolean(this.active)
-        t.always(this.active * (1 - this.odd))
-        # Level 32 has one node, and the level below m nodes has 2 m or 2 m - 1. So every m is right for n leaves, and n
-        # is at most 2^32.
-        t.first(this.nodes - t.public.leaves)
-        t.transition(2 * t.next.nodes - this.nodes - this.odd)
-        t.last(2 - this.nodes - this.odd)
-        half = pow(2, -1, P)
         for part, value in enumerate(this.digest):
             t.receive(NODES, [t.fixed.level, this.nodes - 1, part, value], times=this.active, at_most=1)
-            t.send(NODES, [t.fixed.level + 1, (this.nodes - 1) * half, part, value], times=this.active)
+            t.send(NODES, [t.fixed.level + 1, parent, part, value], times=this.active)
 
 
 _OWN = {

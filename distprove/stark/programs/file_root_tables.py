@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.stark.air import Air, Bus, Table
+from distprove.stark.air import Air, Bus, Expression, Table
 from distprove.stark.field import P
 from distprove.stark.programs.file_tree import CHUNK, LEAF, NODE, leaf_count
 from distprove.stark.programs.keccak_rounds import (
@@ -134,9 +134,13 @@ class EdgeAir(Air):
         t.first(this.nodes - t.public.leaves)
         t.transition(2 * t.next.nodes - this.nodes - this.odd)
         t.last(2 - this.nodes - this.odd)
-        half = pow(2, -1, P)
+        self.pass_up(t, (this.nodes - 1) * pow(2, -1, P))
+
+    def pass_up(self, t: Table, parent: Expression) -> None:
+        """Receive the last node, and send its digest as that of number `parent` of the level above."""
+        this = t.this
         t.receive(NODES, [t.fixed.level, this.nodes - 1, *this.digest], times=this.active, at_most=1)
-        t.send(NODES, [t.fixed.level + 1, (this.nodes - 1) * half, *this.digest], times=this.active)
+        t.send(NODES, [t.fixed.level + 1, parent, *this.digest], times=this.active)
 
 
 class TailAir(Air):

@@ -129,7 +129,7 @@ PROGRAMS: dict[str, ProgramEntry] = {
                 Argument("input", "path", "a file with the private input", ""),
                 Argument("public", "path", "a file with the public input", ""),
                 Argument("segment", "integer", "cycles of a segment, a power of two", 1 << 20),
-                Argument("guest", "text", "the guest's name in a key; a prover finds it in the ELF file", ""),
+                Argument("guest", "text", "the name that the guest must have; it is found in the ELF file", ""),
             ),
             "distprove.stark.riscv.program:RiscV",
         ),

@@ -69,7 +69,10 @@ class RiscV(Program):
         return {"guest": self.guest}
 
     def key_arguments(self, root: bytes, heights: Mapping[str, int]) -> dict[str, int | str]:
-        return {"guest": str(Guest(root, self._entry, heights["rom"], heights["image"]))}
+        found = str(Guest(root, self._entry, heights["rom"], heights["image"]))
+        if self.guest not in ("", found):
+            raise UsageError(f"{self.elf} is the guest {found}, and not {self.guest}")
+        return {"guest": found}
 
     @property
     def preprocessed_root(self) -> bytes | None:
@@ -126,7 +129,9 @@ class RiscV(Program):
     @property
     def _guest_file(self) -> Elf:
         if not self.elf:
-            raise UsageError("riscv needs the argument elf: the file of the guest to prove")
+            raise UsageError(
+                "riscv needs the argument elf, the guest's file; or guest, its name, if it is not to prove"
+            )
         return loaded(self.elf)[0]
 
     @property

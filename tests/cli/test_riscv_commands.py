@@ -1,0 +1,72 @@
+"""The RISC-V machine from the command line: a guest proven in segments, and verified as the guest that was meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import run, why_refused
+from tests.support import ROOT
+
+GUESTS = ROOT / "tests" / "stark" / "riscv" / "guests"
+LOCAL = ("--local", "--threads", "2", "--backend", "cpu")
+
+
+@pytest.fixture(scope="module")
+def proven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[str, ...]]:
+    """A run of several segments, and the options that name the guest, its input and the segments."""
+    folder = tmp_path_factory.mktemp("riscv")
+    (folder / "message").write_bytes(b"abc")
+    guest = ("--elf", str(GUESTS / "sha256.elf"), "--input", str(folder / "message"), "--segment", "2^12")
+    done = run("prove", "stark", "riscv", *guest, "--out", folder / "run", *LOCAL)
+    assert done.exit_code == 0, done.output
+    return folder / "run", guest
+
+
+def test_a_guest_is_verified_from_its_file_its_name_and_its_key(
+    proven: tuple[Path, tuple[str, ...]], tmp_path: Path
+) -> None:
+    out, guest = proven
+    from_file = run("verify", out, "--program", "riscv", "--with", f"elf={GUESTS / 'sha256.elf'}", "--json")
+    facts = json.loads(from_file.stdout)
+    name = facts["proven"]["arguments"]["guest"]
+    assert int(facts["proven"]["says"]["segments"]) == len(facts["partitions"]) > 1
+    assert run("verify", out, "--program", "riscv", "--with", f"guest={name}").exit_code == 0
+    other = run("verify", out, "--program", "riscv", "--with", f"elf={GUESTS / 'json.elf'}")
+    assert (other.exit_code, name in other.stderr) == (1, True)
+    wrong = ("0" if name[0] != "0" else "1") + name[1:]
+    assert run("verify", out, "--program", "riscv", "--with", f"guest={wrong}").exit_code == 1
+    assert "guest" in why_refused(run("verify", out, "--program", "riscv"))
+    assert "and not" in why_refused(run("prove", "stark", "riscv", *guest, "--guest", wrong, "--out", tmp_path / "r"))
+    assert run("key", "riscv", *guest, "--out", tmp_path / "vk").exit_code == 0
+    assert run("verify", out, "--vk", tmp_path / "vk").exit_code == 0
+
+
+def test_key_and_security_choose_the_queries_of_the_run(proven: tuple[Path, tuple[str, ...]], tmp_path: Path) -> None:
+    out, guest = proven
+    queries = json.loads((out / "report.json").read_text())["proven"]["security"]["queries"]
+    told = json.loads(run("security", "riscv", *guest, "--json").stdout)["security"]
+    assert (told["queries"], told["bits"] >= 128) == (queries, True)
+    without_input = ("key", "riscv", *guest[:2], "--queries", queries, "--out", tmp_path / "vk")
+    assert run(*without_input).exit_code == 0
+    assert run("verify", out, "--vk", tmp_path / "vk").exit_code == 0
+
+
+def test_a_job_file_may_leave_the_number_of_partitions_to_the_run(tmp_path: Path) -> None:
+    text = 'system = "stark"\nprogram = "riscv"\npartitions = "{}"\n[arguments]\nelf = "{}"\n'
+    job = tmp_path / "job.toml"
+    job.write_text(text.format("auto", GUESTS / "keccak.elf"))
+    done = run("prove", job, "--out", tmp_path / "run", *LOCAL)
+    assert done.exit_code == 0, done.output
+    job.write_text(text.format("many", GUESTS / "keccak.elf"))
+    assert 'an integer or "auto"' in why_refused(run("prove", job, "--out", tmp_path / "other", *LOCAL))
+
+
+def test_a_guest_is_measured(proven: tuple[Path, tuple[str, ...]]) -> None:
+    _, guest = proven
+    options = ("--repeats", "1", "--backend", "cpu", "--threads", "2")
+    row = json.loads(run("bench", "stark", "riscv", *guest[:4], *options, "--json").stdout)["rows"][0]
+    assert row["what"] == "riscv"
+    assert "segments of" in why_refused(run("bench", "stark", "riscv", *guest, *options))
