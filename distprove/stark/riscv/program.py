@@ -6,7 +6,9 @@ input and some private input, ends with the stated exit code and has written the
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 
 from distprove.errors import InputError, UsageError
 from distprove.formats.files import read_bounded
+from distprove.host.machine import usable_threads
 from distprove.stark.air import Air, Bus, CppRows
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.riscv.buses import BUSES, STATED
@@ -45,6 +48,8 @@ from kernels.interface.backend import Backend
 
 MOST_BYTES = 1 << 32
 """Maximum size of an input."""
+MOST_REPLAYS = 8
+"""Segments that are replayed at a time to learn the heights of their tables: each takes some 200 MB."""
 
 
 class RiscV(Program):
@@ -145,12 +150,20 @@ class RiscV(Program):
         number of partitions than the run has segments, InputError, Trap."""
         elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
         private, public = (read_bounded(Path(path), MOST_BYTES) if path else b"" for path in (self.input, self.public))
-        execution, replay = Execution(elf, Inputs(private, public)), Replay(elf)
-        snapshots, heights = [], []
-        for snapshot in execution.segments(self.segment):
-            snapshots.append(snapshot.to_bytes())
-            record = replay.record(snapshot)
-            heights.append(log_heights(fixed, record, fixed.instructions(record)))
+        execution, own = Execution(elf, Inputs(private, public)), threading.local()
+
+        def told(snapshot: Snapshot) -> dict[str, int]:
+            if not hasattr(own, "replay"):
+                own.replay = Replay(elf)
+            record = own.replay.record(snapshot)
+            return log_heights(fixed, record, fixed.instructions(record))
+
+        snapshots, replayed = [], []
+        with ThreadPoolExecutor(min(MOST_REPLAYS, usable_threads())) as pool:
+            for snapshot in execution.segments(self.segment):
+                snapshots.append(snapshot.to_bytes())
+                replayed.append(pool.submit(told, snapshot))
+        heights = [one.result() for one in replayed]
         count = len(snapshots)
         if partitions not in (None, count):
             raise UsageError(f"the run has {count} segments of {self.segment} cycles, not {partitions}")
