@@ -134,7 +134,8 @@ def verify(
     number, order, names and public values of the partitions.
 
     For a program of your own, `program` names it as "module:Class" with its `arguments`, in place of `vk`: it is
-    imported, and the key is made from it. A proof of other arguments is refused.
+    imported, and the key is made from it. A proof of other arguments is refused. One that ships is named likewise, to
+    hold a proof to its `arguments`, such as `{"elf": "guest.elf"}` of "riscv".
 
     Raises InvalidProof when something does not hold, UntrustedKey when it holds under an unknown key only, FormatError
     and InputError for files that cannot be read.

@@ -18,10 +18,10 @@ CPU, GPU = "cpu", "gpu"
 
 @dataclass(frozen=True)
 class OwnProgram:
-    """A program of one's own with all its arguments, as a verifier names them: no proof chooses either."""
+    """A program with its arguments, as a verifier names them: no proof chooses either."""
 
     name: str
-    """"module:Class"."""
+    """"module:Class", or the name of a program that ships."""
     arguments: Mapping[str, int | str]
 
 

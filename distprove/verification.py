@@ -31,7 +31,7 @@ class Verified:
     partitions: int
     seconds: float
     own_program: str = ""
-    """The caller's own program, "module:Class", that the key was made from; empty if it was not."""
+    """The program that the caller named and the key was made from, "module:Class" or one that ships; else empty."""
     proven: dict[str, Any] = field(default_factory=dict)
     """What the proof states and with how much security, for systems that can tell (`distprove.system.Explains`)."""
 

@@ -65,9 +65,9 @@ def verify(
     """Verify a proof: its binding, then all partitions as one batch with random coefficients; or an aggregate.
 
     Groth16 needs --vk: the key in the file may be anyone's. A STARK of a program that ships needs none: see that
-    program and arguments are those you expect. For a program of your own give --vk, or --program with its arguments.
-    Exit code 0 only if everything holds; 1 if something does not, or holds only under the file's own key; 2 if the
-    file cannot be read as a proof.
+    program and arguments are those you expect. For a program of your own give --vk, or --program with its arguments;
+    --program riscv --with elf=guest.elf holds a proof to that guest. Exit code 0 only if everything holds; 1 if
+    something does not, or holds only under the file's own key; 2 if the file cannot be read as a proof.
     """
     from cluster.record.run import read_proof
     from distprove.cli.aggregate import is_aggregate, verify_aggregate_file
