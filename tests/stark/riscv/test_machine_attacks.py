@@ -9,13 +9,14 @@ from functools import cache
 import numpy as np
 import pytest
 
+from distprove.errors import InvalidProof
 from distprove.stark.riscv import segment
 from distprove.stark.riscv.cpu import HALTED
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.record import FIRST_REGISTER
-from distprove.stark.riscv.segment import CLASSES, Fixed, tables
+from distprove.stark.riscv.segment import CLASSES, Fixed, layout, tables
 from kernels.maths.goldilocks import P
 from tests.support import riscv_asm as asm
 from tests.support.riscv_oracle import Interpreter, Run, run
@@ -462,3 +463,20 @@ def test_the_statement_binds_the_segments() -> None:
         assert statement.violation(wrong) is not None
     moved = RiscV(guest=str(Guest(bytes(32), asm.BASE + 4, 6, 6))).statement
     assert moved.violation(publics) is not None
+
+
+def test_words_that_only_other_tables_allow() -> None:
+    """Whoever makes up a guest's name chooses its lookups: a proof for it holds, and has no words to tell."""
+    program = RiscV(guest=str(Guest(bytes(32), asm.BASE, 6, 6)))
+    public = [0] * program.statement.public_values
+    assert program.explain([public], [])["output"] == "none"
+    for name, index, value in (
+        ("stated", 0, 1 << 32),
+        ("stated", 127, P - 1),
+        ("outputs", 0, 65),
+        ("inputs", 0, P - 1),
+    ):
+        forged = list(public)
+        forged[layout()[name][0] + index] = value
+        with pytest.raises(InvalidProof, match="tables other than the machine's"):
+            program.explain([forged], [])
