@@ -30,7 +30,7 @@ MAX_CYCLES = 1 << 36
 MEMORY = 1 << 30
 """Bytes of memory that a guest may touch, unless the caller says otherwise, in pages."""
 NOT_USED = (1 << 32) - 1
-"""Of a snapshot, in the place of an earlier segment."""
+"""What a snapshot has in place of an earlier segment's number for a register that its segment does not use."""
 _SLICE = 1 << 28
 """Cycles between two looks at signals, such as Ctrl-C."""
 
@@ -289,7 +289,7 @@ class Execution:
         self._end(index)
 
     def words(self) -> tuple[U32, U32, U32]:
-        """Of a run by segments that came to its end: all words and registers that it used. Keys (k,) ascending (a
+        """Return all words and registers that a run used, which came to its end by segments. Keys (k,) ascending (a
         quarter of the byte address; FIRST_REGISTER + i for register i), values at the end, and for each one more than
         the number of the last segment that used it. Raises ValueError."""
         self.outcome  # noqa: B018  that there is one

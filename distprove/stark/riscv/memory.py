@@ -111,7 +111,7 @@ def image_rows(image: Image) -> Words64:
 
 
 def touched_columns(record: Record, earlier: U32, log_rows: int) -> Words64:
-    """The columns of `touched`; `earlier` comes from `Links.add`."""
+    """The columns of `touched`; `earlier` comes from `Snapshot.earlier`."""
     key = keys_of(record).astype(np.uint64)
     out = np.zeros((sum(TOUCHED.values()), 1 << log_rows), dtype=np.uint64)
     n = len(key)

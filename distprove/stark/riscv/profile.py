@@ -34,7 +34,7 @@ class Profile:
 
     by_instruction: Mapping[str, int]
     by_function: Mapping[str, int]
-    """Of each function by itself, without those that it calls."""
+    """Cycles of each function by itself, without those that it calls."""
 
 
 def profile(elf: Elf, counts: NDArray[np.uint64]) -> Profile:

@@ -184,7 +184,7 @@ class Place:
     index: int
     last: bool
     earlier: U32 = field(repr=False)
-    """From `Links.add`: for each word that the segment accesses, one more than the segment that left it."""
+    """As `Snapshot.earlier` has it: for each word that the segment accesses, one more than the segment that left it."""
     words: Words = field(repr=False)
     """The part of the run's words that this segment's table `words` has."""
     words_start: int

@@ -37,7 +37,7 @@ def cells(table: str, columns: dict[str, int]) -> Iterator[tuple[str, int]]:
 
 @pytest.mark.parametrize("table", [air.name for air in tables() if air.name not in ("rom", "image", "lookup")])
 def test_no_cell_can_be_changed(table: str) -> None:
-    """Of each column the first cell that is not zero, which is in use, by one, and a middle one to 0."""
+    """Each column is changed in its first cell that is not zero, by one, and in a middle one, to 0."""
     job = job_of(random_run())
     for name, k in cells(table, DEFINITIONS[table].main):
         column = job.column(table, name, 0, k)
