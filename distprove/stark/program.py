@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -155,9 +156,10 @@ class Program(ABC):
         )
 
     @property
-    def counts(self) -> Iterable[int]:
-        """The numbers of partitions, ascending, among which `cut` chooses. All must cut one and the same job: by
-        default there is 1 alone, since more partitions of most programs prove something else."""
+    def counts(self) -> Sequence[int]:
+        """The numbers of partitions, ascending, among which `cut` chooses. All must cut one and the same job, and if
+        one of them fits, so should the greater ones. By default there is 1 alone, since more partitions of most
+        programs prove something else."""
         return (1,)
 
     def cut(self, partitions: int | None, fits: Fits) -> Cut:
@@ -170,8 +172,8 @@ class Program(ABC):
         where they are proven, and are written nowhere. Raises UsageError for a number that does not fit.
         """
         if partitions is None:
-            counts = list(self.counts)
-            partitions = next((n for n in counts if fits(self.log_heights(n))), counts[-1]) if counts[1:] else counts[0]
+            counts = self.counts
+            partitions = counts[0] if len(counts) == 1 else _least(counts, lambda n: fits(self.log_heights(n)))
         return Cut(self.slices(partitions))
 
     @property
@@ -203,6 +205,16 @@ class Program(ABC):
         nothing else: a verifier's program is made without the prover's own arguments.
         """
         return {}
+
+
+def _least(counts: Sequence[int], fits: Callable[[int], bool]) -> int:
+    """The least of `counts`, ascending, that fits, or the greatest if none does. Doubles the place until one fits, and
+    bisects from there: far fewer partitions are counted than there may be."""
+    place = 1
+    while place < len(counts) and not fits(counts[place - 1]):
+        place *= 2
+    tried = counts[place // 2 : min(place, len(counts)) - 1]  # a greater one fits, or is the greatest
+    return counts[place // 2 + bisect_left(tried, True, key=fits)]
 
 
 def whole_trace(

@@ -25,7 +25,7 @@ that the table's end cuts off must be a padding one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -61,9 +61,9 @@ from kernels.cpu.keccak import keccak256
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
-PIECES = 16
+PIECES = 64
 """Minimum number of subtrees in a partition. Files are cut at the ends of subtrees, so that the longest partition is at
-most 1/16 above the mean."""
+most 1/64 above the mean."""
 
 
 class FileRoot(Program):
@@ -114,10 +114,9 @@ class FileRoot(Program):
         return self._layout.preprocessed()
 
     @property
-    def counts(self) -> Iterable[int]:
-        """The root of the file is the same however it is cut: powers of two, down to one chunk of it."""
-        leaves = max(1, self._cuts(1)[0])
-        return [1 << k for k in range(leaves.bit_length())]
+    def counts(self) -> Sequence[int]:
+        """The root of the file is the same however it is cut, down to one chunk of it."""
+        return range(1, max(1, self._cuts(1)[0]) + 1)
 
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         """log2 of the tables' rows in each partition, from the file's length alone. Raises UsageError, InputError."""
