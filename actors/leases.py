@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 NAMESPACE = "distprove"
-PROTOCOL = 5
+PROTOCOL = 6
 """Version of a governor's calls. Jobs of a distprove with another version do not share the governor."""
 
 
@@ -55,6 +55,9 @@ class Governed(Governor):
     def shrink(self, ticket: int, memory: int) -> None:
         if ticket:
             self._tell("shrink", ticket, memory)
+
+    def threads_wanted(self) -> bool:
+        return self.governor is not None and bool(self.governor.threads_wanted.remote().future().result())
 
     def _tell(self, name: str, *arguments: Any) -> None:
         # Not retried: a governor that is gone has forgotten its leases, and Ray would tell the driver's user.

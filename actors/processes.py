@@ -329,6 +329,7 @@ class _Child:
             "acquire": self._acquire,
             "release": self._release,
             "shrink": governor.shrink,
+            "threads_wanted": governor.threads_wanted,
         }
         self.channel = Channel(connection, handlers, self._gone)
         with suppress(OSError, ValueError):  # it ended already

@@ -231,5 +231,8 @@ class _Asking(Governor):
         with suppress(ChannelClosed):
             self._channel.tell("shrink", ticket, memory)
 
+    def threads_wanted(self) -> bool:
+        return bool(self._channel.call("threads_wanted"))
+
     def lane(self) -> AbstractContextManager[Grant]:
         return self.lease(lane=True)

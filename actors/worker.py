@@ -692,7 +692,7 @@ class Worker:
                 self._news.notify()
 
     def _tick(self) -> None:
-        """Give back, now and then, what is not in use."""
+        """Give back, now and then, what is not in use, and learn whether others wait for what is."""
         while True:
             with self._lock:
                 over = self._over
@@ -700,4 +700,6 @@ class Worker:
                 return
             self._purse.give_back(HELD)
             self._shifts.give_back(IDLE)
+            with suppress(Exception):  # the governor is gone: whoever asks it for something next tells
+                self._shifts.look()
             time.sleep(TICK)

@@ -132,6 +132,10 @@ class NodeGovernor:
         """Give back the memory of a lease above `memory` bytes."""
         self._governor.shrink(ticket, memory)
 
+    async def threads_wanted(self) -> bool:
+        """Whether anybody waits for threads."""
+        return self._governor.threads_wanted()
+
     async def report(self, began: float | None = None) -> dict[str, Any]:
         """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
         self._look()

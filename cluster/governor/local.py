@@ -107,6 +107,10 @@ class LocalGovernor(grants.Governor):
     def shrink(self, ticket: int, memory: int) -> None:
         self._change(lambda state: state.shrink(ticket, memory))
 
+    def threads_wanted(self) -> bool:
+        with self._lock:
+            return self._state.threads_wanted
+
     def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
         """Reduce a key that this lease alone keeps to so many bytes of memory and pinned memory."""
         self._change(lambda state: state.shrink_key(ticket, memory, pinned))

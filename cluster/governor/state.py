@@ -196,6 +196,11 @@ class Governor:
         return sorted((item for queue in self._queues.values() for item in queue), key=lambda item: item[0])
 
     @property
+    def threads_wanted(self) -> bool:
+        """Whether a request for threads waits."""
+        return any(queue and queue[0][1].threads for queue in self._queues.values())
+
+    @property
     def holders(self) -> set[Holder]:
         """Holders that hold or wait for a lease."""
         waiting = {request.holder for _, request in (*self.waiting, *self.lane_waiting)}

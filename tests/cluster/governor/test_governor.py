@@ -579,6 +579,60 @@ def test_threads_are_asked_for_again_however_they_are_passed_on(monkeypatch: pyt
     assert granted(governor) == 3
 
 
+def test_threads_that_nobody_else_waits_for_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(grants.time, "monotonic", lambda: now)
+    governor = LocalGovernor(Budget(threads=1, memory=100))
+    shifts = Shifts(governor, 1, keeps=True)
+    shift = Shift(shifts)
+    shift.begin()
+    for _ in range(5):
+        now += 0.8 * grants.HELD
+        shift.begin()
+        shifts.look()
+    assert granted(governor) == 1, "asked again though nobody waited"
+    other = governor.ask(Request((1, 0.0), threads=1))
+    for _ in range(2):
+        now += 0.8 * grants.HELD
+        shifts.look()
+    renewing = threading.Thread(target=shift.begin)
+    renewing.start()
+    assert other.threads.result(60) == 1, "kept threads that somebody waits for"
+    governor.release(other.ticket)
+    renewing.join(60)
+    assert granted(governor) == 3
+
+
+def test_a_worker_that_takes_no_threads_does_not_ask_who_waits_for_them() -> None:
+    governor = LocalGovernor(Budget(threads=1, memory=100))
+    asked: list[bool] = []
+    governor.threads_wanted = lambda: bool(asked.append(True))  # type: ignore[method-assign, func-returns-value]
+    for keeps, takes, times in ((True, False, 0), (False, True, 0), (True, True, 1)):
+        shifts = Shifts(governor, 1, keeps=keeps)
+        shift = Shift(shifts)
+        if takes:
+            shift.begin()
+        shifts.look()
+        shift.end()
+        shifts.close()
+        assert len(asked) == times
+
+
+def test_who_waits_for_memory_or_the_lane_waits_for_no_threads() -> None:
+    state = Governor(Budget(threads=2, memory=100))
+    first = state.request(Request((1, 0.0), memory=100))
+    state.request(Request((2, 0.0), memory=1))
+    state.request(Request((3, 0.0), lane=True))
+    state.request(Request((4, 0.0), lane=True))
+    state.request(Request((5, 0.0), threads=2))
+    assert not state.threads_wanted
+    last = state.request(Request((6, 0.0), threads=1))
+    assert state.threads_wanted
+    state.release(last)
+    assert not state.threads_wanted
+    assert first in state.leases
+
+
 def test_where_provers_are_on_the_cpu_no_threads_lie_idle() -> None:
     governor = LocalGovernor(Budget(threads=1, memory=100))
     shift = Shift(Shifts(governor, 1, keeps=False))
