@@ -135,7 +135,8 @@ def verify(
 
     For a program of your own, `program` names it as "module:Class" with its `arguments`, in place of `vk`: it is
     imported, and the key is made from it. A proof of other arguments is refused. One that ships is named likewise, to
-    hold a proof to its `arguments`, such as `{"elf": "guest.elf"}` of "riscv".
+    hold a proof to its `arguments`, such as `{"elf": "guest.elf"}` of "riscv". Arguments on which no key depends, such
+    as the file of "file-root", raise UsageError: `proven` says what was proven of these.
 
     Raises InvalidProof when something does not hold, UntrustedKey when it holds under an unknown key only, FormatError
     and InputError for files that cannot be read.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from distprove.entry import OwnProgram
-from distprove.errors import FormatError, InputError, InvalidProof, UsageError
+from distprove.errors import DistproveError, FormatError, InputError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.formats.files import read_bounded
 from distprove.formats.owncode import names_code, own_faults
@@ -76,15 +76,20 @@ def own_key(named: Any, own: OwnProgram) -> tuple[VerifyingKey, Program]:
 
     Nothing else is taken from the file: program and arguments are the caller's, and no value of the file reaches the
     program's code before its proof is verified. Raises InvalidProof if the file names another program or arguments,
-    FormatError, UsageError and CodeFault.
+    FormatError, UsageError, also for an argument that the key does not depend on, and CodeFault.
     """
     _check_named(named)
+    params = Parameters.from_record(named["params"])
     if names_code(own.name):
         program = load_program(own.name, own.arguments)
     else:
-        program = find_program(own.name).make(own.arguments, proving=False)
+        entry = find_program(own.name)
+        program = entry.make(own.arguments, proving=False)
+        _refuse_unbound(own.name, entry.unbound(own.arguments))
     with own_faults(program.__module__):
-        key = key_of(program, Parameters.from_record(named["params"]))
+        key = key_of(program, params)
+    if names_code(own.name):
+        _refuse_unbound(own.name, [name for name in own.arguments if _does_without(own, name, key)])
     # Only the key has all arguments: some follow from the preprocessed columns (`Program.key_arguments`).
     if (named["program"], named["arguments"]) != (key.program, key.arguments):
         raise InvalidProof(
@@ -94,6 +99,27 @@ def own_key(named: Any, own: OwnProgram) -> tuple[VerifyingKey, Program]:
     if not key.is_named(named):
         raise FormatError("verification key: not what its key says of itself")
     return key, program
+
+
+def _refuse_unbound(program: str, names: Sequence[str]) -> None:
+    """Raise UsageError if there are such arguments: the proof would seem to be of these, and may be of any others."""
+    if names:
+        raise UsageError(
+            f"a proof of {program} cannot be held to {', '.join(names)}, on which its key does not depend: leave that "
+            "out, and compare what the verified proof says"
+        )
+
+
+def _does_without(own: OwnProgram, name: str, key: VerifyingKey) -> bool:
+    """Whether the caller's program has the same key without this argument."""
+    if name in key.arguments:
+        return False
+    try:
+        program = load_program(own.name, {other: value for other, value in own.arguments.items() if other != name})
+        with own_faults(program.__module__):
+            return key_of(program, key.params).digest == key.digest
+    except DistproveError:  # it needs the argument
+        return False
 
 
 def _call(program: str, arguments: Mapping[str, object]) -> str:

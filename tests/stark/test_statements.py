@@ -14,10 +14,11 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.proof import Proof, heights_of, job_digest
 from distprove.stark.field import P
-from distprove.stark.keyfile import key_content, key_of, shipped_key
+from distprove.stark.keyfile import key_content, key_of, own_key, shipped_key
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Trace
 from distprove.stark.programs import PROGRAMS, load_program
@@ -207,6 +208,41 @@ def test_every_argument_is_bound_or_no_part_of_the_key() -> None:
             changed = entry.make({argument: value}, proving=False)
             assert binds_the_same(made, changed) == (argument not in BINDING[name]), (name, argument)
             assert (changed.arguments == made.arguments) == (argument not in BINDING[name]), (name, argument)
+        assert entry.unbound(OTHER[name]) == [a for a in OTHER[name] if a not in BINDING[name]]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "refused"),
+    [
+        ("fibonacci", {"rows": 4, "first": 3, "second": 5}, "first, second"),
+        ("keccak-f", {"permutations": 2}, "permutations"),
+        ("range-check", {"bits": 2, "values": 40}, "values"),
+        ("file-root", {"file": "another"}, "file"),
+        ("riscv", {"guest": f"{'0' * 64}-00010000-6-6", "public": "known", "input": "secret"}, "input, public"),
+    ],
+)
+def test_no_proof_seems_to_be_held_to_what_its_key_leaves_open(
+    name: str, given: dict[str, int | str], refused: str
+) -> None:
+    """A proof of any file verified with `--program file-root --with file=MINE`."""
+    held = {argument: value for argument, value in given.items() if argument not in refused}
+    key = key_of(PROGRAMS[name].make(held, proving=False), Parameters(2, 3, 0, 1))
+    assert own_key(key.named(), OwnProgram(name, held))[0].digest == key.digest
+    with pytest.raises(UsageError, match=f"cannot be held to {refused},"):
+        own_key(key.named(), OwnProgram(name, given))
+
+
+def test_no_proof_of_ones_own_program_does_either() -> None:
+    """What it cannot be made without is taken, whether its key depends on it or not."""
+    own, params = f"{__name__}:Measured", Parameters(1, 3, 0, 1)
+    key = key_of(Measured(log_rows=3, path="mine"), params)
+    for given in ({"log_rows": 3, "path": "another"}, {"path": "another"}):
+        assert own_key(key.named(), OwnProgram(own, given))[0].digest == key.digest
+    for more in ({"text": "b"}, {"label": 1}, {"label": 2, "text": "b"}):
+        with pytest.raises(UsageError, match=f"cannot be held to {', '.join(more)},"):
+            own_key(key.named(), OwnProgram(own, {"log_rows": 3, "path": "mine", **more}))
+    with pytest.raises(InvalidProof, match=r"not of labelled\(log_rows = 4\)"):
+        own_key(key.named(), OwnProgram(own, {"log_rows": 4, "path": "mine"}))
 
 
 def test_a_guests_key_names_the_guest_and_nothing_else() -> None:
@@ -292,6 +328,14 @@ class Labelled(Fibonacci):
     @property
     def fixed_heights(self) -> Mapping[str, int]:
         return {"FibonacciAir": self.log_rows} if self.fixed else {}
+
+
+class Measured(Labelled):
+    """A program of its number of rows, which it binds, that asks for a path, too."""
+
+    def __init__(self, path: str, log_rows: int = 3, label: int = 1, text: str = "a") -> None:
+        super().__init__(label, text, log_rows, fixed=1)
+        self.path = path
 
 
 @pytest.mark.parametrize("told", ["label", "text", "log_rows"])

@@ -29,6 +29,8 @@ class Argument:
     """Default value; None means that the argument must be given."""
     for_size: int | str | None = None
     """Default value where small proofs are preferred to fast ones, if it is another."""
+    bound: bool = False
+    """Whether the key says it, or follows from it: what a verifier can hold a proof to. Others are a prover's own."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,10 @@ class ProgramEntry:
             values[argument.name] = integer(argument.name, value) if argument.kind == "integer" else str(value)
         return values
 
+    def unbound(self, given: Mapping[str, int | str]) -> list[str]:
+        """Which of these arguments no key depends on, so that a proof cannot be held to them."""
+        return [argument.name for argument in self.arguments if argument.name in given and not argument.bound]
+
 
 PROGRAMS: dict[str, ProgramEntry] = {
     entry.name: entry
@@ -77,7 +83,7 @@ PROGRAMS: dict[str, ProgramEntry] = {
             "fibonacci",
             "A Fibonacci sequence modulo p, each partition going on where the one before ended.",
             (
-                Argument("rows", "integer", "rows of a partition's table, a power of two", 1 << 16),
+                Argument("rows", "integer", "rows of a partition's table, a power of two", 1 << 16, bound=True),
                 Argument("first", "integer", "the sequence's first element", 0),
                 Argument("second", "integer", "its second", 1),
             ),
@@ -87,8 +93,8 @@ PROGRAMS: dict[str, ProgramEntry] = {
             "wide-fibonacci",
             "One sequence of squares in every row, c[i+2] = c[i]^2 + c[i+1]^2: what provers are compared on.",
             (
-                Argument("rows", "integer", "rows of a partition's table, a power of two", 1 << 16),
-                Argument("width", "integer", "columns", 32),
+                Argument("rows", "integer", "rows of a partition's table, a power of two", 1 << 16, bound=True),
+                Argument("width", "integer", "columns", 32, bound=True),
                 Argument("seed", "integer", "what the rows' first elements are made from", 1),
             ),
             "distprove.stark.programs.wide_fibonacci:WideFibonacci",
@@ -107,7 +113,7 @@ PROGRAMS: dict[str, ProgramEntry] = {
             "Values whose limbs are looked up in a table: an example of two tables that meet on a bus.",
             (
                 Argument("values", "integer", "values in a partition", 1 << 16),
-                Argument("bits", "integer", "bits of a limb; a value has two limbs", 16),
+                Argument("bits", "integer", "bits of a limb; a value has two limbs", 16, bound=True),
                 Argument("seed", "integer", "what the values are made from", 1),
             ),
             "distprove.stark.programs.range_check:RangeCheck",
@@ -117,7 +123,9 @@ PROGRAMS: dict[str, ProgramEntry] = {
             "The Merkle root of a file by Keccak-256 (RFC 6962's tree over chunks of 128 bytes), and its length.",
             (
                 Argument("file", "path", "the file; only a prover needs it"),
-                Argument("layout", "text", "wide tables, or narrow ones for blow-up 4 or 8", "wide", for_size="narrow"),
+                Argument(
+                    "layout", "text", "wide tables, or narrow ones for blow-up 4 or 8", "wide", "narrow", bound=True
+                ),
             ),
             "distprove.stark.programs.file_root:FileRoot",
         ),
@@ -125,11 +133,13 @@ PROGRAMS: dict[str, ProgramEntry] = {
             "riscv",
             "The execution of a guest program for RV32IM, cut into segments.",
             (
-                Argument("elf", "path", "the guest's ELF file; only a prover needs it"),
+                Argument("elf", "path", "the guest's ELF file; only a prover needs it", bound=True),
                 Argument("input", "path", "a file with the private input", ""),
                 Argument("public", "path", "a file with the public input", ""),
                 Argument("segment", "integer", "cycles of a segment, a power of two", 1 << 20),
-                Argument("guest", "text", "the name that the guest must have; it is found in the ELF file", ""),
+                Argument(
+                    "guest", "text", "the name that the guest must have; it is found in the ELF file", "", bound=True
+                ),
             ),
             "distprove.stark.riscv.program:RiscV",
         ),
