@@ -24,7 +24,7 @@ from distprove.stark.merkle import TreeShape
 from distprove.stark.params import Parameters, fri_schedule
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs import load_program
-from distprove.stark.proof import StarkProof
+from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.security import ANCHOR, GLOBAL_BUSES, job_security, statistics_of
 from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Boundary, Statement
@@ -41,6 +41,7 @@ from tests.support.cheats import (
     prove_job,
     quotient_values_that_fit,
 )
+from tests.support.golden_jobs import Mixed
 from tests.support.stark_programs import LIMIT, RANGE, USED, Fibonacci, Ring
 from tests.support.stark_reference import opening_holds
 
@@ -506,6 +507,42 @@ def test_a_short_table_of_another_height(ring: Job) -> None:
     for heights in ([tall - 1, fixed], [tall + 1, fixed], [tall, fixed - 1], [tall, fixed + 1], [tall], [29, fixed]):
         with pytest.raises(FormatError):
             StarkProof.from_record({**record, "heights": bytes(heights)}, ring.key)
+
+
+def test_a_table_of_one_row_has_itself_as_its_next_row() -> None:
+    """Both of its points are zeta: a cheat opens its column there at two values, and fits the quotient to them."""
+    honest = prover.out_of_domain_values
+
+    def values(*args: Any) -> tuple[TableValues, ...]:
+        given = honest(*args)
+        assert np.array_equal(given[1].here, given[1].after)
+        plus_one(given[1].after, (0, 0))
+        return given
+
+    params = replace(WEAK, log_blowup=2)
+    prove_job(Mixed(), params=params).check()
+    with mock.patch.object(prover, "out_of_domain_values", values):
+        with pytest.raises(InvalidProof, match="constraints of table OneRowAir"):
+            prove_job(Mixed(), params=params).check()
+        with quotient_values_that_fit(), pytest.raises(InvalidProof, match="folding of FRI"):
+            prove_job(Mixed(), params=params).check()
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_anchor_of_each_height_is_that_of_the_columns(place: int) -> None:
+    """A cheat names another value before the challenge of the global buses is drawn, and proves with it."""
+    honest, made = prover.make_anchor, []
+
+    def anchor(*args: Any) -> Any:
+        made.append(honest(*args))
+        plus_one(made[-1].values, (place, 0))
+        return made[-1]
+
+    with mock.patch.object(prover, "make_anchor", anchor):
+        job = prove_job(Ring(5), 2)
+    assert all(len(each.values) == 2 for each in made)
+    with pytest.raises(InvalidProof, match="folding of FRI"):
+        job.check()
 
 
 # -- LogUp ------------------------------------------------------------------------------------------------------------

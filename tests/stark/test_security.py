@@ -59,8 +59,9 @@ def test_every_round_agrees_with_soundcalc(case: dict[str, Any]) -> None:
     assert ours.keys() == theirs.keys()
     for name, bits in theirs.items():
         # Ours counts candidates of degree n, not n - 1: less than a thousandth of a bit at these heights. The gaps of
-        # these figures take the multiplicity of lines for curves too, and a theorem on unique decoding that does not
-        # reach so far; soundcalc has mended the former since. Twice the multiplicity is not quite 2^5 times the error.
+        # these figures take the multiplicity of lines for curves too, where ours take theorem 4.2 as it is printed, and
+        # a theorem on unique decoding that does not reach so far. Twice the multiplicity is not quite 2^5 times the
+        # error.
         gap = name == "batching" or name.startswith("FRI fold")
         assert bits - (5.01 if gap else 1e-3) <= ours[name] <= bits + (-0.9 if gap else 1e-4), name
 
