@@ -76,8 +76,8 @@ class Tokens:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._facts = self._stat()  # first: what changes the file from now on is seen
         self._digests = self._read()
-        self._facts = self._stat()
         self._due = time.monotonic() + EVERY
 
     def name_of(self, authorization: str | None) -> str:

@@ -586,6 +586,26 @@ def test_several_tokens_have_names_and_one_alone_is_withdrawn(tmp_path: Path, mo
             tokens.name_of(f"Bearer {'a' * 40}")
 
 
+def test_a_token_that_is_withdrawn_while_a_service_starts_is_withdrawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.service.http.access.EVERY", 0.0)
+    file = tmp_path / "tokens"
+    file.touch(0o600)
+    file.write_text(f"ann {'a' * 40}\nbob {'b' * 40}\n")
+
+    def read(path: Path) -> dict[str, str]:
+        found = read_tokens(path)
+        file.write_text(f"ann {'a' * 40}\n")
+        return found
+
+    with monkeypatch.context() as changing:
+        changing.setattr("cluster.service.http.access.read_tokens", read)
+        tokens = Tokens(file)
+    with pytest.raises(AccessDenied):
+        tokens.name_of(f"Bearer {'b' * 40}")
+
+
 def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[bytes] = []
     file = tmp_path / "tokens"
