@@ -31,6 +31,7 @@ from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionRead
 from distprove.groth16.csr import csr_from_entries, row_range
 from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
 from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
+from distprove.groth16.points import is_infinity
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field, Group
 
@@ -191,7 +192,7 @@ def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True)
 
     This checks sizes, counts and primes. It does not check that the points are on the curve and in the subgroup, which
     the caller may do (`Groups.check_points`), nor the coefficients, which `ZKey.matrices` checks.
-    Raises FormatError, or InputError when the file cannot be read.
+    Raises FormatError, InvalidKey for a key that would not blind its proofs, InputError when the file cannot be read.
     """
     file = BinFile.read(source, "zkey", (VERSION,), name=name)
     protocol = file.section(1, "protocol")
@@ -212,6 +213,10 @@ def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True)
     groups = (Group.G1, Group.G1, Group.G2, Group.G2, Group.G1, Group.G2)
     alpha1, beta1, beta2, gamma2, delta1, delta2 = (_read_point(header, curve, group) for group in groups)
     header.finish()
+    # With another one A is uniform whatever the witness, B is by delta in G2, and C follows from both in a proof that
+    # verifies.
+    if is_infinity(delta1):
+        raise InvalidKey(f"{file.name}: delta in G1 is infinity, so that its proofs would not hide their witnesses")
 
     def points(ident: int, title: str, group: Group, count: int) -> Bytes:
         section = file.section(ident, title)

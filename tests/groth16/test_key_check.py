@@ -12,12 +12,16 @@ import pytest
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import InvalidKey
 from distprove.groth16.key_check import check_key
+from distprove.groth16.keys import VerificationKey
+from distprove.groth16.prover import prove
+from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
-from distprove.groth16.zkey import ZKey, read_zkey
+from distprove.groth16.verifier import verify
+from distprove.groth16.zkey import VerificationKeyPoints, ZKey, read_zkey, write_zkey
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 from kernels.maths.curves import CURVES, Curve, Group
-from kernels.maths.encoding import point_from_ints
+from kernels.maths.encoding import point_from_ints, unpack
 from tests.support.simulated_proofs import OUTSIDE
 
 SECTIONS = {
@@ -71,6 +75,39 @@ def test_a_point_outside_the_subgroup_is_named(key: ZKey, backend: Backend, fiel
     expected = rf"point {len(points) - 1} of section {name} is outside the subgroup {group.name}"
     with pytest.raises(InvalidKey, match=expected):
         check_key(replace(key, **{field: points}), backend)
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
+def test_a_key_that_takes_the_blinding_from_proofs_is_refused(curve: Curve, backend: Backend, tmp_path: Path) -> None:
+    """With infinity for delta and beta in G1, and for the points of B there, proofs still verify, and A = alpha + a of
+    the witness alone: whoever has a guess of the witness can see whether it is right."""
+    circuit = synthetic_circuit(curve, 20, backend, public_inputs=2)
+    setup(circuit.r1cs, insecure_dev=True, backend=backend, out=tmp_path / "good.zkey")
+    good = read_zkey(tmp_path / "good.zkey")
+    nothing = {name: np.zeros_like(getattr(good, name)) for name in ("delta1", "beta1", "points_b1")}
+    public = unpack(circuit.witness[1 : good.n_public + 1])
+    made = {}
+    for each in (good, replace(good, **nothing)):
+        key = load_key(each, backend)
+        proofs = [prove(key, circuit.witness)[0] for _ in range(2)]
+        assert all(verify(VerificationKey.from_zkey(each), public, proof) for proof in proofs)
+        made[each is good] = len({proof.a.tobytes() for proof in proofs})
+    assert made == {True: 2, False: 1}
+
+    points = VerificationKeyPoints(
+        **{name: getattr(good, name) for name in ("alpha1", "beta2", "gamma2", "delta2")},
+        beta1=nothing["beta1"],
+        delta1=nothing["delta1"],
+        ic=np.ascontiguousarray(good.ic).view("<u8"),
+    )
+    a, b = good.matrices()
+    write_zkey(
+        tmp_path / "bad.zkey", curve=curve, n_vars=good.n_vars, n_public=good.n_public, domain_size=good.domain_size,
+        points=points, a=a, b=b, points_a=good.points_a, points_b1=nothing["points_b1"], points_b2=good.points_b2,
+        points_c=good.points_c, points_h=good.points_h, circuit_hash=bytes(64),
+    )  # fmt: skip
+    with pytest.raises(InvalidKey, match="delta in G1 is infinity"):
+        read_zkey(tmp_path / "bad.zkey")
 
 
 @pytest.mark.parametrize(("field", "group"), [("delta1", Group.G1), ("delta2", Group.G2)])
