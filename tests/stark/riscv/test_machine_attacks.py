@@ -412,6 +412,14 @@ def test_an_end_before_the_exit() -> None:
     assert "exit" in rules(job)
 
 
+def test_two_segments_that_are_final() -> None:
+    """A segment says that it is the last one only if it comes to the exit, whether another one does or not."""
+    job = job_of(run(fibonacci(20), segment=64))
+    assert [int(public["final"]) for public in job.public[-2:]] == [0, 1]
+    job.public[0]["final"] = 1
+    assert rules(job) == {"exit"}
+
+
 def test_an_exit_code_of_the_field() -> None:
     """A run without its last segment: where that ends, `pc` is 2^32 + an exit code modulo p."""
     whole = run(fibonacci(20), segment=64)
