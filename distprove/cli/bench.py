@@ -353,8 +353,8 @@ def _show(document: dict[str, Any], as_json: bool) -> None:
         rate = f"{curve}: {ceiling['per_second']:.3g} {operation} per second"
         console.print(f"[dim]ceiling  [/] {escape(rate)} ({escape(ceiling['source'])})")
     for row in document["rows"]:
-        if row["phases"]:
-            steps = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["phases"].items())
+        if row["steps"]:
+            steps = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["steps"].items())
             console.print(f"[dim]2^{row['log_n']} {escape(row['variant'])}: {escape(steps)}[/]")
 
 
