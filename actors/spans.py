@@ -35,7 +35,7 @@ def span_json(
         stretches = ", ".join([f"[{first - began:.6f}, {last - began:.6f}]" for first, last in on_device.stretches])
         device = f'{{"by": "{"events" if on_device.by_events else "queue"}", "stretches": [{stretches}]}}'
     return (
-        f'{{"worker": {quoted(worker)}, "partition": {name}, "phase": {quoted(stage)}, '
+        f'{{"worker": {quoted(worker)}, "partition": {name}, "stage": {quoted(stage)}, '
         f'"start": {start - began:.6f}, "end": {end - began:.6f}, "outcome": {quoted(outcome)}, '
         f'"inner": {{{each}}}, "steps": [{when}], "on_device": {device}'
     )

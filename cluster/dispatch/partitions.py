@@ -58,7 +58,7 @@ class PartitionState:
     def credit(self) -> None:
         """Tell in its report whose proof it is that holds, and what that took."""
         report, times = self.report, self.times
-        report.worker, report.phases = self.home, dict(times.seconds)
+        report.worker, report.steps = self.home, dict(times.seconds)
         report.to_device, report.to_host = times.to_device, times.to_host
         report.memory, report.device_peak = times.memory, times.device_peak
 

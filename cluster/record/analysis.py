@@ -125,7 +125,7 @@ def device_names(place: Place) -> tuple[str, ...]:
 
 
 def stage_samples(spans: Iterable[Span]) -> dict[str, list[float]]:
-    """Seconds of every stage that ended well, and as "phase: step" of its steps, whether hidden or not."""
+    """Seconds of every stage that ended well, and as "stage: step" of its steps, whether hidden or not."""
     samples: dict[str, list[float]] = {}
     for span in spans:
         if span.partition is None or span.outcome != "ok":

@@ -12,6 +12,9 @@ from distprove.system import MemoryUse
 from kernels.errors import BackendError
 
 REPORT = "report.json"
+FORMAT = "distprove.report"
+VERSION = 2
+"""Version of report.json. Version 1 called the steps of a partition `phases`."""
 
 
 @dataclass
@@ -51,7 +54,7 @@ class PartitionReport:
     synthesise_seconds: float = 0.0
     prove_seconds: float = 0.0
     verify_seconds: float = 0.0
-    phases: dict[str, float] = field(default_factory=dict)
+    steps: dict[str, float] = field(default_factory=dict)
     """Seconds per step of the prover."""
     to_device: int = 0
     """Bytes over PCIe to the device, and back, for the proof that counted."""
@@ -127,8 +130,8 @@ class Report:
     def to_record(self) -> dict[str, Any]:
         """Plain data for report.json. What it holds is this report's own: to be written, not to be changed."""
         return {
-            "format": "distprove.report",
-            "version": 1,
+            "format": FORMAT,
+            "version": VERSION,
             **vars(self),
             "partitions": [partition.to_record() for partition in self.partitions],
             "workers": [vars(worker) for worker in self.workers],

@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any
 
 from cluster.record.journal import JOURNAL, MAX_TEXT, read_journal
-from cluster.record.report import REPORT
+from cluster.record.report import FORMAT, REPORT, VERSION
 from cluster.record.run import abandoned_by, read_record, require_run
 from cluster.record.timeline import FILE, Session, read_timeline
 from distprove.errors import FormatError
@@ -87,15 +87,24 @@ def _trouble(path: Path) -> tuple[list[dict[str, Any]], int]:
 def read_report(path: Path) -> dict[str, Any]:
     """The content of a run's report.json, its shape checked as far as readers rely on it.
 
-    Raises InputError or FormatError.
+    One of version 1 is brought to the shape of today's. Raises InputError or FormatError.
     """
     file = path / REPORT
     with Folder.open(path) as folder:
         report = jsontext.read_in(folder, REPORT, MAX_REPORT)
+    _modernise(report)
     if not _is_shaped(report):
         raise FormatError(f"{file}: not a report that this distprove reads")
     read: dict[str, Any] = report
     return read
+
+
+def _modernise(report: Any) -> None:
+    """Give what version 1 called `phases` its name of today."""
+    if fits(report, {"version": int, "partitions": [dict]}) and report["version"] == 1:
+        report["version"] = VERSION
+        for partition in report["partitions"]:
+            partition["steps"] = partition.pop("phases", None)
 
 
 _OPTIONAL = {
@@ -108,12 +117,13 @@ _PARTITION = {
     **dict.fromkeys(("name", "status"), str),
     **dict.fromkeys(("attempts", "witness_bytes", "bad_proofs"), int),
     **dict.fromkeys(("synthesise_seconds", "prove_seconds", "verify_seconds"), NUMBER),
-    "phases": dict,
+    "steps": dict,
     **_OPTIONAL,
 }
 _WORKER = {**dict.fromkeys(("id", "role", "status"), str), "facts": dict, "partitions": int, **_OPTIONAL}
 _REPORT = {
     "format": str,
+    "version": int,
     "status": str,
     "wall_seconds": NUMBER,
     "partitions": [_PARTITION],
@@ -129,6 +139,6 @@ _PROVEN = {"program": str, "arguments": dict, "says": dict, "security": _SECURIT
 
 
 def _is_shaped(report: Any) -> bool:
-    if not fits(report, _REPORT) or report["format"] != "distprove.report":
+    if not fits(report, _REPORT) or (report["format"], report["version"]) != (FORMAT, VERSION):
         return False
     return not report.get("proven") or fits(report["proven"], _PROVEN)

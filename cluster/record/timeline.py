@@ -2,17 +2,18 @@
 
 A session is one stretch of work on a run, from start or resume to its end. timeline.json holds them all, oldest first:
 
-    {"format": "distprove.timeline", "version": 3, "sessions": [session...]}
+    {"format": "distprove.timeline", "version": 4, "sessions": [session...]}
     session = {"began": epoch, "wall_seconds", "status", "executor", "workers": [worker...], "spans": [span...]}
     worker = {"id", "role", "node", "device", "kind", "gpus": [id...]}
-    span = {"worker", "partition", "phase", "start", "end", "attempt", "outcome", "inner": {step: seconds},
+    span = {"worker", "partition", "stage", "start", "end", "attempt", "outcome", "inner": {step: seconds},
             "steps": [[step, start, end]...], "on_device": use | null}
     use = {"by": "events" | "queue", "stretches": [[start, end]...]}
 
 Times are seconds, those of spans and steps since the session began. `inner` adds up to what the partition cost; `steps`
 say when each step passed, also where that was hidden behind another partition. `on_device` is when the device was at
-the partition's work: by events in its stream, or by its queue as the host saw it. Version 2 had one stretch of the
-queue there, [start, end]; version 1 was one session, its spans without attempt, steps and on_device.
+the partition's work: by events in its stream, or by its queue as the host saw it. Version 3 called the stage `phase`;
+version 2 also had one stretch of the queue in `on_device`, [start, end]; version 1 was one session, its spans without
+attempt, steps and on_device.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from distprove.system import Step
 from kernels.interface.busy import DeviceTime
 
 FORMAT = "distprove.timeline"
-VERSION = 3
+VERSION = 4
 FILE = "timeline.json"
 MAX_FILE = 1 << 28
 
@@ -166,19 +167,21 @@ def read_timeline(run: Path) -> list[Session]:
 
 def _sessions(record: Any) -> list[Session]:
     """Raises what reading wrong data raises."""
-    if record["format"] != FORMAT or record["version"] not in (1, 2, VERSION):
+    if record["format"] != FORMAT or record["version"] not in (1, 2, 3, VERSION):
         raise ValueError
+    stage = "stage" if record["version"] == VERSION else "phase"
     if record["version"] == 1:
-        session = _session({"wall_seconds": 0.0, "status": "", "executor": "", "workers": [], **record})
+        session = _session({"wall_seconds": 0.0, "status": "", "executor": "", "workers": [], **record}, stage)
         session.wall_seconds = max((span.end - session.began for span in session.spans), default=0.0)
         session.workers = [
             Place(name, name.partition("-")[0], "") for name in sorted({s.worker for s in session.spans})
         ]
         return [session]
-    return [_session(item) for item in record["sessions"]]
+    return [_session(item, stage) for item in record["sessions"]]
 
 
-def _session(record: dict[str, Any]) -> Session:
+def _session(record: dict[str, Any], stage: str) -> Session:
+    """`stage`: the key of a span's stage."""
     began = _finite(record["began"])
     spans = []
     for item in record["spans"]:
@@ -186,7 +189,7 @@ def _session(record: dict[str, Any]) -> Session:
             Span(
                 str(item["worker"]),
                 None if item["partition"] is None else str(item["partition"]),
-                str(item["phase"]),
+                str(item[stage]),
                 began + _finite(item["start"]),
                 began + _finite(item["end"]),
                 {str(name): _finite(seconds) for name, seconds in item["inner"].items()},

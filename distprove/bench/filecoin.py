@@ -215,7 +215,7 @@ def bench_filecoin(
         synthesis=median("synthesise_seconds"),
         proof=median("prove_seconds"),
         verification=median("verify_seconds"),
-        steps={step: statistics.median(p["phases"][step] for p in proven) for step in proven[0]["phases"]},
+        steps={step: statistics.median(p["steps"][step] for p in proven) for step in proven[0]["steps"]},
         host_peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
         device_peak=max(partition["device_peak"] for partition in proven),
     )

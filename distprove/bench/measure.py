@@ -36,7 +36,7 @@ class Timing:
         }
 
 
-def measure(run: Callable[[int], Any], backend: Backend, *, repeats: int, warmup: int = 1) -> Timing:
+def measure(run: Callable[[int], Any], backend: Backend, *, repeats: int) -> Timing:
     """Time `run(i)`, called with 0, 1, 2, ... so that it can rotate its inputs. The device is idle at both ends of a
     sample. Runs that are too short for the clock are timed several at a time.
     """
@@ -52,8 +52,7 @@ def measure(run: Callable[[int], Any], backend: Backend, *, repeats: int, warmup
         backend.synchronize()
         return (time.perf_counter() - begin) / runs
 
-    for _ in range(max(1, warmup)):
-        once = sample(1)
+    once = sample(1)  # also warms up
     runs = max(1, min(1000, round(SAMPLE_SECONDS / max(once, 1e-7))))
     return Timing(tuple(sample(runs) for _ in range(repeats)))
 

@@ -100,7 +100,7 @@ def _stark(name: str, document: dict[str, Any]) -> str:
         values += [f"{facts['pcie_share'] * 100:.2f} % of the extension", f"{int(facts['security']['bits'])} bits"]
         lines.append(_cells([f"{row['what']}, blow-up {facts['security']['blowup']}", *values]))
     for row in document["rows"]:
-        stages = [(stage, seconds) for stage, seconds in row["phases"].items() if seconds >= 5e-5]
+        stages = [(stage, seconds) for stage, seconds in row["steps"].items() if seconds >= 5e-5]
         lines += ["", _cells(stage.replace("_", " ") for stage, _ in stages)]
         lines += [_cells("---:" for _ in stages), _cells(_milliseconds(seconds) for _, seconds in stages)]
         limits = row["facts"].get("limits")

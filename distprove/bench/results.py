@@ -11,7 +11,8 @@ from distprove.bench.measure import Timing
 from distprove.host.machine import Machine
 from kernels.interface.backend import DeviceInfo
 
-SCHEMA = 1
+SCHEMA = 2
+"""Version of the raw form. Version 1 called `steps` of a row `phases`."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Row:
             "operations": self.operations,
             "ceiling": asdict(self.ceiling) if self.ceiling else None,
             "fraction": self.fraction,
-            "phases": self.steps,
+            "steps": self.steps,
             "facts": self.facts,
         }
 

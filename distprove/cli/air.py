@@ -244,9 +244,7 @@ def _show(air: AirReport) -> None:
         table.add_row(escape(constraint.name), constraint.kind, str(constraint.degree))
     console.print(table)
     if air.interactions:
-        table = plain_table()
-        for title in ("bus", "scope", "width", "direction", "at most", "group"):
-            table.add_column(title)
+        table = plain_table("bus", "scope", "width", "direction", "at most", "group")
         for use in air.interactions:
             bound = "unbounded" if use.at_most is None else str(use.at_most)
             table.add_row(escape(use.bus), use.scope, str(use.width), use.direction, bound, str(use.group))

@@ -12,8 +12,9 @@ import typer
 
 from distprove.cli import programs
 from distprove.cli.backends import open_backend
-from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import escape, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.filecoin import filecoin
+from distprove.cli.measured import document, show_notes, tell
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.orchestration import orchestration
 from distprove.cli.plain_help import App
@@ -92,8 +93,8 @@ def msm(
     with measure.opened() as chosen:
         if chosen.info().kind == "cpu" and scalars == "all":
             variants.remove(msm_bench.FROM_HOST)  # the same thing twice
-        rows = msm_bench.bench_msm(chosen, _curves(curve), groups, parse_sizes(sizes), measure.repeats, _say, variants)
-        result = _document("msm", msm_bench, chosen, rows)
+        rows = msm_bench.bench_msm(chosen, _curves(curve), groups, parse_sizes(sizes), measure.repeats, tell, variants)
+        result = document("msm", msm_bench, chosen.info(), rows)
     _show(result, as_json)
 
 
@@ -111,8 +112,8 @@ def ntt(
     from distprove.bench import ntt as ntt_bench
 
     with measure.opened() as chosen:
-        rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, _say)
-        result = _document("ntt", ntt_bench, chosen, rows)
+        rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell)
+        result = document("ntt", ntt_bench, chosen.info(), rows)
     _show(result, as_json)
 
 
@@ -141,8 +142,8 @@ def _bench_extensions(
 ) -> None:
     sizes, widths, blowups = extensions.parsed()
     with measure.opened() as chosen:
-        rows = bench(chosen, sizes, widths, blowups, measure.repeats, _say)
-        result = _document(name, says, chosen, rows)
+        rows = bench(chosen, sizes, widths, blowups, measure.repeats, tell)
+        result = document(name, says, chosen.info(), rows)
     _show(result, as_json)
 
 
@@ -171,13 +172,13 @@ def groth16(
         raise UsageError("--zkey and --wtns go together")
     with measure.opened() as chosen:
         if zkey is not None and wtns is not None:
-            rows = groth16_bench.bench_files(chosen, zkey, wtns, measure.repeats, _say, stream)
+            rows = groth16_bench.bench_files(chosen, zkey, wtns, measure.repeats, tell, stream)
         else:
             chosen_sizes = parse_sizes(sizes)
             rows = groth16_bench.bench_synthetic(
-                chosen, _curves(curve), chosen_sizes, ones, measure.repeats, _say, stream
+                chosen, _curves(curve), chosen_sizes, ones, measure.repeats, tell, stream
             )
-        result = _document("groth16", groth16_bench, chosen, rows)
+        result = document("groth16", groth16_bench, chosen.info(), rows)
     _show(result, as_json)
 
 
@@ -201,8 +202,8 @@ def aggregate(
 
     tried = (HOST_POINTS,) if host_points is None else _parse_numbers(host_points, "points", 0)
     with measure.opened() as chosen:
-        rows = aggregate_bench.bench_aggregate(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, _say, tried)
-        result = _document("aggregate", aggregate_bench, chosen, rows)
+        rows = aggregate_bench.bench_aggregate(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell, tried)
+        result = document("aggregate", aggregate_bench, chosen.info(), rows)
     _show(result, as_json)
 
 
@@ -223,8 +224,8 @@ def stark(
     loaded = load_program(program, arguments, soundness.prefer)
     params = soundness.choose(loaded, *counted(loaded, 1))
     with measure.opened() as chosen:
-        rows = stark_bench.bench_program(chosen, loaded, params, measure.repeats, _say)
-        result = _document("stark", stark_bench, chosen, rows)
+        rows = stark_bench.bench_program(chosen, loaded, params, measure.repeats, tell)
+        result = document("stark", stark_bench, chosen.info(), rows)
     _show(result, as_json)
     if not as_json:
         _show_proof(result["rows"][0]["facts"])
@@ -260,8 +261,8 @@ def versus(
         raise UsageError(f"{len(zkey)} keys and {len(wtns)} witnesses: each --zkey goes with one --wtns")
     peer = versus_bench.PeerCommand.parse(name, command)
     with measure.opened() as chosen:
-        rows = versus_bench.bench_versus(chosen, peer, zip(zkey, wtns, strict=True), measure.repeats, _say)
-        result = _document("peers", versus_bench, chosen, rows)
+        rows = versus_bench.bench_versus(chosen, peer, zip(zkey, wtns, strict=True), measure.repeats, tell)
+        result = document("peers", versus_bench, chosen.info(), rows)
     result["contenders"] = [versus_bench.OURS, peer.name]
     if as_json:
         print_json(result)
@@ -306,28 +307,13 @@ def _curves(name: str) -> list[Curve]:
         raise UsageError(str(error.args[0])) from None
 
 
-def _say(what: str) -> None:
-    err().print(f"[dim]{escape(what)}[/]")
-
-
-def _document(bench: str, module: Any, backend: Any, rows: list[Any]) -> dict[str, Any]:
-    from distprove.bench.results import report
-    from distprove.host.machine import inspect_machine
-
-    return report(bench, module.TIMED, module.CHECKED, backend.info(), inspect_machine(), rows)
-
-
-def _show(document: dict[str, Any], as_json: bool) -> None:
+def _show(made: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print_json(document)
+        print_json(made)
         return
     console = out()
-    table = plain_table()
-    for title in ("what", "curve", "variant"):
-        table.add_column(title, overflow="fold")
-    for title in ("size", "median", "min", "data", "PCIe", "ceiling"):
-        table.add_column(title, justify="right")
-    for row in document["rows"]:
+    table = plain_table("what", "curve", "variant", numbers=("size", "median", "min", "data", "PCIe", "ceiling"))
+    for row in made["rows"]:
         pcie = row["to_device"] + row["to_host"]
         table.add_row(
             row["what"],
@@ -341,20 +327,15 @@ def _show(document: dict[str, Any], as_json: bool) -> None:
             f"{row['fraction'] * 100:.0f} %" if row["fraction"] else "-",
         )
     console.print(table)
-    kind, machine = document["backend"]["kind"], document["machine"]
-    device = document["backend"]["name"] if kind == "cuda" else machine["processor"]["model"]
-    console.print(f"\n[dim]on       [/] {escape(device)}")
-    console.print(f"[dim]timed    [/] {escape(document['timed'])}")
-    console.print(f"[dim]checked  [/] {escape(document['checked'])}")
-    ceilings = {
-        (row["curve"], row["ceiling"]["operation"]): row["ceiling"] for row in document["rows"] if row["ceiling"]
-    }
+    backend = made["backend"]
+    show_notes(made, on=backend["name"] if backend["kind"] == "cuda" else made["machine"]["processor"]["model"])
+    ceilings = {(row["curve"], row["ceiling"]["operation"]): row["ceiling"] for row in made["rows"] if row["ceiling"]}
     for (curve, operation), ceiling in ceilings.items():
         rate = f"{curve}: {ceiling['per_second']:.3g} {operation} per second"
         console.print(f"[dim]ceiling  [/] {escape(rate)} ({escape(ceiling['source'])})")
-    for row in document["rows"]:
-        if row["phases"]:
-            steps = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["phases"].items())
+    for row in made["rows"]:
+        if row["steps"]:
+            steps = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["steps"].items())
             console.print(f"[dim]2^{row['log_n']} {escape(row['variant'])}: {escape(steps)}[/]")
 
 
@@ -367,15 +348,10 @@ def _show_proof(facts: dict[str, Any]) -> None:
     console.print(f"[dim]PCIe     [/] {share:.3g} % of the {extended} of all extensions")
 
 
-def _show_contenders(document: dict[str, Any]) -> None:
-    console = out()
-    table = plain_table()
-    table.add_column("circuit", overflow="fold")
-    for name in document["contenders"]:
-        table.add_column(escape(name), justify="right")
-    for row in document["rows"]:
-        times = ((row["seconds"][name], row["cpu_seconds"][name]) for name in document["contenders"])
+def _show_contenders(made: dict[str, Any]) -> None:
+    table = plain_table("circuit", numbers=map(escape, made["contenders"]))
+    for row in made["rows"]:
+        times = ((row["seconds"][name], row["cpu_seconds"][name]) for name in made["contenders"])
         table.add_row(row["what"], *(f"{format_seconds(wall)} ({format_seconds(cpu)} of CPU)" for wall, cpu in times))
-    console.print(table)
-    console.print(f"\n[dim]timed    [/] {escape(document['timed'])}")
-    console.print(f"[dim]checked  [/] {escape(document['checked'])}")
+    out().print(table)
+    show_notes(made)

@@ -15,7 +15,7 @@ import re
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -68,11 +68,16 @@ def err() -> Console:
     return SafeConsole(stderr=True, highlight=False, emoji=False, soft_wrap=not sys.stderr.isatty())
 
 
-def plain_table() -> Table:
-    """A table without lines, its head dimmed."""
+def plain_table(*texts: str, numbers: Iterable[str] = ()) -> Table:
+    """A table without lines, its head dimmed: columns of texts, which fold, and then of numbers, at the right."""
     from rich.table import Table
 
-    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for title in texts:
+        table.add_column(title, overflow="fold")
+    for title in numbers:
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
 
 
 def facts_table() -> Table:

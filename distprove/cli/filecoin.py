@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from distprove.cli.backends import open_backend
-from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.measured import document, show_notes, tell
 from distprove.cli.option_groups import AsJson
 from kernels.host.units import format_bytes
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from distprove.bench.filecoin import FilecoinResult
 
 
@@ -42,10 +41,8 @@ def filecoin(
     """
     from distprove.bench import filecoin as bench
     from distprove.bench import resident
-    from distprove.bench.results import report
     from distprove.circuits.registry import find_circuit
     from distprove.errors import UsageError
-    from distprove.host.machine import inspect_machine
     from distprove.settings import ExecutorSettings, parse_bytes
 
     if in_memory and (zkey is not None or gpus > 1):
@@ -59,26 +56,20 @@ def filecoin(
         open_backend(kind, threads=threads, budget=budget) as backend,
     ):
         info = backend.info()
-
-        def tell(doing: str) -> None:
-            err().print(f"[dim]{escape(doing)}[/]")
-
         if in_memory:
             found = resident.bench_resident(backend, config, count, tell, seed=seed)
         else:
             found = bench.bench_filecoin(backend, config, count, executor, Path(folder), tell, zkey=zkey, seed=seed)
     about = resident if in_memory else bench
-    document = report("filecoin", about.TIMED, about.CHECKED, info, inspect_machine(), [found])
+    made = document("filecoin", about, info, [found])
     if as_json:
-        print_json(document)
+        print_json(made)
     else:
-        _show(out(), found, document)
+        _show(found, made)
 
 
-def _show(console: Console, found: FilecoinResult, document: dict[str, Any]) -> None:
-    table = plain_table()
-    for title in ("what", "seconds"):
-        table.add_column(title, justify="right", no_wrap=True)
+def _show(found: FilecoinResult, made: dict[str, Any]) -> None:
+    table = plain_table(numbers=("what", "seconds"))
     rows = {
         "a sector": found.seconds_a_sector,
         "a partition": found.seconds_a_partition,
@@ -91,19 +82,16 @@ def _show(console: Console, found: FilecoinResult, document: dict[str, Any]) -> 
     }
     for what, seconds in rows.items():
         table.add_row(escape(what), format_seconds(seconds))
-    console.print(table)
+    out().print(table)
     plan = found.plan
-    console.print(
-        f"\n[dim]of       [/] {escape(found.config)}: {plan.constraints} constraints, {plan.wires} wires, "
-        f"2^{plan.log_domain}; {found.partitions} partitions, a sector has {found.partitions_of_a_sector}"
+    of = (
+        f"{found.config}: {plan.constraints} constraints, {plan.wires} wires, 2^{plan.log_domain}; "
+        f"{found.partitions} partitions, a sector has {found.partitions_of_a_sector}"
     )
-    console.print(
-        f"[dim]memory   [/] host {format_bytes(found.host_peak)} at most, device {format_bytes(found.device_peak)}; "
+    memory = (
+        f"host {format_bytes(found.host_peak)} at most, device {format_bytes(found.device_peak)}; "
         f"planned {format_bytes(plan.host)} and {format_bytes(found.device_planned)}, "
         f"set-up {format_bytes(plan.setup)} and {format_bytes(found.setup_device_peak)}"
     )
-    if found.streamed:
-        console.print(f"[dim]streamed [/] {escape(', '.join(found.streamed))}: {format_bytes(found.to_device)} a proof")
-    console.print(f"[dim]on       [/] {escape(document['backend']['name'])}")
-    console.print(f"[dim]timed    [/] {escape(document['timed'])}")
-    console.print(f"[dim]checked  [/] {escape(document['checked'])}")
+    streamed = {"streamed": f"{', '.join(found.streamed)}: {format_bytes(found.to_device)} a proof"}
+    show_notes(made, of=of, memory=memory, **(streamed if found.streamed else {}), on=made["backend"]["name"])

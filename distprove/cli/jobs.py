@@ -332,11 +332,7 @@ def _show_service(url: str, overview: Overview) -> None:
     table.add_row("rate", f"{overview.rate * 60:.3g} partitions a minute, {overview.partitions} since it started")
     console.print(table)
     if overview.workers:
-        workers = plain_table()
-        for title in ("worker", "node", "device"):
-            workers.add_column(title, overflow="fold")
-        for title in ("busy", "proven", "memory"):
-            workers.add_column(title, justify="right")
+        workers = plain_table("worker", "node", "device", numbers=("busy", "proven", "memory"))
         for worker in overview.workers:
             used, total = worker.memory_used, worker.memory_total
             workers.add_row(
@@ -349,11 +345,7 @@ def _show_service(url: str, overview: Overview) -> None:
             )
         console.print(workers)
     if overview.keys:
-        keys = plain_table()
-        for title in ("key", "system"):
-            keys.add_column(title, overflow="fold")
-        for title in ("workers", "jobs", "size", "last used"):
-            keys.add_column(title, justify="right")
+        keys = plain_table("key", "system", numbers=("workers", "jobs", "size", "last used"))
         for key in overview.keys:
             keys.add_row(
                 escape(key.title or key.digest[:16]),

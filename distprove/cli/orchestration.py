@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.measured import device_of, document, show_notes, tell
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import import_from_here
 from distprove.cli.prove import Execution
 from distprove.cli.sweep import policies
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from cluster.lab.orchestration import Cost
 
 
@@ -41,11 +40,8 @@ def orchestration(
     Witnesses are made before the clock runs. `--policy` may be a list: off,static.
     """
     from cluster.lab import orchestration as bench
-    from distprove.bench.results import report
-    from distprove.host.machine import inspect_machine
     from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
-    from kernels.interface.backend import DeviceInfo
 
     import_from_here()
     job = Job.from_toml(path)
@@ -57,10 +53,6 @@ def orchestration(
     with tempfile.TemporaryDirectory(prefix="distprove-orchestration-") as folder:
         for policy in policies(execution.values["policy"] or settings.policy):
             chosen = replace(settings, policy=policy, limits=settings.limits if policy == settings.policy else {})
-
-            def tell(doing: str, policy: str = policy) -> None:
-                err().print(f"[dim]{policy}: {doing}[/]")
-
             cost, facts = bench.measure_orchestration(
                 system,
                 chosen,
@@ -68,21 +60,18 @@ def orchestration(
                 Path(folder),
                 partitions=partitions,
                 repeats=repeats,
-                tell=tell,
+                tell=lambda doing, policy=policy: tell(f"{policy}: {doing}"),  # type: ignore[misc]
             )
             rows.append(cost)
-    info = DeviceInfo(facts["device"], facts["kind"], facts["memory_total"], facts["memory_budget"], facts)
-    document = report("orchestration", bench.TIMED, bench.CHECKED, info, inspect_machine(), rows)
+    made = document("orchestration", bench, device_of(facts), rows)
     if as_json:
-        print_json(document)
+        print_json(made)
     else:
-        _show(out(), rows, document)
+        _show(rows, made)
 
 
-def _show(console: Console, rows: Sequence[Cost], document: dict[str, Any]) -> None:
-    table = plain_table()
-    for title in ("policy", "device", "bare", "pipeline", "cost", "proving", "idle", "idle bare"):
-        table.add_column(title, justify="right", no_wrap=True)
+def _show(rows: Sequence[Cost], made: dict[str, Any]) -> None:
+    table = plain_table(numbers=("policy", "device", "bare", "pipeline", "cost", "proving", "idle", "idle bare"))
     for row in (cost.to_dict() for cost in rows):
         bare, pipeline = row["bare"], row["pipeline"]
         table.add_row(
@@ -98,9 +87,7 @@ def _show(console: Console, rows: Sequence[Cost], document: dict[str, Any]) -> N
             *(f"{share * 100:.1f} %" for share in (row["cost"], row["cost_while_proving"])),
             *(f"{each['idle_share'] * 100:.1f} %" for each in (pipeline, bare)),
         )
-    console.print(table)
+    out().print(table)
     seen = "events of the device" if all(cost.by_events for cost in rows) else "its queue, as the host saw it"
-    console.print(f"\n[dim]of       [/] {escape(rows[0].what)}: {rows[0].partitions} partitions a pass, times of one")
-    console.print(f"[dim]on       [/] {escape(document['backend']['name'])}; device and idle by {seen}")
-    console.print(f"[dim]timed    [/] {escape(document['timed'])}")
-    console.print(f"[dim]checked  [/] {escape(document['checked'])}")
+    of = f"{rows[0].what}: {rows[0].partitions} partitions a pass, times of one"
+    show_notes(made, of=of, on=f"{made['backend']['name']}; device and idle by {seen}")

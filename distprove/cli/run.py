@@ -117,10 +117,7 @@ def _show_profile(profiled: Profile, cycles: int) -> None:
         ("function", functions[:MOST_FUNCTIONS]),
         ("instruction", list(profiled.by_instruction.items())),
     ):
-        table = plain_table()
-        table.add_column(title, overflow="fold")
-        table.add_column("cycles", justify="right")
-        table.add_column("%", justify="right")
+        table = plain_table(title, numbers=("cycles", "%"))
         for name, count in entries:
             table.add_row(escape(name), f"{count:,}", f"{100 * count / cycles:.1f}")
         out().print()

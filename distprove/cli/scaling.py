@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.measured import document, show_notes, tell
 from distprove.cli.option_groups import AsJson
 from distprove.cli.programs import import_from_here
 from distprove.cli.sweep import numbers
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from cluster.lab.scaling import Scaling
 
 WAYS = ("local", "ray")
@@ -41,8 +40,6 @@ def scaling(
     """
     from cluster.executor.opening import forking_workers
     from cluster.lab import scaling as bench
-    from distprove.bench.results import report
-    from distprove.host.machine import inspect_machine
     from distprove.job import Job
     from kernels.interface.backend import DeviceInfo
 
@@ -65,20 +62,18 @@ def scaling(
             workers=counts,
             gpus=gpus is not None,
             partitions=partitions,
-            tell=lambda doing: err().print(f"[dim]{doing}[/]"),
+            tell=tell,
         )
     info = DeviceInfo(found.scales[0].device, "cuda" if gpus is not None else "cpu", 0, 0)
-    document = report("scaling", bench.TIMED, bench.CHECKED, info, inspect_machine(), [found])
+    made = document("scaling", bench, info, [found])
     if as_json:
-        print_json(document)
+        print_json(made)
     else:
-        _show(out(), found, document)
+        _show(found, made)
 
 
-def _show(console: Console, found: Scaling, document: dict[str, Any]) -> None:
-    table = plain_table()
-    for title in ("over", "workers", "steady", "efficiency", "first proof", "tail", "driver", "wall"):
-        table.add_column(title, justify="right", no_wrap=True)
+def _show(found: Scaling, made: dict[str, Any]) -> None:
+    table = plain_table(numbers=("over", "workers", "steady", "efficiency", "first proof", "tail", "driver", "wall"))
     for each in found.scales:
         table.add_row(
             each.over,
@@ -87,8 +82,6 @@ def _show(console: Console, found: Scaling, document: dict[str, Any]) -> None:
             f"{each.efficiency(found.base(each)):.3f}",
             *(format_seconds(s) for s in (each.first_proof, each.tail, each.driver_cpu, each.wall)),
         )
-    console.print(table)
-    console.print(f"\n[dim]of       [/] {escape(found.what)}: {found.scales[0].partitions} partitions, driver for each")
-    console.print(f"[dim]on       [/] {escape(document['backend']['name'])}")
-    console.print(f"[dim]timed    [/] {escape(document['timed'])}")
-    console.print(f"[dim]checked  [/] {escape(document['checked'])}")
+    out().print(table)
+    of = f"{found.what}: {found.scales[0].partitions} partitions, driver for each"
+    show_notes(made, of=of, on=made["backend"]["name"])

@@ -43,9 +43,7 @@ def security(
 
 def show_security(console: Console, record: dict[str, Any]) -> None:
     """A row for each round, then what they come to. `record` is that of a `SecurityReport`."""
-    table = plain_table()
-    table.add_column("round")
-    table.add_column("bits", justify="right")
+    table = plain_table("round", numbers=("bits",))
     table.add_column("error, at most", overflow="fold")
     for entry in record["rounds"]:
         table.add_row(escape(entry["name"]), f"{entry['bits']:.2f}", escape(entry["formula"]))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from distprove.cli.console import err, escape, out, plain_table, print_json, reports_errors
+from distprove.cli.console import out, plain_table, print_json, reports_errors
+from distprove.cli.measured import device_of, document, show_notes, tell
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.prove import Execution
 from distprove.errors import UsageError
-
-if TYPE_CHECKING:
-    from cluster.lab.service_rate import ServiceRate
 
 
 @reports_errors
@@ -32,11 +30,8 @@ def service(
     """
     from cluster.lab import service_rate as bench
     from cluster.service.client import request_of
-    from distprove.bench.results import report
-    from distprove.host.machine import inspect_machine
     from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
-    from kernels.interface.backend import DeviceInfo
 
     job = Job.from_toml(path)
     if job.code:
@@ -54,26 +49,17 @@ def service(
             Path(folder),
             jobs=jobs,
             repeats=repeats,
-            tell=lambda doing: err().print(f"[dim]{doing}[/]"),
+            tell=tell,
         )
-    info = DeviceInfo(facts["device"], facts["kind"], facts["memory_total"], facts["memory_budget"], facts)
-    document = report("service", bench.TIMED, bench.CHECKED, info, inspect_machine(), [found])
+    made = document("service", bench, device_of(facts), [found])
     if as_json:
-        print_json(document)
+        print_json(made)
         return
-    _show(found)
-    for name in ("timed", "checked"):
-        out().print(f"[dim]{name:<9}[/] {escape(document[name])}")
-
-
-def _show(found: ServiceRate) -> None:
-    table = plain_table()
-    for title in ("jobs a second", "steady", "bare loop", "share", "CPU a job"):
-        table.add_column(title, justify="right", no_wrap=True)
-    row = found.to_dict()
+    table, row = plain_table(numbers=("jobs a second", "steady", "bare loop", "share", "CPU a job")), found.to_dict()
     table.add_row(
         *(f"{row[name]:.1f}" for name in ("rate_a_second", "steady_a_second", "bare_a_second")),
         f"{row['rate_of_bare_loop'] * 100:.1f} %",
         f"{row['cpu_ms_a_job']:.2f} ms",
     )
     out().print(table)
+    show_notes(made)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from distprove.cli.console import err, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.measured import document, show_notes, tell
 from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
 
@@ -26,21 +27,18 @@ def cluster(
     Nothing is proven, and messages do not travel; all else that a driver does is done.
     """
     from cluster.lab import simulated as bench
-    from distprove.bench.results import report
-    from distprove.host.machine import inspect_machine
     from kernels.interface.backend import DeviceInfo
 
     if lost > workers:
         raise UsageError(f"of {workers} workers {lost} cannot be lost")
-    err().print(f"[dim]{partitions} partitions of {seconds:g} s on {workers} workers[/]")
+    tell(f"{partitions} partitions of {seconds:g} s on {workers} workers")
     with tempfile.TemporaryDirectory(prefix="distprove-simulated-") as folder:
         found = bench.simulate(workers, partitions, seconds, Path(folder), lost=lost)
-    info = DeviceInfo("none", "cpu", 0, 0)
-    document = report("cluster", bench.TIMED, bench.CHECKED, info, inspect_machine(), [found])
+    made = document("cluster", bench, DeviceInfo("none", "cpu", 0, 0), [found])
     if as_json:
-        print_json(document)
+        print_json(made)
         return
-    table, row = plain_table(), found.to_dict()
+    row = found.to_dict()
     shown = {
         "workers": str(found.workers),
         "partitions": str(found.partitions),
@@ -51,9 +49,7 @@ def cluster(
         "of a core": f"{100 * row['driver_share']:.0f} %",
         "memory": f"{found.peak_memory / 2**20:.0f} MiB",
     }
-    for title in shown:
-        table.add_column(title, justify="right", no_wrap=True)
+    table = plain_table(numbers=shown)
     table.add_row(*shown.values())
     out().print(table)
-    out().print(f"\n[dim]timed    [/] {document['timed']}")
-    out().print(f"[dim]checked  [/] {document['checked']}")
+    show_notes(made)

@@ -54,14 +54,8 @@ def _partitions(partitions: list[dict[str, Any]]) -> Table:
     if len(partitions) <= MAX_ROWS:
         shown = partitions
     pcie = any(p["to_device"] or p["to_host"] for p in shown)
-    table = plain_table()
-    table.add_column("partition", overflow="fold")
-    table.add_column("status")
-    for title in ("witness", "prove", "verify", "tries"):
-        table.add_column(title, justify="right")
-    if pcie:
-        table.add_column("to GPU", justify="right")
-        table.add_column("back", justify="right")
+    moved = ("to GPU", "back") if pcie else ()
+    table = plain_table("partition", "status", numbers=("witness", "prove", "verify", "tries", *moved))
     table.add_column("by")
     for p in shown:
         cells = [escape(p["name"]), STATUS.get(p["status"], escape(p["status"]))]

@@ -120,9 +120,8 @@ def _show(console: Console, result: SweepResult, folder: Path) -> None:
     from cluster.lab.sweep.results import CLOSE
     from distprove.cli.pages.sweep import setting_cells
 
-    table = plain_table()
-    for title in ("jobs", "parallel", "provers", "policy", "a proof", "a minute", "prove p95", "busy", "longest gap"):
-        table.add_column(title, justify="right")
+    settings, figures = ("jobs", "parallel", "provers", "policy"), ("a proof", "a minute", "prove p95", "busy")
+    table = plain_table(numbers=(*settings, *figures, "longest gap"))
     for measured in result.measured:
         times = [format_seconds(measured.seconds_per_proof), f"{measured.proofs_per_minute:.3g}"]
         times += [format_seconds(measured.prove_latency.p95), f"{measured.busy_share * 100:.1f} %"]

@@ -210,7 +210,7 @@ def test_what_needs_the_prover_alone_waits_and_is_waited_for(submit: Submit) -> 
 
 
 def test_times_count_every_second_once(submit: Submit) -> None:
-    """What passes behind the partition before is not counted again, neither in the span nor in the phases."""
+    """What passes behind the partition before is not counted again, neither in the span nor in the steps."""
     prover, in_flight = GatedProver(), InFlight()
     finishing = prover.gate("wait a")
     a = submit(in_flight, prover, "a")
@@ -227,7 +227,7 @@ def test_times_count_every_second_once(submit: Submit) -> None:
         assert all(seconds >= 0 for seconds in timed.value[1].seconds.values())
 
 
-def test_hidden_time_is_taken_from_the_first_phases() -> None:
+def test_hidden_time_is_taken_from_the_first_steps() -> None:
     """b's turn came at 10 and a ended at 14; b was staged from 4 to 7 and started at 11."""
     in_flight = InFlight()
     in_flight._ended = 14.0

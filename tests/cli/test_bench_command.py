@@ -44,7 +44,7 @@ def test_a_program_is_proven_stage_by_stage() -> None:
     assert document["bench"] == "stark"
     row = document["rows"][0]
     assert (row["what"], row["log_n"]) == ("range-check", 4)
-    assert {"trace", "main_lde", "logup", "constraints", "deep", "fri_fold", "queries"} <= row["phases"].keys()
+    assert {"trace", "main_lde", "logup", "constraints", "deep", "fri_fold", "queries"} <= row["steps"].keys()
     facts = row["facts"]
     assert [t["rows"] for t in facts["tables"]] == [16, 8]
     # Blow-up 2, and a table's columns are those of all rounds.

@@ -35,6 +35,7 @@ BESIDE = {
     "bench": {
         "backends",
         "filecoin",
+        "measured",
         "option_groups",
         "orchestration",
         "programs",

@@ -65,12 +65,12 @@ def test_a_job_gives_one_proof(
     assert all(p["to_device"] == p["witness_bytes"] > 0 for p in facts["partitions"])
     assert (seen[-1].done, seen[-1].failed, seen[-1].total) == (6, 0, 6)
     spans = last_session(tmp_path)["spans"]
-    phases = {"load", "check", "synthesise", "prove", "verify"}
-    assert {s["phase"] for s in spans} == phases | ({"commit"} if barrier else set())
-    assert all(s["on_device"]["by"] == "queue" for s in spans if s["phase"] == "commit")
+    stages = {"load", "check", "synthesise", "prove", "verify"}
+    assert {s["stage"] for s in spans} == stages | ({"commit"} if barrier else set())
+    assert all(s["on_device"]["by"] == "queue" for s in spans if s["stage"] == "commit")
     if barrier:
-        proven = [s["start"] for s in spans if s["phase"] == "prove"]
-        assert max(s["end"] for s in spans if s["phase"] == "commit") <= min(proven)
+        proven = [s["start"] for s in spans if s["stage"] == "prove"]
+        assert max(s["end"] for s in spans if s["stage"] == "commit") <= min(proven)
         challenges = {p.data["challenge"] for p in proof.partitions}
         assert len(challenges) == 1
         assert None not in challenges
@@ -148,7 +148,7 @@ def test_the_next_partition_is_staged_while_one_computes(
     running = [step.split() for step in steps if step.startswith("start")]
     assert all(a[1] == b[1] for a, b in zip(running[::2], running[1::2], strict=True)), "two computed at a time"
     spans = last_session(tmp_path)["spans"]
-    proven = sorted((s["start"], s["end"]) for s in spans if s["phase"] == "prove")
+    proven = sorted((s["start"], s["end"]) for s in spans if s["stage"] == "prove")
     assert all(before[1] <= after[0] for before, after in pairwise(proven))
 
 
@@ -417,9 +417,9 @@ def test_every_session_of_a_run_stays_in_its_timeline(
     first, second = json.loads(path.read_text())["sessions"]
     assert (first["status"], second["status"]) == ("failed", "proved")
     assert first["began"] + first["wall_seconds"] <= second["began"]
-    tries = [(s["attempt"], s["outcome"]) for s in first["spans"] if (s["phase"], s["partition"]) == ("verify", "p1")]
+    tries = [(s["attempt"], s["outcome"]) for s in first["spans"] if (s["stage"], s["partition"]) == ("verify", "p1")]
     assert tries == [(1, "bad proof"), (2, "bad proof")]
-    assert {s["partition"] for s in second["spans"] if s["phase"] == "prove"} == {"p1"}
+    assert {s["partition"] for s in second["spans"] if s["stage"] == "prove"} == {"p1"}
     assert {w["id"]: w["kind"] for w in second["workers"]} == {"prover-0": "cpu", "synthesiser-0": "cpu"}
     path.write_text("damaged")
     (tmp_path / "run" / "proof.msgpack").unlink()

@@ -86,7 +86,7 @@ def test_little_device_memory_gives_the_same_proof(
     budget = (plan.peak + room * plan.held) * 64 // 63 + 1
     monkeypatch.setattr("actors.prover.make_backend", lambda choice, *_: CpuBackend(threads=1, budget=budget))
     report = run_job(tmp_path / "run", fibonacci(), LOCAL)
-    assert sum("main_tree" in p["phases"] for p in report["partitions"]) == again
+    assert sum("main_tree" in p["steps"] for p in report["partitions"]) == again
     assert "streamed" in {p["memory"]["plan"] for p in report["partitions"]}
     assert all(p["memory"]["predicted"] <= budget for p in report["partitions"])
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == expected

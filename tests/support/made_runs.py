@@ -131,7 +131,7 @@ class MadeRun:
             )
             session.spans.append(Span("driver", name, "verify", BEGAN + end, BEGAN + end + 0.02, attempt=attempt))
             entry.prove_seconds, entry.verify_seconds, entry.worker = took, 0.02, prover
-            entry.device_peak, entry.phases = 9 << 30, inner
+            entry.device_peak, entry.steps = 9 << 30, inner
         entry.attempts = attempts
         counters.retries += attempts - 1
         if index in self.failing:

@@ -23,12 +23,12 @@ def made_sweep(policies: tuple[str, ...] = ("off", "static"), repeats: tuple[flo
 def _measured(cell: Cell, policies: tuple[str, ...], repeats: tuple[float, ...]) -> Measured:
     slower = 1 + 0.01 * cell.jobs * (len(policies) - policies.index(str(cell.policy)))
     wall = cell.jobs * 30.0 * slower / min(3, cell.jobs)
-    phases = {name: Spread.of([slower * seconds]) for name, seconds in (("synthesise", 4.0), ("prove", 0.8))}
+    stages = {name: Spread.of([slower * seconds]) for name, seconds in (("synthesise", 4.0), ("prove", 0.8))}
     walls = tuple(wall * each for each in repeats)
     latency = Spread.of(walls)
     idle = Spread.of([0.01, 0.02 * cell.jobs])
     memory = (4 + cell.jobs) << 30
     devices = ("NVIDIA H200",)
     return Measured(
-        cell, 32, walls, latency, phases["prove"], phases, 0.9, idle, 0.1, memory, 9 << 30, 2 * memory, 5.0, devices
+        cell, 32, walls, latency, stages["prove"], stages, 0.9, idle, 0.1, memory, 9 << 30, 2 * memory, 5.0, devices
     )

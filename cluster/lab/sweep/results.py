@@ -16,7 +16,8 @@ from cluster.record.analysis import Spread
 from distprove.errors import FormatError
 from distprove.formats.shapes import NUMBER, fits
 
-SCHEMA = 1
+SCHEMA = 2
+"""Version of the record of a setting. Version 1 called `stages` `phases`."""
 TIMED = (
     "from the moment at which all copies begin, with workers running and keys loaded, until the last copy's proof is "
     "bound, read back and on disk; every partition is synthesised, proven and verified, and written to a run folder"
@@ -41,7 +42,7 @@ _SHAPE = {
     **dict.fromkeys(("partitions", "host_peak", "device_peak", "node_peak", "warmup", "schema"), int),
     **dict.fromkeys(("busy_share", "idle_share", "load_seconds"), NUMBER),
     **dict.fromkeys(("proof_latency", "prove_latency", "idle"), _SPREAD),
-    "phases": {str: _SPREAD},
+    "stages": {str: _SPREAD},
     "wall": [NUMBER],
     "devices": [str],
     "counters": {str: int},
@@ -64,8 +65,8 @@ class Measured:
     """Seconds from a copy's beginning to its proof, over all copies and repeats."""
     prove_latency: Spread
     """Seconds that one partition took of its prover."""
-    phases: Mapping[str, Spread]
-    """Every stage and, as "phase: step", its steps."""
+    stages: Mapping[str, Spread]
+    """Every stage and, as "stage: step", its steps."""
     busy_share: float
     """Average share of the time from the first launch to the last result in which devices were busy."""
     idle: Spread
@@ -112,9 +113,9 @@ class Measured:
     def inflation(self, isolated: Measured) -> dict[str, float]:
         """Median of each stage over that of the isolated setting."""
         return {
-            name: spread.median / isolated.phases[name].median
-            for name, spread in self.phases.items()
-            if name in isolated.phases and isolated.phases[name].median > 1e-6
+            name: spread.median / isolated.stages[name].median
+            for name, spread in self.stages.items()
+            if name in isolated.stages and isolated.stages[name].median > 1e-6
         }
 
     def to_record(self) -> dict[str, Any]:
@@ -132,7 +133,7 @@ class Measured:
             fields["wall"], fields["devices"] = tuple(fields["wall"]), tuple(fields["devices"])
             for name in ("proof_latency", "prove_latency", "idle"):
                 fields[name] = Spread(**fields[name])
-            fields["phases"] = {name: Spread(**spread) for name, spread in fields["phases"].items()}
+            fields["stages"] = {name: Spread(**spread) for name, spread in fields["stages"].items()}
             measured = cls(**fields)
             if measured.cell.jobs < 1 or not measured.wall or min(measured.wall) < 1e-9:
                 raise ValueError
@@ -206,15 +207,15 @@ class SweepResult:
 
     def to_csv(self) -> str:
         """CSV with a line for each setting: settings, figures, medians and inflation of each stage."""
-        phases = list(dict.fromkeys(name for m in self.measured for name in m.phases))
+        stages = list(dict.fromkeys(name for m in self.measured for name in m.stages))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*_COLUMNS, *(f"{p} {what}" for p in phases for what in ("median", "inflation"))])
+        writer.writerow([*_COLUMNS, *(f"{stage} {what}" for stage in stages for what in ("median", "inflation"))])
         for m in self.measured:
             ratios = m.inflation(self.isolated)
             row = [attrgetter(path)(m) for path in _COLUMNS.values()]
-            for stage in phases:
-                row += [m.phases[stage].median if stage in m.phases else None, ratios.get(stage)]
+            for stage in stages:
+                row += [m.stages[stage].median if stage in m.stages else None, ratios.get(stage)]
             writer.writerow("" if value is None else value for value in row)
         return text.getvalue()
 

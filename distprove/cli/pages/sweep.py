@@ -156,16 +156,16 @@ def _table(result: SweepResult) -> list[str]:
 
 def _inflation(result: SweepResult) -> list[str]:
     """Stages against the isolated setting, a row for each setting."""
-    phases = [name for name in result.isolated.phases if ":" not in name]
+    stages = [name for name in result.isolated.stages if ":" not in name]
     rows = []
     for measured in result.measured:
         ratios = measured.inflation(result.isolated)
-        told = [f"{(ratios[name] - 1) * 100:+.0f} %" if name in ratios else "-" for name in phases]
+        told = [f"{(ratios[name] - 1) * 100:+.0f} %" if name in ratios else "-" for name in stages]
         rows.append((measured.cell.id, *told))
-    alone = ", ".join(f"{name} {format_seconds(result.isolated.phases[name].median)}" for name in phases)
+    alone = ", ".join(f"{name} {format_seconds(result.isolated.stages[name].median)}" for name in stages)
     return [
         "<h2>Stages against one partition at a time</h2>",
-        table(("setting", *phases), rows, numbers=range(1, 1 + len(phases))),
+        table(("setting", *stages), rows, numbers=range(1, 1 + len(stages))),
         note(f"In isolation ({result.isolated.cell.id}): {alone}. The median of each stage over that."),
     ]
 

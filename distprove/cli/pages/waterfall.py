@@ -109,7 +109,7 @@ def seconds_axis(seconds: float) -> str:
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
 
 
-def phase_class(span: Span) -> str:
+def stage_class(span: Span) -> str:
     """The style of a span: that of its stage, or of trouble."""
     if span.outcome != "ok":
         return "p-bad"
@@ -119,7 +119,7 @@ def phase_class(span: Span) -> str:
 def _blocks(spans: Sequence[Span], along: Callable[[float], float], began: float) -> Iterable[_Block]:
     current: _Block | None = None
     for span in sorted(spans, key=lambda s: s.start):
-        start, end, cls = along(span.start - began), along(span.end - began), phase_class(span)
+        start, end, cls = along(span.start - began), along(span.end - began), stage_class(span)
         narrow = end - start < NARROW
         if current is not None and narrow and current.cls == cls and start - current.end < NARROW / 2:
             current.end, current.count = max(current.end, end), current.count + 1

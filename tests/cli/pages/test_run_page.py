@@ -95,7 +95,7 @@ def test_shares_of_stages_add_up_and_luck_makes_no_bar(tmp_path: Path) -> None:
     """A step whose times differ a thousandfold, such as grinding, is as wide as its share of the time."""
     path = MadeRun(4, gpus=1).make(tmp_path / "run")
     timeline: dict[str, Any] = json.loads((path / "timeline.json").read_text())
-    proven = [span for span in timeline["sessions"][0]["spans"] if span["phase"] == "prove"]
+    proven = [span for span in timeline["sessions"][0]["spans"] if span["stage"] == "prove"]
     for place, span in enumerate(proven):
         took = 1e-6 if place < 3 else 0.05
         span["inner"] = {"grind": took, "rest": span["end"] - span["start"] - took}
@@ -108,7 +108,7 @@ def test_shares_of_stages_add_up_and_luck_makes_no_bar(tmp_path: Path) -> None:
     assert found["check"].spread.count == 1
 
 
-def test_phases_are_compared_with_an_isolated_run(tmp_path: Path) -> None:
+def test_stages_are_compared_with_an_isolated_run(tmp_path: Path) -> None:
     alone = MadeRun(1, gpus=1, prove_seconds=0.2).make(tmp_path / "alone")
     text = page(MadeRun(10, prove_seconds=0.4), tmp_path / "run", alone).text
     assert "Alone: the median of the run alone" in text

@@ -38,8 +38,8 @@ def test_the_spread_of_repeats_is_told_and_what_it_leaves_open() -> None:
 
 def test_a_baseline_slower_than_what_competes_is_said_to_be_disturbed() -> None:
     result = made_sweep()
-    phases = {name: Spread.of([2 * spread.median]) for name, spread in result.isolated.phases.items()}
-    result = replace(result, isolated=replace(result.isolated, phases=phases))
+    stages = {name: Spread.of([2 * spread.median]) for name, spread in result.isolated.stages.items()}
+    result = replace(result, isolated=replace(result.isolated, stages=stages))
     assert "took 50 % less" in Page(sweep_page("job", result)).text
 
 

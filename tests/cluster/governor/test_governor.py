@@ -514,7 +514,7 @@ def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
     asyncio.run(story())
 
 
-def test_a_phase_with_a_limit_gets_that_many_threads() -> None:
+def test_a_lease_class_with_a_limit_gets_that_many_threads() -> None:
     governor = LocalGovernor(BUDGET, static(4, {LeaseClass.CPU_MSM: 2}))
     with governor.lease(lease_class=LeaseClass.CPU_MSM, threads=4) as lease:
         assert lease.threads == 2

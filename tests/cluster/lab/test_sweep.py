@@ -32,8 +32,8 @@ Prove = Callable[..., Proof]
 Make = Callable[..., Faults]
 
 
-def measured(cell: Cell, wall: float, **phases: float) -> Measured:
-    spreads = {name: Spread.of([seconds]) for name, seconds in phases.items()}
+def measured(cell: Cell, wall: float, **stages: float) -> Measured:
+    spreads = {name: Spread.of([seconds]) for name, seconds in stages.items()}
     times = Spread.of([wall])
     return Measured(cell, 4, (wall, wall * 3, wall), times, times, spreads, 0.5, Spread.of([]), 0.0, 1 << 20, 0, 0, 1.0)
 
@@ -112,8 +112,8 @@ def test_a_measurement_is_read_as_it_was_written(tmp_path: Path) -> None:
         (("cell", "jobs"), 0),
         (("cell", "policy"), 3),
         (("idle", "median"), None),
-        (("phases", "prove", "median"), "a"),
-        (("phases",), {"prove": []}),
+        (("stages", "prove", "median"), "a"),
+        (("stages",), {"prove": []}),
         (("governors",), [1]),
         (("counters",), {"retries": "x"}),
     ],
@@ -154,7 +154,7 @@ def test_a_sweep_measures_every_setting_and_keeps_it(
         assert [node["policy"] for node in each.governors] == ["static"]
         assert each.devices == ("toy",)
         assert not any(each.counters.values())
-    assert {"commit"} & result.isolated.phases.keys() == ({"commit"} if barrier else set())
+    assert {"commit"} & result.isolated.stages.keys() == ({"commit"} if barrier else set())
     folder = tmp_path / "sweep"
     assert not (folder / "work").exists()
     assert sorted(path.name for path in (folder / "cells").iterdir()) == sorted(

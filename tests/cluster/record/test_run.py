@@ -17,6 +17,7 @@ import pytest
 
 from cluster.record.journal import read_journal
 from cluster.record.run import Run, json_text, read_record
+from cluster.record.story import Story
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.formats.folder import Folder
 from distprove.job import Job
@@ -103,6 +104,35 @@ def test_a_damaged_partition_file_is_proven_again(
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["counters"]["damaged_files"] == 1
     assert [p["status"] for p in report["partitions"]] == ["resumed", "proved", "resumed"]
+
+
+def test_a_run_of_older_formats_is_read_and_resumed(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    """Version 1 of report.json called steps `phases`, and version 3 of timeline.json called a stage `phase`."""
+    system = ToySystem(3, faults())
+    proof = run_toy(system, local)
+    path = tmp_path / "run"
+    before = Story.read(path)
+    report, timeline = (json.loads((path / name).read_text()) for name in ("report.json", "timeline.json"))
+    report["version"], timeline["version"] = 1, 3
+    for record, old, new in [
+        *((partition, "phases", "steps") for partition in report["partitions"]),
+        *((span, "phase", "stage") for session in timeline["sessions"] for span in session["spans"]),
+    ]:
+        record[old] = record.pop(new)
+    (path / "report.json").write_text(json.dumps(report))
+    (path / "timeline.json").write_text(json.dumps(timeline))
+    assert Story.read(path) == before
+    (path / "partitions" / "p1.msgpack").unlink()
+    (path / "proof.msgpack").unlink()
+    assert run_toy(system, local) == proof
+    first, second = Story.read(path).sessions
+    assert [first] == before.sessions
+    assert {span.partition for span in second.spans if span.stage == "prove"} == {"p1"}
+    (path / "report.json").write_text(json.dumps({**report, "version": 3}))
+    with pytest.raises(FormatError, match="not a report that this distprove reads"):
+        Story.read(path)
 
 
 @pytest.mark.parametrize("tail", [b"", b"{", b'{"event":"torn', b"\x00" * 5000])

@@ -60,7 +60,7 @@ def test_spans_count_once_however_they_came() -> None:
         one_by_one.add(str(span.partition), span.worker, span.end - span.start, written)
     assert one_by_one.to_json() == one_by_one.to_json() == whole.to_json()
     assert one_by_one.busy() == whole.busy()
-    assert timeline_json([whole]).count('"phase"') == len(SPANS)
+    assert timeline_json([whole]).count('"stage"') == len(SPANS)
 
 
 def test_times_are_told_from_the_beginning_of_the_session() -> None:
@@ -83,9 +83,23 @@ def test_version_one_is_still_read(tmp_path: Path) -> None:
     assert read.wall_seconds == 3.0
 
 
-def test_version_two_had_one_stretch_of_the_queue(tmp_path: Path) -> None:
+def older(version: int) -> dict[str, Any]:
+    """A timeline as it was before version 4, which calls the stage by its name."""
     old = record(session())
-    old["version"] = 2
+    old["version"] = version
+    for span in old["sessions"][0]["spans"]:
+        span["phase"] = span.pop("stage")
+    return old
+
+
+def test_version_three_called_the_stage_a_phase(tmp_path: Path) -> None:
+    assert read_timeline(write(tmp_path, older(3))) == [session()]
+    with pytest.raises(FormatError, match="not a timeline"):
+        read_timeline(write(tmp_path, {**older(3), "version": 4}))
+
+
+def test_version_two_had_one_stretch_of_the_queue(tmp_path: Path) -> None:
+    old = older(2)
     old["sessions"][0]["spans"][3]["on_device"] = [3.0, 4.0]
     (read,) = read_timeline(write(tmp_path, old))
     assert [span.on_device for span in read.spans] == [None, None, None, DeviceTime(((103.0, 104.0),))]

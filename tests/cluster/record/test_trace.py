@@ -73,7 +73,7 @@ def test_a_trace_follows_the_format(made: MadeRun, tmp_path: Path) -> None:
 def test_steps_that_begin_before_their_span_stand_beside_it(tmp_path: Path) -> None:
     path = MadeRun(2, gpus=1).make(tmp_path / "run")
     timeline = json.loads((path / "timeline.json").read_text())
-    proven = [s for s in timeline["sessions"][0]["spans"] if s["phase"] == "prove"]
+    proven = [s for s in timeline["sessions"][0]["spans"] if s["stage"] == "prove"]
     proven[1]["steps"][0][1] -= 0.3  # staged while the first computes
     (path / "timeline.json").write_text(json.dumps(timeline))
     events = checked(chrome_trace(Story.read(path)))

@@ -66,7 +66,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[CpuBackend], Any]]] = {
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operation_holds_a_lease_of_its_phase(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operation_holds_a_lease_of_its_class(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lease_class, call = OPERATIONS[name]
     expected = call(CpuBackend())
     node = Node()
