@@ -9,7 +9,7 @@ between processes are plain data: bytes, str, int, dicts and lists of them, and 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -124,6 +124,21 @@ class UsesArena(Protocol):
 
     def use_arena(self, arena: HostArena) -> None:
         """Make all further witnesses in `arena`."""
+
+
+@runtime_checkable
+class SharesGpus(Protocol):
+    """Optional interface of a proof system whose provers leave a GPU idle between their kernels."""
+
+    def provers_per_gpu(self, memory: Callable[[], int]) -> int:
+        """Number of provers that together keep a GPU busy with partitions of this job. `memory` tells how many bytes
+        they may share of each GPU, 0 where that is not known: there is one prover then."""
+
+
+def provers_per_gpu(system: ProofSystem | None, memory: Callable[[], int]) -> int:
+    """Number of provers for each GPU: what the system says, else 1; also 1 for a service, whose jobs differ. `memory`
+    is as of `SharesGpus`; it is asked only where it matters."""
+    return system.provers_per_gpu(memory) if isinstance(system, SharesGpus) else 1
 
 
 class DeviceTask(Protocol):
