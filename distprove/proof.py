@@ -30,6 +30,7 @@ guess.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -95,7 +96,7 @@ class Proof:
     ) -> Proof:
         """As `assemble`, with the proof system's name, its key's digest and its verification key."""
         bound = tuple(
-            PartitionProof(p.name, partition_digest(key, index, p.name, p.public, heights_of(p)), p.public, p.data)
+            p.named_by(partition_digest(key, index, p.name, p.public, heights_of(p)))
             for index, p in enumerate(partitions)
         )
         return cls(system, key, verification_key, bound)
@@ -108,23 +109,23 @@ class Proof:
     @cached_property
     def binding(self) -> bytes:
         """The checksum of everything in the file, 32 bytes."""
-        data = [p.data for p in self.partitions]
-        return canonical.digest("distprove/binding/1", self.job_digest, self.verification_key, data)
+        # As `canonical.digest` of the domain and of job digest, key and list of data, without a copy of all data.
+        hashed = hashlib.sha256(canonical.array_header(2) + canonical.encode("distprove/binding/1"))
+        hashed.update(canonical.array_header(3) + canonical.encode(self.job_digest))
+        hashed.update(canonical.encode(self.verification_key) + canonical.array_header(len(self.partitions)))
+        for partition in self.partitions:
+            hashed.update(partition.encode())
+        return hashed.digest()
 
     def to_bytes(self) -> bytes:
         """Encode the proof as the content of proof.msgpack."""
-        return canonical.encode(
-            {
-                "format": FORMAT,
-                "version": VERSION,
-                "system": self.system,
-                "key": self.key_digest,
-                "verification_key": self.verification_key,
-                "job": self.job_digest,
-                "partitions": [encode_partition(p) for p in self.partitions],
-                "binding": self.binding,
-            }
-        )
+        first = {"binding": self.binding, "format": FORMAT, "job": self.job_digest, "key": self.key_digest}
+        last = {"system": self.system, "verification_key": self.verification_key, "version": VERSION}
+        # One map of all these keys, in their order, with the partitions between them.
+        parts = [b"\x88", _entries(first), canonical.encode("partitions"), canonical.array_header(len(self.partitions))]
+        for partition in self.partitions:
+            parts += _partition_parts(partition, partition.encode())
+        return b"".join([*parts, _entries(last)])
 
     @classmethod
     def from_bytes(cls, data: bytes, what: str = "proof", written: Proof | None = None) -> Proof:
@@ -288,15 +289,29 @@ def encode_public(value: int) -> bytes:
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
-def encode_partition(proof: PartitionProof) -> dict[str, Any]:
-    """The map that represents a partition proof in proof.msgpack and in a run's partition files."""
+def encode_partition(proof: PartitionProof) -> bytes:
+    """Encode a partition proof as the map that represents it in proof.msgpack and in a run's partition files."""
+    return b"".join(_partition_parts(proof, proof.encoded))
+
+
+def _partition_parts(proof: PartitionProof, data: bytes) -> tuple[bytes, ...]:
+    """The same in parts, of which its encoded `data`, in their place among the keys, are one."""
     public = [encode_public(value) for value in proof.public]
-    return {"name": proof.name, "digest": proof.digest, "public": public, "data": proof.data}
+    rest = _entries({"digest": proof.digest, "name": proof.name, "public": public})
+    return b"\x84\xa4data", data, rest
+
+
+def _entries(few: dict[str, Any]) -> bytes:
+    """The canonical bytes of a map of at most 15 entries without its first byte, which is their number."""
+    return canonical.encode(few)[1:]
 
 
 def fingerprint(proof: PartitionProof) -> bytes:
     """32 bytes that identify a partition proof, whatever it is of."""
-    return canonical.digest("distprove/fingerprint/1", encode_partition(proof))
+    hashed = hashlib.sha256(b"distprove/fingerprint/2\0")
+    for part in _partition_parts(proof, proof.encoded):
+        hashed.update(part)
+    return hashed.digest()
 
 
 def decode_partition(value: Any, what: str) -> PartitionProof:

@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from distprove.formats import canonical
 from kernels.interface.busy import DeviceTime
 
 if TYPE_CHECKING:  # what reads runs and proofs needs no arrays
@@ -62,7 +64,26 @@ class PartitionProof:
     public: tuple[int, ...]
     """Public values, in the proof system's order."""
     data: dict[str, Any]
-    """The proof system's own encoding of the proof, which goes into proof.msgpack."""
+    """The proof system's own encoding of the proof, which goes into proof.msgpack. It is not changed any more."""
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """`data` in canonical encoding, kept: what a job proves is hashed and written several times."""
+        return canonical.encode(self.data)
+
+    def named_by(self, digest: bytes) -> PartitionProof:
+        """The same with another digest."""
+        other = PartitionProof(self.name, digest, self.public, self.data)
+        vars(other).update({name: value for name, value in vars(self).items() if name == "encoded"})
+        return other
+
+    def encode(self) -> bytes:
+        """`encoded`, which is not kept for it."""
+        return vars(self).get("encoded") or canonical.encode(self.data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels: not what follows from it."""
+        return {name: value for name, value in vars(self).items() if name != "encoded"}
 
     def __repr__(self) -> str:
         return f"<PartitionProof: {self.name}, {len(self.public)} public values>"

@@ -24,7 +24,7 @@ from distprove.stark.params import Parameters
 from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, fits, leaves_room, usable
 from distprove.stark.program import Cut, Program, whole_trace
 from distprove.stark.programs import load_program
-from distprove.stark.proof import StarkProof
+from distprove.stark.proof import JobPart
 from distprove.stark.provable import check_program, check_security
 from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
@@ -159,7 +159,7 @@ class StarkSystem:
 
     def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
         """The commitment and the challenge in a partition's proof. Raises FormatError."""
-        parsed, _ = StarkProof.from_record(proof.data, self.key, proof.name)
+        parsed = JobPart.from_record(proof.data, self.key, proof.name)
         return parsed.commitment(proof.name, proof.public).to_bytes(), parsed.challenge
 
     def verify(self, proof: PartitionProof) -> bool:
