@@ -324,6 +324,15 @@ class ChecksCommitments(Protocol):
 
 
 @runtime_checkable
+class VerifiesInPython(Protocol):
+    """Optional interface of a verifier, which every `ProofSystem` has."""
+
+    verifies_in_python: bool
+    """Whether `verify` holds the interpreter's lock most of the time, and `verify_batch` is no faster than one by one.
+    """
+
+
+@runtime_checkable
 class VerifiesJob(Protocol):
     """Optional interface of a proof system or verifier for which the partitions of a job must fit each other."""
 

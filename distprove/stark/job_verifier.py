@@ -18,8 +18,10 @@ from distprove.system import PartitionProof
 class StarkVerifier:
     """Verifies partition proofs, and whole jobs, under one verifying key.
 
-    Implements `distprove.proof.Verifier`, `VerifiesJob` and `Explains` of `distprove.system`.
+    Implements `distprove.proof.Verifier`, `VerifiesInPython`, `VerifiesJob` and `Explains` of `distprove.system`.
     """
+
+    verifies_in_python = True
 
     def __init__(self, key: VerifyingKey, program: Program | None = None) -> None:
         """`program` is the key's program, if it is available, to explain the public values."""
