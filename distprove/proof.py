@@ -30,6 +30,8 @@ guess.
 
 from __future__ import annotations
 
+import hashlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -41,7 +43,15 @@ from distprove.formats import canonical
 from distprove.formats.files import read_bounded, write_atomically
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
-from distprove.system import DeviceTask, FindsInvalid, PartitionProof, ProofSystem, VerifiesJob
+from distprove.host import forks
+from distprove.system import (
+    DeviceTask,
+    FindsInvalid,
+    PartitionProof,
+    ProofSystem,
+    VerifiesInPython,
+    VerifiesJob,
+)
 
 FORMAT = "distprove.proof"
 BEGINS = b"\x88\xa7binding"
@@ -52,6 +62,8 @@ PROOF_FILE = "proof.msgpack"
 KEY_FILE = "verifying_key.msgpack"
 """Name of the verifying key's file in a run folder, where the proof does not carry the key."""
 MAX_BYTES = 1 << 30
+FORKS_PAY = 0.1
+"""Seconds of verification in one process beyond which several take less: each costs some 10 ms."""
 NAMED, SEARCHED = 8, 64
 """Invalid partitions that are named when a file does not verify, and number of those that are searched at a time."""
 MAX_PUBLIC_BYTES = 64
@@ -95,7 +107,7 @@ class Proof:
     ) -> Proof:
         """As `assemble`, with the proof system's name, its key's digest and its verification key."""
         bound = tuple(
-            PartitionProof(p.name, partition_digest(key, index, p.name, p.public, heights_of(p)), p.public, p.data)
+            p.named_by(partition_digest(key, index, p.name, p.public, heights_of(p)))
             for index, p in enumerate(partitions)
         )
         return cls(system, key, verification_key, bound)
@@ -108,23 +120,23 @@ class Proof:
     @cached_property
     def binding(self) -> bytes:
         """The checksum of everything in the file, 32 bytes."""
-        data = [p.data for p in self.partitions]
-        return canonical.digest("distprove/binding/1", self.job_digest, self.verification_key, data)
+        # As `canonical.digest` of the domain and of job digest, key and list of data, without a copy of all data.
+        hashed = hashlib.sha256(canonical.array_header(2) + canonical.encode("distprove/binding/1"))
+        hashed.update(canonical.array_header(3) + canonical.encode(self.job_digest))
+        hashed.update(canonical.encode(self.verification_key) + canonical.array_header(len(self.partitions)))
+        for partition in self.partitions:
+            hashed.update(partition.encode())
+        return hashed.digest()
 
     def to_bytes(self) -> bytes:
         """Encode the proof as the content of proof.msgpack."""
-        return canonical.encode(
-            {
-                "format": FORMAT,
-                "version": VERSION,
-                "system": self.system,
-                "key": self.key_digest,
-                "verification_key": self.verification_key,
-                "job": self.job_digest,
-                "partitions": [encode_partition(p) for p in self.partitions],
-                "binding": self.binding,
-            }
-        )
+        first = {"binding": self.binding, "format": FORMAT, "job": self.job_digest, "key": self.key_digest}
+        last = {"system": self.system, "verification_key": self.verification_key, "version": VERSION}
+        # One map of all these keys, in their order, with the partitions between them.
+        parts = [b"\x88", _entries(first), canonical.encode("partitions"), canonical.array_header(len(self.partitions))]
+        for partition in self.partitions:
+            parts += _partition_parts(partition, partition.encode())
+        return b"".join([*parts, _entries(last)])
 
     @classmethod
     def from_bytes(cls, data: bytes, what: str = "proof", written: Proof | None = None) -> Proof:
@@ -180,10 +192,11 @@ class Proof:
         """Write proof.msgpack, atomically."""
         write_atomically(path, self.to_bytes())
 
-    def verify(self, verifier: Verifier, expected_job: bytes | None = None) -> None:
+    def verify(self, verifier: Verifier, expected_job: bytes | None = None, processes: int = 1) -> None:
         """Verify all partitions as one batch under `verifier`'s key, then check that they fit each other.
 
-        Raises InvalidProof, which says what does not hold.
+        With several `processes` a verifier in Python verifies one by one, in so many forks of this process where that
+        takes less time. Raises InvalidProof, which says what does not hold, the same for any number of them.
 
         `expected_job` is the digest of the job that the caller expects. Without it, success only means that each of
         these statements is true under this key.
@@ -195,8 +208,11 @@ class Proof:
         if expected_job is not None and expected_job != self.job_digest:
             raise InvalidProof(f"the proof is of job {self.job_digest.hex()}, not of {expected_job.hex()}")
         listed = list(self.partitions)
-        if not _holds(lambda: verifier.verify_batch(listed)):
-            bad = _some_invalid(verifier, listed)
+        if processes > 1 and isinstance(verifier, VerifiesInPython) and verifier.verifies_in_python:
+            bad = _invalid_apart(verifier, listed, processes)
+        else:
+            bad = [] if _holds(lambda: verifier.verify_batch(listed)) else _some_invalid(verifier, listed)
+        if bad:
             raise InvalidProof(f"does not verify: {', '.join(bad[:NAMED])}{' ...' if len(bad) > NAMED else ''}")
         if isinstance(verifier, VerifiesJob):
             verifier.verify_job(self.partitions)
@@ -226,6 +242,21 @@ def _some_invalid(verifier: Verifier, proofs: list[PartitionProof]) -> list[str]
         if len(bad) > NAMED:
             break
     return bad or [proof.name for proof in proofs]
+
+
+def _invalid_apart(verifier: Verifier, proofs: list[PartitionProof], processes: int) -> list[str]:
+    """Names of the invalid proofs, in order, each of which is verified alone. The first one is here, and shows whether
+    the others take long enough for several processes."""
+
+    def holds(index: int) -> bool:
+        return _holds(partial(verifier.verify, proofs[index]))
+
+    begin = time.perf_counter()
+    found = {0: holds(0)}
+    left = range(1, len(proofs))
+    if (time.perf_counter() - begin) * len(left) > FORKS_PAY and forks.can_fork():
+        found |= forks.verdicts(holds, left, min(processes, len(left)))
+    return [proof.name for index, proof in enumerate(proofs) if not (found[index] if index in found else holds(index))]
 
 
 def invalid_among(verifier: Verifier, proofs: Sequence[PartitionProof]) -> list[int]:
@@ -288,15 +319,29 @@ def encode_public(value: int) -> bytes:
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
-def encode_partition(proof: PartitionProof) -> dict[str, Any]:
-    """The map that represents a partition proof in proof.msgpack and in a run's partition files."""
+def encode_partition(proof: PartitionProof) -> bytes:
+    """Encode a partition proof as the map that represents it in proof.msgpack and in a run's partition files."""
+    return b"".join(_partition_parts(proof, proof.encoded))
+
+
+def _partition_parts(proof: PartitionProof, data: bytes) -> tuple[bytes, ...]:
+    """The same in parts, of which its encoded `data`, in their place among the keys, are one."""
     public = [encode_public(value) for value in proof.public]
-    return {"name": proof.name, "digest": proof.digest, "public": public, "data": proof.data}
+    rest = _entries({"digest": proof.digest, "name": proof.name, "public": public})
+    return b"\x84\xa4data", data, rest
+
+
+def _entries(few: dict[str, Any]) -> bytes:
+    """The canonical bytes of a map of at most 15 entries without its first byte, which is their number."""
+    return canonical.encode(few)[1:]
 
 
 def fingerprint(proof: PartitionProof) -> bytes:
     """32 bytes that identify a partition proof, whatever it is of."""
-    return canonical.digest("distprove/fingerprint/1", encode_partition(proof))
+    hashed = hashlib.sha256(b"distprove/fingerprint/2\0")
+    for part in _partition_parts(proof, proof.encoded):
+        hashed.update(part)
+    return hashed.digest()
 
 
 def decode_partition(value: Any, what: str) -> PartitionProof:

@@ -67,7 +67,8 @@ class ExecutorSettings:
         bounds=(1, MAX_PARTITIONS),
     )
     gpu_workers: int | None = setting(
-        "provers per node; several may share a GPU, or the CPUs; by default one on each GPU, or one on the CPUs",
+        "provers per node; several may share a GPU, or the CPUs; by default one on each GPU, two where "
+        "partitions are many and so small that one leaves it idle, or one on the CPUs",
         bounds=(1, 64),
     )
     max_retries: int = setting(

@@ -9,11 +9,13 @@ between processes are plain data: bytes, str, int, dicts and lists of them, and 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from distprove.formats import canonical
 from kernels.interface.busy import DeviceTime
 
 if TYPE_CHECKING:  # what reads runs and proofs needs no arrays
@@ -62,7 +64,26 @@ class PartitionProof:
     public: tuple[int, ...]
     """Public values, in the proof system's order."""
     data: dict[str, Any]
-    """The proof system's own encoding of the proof, which goes into proof.msgpack."""
+    """The proof system's own encoding of the proof, which goes into proof.msgpack. It is not changed any more."""
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """`data` in canonical encoding, kept: what a job proves is hashed and written several times."""
+        return canonical.encode(self.data)
+
+    def named_by(self, digest: bytes) -> PartitionProof:
+        """The same with another digest."""
+        other = PartitionProof(self.name, digest, self.public, self.data)
+        vars(other).update({name: value for name, value in vars(self).items() if name == "encoded"})
+        return other
+
+    def encode(self) -> bytes:
+        """`encoded`, which is not kept for it."""
+        return vars(self).get("encoded") or canonical.encode(self.data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels: not what follows from it."""
+        return {name: value for name, value in vars(self).items() if name != "encoded"}
 
     def __repr__(self) -> str:
         return f"<PartitionProof: {self.name}, {len(self.public)} public values>"
@@ -124,6 +145,21 @@ class UsesArena(Protocol):
 
     def use_arena(self, arena: HostArena) -> None:
         """Make all further witnesses in `arena`."""
+
+
+@runtime_checkable
+class SharesGpus(Protocol):
+    """Optional interface of a proof system whose provers leave a GPU idle between their kernels."""
+
+    def provers_per_gpu(self, memory: Callable[[], int]) -> int:
+        """Number of provers that together keep a GPU busy with partitions of this job. `memory` tells how many bytes
+        they may share of each GPU, 0 where that is not known: there is one prover then."""
+
+
+def provers_per_gpu(system: ProofSystem | None, memory: Callable[[], int]) -> int:
+    """Number of provers for each GPU: what the system says, else 1; also 1 for a service, whose jobs differ. `memory`
+    is as of `SharesGpus`; it is asked only where it matters."""
+    return system.provers_per_gpu(memory) if isinstance(system, SharesGpus) else 1
 
 
 class DeviceTask(Protocol):
@@ -285,6 +321,15 @@ class ChecksCommitments(Protocol):
     def check_commitments(self, commitments: Sequence[bytes]) -> None:
         """Check the commitments of all partitions in order, at the barrier. Raises InvalidProof when no verifier would
         accept the job."""
+
+
+@runtime_checkable
+class VerifiesInPython(Protocol):
+    """Optional interface of a verifier, which every `ProofSystem` has."""
+
+    verifies_in_python: bool
+    """Whether `verify` holds the interpreter's lock most of the time, and `verify_batch` is no faster than one by one.
+    """
 
 
 @runtime_checkable

@@ -51,6 +51,7 @@ def verify_proof(
     *,
     trust_own_key: bool = False,
     program: OwnProgram | None = None,
+    threads: int = 1,
 ) -> Verified:
     """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors.
 
@@ -70,7 +71,7 @@ def verify_proof(
         verifier = entry.own_verifier(proof.verification_key, program)
     if vk is None and verifier.key_digest() != proof.key_digest:
         raise InvalidProof("the key that came with the proof is not the one that its digest names")
-    proof.verify(verifier, expected_job)
+    proof.verify(verifier, expected_job, threads)
     proven = verifier.explain(proof.partitions) if isinstance(verifier, Explains) else {}
     bits = proven.get("security", {}).get("bits", math.inf)
     if not bits >= least_security:  # a least_security that is no number asks for more than there is

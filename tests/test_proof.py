@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from distprove.errors import FormatError, InvalidProof
 from distprove.formats import canonical
-from distprove.proof import Proof, encode_public, job_digest, partition_digest
+from distprove.proof import Proof, encode_partition, encode_public, fingerprint, job_digest, partition_digest
 from distprove.stark.keyfile import read_key
 from distprove.stark.verifying_key import MAX_BYTES as MAX_KEY_BYTES
 from distprove.system import PartitionProof
@@ -372,3 +373,38 @@ def test_equal_proofs_with_replaced_names_differ(proof: Proof) -> None:
     renamed = make(replace(proof.partitions[0], name="z"), *proof.partitions[1:])
     with pytest.raises(InvalidProof, match="moved, renamed"):
         Proof.from_bytes(renamed.to_bytes())
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 300, 1 << 16])
+def test_a_proof_is_the_canonical_encoding_of_its_map(count: int) -> None:
+    """Though it is put together from partitions that are encoded already, in headers of each length."""
+    made = make(*(bound(index, str(index), (index,), {"big": bytes(index % 300)}) for index in range(count)))
+    data = [p.data for p in made.partitions]
+    assert made.binding == canonical.digest("distprove/binding/1", made.job_digest, KEY, data)
+    partitions = [
+        {"name": p.name, "digest": p.digest, "public": [encode_public(v) for v in p.public], "data": p.data}
+        for p in made.partitions
+    ]
+    top = {"format": "distprove.proof", "version": 1, "system": "toy", "key": b"k" * 32, "verification_key": KEY}
+    whole = canonical.encode({**top, "job": made.job_digest, "partitions": partitions, "binding": made.binding})
+    assert made.to_bytes() == whole
+    assert encode_partition(made.partitions[0]) == canonical.encode(partitions[0])
+    assert made.to_bytes() == whole, "also where they were kept"
+
+
+def test_what_is_encoded_is_kept_for_a_job_and_does_not_travel() -> None:
+    proof = bound(0, "a", (1,), {"big": bytes(10_000)})
+    before = fingerprint(proof)
+    assert proof.encode() is proof.encoded
+    other = proof.named_by(b"d" * 32)
+    assert other == replace(proof, digest=b"d" * 32)
+    assert other.encoded is proof.encoded
+    assert len(pickle.dumps(proof)) < 11_000
+    again = pickle.loads(pickle.dumps(proof))
+    assert again == proof
+    assert fingerprint(again) == before
+    assert fingerprint(replace(proof, data={"big": bytes(9_999) + b"1"})) != before
+    assert fingerprint(replace(proof, public=(2,))) != before
+    read = bound(0, "a", (1,))
+    assert read.encode() == canonical.encode(read.data)
+    assert "encoded" not in vars(read)

@@ -23,6 +23,7 @@ from cluster.executor.fleet import Fleet, FleetExecutor, Site
 from cluster.executor.placement import (
     GPU_THREADS,
     SYNTHESISERS_PER_GPU,
+    THREADS_EACH,
     host_threads,
     shares,
     split_threads,
@@ -37,10 +38,11 @@ from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.set_aside import remember, remembered
+from distprove.host.telemetry import idle_memory
 from distprove.host.topology import read_topology
 from distprove.offload import parse_place
 from distprove.settings import ExecutorSettings
-from distprove.system import ProofSystem
+from distprove.system import ProofSystem, provers_per_gpu
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import available
 
@@ -49,6 +51,8 @@ class LocalFleet(Fleet):
     """Workers are threads of this process. Native code lets go of the interpreter lock, so they overlap."""
 
     kind = "local"
+    apart = False
+    """Whether workers are processes, so that several of one GPU do not wait for one interpreter."""
 
     def __init__(self, settings: ExecutorSettings) -> None:
         super().__init__(settings)
@@ -61,7 +65,8 @@ class LocalFleet(Fleet):
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
         self._tell_of_devices(settings)
-        choices = prover_choices(settings, devices, threads)
+        per_gpu = provers_per_gpu(system, lambda: _device_memory(settings, devices)) if self.apart and devices else 1
+        choices = prover_choices(settings, devices, threads, per_gpu)
         keys = memory_for_keys()
         if system is not None:
             placing = parse_place(settings.place, system.name)
@@ -130,6 +135,8 @@ class ProcessFleet(LocalFleet):
     """Workers are processes, and their synthesisers processes of these. One that dies is started again when it is
     loaded again. The processes start at once, before it is known what they are to prove: they import meanwhile, and
     open their devices."""
+
+    apart = True
 
     def __init__(self, settings: ExecutorSettings, started: dict[str, Started] | None = None) -> None:
         """`started` are workers' processes, by name, as far as there are any."""
@@ -214,9 +221,9 @@ def start_ahead(settings: ExecutorSettings) -> dict[str, Started]:
         f"prover-{index}": start_process(
             f"prover-{index}",
             has_nursery=True,
-            ahead=ahead_of(chosen[0], index // share) if chosen is not None and devices else None,
+            ahead=ahead_of(chosen[0], index % devices) if chosen is not None and devices else None,
         )
-        for index, share in enumerate(spread)
+        for index in range(len(spread))
     }
 
 
@@ -245,9 +252,13 @@ def _files(system: ProofSystem) -> int:
     return sum(array.nbytes for array in system.shared().values())
 
 
-def prover_choices(settings: ExecutorSettings, devices: list[int], threads: int) -> list[BackendChoice]:
-    """Backends of this machine's provers: the `devices`, or without any the CPU."""
-    spread = shares(len(devices), settings.gpu_workers)
+def prover_choices(
+    settings: ExecutorSettings, devices: list[int], threads: int, per_gpu: int = 1
+) -> list[BackendChoice]:
+    """Backends of this machine's provers: the `devices` in turn, with `per_gpu` provers on one unless the settings say
+    how many there are, as far as each has `THREADS_EACH`; without any devices the CPU."""
+    per_gpu = max(1, min(per_gpu, threads // (THREADS_EACH * len(devices)))) if devices else 1
+    spread = shares(len(devices), settings.gpu_workers, per_gpu)
     name = settings.backend
     if name == "auto":
         found = device_backend(name) if devices else None
@@ -259,7 +270,7 @@ def prover_choices(settings: ExecutorSettings, devices: list[int], threads: int)
     return [
         BackendChoice(
             name,
-            device=devices[index // share] if devices else 0,
+            device=devices[index % len(devices)] if devices else 0,
             threads=max(1, each),
             budget=settings.device_memory,
             share=share,
@@ -267,6 +278,13 @@ def prover_choices(settings: ExecutorSettings, devices: list[int], threads: int)
         )
         for index, share in enumerate(spread)
     ]
+
+
+def _device_memory(settings: ExecutorSettings, devices: list[int]) -> int:
+    """Bytes that the settings allow of each device, of which nobody uses any; 0 where that is not known."""
+    chosen = device_backend(settings.backend)
+    idle = idle_memory([chosen[1].identify(device) for device in devices]) if chosen is not None else 0
+    return min(idle, settings.device_memory or idle)
 
 
 def local_devices(settings: ExecutorSettings) -> list[int]:

@@ -21,6 +21,10 @@ jobs may share the node, whose governor leases its threads."""
 GPU_THREADS = 8
 """CPU threads of a prover on a GPU, at most: more neither compile nor copy faster."""
 
+THREADS_EACH = 2
+"""CPU threads of a node for each of several provers on one GPU, at least: one drives the device, and what is made and
+verified for it takes another. With fewer the GPU would wait for them, and one prover does."""
+
 
 @dataclass(frozen=True)
 class Node:
@@ -68,27 +72,28 @@ def split_threads(threads: int, settings: ExecutorSettings) -> tuple[int, int]:
     return (max(1, threads - beside) if parse_place(settings.place).placement.host else threads, beside)
 
 
-def shares(devices: int, workers: int | None) -> list[int]:
-    """Number of provers that share the device of each prover of a node with `devices` GPUs (0: its CPUs), device by
-    device.
+def shares(devices: int, workers: int | None, per_gpu: int = 1) -> list[int]:
+    """Number of provers that share the device of each prover of a node with `devices` GPUs (0: its CPUs).
 
-    `workers` provers in all, one a device for None. Raises ClusterError for a number that cannot be spread evenly.
+    `workers` provers in all, or for None `per_gpu` on a device. Raises ClusterError for a number that cannot be spread
+    evenly.
     """
     devices = max(1, devices)
-    if workers is None or workers <= devices:
-        return [1] * (devices if workers is None else workers)
+    workers = devices * per_gpu if workers is None else workers
+    if workers <= devices:
+        return [1] * workers
     if workers % devices:
         raise ClusterError(f"{workers} provers per node cannot be spread evenly over {devices} GPUs")
     return [workers // devices] * workers
 
 
-def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], list[Place]]:
+def place(nodes: list[Node], settings: ExecutorSettings, per_gpu: int = 1) -> tuple[list[Place], list[Place]]:
     """(provers, synthesisers) for these nodes. Raises ClusterError, naming what is missing.
 
-    With GPUs, a prover per GPU (or as many per node as `gpu_workers` says) and on the same nodes up to
-    `SYNTHESISERS_PER_GPU` synthesisers for each GPU. Without, a CPU prover and a synthesiser per node. Ray's CPUs are a
-    bookkeeping of room, not of threads: both kinds state theirs, because an actor that names one resource only would
-    ask for more than it needs, and could wait for ever.
+    With GPUs, `per_gpu` provers per GPU as far as each has `THREADS_EACH` (or as many per node as `gpu_workers` says),
+    and on the same nodes up to `SYNTHESISERS_PER_GPU` synthesisers for each GPU. Without, a CPU prover and a
+    synthesiser per node. Ray's CPUs are a bookkeeping of room, not of threads: both kinds state theirs, because an
+    actor that names one resource only would ask for more than it needs, and could wait for ever.
     """
     nodes = [node for node in nodes if node.cpus > 0]
     if not nodes:
@@ -99,7 +104,7 @@ def place(nodes: list[Node], settings: ExecutorSettings) -> tuple[list[Place], l
         raise ClusterError(f"backend {backend} was asked for, and the cluster has no GPU to give")
     if settings.gpus and not on_gpus:
         raise ClusterError(f"{settings.gpus} GPUs were asked for; the cluster has none, or the backend is not for GPUs")
-    provers = _gpu_provers(nodes, settings, on_gpus) if on_gpus else _cpu_provers(nodes, settings)
+    provers = _gpu_provers(nodes, settings, on_gpus, per_gpu) if on_gpus else _cpu_provers(nodes, settings)
     return provers, _synthesisers(nodes, provers, settings)
 
 
@@ -124,7 +129,7 @@ def place_more(
         return [], []
 
 
-def _gpu_provers(nodes: list[Node], settings: ExecutorSettings, backend: str) -> list[Place]:
+def _gpu_provers(nodes: list[Node], settings: ExecutorSettings, backend: str, per_gpu: int) -> list[Place]:
     most_threads = min(GPU_THREADS, settings.threads or GPU_THREADS)
     fed = {node.id: max(0, min(node.gpus, int(2 * node.cpus) - 1)) for node in nodes}
     wanted = settings.gpus or sum(fed.values())
@@ -139,7 +144,8 @@ def _gpu_provers(nodes: list[Node], settings: ExecutorSettings, backend: str) ->
         if not used:
             continue
         wanted -= used
-        each = shares(used, settings.gpu_workers)
+        fed_each = _threads(node, settings) // (THREADS_EACH * used)
+        each = shares(used, settings.gpu_workers, max(1, min(per_gpu, fed_each)))
         if len(each) > 2 * node.cpus - 1:
             raise ClusterError(
                 f"{len(each)} provers per node were asked for; the CPUs of {node.address} cannot feed them"

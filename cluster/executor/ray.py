@@ -49,8 +49,9 @@ from distprove.errors import ClusterError, DistproveError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.provenance import identity
+from distprove.host.telemetry import idle_memory
 from distprove.settings import ExecutorSettings
-from distprove.system import ProofSystem
+from distprove.system import ProofSystem, provers_per_gpu
 
 BEAT = 5.0
 """Seconds between the signs of life that governors are given, and between two looks for nodes that joined."""
@@ -170,9 +171,9 @@ class RayFleet(Fleet):
         self._nodes: list[Node] = []
         self._reach = Nodes(lambda: self._nodes)
         self._joined: list[Node] = []
+        """Nodes that joined since, whose governors count us in, and that have no worker."""
         self._membership = threading.RLock()
         """Held by whoever changes `_nodes`, `_joined` or what keys take on them."""
-        """Nodes that joined since, whose governors count us in, and that have no worker."""
         self._numbers = itertools.count(), itertools.count()
         """Numbers of provers and of synthesisers."""
         self._calls = CALLS
@@ -200,7 +201,7 @@ class RayFleet(Fleet):
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
         self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
-        provers, synthesisers = place(nodes, self.settings)
+        provers, synthesisers = place(nodes, self.settings, provers_per_gpu(system, self._device_memory))
         self._here = Governed()
         waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
         self._calls = CALLS if system is not None else POOL_CALLS
@@ -265,6 +266,23 @@ class RayFleet(Fleet):
     def left(self) -> list[str]:
         there = {node.id for node in self._nodes}
         return [name for name, site in list(self.sites.items()) if site.worker.node_id not in there]
+
+    def _device_memory(self) -> int:
+        """Bytes that the settings allow of each GPU here, of which nobody uses any; 0 where that is not known."""
+        if self.settings.backend not in ("auto", "cuda"):
+            return 0  # NVML does not tell of its devices
+        asked = [
+            ray.remote(idle_memory)
+            .options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False))
+            .remote()
+            for node in self._nodes
+            if node.gpus
+        ]
+        try:
+            idle = min(ray.get(asked, timeout=PATIENCE), default=0)
+        except (RayError, GetTimeoutError):  # another version there, or nobody answers: its start tells of it
+            return 0
+        return min(idle, self.settings.device_memory or idle)
 
     def _is_silent(self, node: str) -> bool:
         """Whether no actor there will answer."""

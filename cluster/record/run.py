@@ -359,7 +359,7 @@ class Run(StoredRun):
 
 def _partition_content(proof: PartitionProof) -> bytes:
     """A partition's file."""
-    body = canonical.encode(encode_partition(proof))
+    body = encode_partition(proof)
     # The checksum tells a damaged disk from a bad prover; it protects against nobody.
     checksum = hashlib.sha256(body).digest()
     return canonical.encode({"format": "distprove.partition", "version": VERSION, "body": body, "sha256": checksum})

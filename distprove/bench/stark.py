@@ -130,7 +130,7 @@ def _check(key: ProvingKey, committed: Committed, proof: StarkProof) -> tuple[fl
     try:
         parsed, shape = StarkProof.from_record(record, key.key, name)
         verify(key.key, name, public, parsed, shape)
-        verify_job(key.key, [name], [public], [parsed])
+        verify_job(key.key, [name], [public], [parsed.of_job])
     except InvalidProof as error:
         raise JobFailed(f"a proof does not verify: {error}") from None
     return time.perf_counter() - begin, time.process_time() - used

@@ -113,6 +113,7 @@ def verify_aggregate_file(
     statement: Path | None,
     expected: list[bytes],
     *,
+    threads: int,
     show_public: bool,
     as_json: bool,
 ) -> None:
@@ -120,14 +121,13 @@ def verify_aggregate_file(
     from distprove.groth16.aggregate.jobs import AggregatedJobs, Statement
     from distprove.groth16.aggregate.srs import VerifierSrs
     from distprove.groth16.keyfile import read_verification_key
-    from distprove.host.machine import inspect_machine
 
     loaded = AggregatedJobs.read(path)
     if statement is not None:
         loaded = loaded.with_statement(Statement.read(statement))
     key, keys = read_verification_key(vk), VerifierSrs.read(srs_verifier)
     begin = time.perf_counter()
-    loaded.verify(key, keys, expected or None, threads=inspect_machine().processor.threads)
+    loaded.verify(key, keys, expected or None, threads=threads)
     seconds = time.perf_counter() - begin
     stated = [] if loaded.statement is None else loaded.statement.jobs
     if as_json:

@@ -59,6 +59,9 @@ def verify(
             help="Proven bits to ask for, of a proof that tells them; not of an aggregate.",
         ),
     ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="CPU threads, or processes, at most; by default all.")
+    ] = None,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -71,17 +74,20 @@ def verify(
     """
     from cluster.record.run import read_proof
     from distprove.cli.aggregate import is_aggregate, verify_aggregate_file
+    from distprove.host.machine import usable_threads
     from distprove.verification import verify_proof
 
     if (vk is not None) + trust_own_key + (program is not None) > 1:
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
-    digests = [_digest(text) for text in job or []]
+    digests, most = [_digest(text) for text in job or []], threads or usable_threads()
     if is_aggregate(proof):
         if vk is None or srs_verifier is None:
             raise UsageError("an aggregate needs --vk and --srs-verifier, the keys that you trust")
         if security is not None:
             raise UsageError("--security is not for aggregates: they tell no proven bits")
-        verify_aggregate_file(proof, vk, srs_verifier, statement, digests, show_public=show_public, as_json=as_json)
+        verify_aggregate_file(
+            proof, vk, srs_verifier, statement, digests, threads=most, show_public=show_public, as_json=as_json
+        )
         return
     if srs_verifier is not None or statement is not None or len(digests) > 1:
         raise UsageError("--srs-verifier, --statement and more than one --job are for aggregates")
@@ -89,7 +95,7 @@ def verify(
     expected = digests[0] if digests else None
     loaded = read_proof(proof)
     least = SECURITY_BITS if security is None else security
-    verified = verify_proof(loaded, vk, expected, least, trust_own_key=trust_own_key, program=own)
+    verified = verify_proof(loaded, vk, expected, least, trust_own_key=trust_own_key, program=own, threads=most)
     if as_json:
         print_json(
             {

@@ -39,11 +39,18 @@ def encode(value: Any) -> bytes:
     return packed
 
 
+def array_header(count: int) -> bytes:
+    """What the canonical bytes of an array of so many values begin with; those of its values follow."""
+    packed: bytes = _packer.array_header(count)
+    return packed
+
+
 class _Packer(threading.local):
     """A packer for each thread: to make one for each value takes longer than most values do."""
 
     def __init__(self) -> None:
-        self.pack = msgpack.Packer(use_bin_type=True, strict_types=True).pack
+        packer = msgpack.Packer(use_bin_type=True, strict_types=True)
+        self.pack, self.array_header = packer.pack, packer.pack_array_header
 
 
 _packer = _Packer()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+IDLE = 16
+"""A GPU is idle where less than 1 / IDLE of its memory is in use: contexts and the driver take some by themselves."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,15 @@ class GpuReading:
     """Uncorrected memory errors since the driver was loaded."""
     xids: Mapping[int, int] = field(default_factory=dict)
     """Critical errors that the driver reported since readings began: how often, by Xid."""
+    divided: bool = False
+    """Whether it is divided into instances (MIG)."""
+
+    @property
+    def idle_memory(self) -> int:
+        """Bytes of its memory where all of it is one process's to take; 0 where others use it, or that is not known."""
+        if self.divided or self.memory_total is None or self.memory_used is None:
+            return 0
+        return self.memory_total if self.memory_used < self.memory_total // IDLE else 0
 
 
 class GpuTelemetry:
@@ -94,7 +106,7 @@ class GpuTelemetry:
 
         used, memory = told("nvmlDeviceGetUtilizationRates"), told("nvmlDeviceGetMemoryInfo")
         milliwatts = told("nvmlDeviceGetPowerUsage")
-        uuid = text_of(nvml.nvmlDeviceGetUUID(handle))
+        uuid, divided = text_of(nvml.nvmlDeviceGetUUID(handle)), told("nvmlDeviceGetMigMode")
         return GpuReading(
             index,
             text_of(nvml.nvmlDeviceGetName(handle)),
@@ -106,7 +118,19 @@ class GpuTelemetry:
             told("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             told("nvmlDeviceGetTotalEccErrors", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC),
             dict(self._xids.get(uuid, {})),
+            bool(divided and divided[0]),
         )
+
+
+def idle_memory(uuids: Collection[str] = ()) -> int:
+    """Bytes of memory of the smallest of the GPUs with these `uuids`, by default of all of this machine; 0 where one of
+    them is not idle, or not told of."""
+    telemetry = GpuTelemetry.open()
+    if telemetry is None:
+        return 0
+    found = {gpu.uuid: gpu.idle_memory for gpu in telemetry.read()}
+    telemetry.close()
+    return min((found.get(uuid, 0) for uuid in uuids or found), default=0)
 
 
 def text_of(value: str | bytes) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from distprove.entry import Exported
 from distprove.errors import InputError, InvalidProof
-from distprove.formats import canonical
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
 from distprove.proof import KEY_FILE, PROOF_FILE, Proof, encode_partition
@@ -28,7 +27,7 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
     with Folder.make(folder, private=False) as out:
         out.write_new(KEY_FILE, key_content(key))
         for name, partition in zip(names, proof.partitions, strict=True):
-            out.write_new(f"{name}.msgpack", canonical.encode(encode_partition(partition)))
+            out.write_new(f"{name}.msgpack", encode_partition(partition))
     file = run / PROOF_FILE if run.is_dir() else run
     command = ("distprove", "verify", str(file), "--vk", str(folder / KEY_FILE))
     return Exported(names, command, checks_all=True, own_key=not shipped)

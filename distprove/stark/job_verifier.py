@@ -8,7 +8,7 @@ from typing import Any
 from distprove.errors import InvalidProof
 from distprove.formats.owncode import own_faults
 from distprove.stark.program import Program
-from distprove.stark.proof import StarkProof, heights_in
+from distprove.stark.proof import JobPart, StarkProof, heights_in
 from distprove.stark.security import job_security
 from distprove.stark.verifier import verify, verify_job
 from distprove.stark.verifying_key import VerifyingKey
@@ -18,8 +18,10 @@ from distprove.system import PartitionProof
 class StarkVerifier:
     """Verifies partition proofs, and whole jobs, under one verifying key.
 
-    Implements `distprove.proof.Verifier`, `VerifiesJob` and `Explains` of `distprove.system`.
+    Implements `distprove.proof.Verifier`, `VerifiesInPython`, `VerifiesJob` and `Explains` of `distprove.system`.
     """
+
+    verifies_in_python = True
 
     def __init__(self, key: VerifyingKey, program: Program | None = None) -> None:
         """`program` is the key's program, if it is available, to explain the public values."""
@@ -43,9 +45,10 @@ class StarkVerifier:
     def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
         """Check all partitions together: that none is missing, and that the global buses balance.
 
-        Raises InvalidProof, FormatError.
+        Each was verified alone, which parsed all of it: only what ties it to the job is parsed again. Raises
+        InvalidProof, FormatError.
         """
-        parsed = [StarkProof.from_record(p.data, self.key, p.name)[0] for p in proofs]
+        parsed = [JobPart.from_record(p.data, self.key, p.name) for p in proofs]
         verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed)
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from this module.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -130,27 +131,25 @@ def aux_columns(
 # -- sums that must vanish --------------------------------------------------------------------------------------------
 
 
-def fingerprint(bus_number: int, values: Sequence[int], z: Ext, beta: Ext) -> Ext:
-    """The fingerprint z + bus_number + beta t_1 + .. + beta^w t_w of the tuple `values`."""
-    total = field.e_add(z, (bus_number % P, 0, 0))
-    power = field.ONE
-    for value in values:
-        power = field.e_mul(power, beta)
-        total = field.e_add(total, field.e_scale(power, value % P))
-    return total
-
-
 def boundary_sum(terms: Sequence[BoundaryTerm], z: Ext, beta: Ext) -> Ext:
-    """The sum of times / fingerprint over the boundary, which is added to the terminals of the global scope.
+    """The sum of times / fingerprint over the boundary, which is added to the terminals of the global scope. The
+    fingerprint of the tuple (t_1, .., t_w) of a bus is z + bus number + beta t_1 + .. + beta^w t_w.
 
     Raises InvalidProof when a fingerprint is zero, which has a negligible probability for a random z.
     """
-    parts = []
+    by_width: dict[int, list[BoundaryTerm]] = {}
     for term in terms:
-        f = fingerprint(term.bus_number, term.values, z, beta)
-        if f == field.ZERO:
+        by_width.setdefault(len(term.values), []).append(term)
+    parts = []
+    for width, alike in by_width.items():
+        tuples = np.array([(term.bus_number, *(v % P for v in term.values)) for term in alike], dtype=np.uint64)
+        fingerprints = np.broadcast_to(np.array(z, dtype=np.uint64), (len(alike), 3))
+        for values, power in zip(tuples.T, field.e_powers(beta, width + 1), strict=True):
+            fingerprints = field.add(fingerprints, field.mul(np.array(power, dtype=np.uint64), values[:, None]))
+        if not fingerprints.any(axis=1).all():
             raise InvalidProof("a tuple of the public boundary has the fingerprint zero")
-        parts.append(field.e_scale(field.e_inv(f), term.times % P))
+        times = np.array([term.times % P for term in alike], dtype=np.uint64)
+        parts += field.ext_scale(field.ext_inverse(fingerprints), times).tolist()
     return field.e_sum(parts)
 
 
@@ -176,19 +175,22 @@ def check_multiplicities(
         if declared.setdefault(use.number, use.bus) != use.bus:
             raise InputError(f"a bus number is declared in two ways: {declared[use.number]} and {use.bus}")
     totals: dict[int, list[int | None]] = {number: [0, 0] for number in declared}  # receivers, senders; None: unbounded
-    tables = [(air, h) for heights in partitions for air, h in zip(airs, heights, strict=True) if h is not None]
-    for air, log_height in tables:
-        for use in air.uses:
-            sides = totals[use.number]
-            so_far = sides[use.sends]
-            sides[use.sends] = None if so_far is None or use.at_most is None else so_far + (use.at_most << log_height)
-    for term in boundary:
-        bus = declared.get(term.bus_number)
-        if bus is None or bus.scope != "global" or bus.width != len(term.values):
-            raise InputError(f"the public boundary uses bus number {term.bus_number}, which no table has as it does")
-        sides = totals[term.bus_number]
-        so_far = sides[term.times > 0]
-        sides[term.times > 0] = None if so_far is None else so_far + abs(term.times)
+    # Partitions have few different heights, and tuples of the boundary few different multiplicities.
+    for heights, count in Counter(map(tuple, partitions)).items():
+        for air, log_height in zip(airs, heights, strict=True):
+            if log_height is None:
+                continue
+            for use in air.uses:
+                sides = totals[use.number]
+                so_far, most = sides[use.sends], use.at_most
+                sides[use.sends] = None if so_far is None or most is None else so_far + count * (most << log_height)
+    for (number, width, times), count in Counter((t.bus_number, len(t.values), t.times) for t in boundary).items():
+        bus = declared.get(number)
+        if bus is None or bus.scope != "global" or bus.width != width:
+            raise InputError(f"the public boundary uses bus number {number}, which no table has as it does")
+        sides = totals[number]
+        so_far = sides[times > 0]
+        sides[times > 0] = None if so_far is None else so_far + count * abs(times)
     for number, (received, sent) in totals.items():
         if not any(total is not None and total < P for total in (received, sent)):
             raise InputError(

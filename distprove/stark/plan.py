@@ -27,6 +27,16 @@ PARTITION_BYTES = 32 << 30
 same for every machine, so that a run can go on elsewhere. Half as much would double the proofs."""
 
 
+SMALL_BYTES = 12 << 30
+"""Memory up to which a partition is small, held whole: its prover leaves a GPU idle while it launches kernels and waits
+for challenges."""
+
+
+CONTEXT_BYTES = 1 << 30
+"""Memory of a GPU that each of several provers on it takes beside its plans: its context, its kernels' code, and what
+the backend leaves to the driver."""
+
+
 @dataclass(frozen=True)
 class MemoryPlan:
     """A way to prove one partition, with the memory that it takes in bytes."""
@@ -59,10 +69,12 @@ def plans(shape: ProofShape, *, key_streamed: bool) -> list[MemoryPlan]:
     ]
 
 
-def fits(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> bool:
-    """Whether partitions of these heights (log2) take no more than `PARTITION_BYTES` each, held whole."""
+def fits(key: VerifyingKey, partitions: Sequence[Sequence[int | None]], room: int | None = None) -> bool:
+    """Whether partitions of these heights (log2) take no more than `room` bytes each, held whole; by default
+    `PARTITION_BYTES`."""
+    most = PARTITION_BYTES if room is None else room
     shapes = (ProofShape(key, heights) for heights in dict.fromkeys(map(tuple, partitions)))
-    return all(plans(shape, key_streamed=False)[0].peak <= PARTITION_BYTES for shape in shapes)
+    return all(plans(shape, key_streamed=False)[0].peak <= most for shape in shapes)
 
 
 def choose(shape: ProofShape, budget: int, held: int, *, key_streamed: bool = False, more: bool = False) -> MemoryPlan:

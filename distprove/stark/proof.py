@@ -46,6 +46,39 @@ class TableValues:
 
 
 @dataclass(frozen=True)
+class JobPart:
+    """What ties a partition's proof to its job: all of it that `verifier.verify_job` reads."""
+
+    challenge: bytes
+    """The job's challenge (`distprove.stark.barrier`), 32 bytes."""
+    log_heights: LogHeights
+    main_root: bytes
+    anchors: Words
+    """Values of the anchor (`distprove.stark.anchor`), (anchors, 3)."""
+    terminals: Words
+    """Terminals of the buses, (terminals, 3)."""
+
+    def commitment(self, name: str, public: Sequence[int]) -> Commitment:
+        """The partition's commitment before the job's challenge was drawn."""
+        return Commitment(name, self.log_heights, tuple(public), self.main_root, _pack(self.anchors))
+
+    @classmethod
+    def from_record(cls, record: Any, key: VerifyingKey, what: str = "proof") -> JobPart:
+        """Parse these fields of a proof's record under `key`, as `StarkProof.from_record` does, which it needs for the
+        others. Raises FormatError."""
+        log_heights = heights_in(record, key, what)
+        shape = ProofShape(key, log_heights)
+        own = len(shape.rounds) - len(shape.key_roots)
+        return cls(
+            _digest(record["challenge"], what),
+            log_heights,
+            _digest(_exactly(record["roots"], own, what)[0], what),
+            _unpack(record["anchors"], (shape.anchors, 3), what),
+            _unpack(record["terminals"], (shape.terminals, 3), what),
+        )
+
+
+@dataclass(frozen=True)
 class StarkProof:
     """The proof of one partition, without its public values."""
 
@@ -66,9 +99,10 @@ class StarkProof:
     trees: tuple[TreeOpening, ...]
     """Openings of the rounds' trees, the preprocessed one included, then of FRI's trees."""
 
-    def commitment(self, name: str, public: Sequence[int]) -> Commitment:
-        """The partition's commitment before the job's challenge was drawn."""
-        return Commitment(name, self.log_heights, tuple(public), self.roots[0], _pack(self.anchors))
+    @property
+    def of_job(self) -> JobPart:
+        """What ties it to its job."""
+        return JobPart(self.challenge, self.log_heights, self.roots[0], self.anchors, self.terminals)
 
     def to_record(self) -> dict[str, Any]:
         """The proof as plain data for proof.msgpack."""

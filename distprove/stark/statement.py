@@ -114,11 +114,12 @@ class Statement:
         layout = self.layout()
         for boundary in self.boundary:
             chosen = {"first": publics[:1], "last": publics[-1:], "every": publics}[boundary.where]
+            # Of each value the place among the public ones, or what it is itself.
+            places = [
+                (layout[v.name][0] + v.index, 0) if isinstance(v, PublicRef) else (None, v % P) for v in boundary.values
+            ]
             for public in chosen:
-                values = [
-                    public[layout[v.name][0] + v.index] if isinstance(v, PublicRef) else v % P for v in boundary.values
-                ]
-                yield boundary.bus, values, boundary.times
+                yield boundary.bus, [v if at is None else public[at] for at, v in places], boundary.times
 
     def to_record(self) -> dict[str, Any]:
         """The statement as plain data, which `from_record` reads."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,10 +21,10 @@ from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
 from distprove.stark.options import StarkOptions
 from distprove.stark.params import Parameters
-from distprove.stark.plan import fits, leaves_room, usable
+from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, fits, leaves_room, usable
 from distprove.stark.program import Cut, Program, whole_trace
 from distprove.stark.programs import load_program
-from distprove.stark.proof import StarkProof
+from distprove.stark.proof import JobPart
 from distprove.stark.provable import check_program, check_security
 from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
@@ -38,13 +38,17 @@ from kernels.interface.backend import Backend
 
 SharedFiles = dict[str, NDArray[np.uint8]]
 
+MANY = 16
+"""Number of partitions from which a second prover for each GPU may save more than its start takes: a second or so, in
+which one prover is done with a dozen small partitions."""
+
 MAX_DIAGNOSED_CELLS = 1 << 26
 """Maximum size of a trace that is searched for a violated constraint: half a gigabyte on the host, some seconds."""
 
 
 class StarkSystem:
     """Implements `ProofSystem` of `distprove.system`, with `DrawsChallenge`, `ChecksCommitments`, `VerifiesJob`,
-    `Explains` and `HasKeyFile`.
+    `Explains`, `HasKeyFile` and `SharesGpus`.
     """
 
     name = "stark"
@@ -119,6 +123,18 @@ class StarkSystem:
         of memory keeps less."""
         return key_bytes(self.key, streamed=False)
 
+    def provers_per_gpu(self, memory: Callable[[], int]) -> int:
+        """Two where partitions are many and small, else one: the GPU computes for one prover while the other launches
+        kernels and draws challenges. With heights that the program does not tell there is one."""
+        if self.partitions < MANY:
+            return 1
+        try:
+            heights = self.log_heights or self.program.log_heights(self.partitions)
+        except UsageError:
+            return 1
+        small = fits(self.key, heights, SMALL_BYTES)
+        return 2 if small and fits(self.key, heights, usable(memory() // 2 - CONTEXT_BYTES)) else 1
+
     def plan(self) -> list[Partition]:
         """The program's slices as partitions. Cached, since a program may read a whole file for them."""
         return self._plan
@@ -143,7 +159,7 @@ class StarkSystem:
 
     def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
         """The commitment and the challenge in a partition's proof. Raises FormatError."""
-        parsed, _ = StarkProof.from_record(proof.data, self.key, proof.name)
+        parsed = JobPart.from_record(proof.data, self.key, proof.name)
         return parsed.commitment(proof.name, proof.public).to_bytes(), parsed.challenge
 
     def verify(self, proof: PartitionProof) -> bool:

@@ -49,7 +49,7 @@ from distprove.stark.field import (
     total,
 )
 from distprove.stark.merkle import TreeClaim, openings_hold
-from distprove.stark.proof import StarkProof
+from distprove.stark.proof import JobPart, StarkProof
 from distprove.stark.security import job_security, security_bits
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import work_is_done
@@ -131,7 +131,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
 
 
 def verify_job(
-    key: VerifyingKey, names: Sequence[str], publics: Sequence[Sequence[int]], proofs: Sequence[StarkProof]
+    key: VerifyingKey, names: Sequence[str], publics: Sequence[Sequence[int]], proofs: Sequence[JobPart]
 ) -> None:
     """Raise InvalidProof unless these partitions, each already verified alone, form one whole job.
 
@@ -185,7 +185,7 @@ def check_multiplicities(
         raise InvalidProof(str(error)) from None
 
 
-def terminals_of(shape: ProofShape, proof: StarkProof) -> list[tuple[Ext | None, Ext | None]]:
+def terminals_of(shape: ProofShape, proof: StarkProof | JobPart) -> list[tuple[Ext | None, Ext | None]]:
     """The (local, global) terminals of each present table; None for a scope without interactions."""
     flat = iter([(int(a), int(b), int(c)) for a, b, c in proof.terminals.tolist()])
     return [(next(flat) if t.has_local else None, next(flat) if t.has_global else None) for t in shape.airs]

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from distprove.host.telemetry import GpuReading, GpuTelemetry
+from distprove.host.telemetry import GpuReading, GpuTelemetry, idle_memory
 from tests.support.fake_nvml import FakeGpu, FakeNvml
 
 
@@ -41,3 +41,19 @@ def test_without_a_driver_there_are_no_readings(monkeypatch: pytest.MonkeyPatch)
     telemetry = GpuTelemetry(nvml)
     nvml.lost = True
     assert telemetry.read() == [], "the driver went away"
+
+
+def test_the_memory_of_gpus_is_told_where_they_are_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that others use, that is divided, or that is not there has none to share."""
+    whole, context = 141 << 30, 1 << 30
+    gpus = [FakeGpu("GPU-0", used=context), FakeGpu("GPU-1", used=context, mig=None), FakeGpu("GPU-2")]
+    nvml = FakeNvml([*gpus, FakeGpu("GPU-3", used=context, mig=1)])
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert idle_memory(["GPU-0", "GPU-1"]) == whole
+    assert [idle_memory(["GPU-0", other]) for other in ("GPU-2", "GPU-3", "GPU-4")] == [0, 0, 0]
+    assert idle_memory() == 0
+    nvml.gpus = gpus[:2]
+    assert idle_memory() == whole
+    assert nvml.closed
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert idle_memory() == idle_memory(["GPU-0"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from distprove.stark.air.check import check_trace
 from distprove.stark.field import Ext, P, Words
 from kernels.maths.goldilocks import GENERATOR, root_of_unity
 from tests.support.air_examples import Limbs, Ranges, compile_airs, limbs_traces
+from tests.support.bus_forgery import fingerprint
 from tests.support.stark_reference import ReferenceBackend, ReferenceKernels, domain, power
 
 LOCAL = ((11, 12, 13), (14, 15, 16))
@@ -38,17 +40,22 @@ def tables() -> tuple[CompiledAir, CompiledAir]:
     return limbs, ranges
 
 
-def fraction(times: int, number: int, values: list[int], challenges: tuple[Ext, Ext]) -> Ext:
-    return field.e_scale(field.e_inv(logup.fingerprint(number, values, *challenges)), times % P)
+def fraction(times: int, number: int, values: Sequence[int], challenges: tuple[Ext, Ext]) -> Ext:
+    return field.e_scale(field.e_inv(fingerprint(number, values, *challenges)), times % P)
 
 
-def test_a_fingerprint_is_the_sum_that_it_is_said_to_be() -> None:
-    z, beta = LOCAL
-    expected = field.e_add(z, (9, 0, 0))
-    for exponent, value in enumerate((3, 0, P - 1), 1):
-        expected = field.e_add(expected, field.e_scale(field.e_pow(beta, exponent), value))
-    assert logup.fingerprint(9, (3, 0, P - 1), z, beta) == expected
-    assert logup.fingerprint(9, (3, 0, P - 1), z, beta) != logup.fingerprint(8, (3, 0, P - 1), z, beta)
+terms = st.builds(
+    logup.BoundaryTerm,
+    st.integers(1, 3),
+    st.lists(st.integers(0, P - 1), max_size=4).map(tuple),
+    st.integers(-2, 2) | st.integers(-P, P),
+)
+
+
+@given(st.lists(terms, max_size=6))
+def test_the_boundary_s_sum_is_that_of_its_fractions(boundary: list[logup.BoundaryTerm]) -> None:
+    expected = field.e_sum([fraction(t.times, t.bus_number, t.values, GLOBAL) for t in boundary])
+    assert logup.boundary_sum(boundary, *GLOBAL) == expected
 
 
 def test_terminals_are_the_sums_of_all_fractions(tables: tuple[CompiledAir, CompiledAir]) -> None:

@@ -43,7 +43,7 @@ def check(key: VerifyingKey, names, publics, proofs) -> None:
         again, shape = StarkProof.from_record(proof.to_record(), key)
         verify(key, name, public, again, shape)
         parsed.append(again)
-    verify_job(key, names, publics, parsed)
+    verify_job(key, names, publics, [proof.of_job for proof in parsed])
 
 
 @pytest.mark.parametrize("log_blowup", [1, 2, 3])

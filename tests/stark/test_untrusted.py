@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,10 +22,11 @@ from distprove.stark.barrier import Commitment
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, parse_key, shipped_key
 from distprove.stark.programs import load_program
-from distprove.stark.proof import StarkProof
+from distprove.stark.proof import JobPart, StarkProof
 from distprove.stark.statement import Statement
 from distprove.stark.verifier import verify
 from distprove.stark.verifying_key import VerifyingKey
+from distprove.system import PartitionProof
 from tests.support.chained_keys import chained
 from tests.support.golden_jobs import JOBS, golden, golden_file
 from tests.support.records import places, with_value
@@ -314,3 +316,30 @@ def test_a_name_that_is_not_known_costs_no_more_than_its_length(read: Callable[[
     finally:
         tracemalloc.stop()
     assert peak < 12 * MIB
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_part_of_a_job_reads_what_its_proof_does_and_no_more(name: str) -> None:
+    """What ties a proof to its job is read alone before and after its verification, which reads all."""
+    key = KEYS[name]
+    for part in RECORDS[name]["partitions"]:
+        record = part["proof"]
+        proof, _ = StarkProof.from_record(record, key)
+        assert_same(JobPart.from_record(record, key), proof.of_job)
+        for field in ("challenge", "heights", "roots", "anchors", "terminals"):
+            for value in (record[field][:-1], record[field] + record[field][:1], None):
+                if value == record[field]:
+                    continue
+                with pytest.raises(FormatError):
+                    JobPart.from_record({**record, field: value}, key)
+        for field in ("values", "fri_roots", "final", "trees"):
+            spoiled = {**record, field: record[field][:-1]}
+            assert_same(JobPart.from_record(spoiled, key), proof.of_job)
+            made = PartitionProof(part["name"], bytes(32), tuple(part["public"]), spoiled)
+            with pytest.raises(FormatError):
+                StarkVerifier(key).verify(made)
+
+
+def assert_same(one: JobPart, other: JobPart) -> None:
+    for mine, theirs in zip(vars(one).values(), vars(other).values(), strict=True):
+        assert np.array_equal(mine, theirs)

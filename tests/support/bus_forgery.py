@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from distprove.stark import prover
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.barrier import global_challenges, job_challenge
-from distprove.stark.field import GENERATOR, Ext, P, Words, e_inv, e_scale, e_sum, mul, powers, sub
-from distprove.stark.logup import fingerprint
+from distprove.stark.field import GENERATOR, Ext, P, Words, e_add, e_inv, e_pow, e_scale, e_sum, mul, powers, sub
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.proof import StarkProof
@@ -258,6 +257,14 @@ def coordinates(basis: Sequence[Ext], target: Ext) -> list[int]:
 def determinant(vectors: Sequence[Ext]) -> int:
     (a, b, c), (d, e, f), (g, h, i) = vectors
     return (a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)) % P
+
+
+def fingerprint(bus_number: int, values: Sequence[int], z: Ext, beta: Ext) -> Ext:
+    """The fingerprint of a bus's tuple, as the specification says it."""
+    total = e_add(z, (bus_number, 0, 0))
+    for exponent, value in enumerate(values, 1):
+        total = e_add(total, e_scale(e_pow(beta, exponent), value))
+    return total
 
 
 def imbalance(net: Mapping[int, int], bus_number: int, z: Ext, beta: Ext) -> Ext:

@@ -18,6 +18,8 @@ class FakeGpu:
     celsius: int | None = 60
     used: int = 70 << 30
     ecc: int | None = 0
+    mig: int | None = 0
+    """Whether it is divided into instances."""
 
 
 @dataclass
@@ -68,6 +70,9 @@ class FakeNvml:
 
     def nvmlDeviceGetTotalEccErrors(self, gpu: FakeGpu, *_: int) -> Any:
         return self._answer(gpu.ecc)
+
+    def nvmlDeviceGetMigMode(self, gpu: FakeGpu) -> list[int]:
+        return [self._answer(gpu.mig), 0]
 
     def nvmlEventSetCreate(self) -> object:
         return self

@@ -23,7 +23,7 @@ def ours(job: dict[str, Any]) -> None:
         proof, shape = StarkProof.from_record(part["proof"], key)
         verify(key, part["name"], part["public"], proof, shape)
         proofs.append(proof)
-    verify_job(key, names, publics, proofs)
+    verify_job(key, names, publics, [proof.of_job for proof in proofs])
 
 
 def second(job: dict[str, Any]) -> None:

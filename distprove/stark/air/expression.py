@@ -21,6 +21,12 @@ FIRST, LAST, TRANSITION = range(3)
 
 MAX_POWER = 64
 
+CONST, LOAD, SCALAR, BASE_SCALAR, ADD, SUB, MUL = map(
+    int, (Op.CONST, Op.LOAD, Op.SCALAR, Op.BASE_SCALAR, Op.ADD, Op.SUB, Op.MUL)
+)
+"""The operations as plain integers: members of an enumeration take several times as long to look up and to compare, and
+a table of Keccak-f has 50,000 nodes."""
+
 Node = tuple[int, int, int, int]
 
 
@@ -47,15 +53,15 @@ class Graph:
     # -- leaves -----------------------------------------------------------------------------------------------------
 
     def constant(self, value: int) -> int:
-        node = self._node((Op.CONST, value % P, 0, 0), False, (0, 0))
+        node = self._node((CONST, value % P, 0, 0), False, (0, 0))
         self._constants[node] = value % P
         return node
 
     def load(self, matrix: int, column: int, *, next_row: bool = False) -> int:
-        return self._node((Op.LOAD, matrix, column, int(next_row)), False, leaf_degree(matrix, column))
+        return self._node((LOAD, matrix, column, int(next_row)), False, leaf_degree(matrix, column))
 
     def scalar(self, index: int, *, extension: bool) -> int:
-        return self._node((Op.SCALAR if extension else Op.BASE_SCALAR, index, 0, 0), extension, (0, 0))
+        return self._node((SCALAR if extension else BASE_SCALAR, index, 0, 0), extension, (0, 0))
 
     # -- operations -------------------------------------------------------------------------------------------------
 
@@ -71,7 +77,7 @@ class Graph:
             return self.sub(a, negations[b])
         if a in negations:
             return self.sub(b, negations[a])
-        return self._operation(Op.ADD, a, b) if a < b else self._operation(Op.ADD, b, a)
+        return self._operation(ADD, a, b) if a < b else self._operation(ADD, b, a)
 
     def sub(self, a: int, b: int) -> int:
         if b == self.zero:
@@ -83,7 +89,7 @@ class Graph:
             return self.constant(constants[a] - constants[b])
         if b in negations:
             return self.add(a, negations[b])
-        difference = self._operation(Op.SUB, a, b)
+        difference = self._operation(SUB, a, b)
         if a == self.zero:
             negations[difference] = b
         return difference
@@ -102,7 +108,7 @@ class Graph:
                 return a
             if factor == P - 1:
                 return self.sub(self.zero, a)
-        return self._operation(Op.MUL, a, b) if a < b else self._operation(Op.MUL, b, a)
+        return self._operation(MUL, a, b) if a < b else self._operation(MUL, b, a)
 
     def sum(self, terms: Sequence[int]) -> int:
         total = self.zero
@@ -130,7 +136,7 @@ class Graph:
         """The canonical value of a constant node; None for any other node."""
         return self._constants.get(node)
 
-    def leaves(self, roots: Sequence[int], op: Op = Op.LOAD) -> list[Node]:
+    def leaves(self, roots: Sequence[int], op: int = LOAD) -> list[Node]:
         """The leaves of the kind `op` that the expressions `roots` depend on, sorted."""
         seen = set(roots)
         stack = list(seen)
@@ -139,7 +145,7 @@ class Graph:
             node = self.nodes[stack.pop()]
             if node[0] == op:
                 found.append(node)
-            elif node[0] >= Op.ADD:
+            elif node[0] >= ADD:
                 fresh = {node[1], node[2]} - seen
                 seen |= fresh
                 stack += fresh
@@ -147,12 +153,12 @@ class Graph:
 
     # -- building ---------------------------------------------------------------------------------------------------
 
-    def _operation(self, op: Op, a: int, b: int) -> int:
+    def _operation(self, op: int, a: int, b: int) -> int:
         found = self._ids.get((op, a, b, 0))
         if found is not None:
             return found
         (da, ta), (db, tb) = self._degrees[a], self._degrees[b]
-        degree = (da + db, ta + tb) if op == Op.MUL else (max(da, db), max(ta, tb))
+        degree = (da + db, ta + tb) if op == MUL else (max(da, db), max(ta, tb))
         return self._node((op, a, b, 0), self.extension[a] or self.extension[b], degree)
 
     def _node(self, node: Node, extension: bool, degree: tuple[int, int]) -> int:

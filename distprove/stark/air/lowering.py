@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from distprove.stark.air.expression import SELECTORS, Graph
-from kernels.interface.row_program import Op, RowProgram
+from distprove.stark.air.expression import ADD, CONST, LOAD, SELECTORS, Graph
+from kernels.interface.row_program import RowProgram
 
 KEEP = 256
 """Maximum number of instructions for which a value that is cheap to recompute is kept without being used.
@@ -52,9 +52,9 @@ class _Emitter:
 
     def emit(self, node: int) -> None:
         op, a, b, c = self.nodes[node]
-        if op == Op.CONST:
+        if op == CONST:
             a = self.constants.setdefault(a, len(self.constants))
-        elif op >= Op.ADD:
+        elif op >= ADD:
             a, b = self._operand(a), self._operand(b)
         self.position[node] = self._last_use[node] = len(self.code)
         self.code.append((op, a, b, c))
@@ -67,9 +67,9 @@ class _Emitter:
 
     def _is_cheap(self, node: int) -> bool:
         op, a, b, _ = self.nodes[node]
-        if op == Op.LOAD:
+        if op == LOAD:
             return a != SELECTORS  # loaded once, so that a backend sees the common factor of the constraints
-        return op >= Op.ADD and all(self.nodes[x][0] in (Op.LOAD, Op.CONST) for x in (a, b))
+        return op >= ADD and all(self.nodes[x][0] in (LOAD, CONST) for x in (a, b))
 
 
 def _schedule(graph: Graph, outputs: Sequence[int]) -> list[int]:
@@ -86,7 +86,7 @@ def _schedule(graph: Graph, outputs: Sequence[int]) -> list[int]:
                 node = ~node
             elif done[node]:
                 continue
-            elif nodes[node][0] >= Op.ADD:
+            elif nodes[node][0] >= ADD:
                 _, a, b, _ = nodes[node]
                 # The operand on top of the stack is computed first.
                 stack += (~node, b, a) if registers[a] >= registers[b] else (~node, a, b)
@@ -100,7 +100,7 @@ def _registers(graph: Graph) -> list[int]:
     """The Sethi-Ullman number of each node's expression."""
     numbers: list[int] = []
     for op, a, b, _ in graph.nodes:
-        if op < Op.ADD:
+        if op < ADD:
             numbers.append(0)
         else:
             x, y = numbers[a], numbers[b]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.backends import BackendChoice, make_backend
-from cluster.executor.local import local_devices, prover_choices
+from cluster.executor.local import ProcessFleet, local_devices, prover_choices
 from cluster.executor.placement import Node, place
 from cluster.executor.residents import Residents, of_prover
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
+from distprove.stark.params import Parameters
+from distprove.stark.plan import CONTEXT_BYTES, plans
+from distprove.stark.programs.registry import load_program
+from distprove.stark.shape import ProofShape
+from distprove.stark.system import StarkSystem
+from distprove.system import provers_per_gpu
 from kernels.interface.entry import BackendEntry
+from tests.support.fake_nvml import FakeGpu, FakeNvml
 from tests.support.toy_system import Faults, ToySystem
 
 
@@ -30,14 +38,20 @@ def node(cpus: float, gpus: int = 0, name: str = "n") -> Node:
     st.none() | st.integers(1, 64),
     st.none() | st.integers(1, 9),
     st.none() | st.integers(1, 9),
+    st.integers(1, 3),
 )
 def test_nothing_is_asked_for_that_a_node_has_not(
-    shapes: list[tuple[int, int]], gpus: int | None, threads: int | None, synthesisers: int | None, workers: int | None
+    shapes: list[tuple[int, int]],
+    gpus: int | None,
+    threads: int | None,
+    synthesisers: int | None,
+    workers: int | None,
+    per_gpu: int,
 ) -> None:
     nodes = [node(cpus, count, "n" * (index + 1)) for index, (cpus, count) in enumerate(shapes)]
     chosen = ExecutorSettings(gpus=gpus, threads=threads, synthesisers=synthesisers, gpu_workers=workers)
     try:
-        provers, makers = place(nodes, chosen)
+        provers, makers = place(nodes, chosen, per_gpu)
     except ClusterError:
         return
     assert provers
@@ -64,6 +78,7 @@ def titan(device: int, budget: int | None, share: int) -> Any:
     return device, budget, share
 
 
+PAIR = BackendEntry("Pair", f"{__name__}:titan", devices=lambda: 2, identify=lambda device: f"GPU-{device}")
 TITAN = BackendEntry("Titan", f"{__name__}:titan", devices=lambda: 3, pinned=5)
 """A backend of somebody else's, with devices."""
 
@@ -120,6 +135,86 @@ def test_provers_that_share_a_gpu_have_parts_of_it() -> None:
     assert [(spot.num_gpus, spot.share) for spot in provers] == [(1.0, 1)] * 2
     provers, _ = place([node(16, 2)], ExecutorSettings(gpus=1, gpu_workers=3))
     assert [spot.share for spot in provers] == [3] * 3
+
+
+def test_a_job_may_have_several_provers_on_each_gpu() -> None:
+    """As its proof system says, where the settings do not, and as far as there are CPUs for them."""
+    provers, _ = place([node(16, 2)], ExecutorSettings(), 2)
+    assert [(spot.num_gpus, spot.share) for spot in provers] == [(0.5, 2)] * 4
+    provers, makers = place([node(16, 2)], ExecutorSettings(gpu_workers=2), 2)
+    assert [(spot.num_gpus, spot.share) for spot in provers] == [(1.0, 1)] * 2
+    for few, chosen in (
+        (node(7, 2), ExecutorSettings()),
+        (node(16, 2), ExecutorSettings(threads=7)),
+    ):
+        provers, makers = place([few], chosen, 2)
+        assert [(spot.num_gpus, spot.share) for spot in provers] == [(1.0, 1)] * 2
+        assert makers
+    local = ExecutorSettings(backend=f"{__name__}:TITAN", local=True)
+    choices = prover_choices(local, [0, 1, 2], 12, 2)
+    assert [(choice.device, choice.share) for choice in choices] == [(n, 2) for n in (0, 1, 2, 0, 1, 2)]
+    choices = prover_choices(local, [0, 1, 2], 11, 2)
+    assert [(choice.device, choice.share) for choice in choices] == [(n, 1) for n in (0, 1, 2)]
+    choices = prover_choices(replace(local, gpu_workers=3), [0, 1, 2], 12, 2)
+    assert [(choice.device, choice.share) for choice in choices] == [(n, 1) for n in (0, 1, 2)]
+    choices = prover_choices(replace(local, gpu_workers=1), [0], 12, 2)
+    assert [(choice.device, choice.share) for choice in choices] == [(0, 1)]
+    assert len(prover_choices(ExecutorSettings(local=True, gpus=0), [], 8, 2)) == 1
+
+
+def stark(rows: int, partitions: int) -> StarkSystem:
+    program = load_program("wide-fibonacci", {"rows": rows, "width": 64})
+    return StarkSystem(program, Parameters(log_blowup=1, queries=200, grinding_bits=0, security_bits=0), partitions)
+
+
+def test_a_stark_asks_for_two_provers_where_partitions_are_many_and_small() -> None:
+    whole = 141 << 30
+    small = stark(1 << 16, 16)
+    assert [provers_per_gpu(stark(1 << 16, n), lambda: whole) for n in (1, 15, 16, 17)] == [1, 1, 2, 2]
+    assert provers_per_gpu(stark(1 << 24, 16), lambda: whole) == 1
+    (peak,) = {plans(ProofShape(small.key, h), key_streamed=False)[0].peak for h in small.program.log_heights(16)}
+    enough = 2 * (CONTEXT_BYTES + peak + peak // 32)
+    assert provers_per_gpu(small, lambda: enough) == 2
+    assert provers_per_gpu(small, lambda: 2 * (CONTEXT_BYTES + peak)) == 1, "what no plan counts wants room, too"
+    assert provers_per_gpu(small, lambda: 0) == 1, "how large the GPUs are is not known"
+
+    def never() -> int:
+        raise AssertionError("nobody's GPUs matter here")
+
+    assert provers_per_gpu(stark(1 << 16, 15), never) == provers_per_gpu(None, never) == 1
+    assert provers_per_gpu(ToySystem(1, Faults(Path())), never) == 1
+
+
+@pytest.mark.parametrize(
+    ("used", "memory", "chosen", "expected"),
+    [
+        (1 << 30, None, {}, [(0, 2), (1, 2), (0, 2), (1, 2)]),
+        (1 << 30, None, {"gpu_workers": 2}, [(0, 1), (1, 1)]),
+        (1 << 30, None, {"gpu_workers": 1}, [(0, 1)]),
+        (1 << 30, 2 << 30, {}, [(0, 1), (1, 1)]),
+        (70 << 30, None, {}, [(0, 1), (1, 1)]),
+    ],
+    ids=["idle", "one-each", "one", "little-memory", "used-by-others"],
+)
+def test_two_provers_share_each_idle_gpu_of_a_machine(
+    used: int,
+    memory: int | None,
+    chosen: dict[str, int],
+    expected: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many as the fleet of a job has; a service, whose jobs differ, has one for each."""
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml([FakeGpu("GPU-0", used=used), FakeGpu("GPU-1", used=used)]))
+    settings = ExecutorSettings(
+        backend=f"{__name__}:PAIR", local=True, isolate=True, threads=16, device_memory=memory, **chosen
+    )
+    for system, places in ((stark(1 << 16, 16), expected), (None, [(0, 1), (1, 1)][: chosen.get("gpu_workers")])):
+        fleet = ProcessFleet(settings, {})
+        try:
+            fleet.open(system)
+            assert [(site.choice.device, site.choice.share) for site in fleet.sites.values()] == places
+        finally:
+            fleet.close(now=True)
 
 
 def test_provers_without_gpus_share_the_threads_of_their_node() -> None:
