@@ -79,20 +79,26 @@ def prove_together(
     executor: Executor,
     settings: ExecutorSettings,
     keep: Callable[[Common, list[Proven]], None],
+    more: Callable[[bool], Sequence[Short]] = lambda idle: (),
 ) -> None:
     """Prove short jobs of one key. `keep` is given those that are proven, a few at a time, on a thread of its own, and
     what they have in common: they are over when it returns. Those that it was not given when this returns or raises
-    are left over."""
+    are left over. `more` gives others that came meanwhile (`Executor.wake` has it asked), and is told whether all
+    before are over: when it gives none then, this returns."""
     system, session = shorts[0].system, _Spans(executor.kind)
     report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
     report.started, report.chosen = session.began, executor.chosen
-    report.partitions = [PartitionReport(each.id) for each in shorts]
-    runs = _Runs({each.id: each for each in shorts}, executor, report, session, keep)
+    runs = _Runs(executor, report, session, keep)
     runs.note("session", executor=executor.kind, partitions=1)
-    plan = [replace(each.partition, name=each.id) for each in shorts]
     told = runs.log if wants_json() else None
-    state = State(system, plan, {}, None, executor, runs, replace(settings, max_retries=0), report, session, told)
-    dispatch(state, lambda view: None)
+    state = State(system, [], {}, None, executor, runs, replace(settings, max_retries=0), report, session, told)
+
+    def add(new: Sequence[Short]) -> None:
+        for each in new:
+            state.partitions.add(replace(each.partition, name=each.id), runs.add(each))
+
+    add(shorts)
+    dispatch(state, lambda view: add(more(not state.partitions.open)))
 
 
 class _Spans(Session):
@@ -111,20 +117,25 @@ class _Runs:
 
     def __init__(
         self,
-        shorts: dict[str, Short],
         executor: Executor,
         report: Report,
         session: _Spans,
         keep: Callable[[Common, list[Proven]], None],
     ) -> None:
-        self._shorts = shorts
+        self._shorts: dict[str, Short] = {}
         self._executor = executor
         self._report = report
         self._session = session
         self._keep = keep
-        self._reports = {each.name: each for each in report.partitions}
+        self._reports: dict[str, PartitionReport] = {}
         self._told: list[bytes] = []
         """Lines of the journal that tell of all jobs."""
+
+    def add(self, short: Short) -> PartitionReport:
+        """Another job; the report of its partition."""
+        self._shorts[short.id] = short
+        report = self._reports[short.id] = PartitionReport(short.id)
+        return report
 
     def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
         if "partition" not in facts:  # that is one that is left over

@@ -74,6 +74,11 @@ class Partitions(dict[str, PartitionState]):
             partition.stage = Stage.DONE if name in done else Stage.WAITING
             self.at[partition.stage][name] = partition
 
+    def add(self, planned: Partition, report: PartitionReport) -> None:
+        """Another one, which waits."""
+        partition = PartitionState(planned, report)
+        self[planned.name] = self.at[Stage.WAITING][planned.name] = partition
+
     def move(self, partition: PartitionState, stage: Stage) -> None:
         """Move a partition to another stage."""
         name = partition.planned.name

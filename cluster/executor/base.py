@@ -248,6 +248,10 @@ class Executor(ABC):
                 found.append(self._done.get_nowait())
         return [each for each in found if each.kind is not Kind.LOAD or each.epoch == self.epoch_of(each.worker)]
 
+    def wake(self) -> None:
+        """Have `wait` return now. Any thread may call."""
+        self._done.put(Finished(Kind.LOAD, epoch=-1))  # of no start, so that it is told to nobody
+
     def epoch_of(self, worker: str | None) -> int:
         """Number of a worker's last start."""
         return self._epochs.get(worker or "", 0)

@@ -742,7 +742,7 @@ class Client(Executor):
     def stop(self, reason: BaseException) -> None:
         """End the job's waiting: its driver gets `reason`. Any thread may call."""
         self.ended = reason
-        self._done.put(Finished(Kind.LOAD, epoch=-1))  # of no start, so that it is told to nobody, and ends a wait
+        self.wake()
 
     def check_ended(self) -> None:
         """Raise why this job is not to go on."""

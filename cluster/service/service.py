@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left, insort
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -29,7 +29,7 @@ from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
 from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, take_lock
 from cluster.record.short import Common, Proven
-from cluster.service.lines import LIGHT, Lines, Name
+from cluster.service.lines import LIGHT, Group, Lines, Name
 from cluster.service.recent import Recent
 from cluster.service.requests import Limits, allowed_out, digest_of, job_of, out_of, require_allowed_files
 from cluster.service.store import Row, Store
@@ -67,7 +67,7 @@ RECENT = 60
 TIDY = 10.0
 """Seconds between two looks at what is to be forgotten."""
 CHUNK = 32
-"""Jobs that are forgotten at a time."""
+"""Jobs that are forgotten at a time, or looked at before those that are short begin."""
 BEHIND = 64
 """Jobs to be forgotten at which whoever ends a job forgets some too."""
 POLITE = 0.05
@@ -221,9 +221,6 @@ class Service:
                 self._stopping = True
                 for lent in [*self._lent, *(t.lent for t in self._tickets.values() if t.lent is not None)]:
                     lent.stop(KeyboardInterrupt())
-                for ticket in self._lines.clear():
-                    if not ticket.view.state.final:
-                        self._let_go(ticket)
             self._ended_one.wait_for(lambda: not self._running.total() and not self._sorting)
         self._drivers.shutdown(wait=True)
         if not first:
@@ -536,20 +533,21 @@ class Service:
                     self._sorting = False
                     self._ended_one.notify_all()
                     return
-            lines: dict[Name, None] = {}
             looked: set[Path] = set()
-            for ticket in fresh:
-                line = self._line_of(ticket, looked)
-                if line is None:
-                    self._drivers.submit(self._work, ticket)
-                else:
-                    lines[line] = None
-            for line in lines:
-                self._go_on(line)
+            for start in range(0, len(fresh), CHUNK):
+                lines: defaultdict[Name, list[_Ticket]] = defaultdict(list)
+                for ticket in fresh[start : start + CHUNK]:
+                    line = self._line_of(ticket, looked)
+                    if line is None:
+                        self._drivers.submit(self._work, ticket)
+                    else:
+                        lines[line].append(ticket)
+                for line, tickets in lines.items():
+                    self._begin_short(line, tickets)
 
     def _line_of(self, ticket: _Ticket, looked: set[Path]) -> Name | None:
-        """The line that a job was put in; None unless it is short, and its key one that was used before. Files that
-        were `looked` at for jobs that begin with it are not again."""
+        """The line of a job; None unless it is short, and its key one that was used before. Files that were `looked` at
+        for jobs that begin with it are not again."""
         job, run = ticket.job, Path(ticket.view.run)
         if job is None or ticket.alone or len(job.sources) > 1 or run.parent != self.folder / RUNS:
             return None
@@ -566,62 +564,67 @@ class Service:
         with self._lock:
             if self._stopping:
                 return None
-            ticket.short, line = made, (found[1], ticket.view.priority.rank)
+            ticket.short = made
             self._change(ticket, partitions=1)
-            self._lines.put(line, ticket)
-            return line
+            return found[1], ticket.view.priority.rank
 
-    def _go_on(self, line: Name) -> None:
-        """Have those short jobs of a line begin that may."""
+    def _begin_short(self, line: Name, tickets: list[_Ticket]) -> None:
+        """Have short jobs of a line begin."""
         with self._lock:
-            begun = self._lines.take(line, self._workers)
-            if len(begun) == 1:
-                self._drivers.submit(self._work_alone, line, *begun)
-            elif begun:
-                self._drivers.submit(self._work_together, line, begun)
+            group = self._lines.put(line, tickets, self._workers)
+            if group is not None and group.alone:
+                self._drivers.submit(self._work_alone, line, *tickets)
+            elif group is not None:
+                self._drivers.submit(self._work_together, line, group)
 
     def _work_alone(self, line: Name, ticket: _Ticket) -> None:
         """Do a short job by itself: the only one that there is, or one that is left over."""
         self._work(ticket)
         with self._lock:
             self._lines.over(line, 1)
-        self._go_on(line)
 
-    def _work_together(self, line: Name, tickets: list[_Ticket]) -> None:
+    def _work_together(self, line: Name, group: Group[_Ticket]) -> None:
         """Do short jobs together; those that meet any trouble by themselves."""
         kept: set[str] = set()
-        shorts = [ticket.short for ticket in tickets if ticket.short is not None]
-        if shorts:
-            self._prove_together(line, shorts, kept)
+        self._prove_together(line, group, kept)
         with self._lock:
-            left = [ticket for ticket in tickets if ticket.view.id not in kept]
+            group.closed = True
+            left = [ticket for ticket in group.items if ticket.view.id not in kept]
             for ticket in left:
                 ticket.known, ticket.ending = True, False  # its run may be there
                 if not self._stopping:
                     self._drivers.submit(self._work_alone, line, ticket)
                 elif not ticket.view.state.final:
                     self._let_go(ticket)
-        self._keep_up(len(tickets))
+        self._keep_up(len(group.items))
 
-    def _prove_together(self, line: Name, shorts: list[Short], kept: set[str]) -> None:
+    def _prove_together(self, line: Name, group: Group[_Ticket], kept: set[str]) -> None:
         """Prove short jobs; those that are over are added to `kept`."""
 
         def keep(common: Common, proven: list[Proven]) -> None:
             self._keep(line, lent, common, proven)
             kept.update(each.id for each in proven)
-            self._go_on(line)
 
-        name = f"{len(shorts)} short jobs, {shorts[0].id} and others"  # which no job has for its id
+        def more(idle: bool) -> list[Short]:
+            with self._lock:
+                return [ticket.short for ticket in group.take(idle=idle) if ticket.short is not None]
+
+        shorts = more(True)
+        if not shorts:
+            return  # all were cancelled
+        name = f"short jobs, {shorts[0].id} and others"  # which no job has for its id
         lent = self._pool.lend(shorts[0].system, job=name, rank=line[1], known_as=line[0])
         with self._lock:
+            group.executor = lent
             self._lent.add(lent)
             if self._stopping:
                 lent.stop(KeyboardInterrupt())
         try:
             with suppress(Exception, KeyboardInterrupt), lent:  # what there was to tell is told of each by itself
-                prove_together(shorts, lent, self.settings, keep)
+                prove_together(shorts, lent, self.settings, keep, more)
         finally:
             with self._lock:
+                group.executor = None
                 self._lent.discard(lent)
 
     def _keep(self, line: Name, lent: Client, common: Common, proven: list[Proven]) -> None:

@@ -229,6 +229,18 @@ def test_coefficients_have_128_bits_each(secret: Trapdoor, statements: list[tupl
         assert verify_batch(secret.key, bad, rng=lambda n, c=coefficients: c) is False
 
 
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_each_point_of_a_batch_is_checked(
+    secret: Trapdoor, statements: list[tuple[list[int], Groth16Proof]], name: str
+) -> None:
+    public, proof = statements[3]
+    off = getattr(proof, name).copy()
+    off[0] ^= np.uint64(1)
+    batch = [*statements[:3], (public, with_point(proof, name, off)), *statements[4:]]
+    with pytest.raises(InvalidProof, match=f"statement 3: {name.upper()} is not a point"):
+        verify_batch(secret.key, batch)
+
+
 def test_malformed_statements_are_named(secret: Trapdoor, statements: list[tuple[list[int], Groth16Proof]]) -> None:
     public, proof = statements[2]
     off = proof.a.copy()

@@ -19,7 +19,7 @@ from cluster.record.journal import read_journal
 from cluster.record.run import read_proof, take_lock
 from cluster.record.story import read_report
 from cluster.record.timeline import read_timeline
-from cluster.service.lines import ENOUGH
+from cluster.service.lines import ENOUGH, Lines
 from cluster.service.requests import Limits
 from cluster.service.service import RUNS, Service
 from cluster.service.views import JobRequest, JobState
@@ -53,9 +53,12 @@ class Place:
     """Set once the short ones are with a worker."""
     proven: Counter[str] = field(default_factory=Counter)
     """Short jobs, how often they were proven together."""
+    groups: set[str] = field(default_factory=set)
+    """Names under which workers had short jobs that were proven together."""
 
     def __call__(self, job: str, name: str) -> None:
         if name in SHORT:
+            self.groups.add(job)
             self.proven[name] += 1
             self.reached.set()
             assert self.let_short.wait(PATIENCE)
@@ -89,7 +92,6 @@ class Place:
             assert service.submit(self.ask(id)).state is JobState.RUNNING
             while service._sorting:
                 time.sleep(0.001)
-        assert not self.proven
         self.let.set()
         for id in before:
             assert service.wait(id, PATIENCE).state is JobState.PROVED
@@ -145,6 +147,43 @@ def test_jobs_that_are_proven_together_have_runs_of_their_own(place: Place) -> N
     resume_job(place.run(SHORT[0]), settings=SETTINGS)
     assert (place.run(SHORT[0]) / PROOF_FILE).read_bytes() == before
     assert read_report(place.run(SHORT[0]))["partitions"][0]["status"] == "resumed"
+
+
+def test_jobs_that_come_while_others_are_at_work_join_these(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.service.lines.OPEN", PATIENCE)
+    service = place.open()
+    place.begin(service)  # the first is with the worker when the others come
+    place.let_short.set()
+    assert [service.wait(id, PATIENCE).state for id in SHORT] == [JobState.PROVED] * len(SHORT)
+    assert place.proven == dict.fromkeys(SHORT, 1)
+    assert len(place.groups) == 1
+
+
+def test_a_group_that_is_full_or_late_or_at_its_end_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    line, lines = ("key", 2), Lines[str]()
+    monkeypatch.setattr("cluster.service.lines.OPEN", PATIENCE)
+    monkeypatch.setattr("cluster.service.lines.MOST", 3)
+    first = lines.put(line, ["a", "b"], 1)
+    assert first is not None
+    assert lines.put(line, ["c"], 1) is None
+    assert first.take(idle=False) == ["a", "b", "c"]
+    full = lines.put(line, ["d"], 1)
+    assert full is not None
+    assert full is not first
+    assert full.alone
+    late = lines.put(line, ["e", "f"], 1)
+    assert late is not None
+    assert not late.alone
+    late.until = 0.0
+    ended = lines.put(line, ["g"], 1)
+    assert ended is not None
+    assert not ended.alone, "enough are at work"
+    assert ended.take(idle=True) == ["g"], "so the driver goes on"
+    assert ended.take(idle=True) == []
+    assert lines.put(line, ["h"], 1) is not None
+    assert lines.count(2) == 8
+    lines.over(line, 8)
+    assert lines.count(2) == 0
 
 
 def test_a_job_that_asks_for_an_aggregate_is_not_a_short_one(place: Place) -> None:
