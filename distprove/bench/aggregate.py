@@ -89,26 +89,42 @@ def _rows(
             facts = {"proof_bytes": len(data), **({"host_points": most} if host else {})}
             rows.append(Row("aggregation", curve.title, log_n, timing, variant, len(data), steps=seconds, facts=facts))
     alone = len(proofs) * (2 * curve.fq.bytes * 2)  # A, B and C with one coordinate of each point
-    verified: dict[str, tuple[int, Callable[[int], bool]]] = {
-        "verify": (len(data), lambda _: _holds(key, verifier, public, data)),
-        "verify, 2 threads": (len(data), lambda _: _holds(key, verifier, public, data, threads=2)),
+    taken: dict[str, list[Steps]] = {"verify": [], "verify, 2 threads": [], "batch": []}
+
+    def verified(variant: str, threads: int) -> bool:
+        taken[variant].append(Steps())
+        return _holds(key, verifier, public, data, taken[variant][-1], threads=threads)
+
+    calls: dict[str, tuple[int, Callable[[int], bool]]] = {
+        "verify": (len(data), lambda _: verified("verify", 1)),
+        "verify, 2 threads": (len(data), lambda _: verified("verify, 2 threads", 2)),
         "batch": (alone, lambda _: batch.verify_batch(key, statements)),
     }
-    samples: dict[str, list[float]] = {variant: [] for variant in verified}
+    samples: dict[str, list[float]] = {variant: [] for variant in calls}
     for _ in range(repeats):  # in turn
-        for variant, (_, call) in verified.items():
+        for variant, (_, call) in calls.items():
             samples[variant].append(measure(call, backend, repeats=1).median)
-    for variant, (size, _) in verified.items():
-        timing = Timing(tuple(samples[variant]))
-        rows.append(Row("aggregation", curve.title, log_n, timing, variant, size, facts={"proof_bytes": size}))
+    for variant, (size, _) in calls.items():
+        timing, facts = Timing(tuple(samples[variant])), {"proof_bytes": size}
+        names = taken[variant][0].seconds if taken[variant] else ()
+        seconds = {name: median(steps.seconds[name] for steps in taken[variant]) for name in names}
+        rows.append(Row("aggregation", curve.title, log_n, timing, variant, size, steps=seconds, facts=facts))
     return rows
 
 
 def _holds(
-    key: VerificationKey, srs: VerifierSrs, public: list[batch.Public], data: bytes, *, threads: int = 1
+    key: VerificationKey,
+    srs: VerifierSrs,
+    public: list[batch.Public],
+    data: bytes,
+    steps: Steps | None = None,
+    *,
+    threads: int = 1,
 ) -> bool:
-    read = Aggregate.from_bytes(key.curve, data, threads=threads)
-    return verify(key, srs, public, b"bench", read, threads=threads)
+    step = steps or Steps()
+    with step("elements"):
+        read = Aggregate.from_bytes(key.curve, data, threads=threads)
+    return verify(key, srs, public, b"bench", read, threads=threads, steps=step)
 
 
 def _check(key: VerificationKey, srs: VerifierSrs, public: list[batch.Public], data: bytes) -> None:

@@ -13,8 +13,8 @@ from distprove.groth16 import points, zcash_points
 from distprove.groth16.elements import first_not_canonical
 from distprove.groth16.points import Words
 from kernels.cpu import target_group
+from kernels.cpu.fields import from_montgomery, to_montgomery
 from kernels.maths.curves import Curve, Field, Group
-from kernels.maths.encoding import field_to_ints, pack
 
 
 def point_bytes(curve: Curve, group: Group) -> int:
@@ -54,9 +54,8 @@ def decompress_target(curve: Curve, data: bytes, what: str, threads: int = 1) ->
     bad = first_not_canonical(curve.fq, coordinates)
     if bad is not None:
         raise FormatError(f"{what}: target group element {bad // 6} has a coordinate that is not below the modulus")
-    fq = curve.fq
-    montgomery = pack((v * fq.r % fq.modulus for v in _integers(data, fq.bytes)), fq.limbs)
-    elements, outside = target_group.decompress(curve, montgomery.reshape(-1, 6, fq.limbs), threads)
+    montgomery = to_montgomery(curve.fq, coordinates.astype(np.uint64, copy=False)).reshape(-1, 6, curve.fq.limbs)
+    elements, outside = target_group.decompress(curve, montgomery, threads)
     if outside is not None:
         raise FormatError(f"{what}: element {outside} is not in the target group of {curve.title}")
     return elements
@@ -66,11 +65,5 @@ def encode_scalar(curve: Curve, value: int) -> bytes:
     return value.to_bytes(curve.fr.bytes, "little")
 
 
-def _integers(data: bytes, size: int) -> list[int]:
-    return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
-
-
 def _little_endian(field: Field, elements: Words) -> bytes:
-    return (
-        pack(field_to_ints(field, elements.reshape(-1, field.limbs)), field.limbs).astype("<u8", copy=False).tobytes()
-    )
+    return from_montgomery(field, np.ascontiguousarray(elements)).astype("<u8", copy=False).tobytes()

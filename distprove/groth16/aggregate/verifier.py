@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from operator import mul
+from contextlib import suppress
+from itertools import chain
 
 import numpy as np
 
@@ -18,15 +19,18 @@ from distprove.groth16.aggregate.keys import evaluate
 from distprove.groth16.aggregate.proof import Aggregate
 from distprove.groth16.aggregate.srs import VerifierSrs
 from distprove.groth16.aggregate.transcript import challenges
+from distprove.groth16.elements import first_not_canonical
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.verifier import check_public
 from distprove.host.beside import begin
+from distprove.steps import Steps
+from kernels.cpu.fields import evaluate_columns
 from kernels.cpu.group import neg
 from kernels.cpu.pairing import combine_g1, pairing_product
 from kernels.cpu.target_group import product_of_powers
 from kernels.maths.curves import Group
-from kernels.maths.encoding import generator, scalars_from_ints
+from kernels.maths.encoding import generator, pack, scalars_from_ints, unpack
 
 _COEFFICIENT_BYTES = 16
 
@@ -40,21 +44,26 @@ def verify(
     *,
     threads: int = 1,
     rng: Callable[[int], bytes] = os.urandom,
+    steps: Steps | None = None,
 ) -> bool:
     """Whether the aggregate shows, for the public values of each proof, a witness under `key`.
 
     Those that pad them to a power of two repeat the last. `included` is what binds the statement (`jobs.included`);
     `aggregate` is one that `Aggregate.from_bytes` made, whose elements are members. `rng(n)` returns n bytes that no
-    maker of the aggregate can foresee. Raises InvalidProof for a number of proofs that is not the aggregate's and for
-    public values out of range, CurveMismatch.
+    maker of the aggregate can foresee. `steps` takes the times of some steps, that of the public values among them.
+    Raises InvalidProof for a number of proofs that is not the aggregate's and for public values out of range,
+    CurveMismatch.
     """
     curve, n = key.curve, aggregate.n
     if not curve is srs.curve is aggregate.curve:
         raise CurveMismatch("the aggregate, its keys and the verification key are not over one curve")
     check_count(aggregate, len(public))
-    _check_public(key, public)
+    step = steps or Steps()
+    with step("public values"):
+        values = _public_values(key, public)
     p = curve.fr.modulus
-    r, inverses, z = challenges(aggregate, included)
+    with step("challenges"):
+        r, inverses, z = challenges(aggregate, included)
     xs = [pow(inverse, -1, p) for inverse in inverses]
     final = aggregate.final
 
@@ -94,12 +103,14 @@ def verify(
         elements += [terms.left.targets, terms.right.targets]
         exponents += [c * y % p for y in (x, inverse) for c in per_side]
     factors = np.concatenate(elements), scalars_from_ints(curve.fr, exponents)
-    right = begin(threads, lambda: product_of_powers(curve, *factors, max(1, threads - 1)))
+    right = begin(threads, lambda: product_of_powers(curve, *factors, threads))
     # 4. Their left sides as one product, with one pairing for each point of G2.
     g1, g2 = generator(curve, Group.G1), generator(curve, Group.G2)
     powers = [pow(r, j, p) for j in (len(public), n)]
     total, padding = ((power - 1) * pow(r - 1, -1, p) % p for power in (powers[1], powers[0]))
-    weights = _weights(public, r, total - padding, p)
+    with step("public values"):  # the last proof also stands for the padding
+        sums = evaluate_columns(curve.fr, values, r)
+        weights = [one + (total - padding) * last for one, last in zip(sums, unpack(values[-1]), strict=True)]
     inputs = combine_g1(curve, key.ic, scalars_from_ints(curve.fr, (total, *weights)))
     pairs = [
         (combination((total, key.alpha1)), key.beta2),
@@ -121,8 +132,10 @@ def verify(
             (combination((p - for_v[i], s1), (for_v[i] * z % p, g1)), aggregate.opening_v[i]),
             (neg(curve, Group.G1, combination((for_w[i], aggregate.opening_w[i]))), s2),
         ]
-    left = pairing_product(curve, np.stack([one for one, _ in pairs]), np.stack([two for _, two in pairs]))
-    return np.array_equal(left.reshape(-1), right().reshape(-1))
+    with step("pairings"):
+        left = pairing_product(curve, np.stack([one for one, _ in pairs]), np.stack([two for _, two in pairs]))
+    with step("products"):
+        return np.array_equal(left.reshape(-1), right().reshape(-1))
 
 
 def check_count(aggregate: Aggregate, count: int) -> None:
@@ -132,26 +145,22 @@ def check_count(aggregate: Aggregate, count: int) -> None:
         raise InvalidProof(f"an aggregate of {n} proofs, padding included, cannot be of {count}")
 
 
-def _check_public(key: VerificationKey, public: Sequence[Sequence[int]]) -> None:
-    p, count = key.curve.fr.modulus, key.n_public
-    if all(len(values) == count for values in public) and all(
-        type(value) is int and 0 <= value < p for values in public for value in values
-    ):
-        return
+def _public_values(key: VerificationKey, public: Sequence[Sequence[int]]) -> Words:
+    """The public values, (proofs, values of each, limbs), not in Montgomery form. Raises InvalidProof."""
+    fr, count = key.curve.fr, key.n_public
+    flat = list(chain.from_iterable(public))
+    if set(map(len, public)) <= {count} and set(map(type, flat)) <= {int}:
+        with suppress(OverflowError):  # negative, or longer than an element
+            data = b"".join([value.to_bytes(fr.bytes, "little") for value in flat])
+            words = np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False).reshape(-1, fr.limbs)
+            if first_not_canonical(fr, words) is None:
+                return words.reshape(len(public), count, fr.limbs)
     for index, values in enumerate(public):  # to say which
         try:
             check_public(key, values)
         except InvalidProof as error:
             raise InvalidProof(f"proof {index}: {error}") from None
-
-
-def _weights(public: Sequence[Sequence[int]], r: int, padding: int, p: int) -> list[int]:
-    """For each public input the sum of r^j times its value in proof j; the last proof also has the weight `padding`."""
-    weights = [1]
-    while len(weights) < len(public):
-        weights.append(weights[-1] * r % p)
-    weights[-1] = (weights[-1] + padding) % p
-    return [sum(map(mul, weights, column)) % p for column in zip(*public, strict=True)]
+    return pack(flat, fr.limbs).reshape(len(public), count, fr.limbs)  # integers of another type, such as bool
 
 
 def _coefficients(count: int, rng: Callable[[int], bytes]) -> list[int]:

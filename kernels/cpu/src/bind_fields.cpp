@@ -55,6 +55,16 @@ void scale_powers(Pool& pool, const std::string& field, InBytes a, InBytes base,
   ops.scale_powers(pool, a.data(), base.data(), first.data(), out.data(), n);
 }
 
+void evaluate_columns(const std::string& field, InBytes a, InBytes at, OutBytes out) {
+  const FieldOps& ops = field_ops(field);
+  const size_t columns = count_of(out, ops.bytes, "out");
+  const size_t rows = columns == 0 ? 0 : count_of(a, columns * ops.bytes, "a");
+  expect(a, rows * columns * ops.bytes, "a");
+  expect(at, ops.bytes, "at");
+  nb::gil_scoped_release release;
+  ops.evaluate_columns(a.data(), rows, columns, at.data(), out.data());
+}
+
 void root_table(const std::string& field, InBytes root, int log_n, OutBytes out) {
   const FieldOps& ops = field_ops(field);
   expect(root, ops.bytes, "root");
@@ -241,6 +251,7 @@ void bind_fields(nb::module_& m) {
   m.def("to_montgomery", &unary<&FieldOps::to_montgomery>);
   m.def("from_montgomery", &unary<&FieldOps::from_montgomery>);
   m.def("batch_inverse", &unary<&FieldOps::batch_inverse>);
+  m.def("evaluate_columns", &evaluate_columns);
   m.def("root_table", &root_table);
   m.def("ntt", &ntt);
   nb::class_<CheckedMatrix>(m, "Matrix", "A CSR matrix whose indices have been checked; keeps its arrays alive.")

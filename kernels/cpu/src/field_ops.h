@@ -35,6 +35,9 @@ FieldOps make_field_ops(const char* name) {
     map1<F>(p, a, out, n, [](F x) { return x.from_montgomery(); });
   };
   ops.batch_inverse = [](Pool& p, const u8* a, u8* out, size_t n) { batch_inverse<F>(p, a, out, n); };
+  ops.evaluate_columns = [](const u8* a, size_t rows, size_t columns, const u8* at, u8* out) {
+    evaluate_columns<F>(a, rows, columns, In<F>(at)[0], out);
+  };
   ops.root_table = [](const u8* root, int log_n, u8* out) { root_table<F>(In<F>(root)[0], log_n, out); };
   ops.ntt = [](Pool& p, u8* data, const NttCall& call) { ntt<F>(p, data, call); };
   ops.spmv = [](Pool& p, const CsrView& m, const u8* x, bool standard, u8* out) { spmv<F>(p, m, x, standard, out); };

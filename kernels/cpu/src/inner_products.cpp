@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "curve/linear_combination.h"
 #include "curve/target_group.h"
 #include "field/root.h"
 #include "towers.h"
@@ -13,8 +14,9 @@
 namespace dp {
 namespace {
 
-constexpr size_t PAIRS = 32;   // most of one Miller loop, which share its squarings
-constexpr size_t POINTS = 32;  // most that share an inversion
+constexpr size_t PAIRS = 32;    // most of one Miller loop, which share its squarings
+constexpr size_t POINTS = 32;   // most that share an inversion
+constexpr size_t ELEMENTS = 8;  // of the target group, likewise
 
 // How many of n items are done together: at most so many, and fewer where threads would be idle.
 size_t together(size_t n, size_t most, const Pool& pool) {
@@ -148,15 +150,9 @@ void target_product_of_powers(Pool& pool, const std::string& curve, InBytes valu
     }
     u8* to = out.data();
     nb::gil_scoped_release release;
-    const size_t parts = std::max<size_t>(1, std::min<size_t>(n, pool.threads()));
-    std::vector<F12> products(parts);
-    pool.run(parts, [&](size_t part, int) {
-      const size_t begin = n * part / parts, end = n * (part + 1) / parts;
-      products[part] = product_of_powers<decltype(tower), 4>(f.data() + begin, k.data() + begin, end - begin);
-    });
-    F12 r = products[0];
-    for (size_t part = 1; part < parts; ++part) r = r * products[part];
-    Out<F12>(to).put(0, r);
+    ProductOfPowers<decltype(tower)> product(f.data(), k.data(), n);
+    pool.run(product.windows(), [&](size_t window, int) { product.sum(window); });
+    Out<F12>(to).put(0, product.product());
   });
 }
 
@@ -166,11 +162,14 @@ size_t target_compress(const std::string& curve, InBytes values, OutBytes out) {
     using Tower = decltype(tower);
     const size_t n = count_of(values, sizeof(Fp12<Tower>), "values");
     expect(out, n * sizeof(Fp6<Tower>), "out");
+    std::vector<Fp12<Tower>> f(n);
     for (size_t i = 0; i < n; ++i) {
-      const Fp12<Tower> f = In<Fp12<Tower>>(values.data())[i];
-      if (f.c1.is_zero()) return i;
-      Out<Fp6<Tower>>(out.data()).put(i, compress(f));
+      f[i] = In<Fp12<Tower>>(values.data())[i];
+      if (f[i].c1.is_zero()) return i;
     }
+    std::vector<Fp6<Tower>> forms(n);
+    compress(f.data(), forms.data(), n);
+    for (size_t i = 0; i < n; ++i) Out<Fp6<Tower>>(out.data()).put(i, forms[i]);
     return n;
   });
 }
@@ -186,10 +185,17 @@ size_t target_decompress(Pool& pool, const std::string& curve, InBytes compresse
     u8* to = out.data();
     nb::gil_scoped_release release;
     std::vector<u8> good(n);
-    pool.run(n, [&](size_t i, int) {
-      const auto f = decompress<Tower>(In<Fp6<Tower>>(from)[i]);
-      good[i] = in_target_group(f);
-      Out<Fp12<Tower>>(to).put(i, f);
+    const size_t each = together(n, ELEMENTS, pool);
+    pool.run((n + each - 1) / each, [&](size_t block, int) {
+      const size_t first = block * each, count = std::min(each, n - first);
+      std::vector<Fp6<Tower>> forms(count);
+      std::vector<Fp12<Tower>> f(count);
+      for (size_t i = 0; i < count; ++i) forms[i] = In<Fp6<Tower>>(from)[first + i];
+      decompress(forms.data(), f.data(), count);
+      for (size_t i = 0; i < count; ++i) {
+        good[first + i] = in_target_group(f[i]);
+        Out<Fp12<Tower>>(to).put(first + i, f[i]);
+      }
     });
     return (size_t)(std::find(good.begin(), good.end(), 0) - good.begin());
   });

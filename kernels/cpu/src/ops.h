@@ -43,6 +43,7 @@ struct FieldOps {
   void (*to_montgomery)(Pool&, const u8* a, u8* out, size_t n);
   void (*from_montgomery)(Pool&, const u8* a, u8* out, size_t n);
   void (*batch_inverse)(Pool&, const u8* a, u8* out, size_t n);
+  void (*evaluate_columns)(const u8* a, size_t rows, size_t columns, const u8* at, u8* out);
   void (*root_table)(const u8* root, int log_n, u8* out);
   void (*ntt)(Pool&, u8* data, const NttCall& call);
   void (*spmv)(Pool&, const CsrView& matrix, const u8* x, bool standard_form, u8* out);

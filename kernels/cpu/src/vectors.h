@@ -76,6 +76,16 @@ void scale_powers(Pool& pool, const u8* a, const F& base, const F& first, u8* ou
   });
 }
 
+// out[k] = sum_j a[j][k] at^j for `rows` rows of `columns` elements, by Horner's rule. `at` is in Montgomery form; the sums are
+// in the form of a.
+template <class F>
+void evaluate_columns(const u8* a, size_t rows, size_t columns, F at, u8* out) {
+  std::vector<F> sums(columns, F::zero());
+  for (size_t j = rows; j-- > 0;)
+    for (size_t k = 0; k < columns; ++k) sums[k] = sums[k] * at + In<F>(a)[j * columns + k];
+  for (size_t k = 0; k < columns; ++k) Out<F>(out).put(k, sums[k]);
+}
+
 // Montgomery's trick, per block: one inversion and three products per element. Zero stays zero.
 template <class F>
 void batch_inverse(Pool& pool, const u8* a, u8* out, size_t n) {

@@ -92,7 +92,6 @@ struct Fp12 {
     }
   };
 
- private:
   // (a + b s)^2 in Fp4 = Fp2[s] / (s^2 - xi), s = w^3
   static void sqr4(F2& r0, F2& r1, const F2& a, const F2& b) {
     F2 aa = a.sqr(), bb = b.sqr();

@@ -217,6 +217,21 @@ def test_other_public_values(curve: Curve) -> None:
 
 
 @each_curve
+def test_public_values_out_of_range_are_named(curve: Curve) -> None:
+    public = public_values(4)
+    made, r = made_of(curve, proofs_of(curve, public)), curve.fr.modulus
+    for bad in (-1, r, r + 7, 2**256 - 1, 2**256, 2**256 + 7, 7.0, "7", None):
+        with pytest.raises(InvalidProof, match=f"proof 2: public value 1 is not in the scalar field of {curve.title}"):
+            holds(curve, [*public[:2], [2, bad], public[3]], made)  # type: ignore[list-item]
+    for lengths in ([2], [2, 15, 3], []):
+        with pytest.raises(InvalidProof, match=f"proof 2: {len(lengths)} public values, the key has 2"):
+            holds(curve, [*public[:2], lengths, public[3]], made)
+    with pytest.raises(InvalidProof, match="proof 1: 3 public values"):  # as many values in all
+        holds(curve, [public[0], [1, 8, 2], [15], public[3]], made)
+    assert holds(curve, [public[0], [True, 8], *public[2:]], made)  # an integer, if not of its plain type
+
+
+@each_curve
 def test_public_values_that_what_is_included_does_not_bind_are_forged(curve: Curve) -> None:
     """Why a verifier computes `included` from the public values that it verifies: an aggregator's binds none."""
     public = public_values(4)

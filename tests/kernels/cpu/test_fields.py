@@ -7,8 +7,9 @@ import random
 import numpy as np
 import pytest
 
+from kernels.cpu import fields as host_fields
 from kernels.cpu.backend import CpuBackend
-from kernels.errors import BackendError
+from kernels.errors import BackendError, SizeError
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths import encoding
 from kernels.maths.curves import BLS12_381, BN254, Field
@@ -192,3 +193,24 @@ def test_bad_threads_and_builds_are_refused() -> None:
         CpuBackend(0)
     with pytest.raises(BackendError, match="build"):
         CpuBackend(1, "z80")
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda f: f.name)
+def test_host_forms_and_polynomials(field: Field) -> None:
+    rng, p = random.Random(5), field.modulus
+    rows = [[0, 1, p - 1], [p - 1, p - 1, rng.randrange(p)], [rng.randrange(p) for _ in range(3)]]
+    words = encoding.pack((v for row in rows for v in row), field.limbs).reshape(3, 3, field.limbs)
+    form = host_fields.to_montgomery(field, words)
+    assert np.array_equal(
+        form.reshape(-1, field.limbs), encoding.field_from_ints(field, (v for row in rows for v in row))
+    )
+    assert np.array_equal(host_fields.from_montgomery(field, form), words)
+    for at in (0, 1, p - 1, rng.randrange(p)):
+        expected = [sum(row[k] * pow(at, j, p) for j, row in enumerate(rows)) % p for k in range(3)]
+        assert host_fields.evaluate_columns(field, words, at) == expected
+    assert host_fields.evaluate_columns(field, words[:, :0], 5) == []
+    assert host_fields.evaluate_columns(field, words[:0], 5) == [0, 0, 0]
+    with pytest.raises(SizeError):
+        host_fields.evaluate_columns(field, words[0], 5)
+    with pytest.raises(SizeError):
+        host_fields.to_montgomery(field, words[..., :2])

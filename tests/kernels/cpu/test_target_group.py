@@ -15,7 +15,7 @@ from kernels.cpu.pairing import pairing_product
 from kernels.cpu.target_group import Words
 from kernels.errors import SizeError
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
-from kernels.maths.encoding import field_from_ints, field_to_ints, generator, scalars_from_ints
+from kernels.maths.encoding import field_from_ints, field_to_ints, generator, pack, scalars_from_ints
 from tests.support.simulated_proofs import multiple
 
 X = {"bn128": 4965661367192848881, "bls12381": -0xD201000000010000}
@@ -53,6 +53,28 @@ def test_products_of_powers(curve: Curve, threads: int) -> None:
     assert np.array_equal(made, power(curve, sum(a * b for a, b in zip(logs, scalars, strict=True))))
     none = target_group.product_of_powers(curve, elements[:0], scalars_from_ints(curve.fr, []), threads)
     assert np.array_equal(none, power(curve, 0))
+
+
+@each_curve
+def test_powers_at_the_limits_of_signed_digits(curve: Curve) -> None:
+    """Windows of six bits that are half, one less, one more or all ones, and powers of p, the digits' base."""
+    r, p = curve.fr.modulus, curve.fq.modulus
+    windows = [sum(v << (6 * i) for i in range(40)) for v in (31, 32, 33, 63)]
+    limits = [p % r, p % r - 1, -p % r, pow(p, 2, r), pow(p, 3, r), (1 << 64) - 1, 1 << 127, (1 << 128) - 1]
+    element = power(curve, 7)[None]
+    for k in windows + limits:
+        made = target_group.product_of_powers(curve, element, scalars_from_ints(curve.fr, [k]))
+        assert np.array_equal(made, power(curve, 7 * k)), k
+    ones = np.stack([power(curve, 0), power(curve, 3), power(curve, 0), power(curve, -3)])
+    made = target_group.product_of_powers(curve, ones, scalars_from_ints(curve.fr, [5, 9, 1, 8]))
+    assert np.array_equal(made, power(curve, 3))
+    largest = pack([2**256 - 1], 4)
+    if curve is BN254:
+        with pytest.raises(ValueError, match="below the order"):
+            target_group.product_of_powers(curve, element, largest)
+    else:
+        made = target_group.product_of_powers(curve, element, largest)
+        assert np.array_equal(made, power(curve, 7 * (2**256 - 1)))
 
 
 @each_curve
@@ -107,6 +129,22 @@ def test_elements_of_the_cyclotomic_subgroup_of_another_order(curve: Curve) -> N
     f = (f ** (p**6 - 1)) ** (p**2 + 1)
     assert target_group.decompress(curve, compressed(curve, f))[1] == 0
     assert target_group.decompress(curve, compressed(curve, f ** ((p**4 - p**2 + 1) // r)))[1] is None
+
+
+def test_members_times_an_element_of_small_order() -> None:
+    """4513 divides the order of BLS12-381's cyclotomic subgroup: an element of that order spoils a member."""
+    from py_ecc.optimized_bls12_381 import FQ12
+
+    curve, q = BLS12_381, 4513
+    p, r = curve.fq.modulus, curve.fr.modulus
+    order = p**4 - p**2 + 1
+    f = (FQ12([2, 7, 1, 8, 2, 8, 1, 8, 2, 8, 4, 5]) ** (p**6 - 1)) ** (p**2 + 1)
+    member, small = f ** (order // r), f ** (order // q)
+    assert small != FQ12.one()
+    assert small**q == FQ12.one()
+    assert target_group.decompress(curve, compressed(curve, small))[1] == 0
+    assert target_group.decompress(curve, compressed(curve, member * small))[1] == 0
+    assert target_group.decompress(curve, compressed(curve, member))[1] is None
 
 
 def compressed(curve: Curve, f: Any) -> Words:
