@@ -18,16 +18,32 @@ struct Avx2Arithmetic {
   static T canonical(T x) { return flip(canonical_flipped(flip(x))); }
   static T add(T a, T b) { return sum(a, flip(b)); }
   static T sub(T a, T b) { return difference(flip(a), flip(b)); }
-  static T mul(T a, T b) { return flip(product(a, b)); }
-
-  static void join(T& a, T& b, T w) {
-    const T t = product(b, w);
-    b = difference(flip(a), t);
-    a = sum(a, t);
+  static T second(T x) { return canonical_flipped(flip(x)); }
+  static T ready(T x) { return flip(x); }
+  static T plain(T x) { return flip(x); }
+  // a b mod p, flipped and canonical.
+  static T product(T a, T b) {
+    const auto high = [](Vector x) { return _mm256_castps_si256(_mm256_movehdup_ps(_mm256_castsi256_ps(x))); };
+    const auto join_halves = [](Vector low, Vector x) {
+      return _mm256_blend_epi32(low, _mm256_castps_si256(_mm256_moveldup_ps(_mm256_castsi256_ps(x))), 0xAA);
+    };
+    const T a1 = each(high, a), b1 = each(high, b);
+    const T ll = times(a, b), lh = times(a, b1), hl = times(a1, b), hh = times(a1, b1);
+    const T m0 = plus(hl, upper(ll)), m1 = plus(lh, both(m0, broadcast(gl::EPSILON)));
+    const T hi = plus(plus(hh, upper(m0)), upper(m1)), lo = flip(each(join_halves, ll, m1));
+    return plus_epsilons(less(lo, upper(hi)), hi);
   }
-  static void split(T& a, T& b, T w) {
-    const T t = canonical_flipped(flip(b));
-    b = mul(difference(flip(a), t), w);
+  // As gl::mul_pow2, flipped and canonical.
+  template <int S>
+  static T shifted(T a) {
+    static_assert(S < 32 || (32 < S && S < 64) || (64 < S && S < 96), "other shifts are not used");
+    if constexpr (S < 32) return plus_epsilons(flip(left<S>(a)), right<64 - S>(a));
+    else if constexpr (S < 64) return plus_epsilons(less(flip(left<S>(a)), right<96 - S>(a)), right<64 - S>(a));
+    else return less(flip(times(left<S - 64>(a), broadcast(gl::EPSILON))), right<96 - S>(a));
+  }
+  static void butterfly(T& a, T& b) {
+    const T t = b;
+    b = difference(flip(a), t);
     a = sum(a, t);
   }
 
@@ -50,26 +66,24 @@ struct Avx2Arithmetic {
   }
   static T difference(T flipped, T t) { return minus(minus(flipped, t), upper(more(t, flipped))); }
 
-  // a b mod p, flipped and canonical.
-  static T product(T a, T b) {
-    const auto high = [](Vector x) { return _mm256_castps_si256(_mm256_movehdup_ps(_mm256_castsi256_ps(x))); };
-    const auto join_halves = [](Vector low, Vector x) {
-      return _mm256_blend_epi32(low, _mm256_castps_si256(_mm256_moveldup_ps(_mm256_castsi256_ps(x))), 0xAA);
-    };
-    const T epsilon = broadcast(gl::EPSILON), p = broadcast(gl::P), a1 = each(high, a), b1 = each(high, b);
-    const T ll = times(a, b), lh = times(a, b1), hl = times(a1, b), hh = times(a1, b1);
-    const T m0 = plus(hl, upper(ll)), m1 = plus(lh, both(m0, epsilon));
-    const T hi = plus(plus(hh, upper(m0)), upper(m1)), lo = flip(each(join_halves, ll, m1));
-    const T d = minus(lo, upper(hi)), t = minus(d, upper(more(d, lo)));
-    // t + h0, h0 = (hi mod 2^32) epsilon; less p where it is not below
-    const T r = minus(t, minus(p, times(hi, epsilon)));
+  template <int N>
+  static T left(T a) { return each([](Vector x) { return _mm256_slli_epi64(x, N); }, a); }
+  template <int N>
+  static T right(T a) { return each([](Vector x) { return _mm256_srli_epi64(x, N); }, a); }
+  // a - b, less epsilon where it wraps; flipped, as `a` is.
+  static T less(T a, T b) {
+    const T d = minus(a, b);
+    return minus(d, upper(more(d, a)));
+  }
+  // t + (hi mod 2^32) epsilon, less p where it is not below; flipped, as `t` is.
+  static T plus_epsilons(T t, T hi) {
+    const T p = broadcast(gl::P), r = minus(t, minus(p, times(hi, broadcast(gl::EPSILON))));
     return plus(r, both(more(r, t), p));
   }
 };
 
-struct Avx2Vector : Avx2Arithmetic<Vector> {
+struct Avx2Vector : ProductsInTwos<Avx2Arithmetic, Vector> {
   using T = Vector;
-  using Butterflies = ButterfliesInTwos<Avx2Arithmetic, Vector>;
   static constexpr size_t LANES = 4;
   static T load(const u64* p) { return _mm256_loadu_si256((const __m256i*)p); }
   static void store(u64* p, T x) { _mm256_storeu_si256((__m256i*)p, x); }

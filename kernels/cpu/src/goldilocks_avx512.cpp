@@ -24,34 +24,32 @@ struct Avx512Arithmetic {
     return each([](Vector x, Vector y) { return _mm512_mask_add_epi64(x, _mm512_cmplt_epu64_mask(x, y), x, epsilon()); }, s, b);
   }
   // a - b + 2^64 > epsilon where it wraps, as b < p.
-  static T sub(T a, T b) {
-    return borrow(minus(a, b), a, b);
-  }
+  static T sub(T a, T b) { return less(a, b); }
+  static T second(T x) { return canonical(x); }
+  static T ready(T x) { return x; }
+  static T plain(T x) { return x; }
   // Four products of 32-bit halves to 128 bits, then gl::reduce128. The result is canonical.
-  static T mul(T a, T b) {
+  static T product(T a, T b) {
     const T a1 = high(a), b1 = high(b);
     const T ll = times(a, b), lh = times(a, b1), hl = times(a1, b), hh = times(a1, b1);
     const T m0 = plus(hl, upper(ll)), m1 = plus(lh, lower(m0));
-    const T hi = plus(plus(hh, upper(m0)), upper(m1)), h1 = upper(hi);
+    const T hi = plus(plus(hh, upper(m0)), upper(m1));
     const T lo = each([](Vector x, Vector y) {
       return _mm512_castps_si512(_mm512_mask_moveldup_ps(_mm512_castsi512_ps(x), 0xAAAA, _mm512_castsi512_ps(y)));
     }, ll, m1);
-    const T t = borrow(minus(lo, h1), lo, h1);
-    // t + h0, h0 = (hi mod 2^32) epsilon; less p where it is not below
-    const T r = minus(t, minus(broadcast(gl::P), times(hi, broadcast(gl::EPSILON))));
-    return each([](Vector x, Vector y) {
-      return _mm512_mask_add_epi64(x, _mm512_cmpgt_epu64_mask(x, y), x, _mm512_set1_epi64((long long)gl::P));
-    }, r, t);
+    return plus_epsilons(less(lo, upper(hi)), hi);
   }
-
-  static void join(T& a, T& b, T w) {
-    const T t = mul(b, w);
+  // As gl::mul_pow2.
+  template <int S>
+  static T shifted(T a) {
+    static_assert(S < 32 || (32 < S && S < 64) || (64 < S && S < 96), "other shifts are not used");
+    if constexpr (S < 32) return plus_epsilons(left<S>(a), right<64 - S>(a));
+    else if constexpr (S < 64) return plus_epsilons(less(left<S>(a), right<96 - S>(a)), right<64 - S>(a));
+    else return less(times(left<S - 64>(a), broadcast(gl::EPSILON)), right<96 - S>(a));
+  }
+  static void butterfly(T& a, T& b) {
+    const T t = b;
     b = sub(a, t);
-    a = add(a, t);
-  }
-  static void split(T& a, T& b, T w) {
-    const T t = canonical(b);
-    b = mul(sub(a, t), w);
     a = add(a, t);
   }
 
@@ -62,20 +60,30 @@ struct Avx512Arithmetic {
   static T times(T a, T b) { return each([](Vector x, Vector y) { return _mm512_mul_epu32(x, y); }, a, b); }
   static T upper(T a) { return each([](Vector x) { return _mm512_srli_epi64(x, 32); }, a); }
   static T lower(T a) { return each([](Vector x) { return _mm512_and_si512(x, epsilon()); }, a); }
+  template <int N>
+  static T left(T a) { return each([](Vector x) { return _mm512_slli_epi64(x, N); }, a); }
+  template <int N>
+  static T right(T a) { return each([](Vector x) { return _mm512_srli_epi64(x, N); }, a); }
   // The upper halves, where vpmuludq reads: a shuffle leaves the shifts' port free.
   static T high(T a) {
     return each([](Vector x) { return _mm512_castps_si512(_mm512_movehdup_ps(_mm512_castsi512_ps(x))); }, a);
   }
-  // difference = a - b, less epsilon where it wrapped
-  static T borrow(T difference, T a, T b) {
+  // a - b, less epsilon where it wraps
+  static T less(T a, T b) {
     return each([](Vector d, Vector x, Vector y) { return _mm512_mask_sub_epi64(d, _mm512_cmplt_epu64_mask(x, y), d, epsilon()); },
-                difference, a, b);
+                minus(a, b), a, b);
+  }
+  // t + (hi mod 2^32) epsilon, less p where it is not below
+  static T plus_epsilons(T t, T hi) {
+    const T r = minus(t, minus(broadcast(gl::P), times(hi, broadcast(gl::EPSILON))));
+    return each([](Vector x, Vector y) {
+      return _mm512_mask_add_epi64(x, _mm512_cmpgt_epu64_mask(x, y), x, _mm512_set1_epi64((long long)gl::P));
+    }, r, t);
   }
 };
 
-struct Avx512Vector : Avx512Arithmetic<Vector> {
+struct Avx512Vector : ProductsInTwos<Avx512Arithmetic, Vector> {
   using T = Vector;
-  using Butterflies = ButterfliesInTwos<Avx512Arithmetic, Vector>;
   static constexpr size_t LANES = 8;
   static T load(const u64* p) { return _mm512_loadu_si512(p); }
   static void store(u64* p, T x) { _mm512_storeu_si512(p, x); }

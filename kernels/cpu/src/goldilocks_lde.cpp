@@ -3,28 +3,55 @@
 // the threads instead.
 #include "goldilocks_lde.h"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "field/goldilocks.h"
+#include "goldilocks_ntt.h"
 
 namespace dp {
 
 namespace {
 
-// roots[h + j] = shift^(n / 2h) w_2h^j, see goldilocks_ntt.h; w_n = root. roots[0] is not used.
+// The factors of every pass, as goldilocks_ntt.h wants them for values on shift * <root>. roots[0] is not used.
 std::vector<u64> root_table(const GoldilocksOps& ops, int log_n, u64 root, u64 shift) {
   const size_t n = (size_t)1 << log_n;
-  std::vector<u64> roots(std::max<size_t>(n, 2));
+  std::vector<u64> roots(n);
   const auto multiply = [&](const u64* a, const u64* b, size_t step, u64* out, size_t count) {
     const GoldilocksOps& which = count % ops.lanes == 0 ? ops : GOLDILOCKS_PORTABLE;
     which.mul(a, b, step, out, count);
   };
-  if (n == 1) return roots;
-  u64* const last = roots.data() + n / 2;
-  last[0] = shift;
-  u64 power = root;
-  for (size_t m = 1; m < n / 2; m *= 2, power = gl::sqr(power)) multiply(last, &power, 0, last + m, m);
-  // (shift^(n / 2h) w_2h^j)^2 = shift^(n / h) w_h^j
-  for (size_t h = n / 4; h >= 1; h /= 2) multiply(roots.data() + 2 * h, roots.data() + 2 * h, 1, roots.data() + h, h);
+  const NttPasses passes(log_n);
+  std::vector<u64> powers[8];  // powers[m][j] = v_j^m
+  for (int i = passes.count() - 1; i >= 0; --i) {
+    const size_t h = (size_t)1 << passes.log_block(i), joined = (size_t)1 << passes.digit(i), lanes = std::min(ops.lanes, h);
+    for (size_t m = 1; m < joined; ++m) powers[m].resize(h);
+    u64* const v = powers[1].data();
+    if (i == passes.count() - 1) {
+      v[0] = shift;
+      u64 power = root;
+      for (size_t m = 1; m < h; m *= 2, power = gl::sqr(power)) multiply(v, &power, 0, v + m, m);
+    }
+    for (size_t m = 2; m < joined; ++m) multiply(powers[m - 1].data(), v, 1, powers[m].data(), h);
+    u64* to = roots.data() + h;
+    for (size_t j = 0; j < h; j += lanes)
+      for (size_t k = 1; k < joined; ++k, to += lanes) {
+        size_t reversed = 0;
+        for (size_t bit = 1; bit < joined; bit *= 2) reversed = 2 * reversed + (k & bit ? 1 : 0);
+        std::copy_n(powers[reversed].data() + j, lanes, to);
+      }
+    // (s^(n / Rh) w_Rh^j)^R = s^(n / h) w_h^j
+    if (i) multiply(powers[joined - 1].data(), v, 1, v, (size_t)1 << passes.log_block(i - 1));
+  }
   return roots;
+}
+
+// Raises std::invalid_argument unless the roots within a pass are the powers of two that the passes take them for.
+u64 checked(u64 root, int log_n) {
+  const int level = std::min(log_n, 3);
+  if (gl::pow(root, (u64)1 << (log_n - level)) != gl::pow(2, 120 * (8 >> level)))
+    throw std::invalid_argument("root: not the power of 7 that the transforms are made for");
+  return root;
 }
 
 class Lde {
@@ -35,14 +62,14 @@ class Lde {
         n_((size_t)1 << call.log_n),
         ops_(n_ >= 8 * ops.lanes ? ops : GOLDILOCKS_PORTABLE),
         scale_(gl::inverse(n_ % gl::P)),
-        inverse_(root_table(ops, call.log_n, gl::inverse(call.root), 1)),
+        inverse_(root_table(ops_, call.log_n, gl::inverse(checked(call.root, call.log_n)), 1)),
         forward_(call.cosets) {
-    pool.run(call.cosets, [&](size_t k, int) { forward_[k] = root_table(ops, call.log_n, call.root, call.shifts[k]); });
+    pool.run(call.cosets, [&](size_t k, int) { forward_[k] = root_table(ops_, call.log_n, call.root, call.shifts[k]); });
   }
 
   void run() {
-    // each round cuts a column into four pieces more; the pieces must stay worth a thread's while
-    while ((c_.width << (2 * rounds_)) < 2 * (size_t)pool_.threads() && c_.log_n - 2 * rounds_ >= 12) ++rounds_;
+    // each round cuts a column into eight pieces more; the pieces must stay worth a thread's while
+    while ((c_.width << (3 * rounds_)) < 2 * (size_t)pool_.threads() && c_.log_n - 3 * rounds_ >= 13) ++rounds_;
     if (pool_.threads() > 1 && rounds_ > 0)
       across_threads();
     else
@@ -62,12 +89,12 @@ class Lde {
 
   void across_threads() const {
     for (int round = 0; round < rounds_; ++round)
-      cut(round, c_.width, [&](size_t column, size_t block, size_t quarter, size_t begin, size_t end) {
+      cut(round, c_.width, [&](size_t column, size_t block, size_t eighth, size_t begin, size_t end) {
         u64* to = out(column, c_.cosets - 1) + block;
-        ops_.inverse_pass(round ? to : in(column) + block, to, quarter, begin, end, inverse_.data());
+        ops_.inverse_pass(round ? to : in(column) + block, to, eighth, begin, end, inverse_.data());
       });
-    const size_t pieces = (size_t)1 << (2 * rounds_), piece = n_ / pieces;
-    const int log_piece = c_.log_n - 2 * rounds_;
+    const size_t pieces = (size_t)1 << (3 * rounds_), piece = n_ / pieces;
+    const int log_piece = c_.log_n - 3 * rounds_;
     pool_.run(c_.width * pieces, [&](size_t task, int) {
       u64* data = out(task / pieces, c_.cosets - 1) + task % pieces * piece;
       ops_.inverse(data, data, log_piece, inverse_.data(), scale_);
@@ -79,21 +106,21 @@ class Lde {
         ops_.forward(out(column, c_.cosets - 1) + at, out(column, k) + at, log_piece, forward_[k].data(), false);
     });
     for (int round = rounds_ - 1; round >= 0; --round)
-      cut(round, c_.width * c_.cosets, [&](size_t i, size_t block, size_t quarter, size_t begin, size_t end) {
+      cut(round, c_.width * c_.cosets, [&](size_t i, size_t block, size_t eighth, size_t begin, size_t end) {
         const size_t k = i % c_.cosets;
-        ops_.forward_pass(out(i / c_.cosets, k) + block, quarter, begin, end, forward_[k].data(), round == 0);
+        ops_.forward_pass(out(i / c_.cosets, k) + block, eighth, begin, end, forward_[k].data(), round == 0);
       });
   }
 
-  // body(vector, start of a block, a quarter of its length, begin, end) over all blocks of a round in each of `vectors`.
+  // body(vector, start of a block, an eighth of its length, begin, end) over all blocks of a round in each of `vectors`.
   template <class Body>
   void cut(int round, size_t vectors, const Body& body) const {
     constexpr size_t RANGE = 1024;
-    const size_t blocks = (size_t)1 << (2 * round), quarter = n_ / blocks / 4;
-    const size_t range = std::min(RANGE, quarter), ranges = quarter / range;
+    const size_t blocks = (size_t)1 << (3 * round), eighth = n_ / blocks / 8;
+    const size_t range = std::min(RANGE, eighth), ranges = eighth / range;
     pool_.run(vectors * blocks * ranges, [&](size_t task, int) {
       const size_t begin = task % ranges * range, block = task / ranges;
-      body(block / blocks, block % blocks * 4 * quarter, quarter, begin, begin + range);
+      body(block / blocks, block % blocks * 8 * eighth, eighth, begin, begin + range);
     });
   }
 

@@ -1,227 +1,251 @@
 // Transforms over Goldilocks on vectors of V::LANES elements, on one thread.
 //
-// forward: coefficients in bit-reversed order to values in natural order, decimation in time: (a, b) -> (a + w b, a - w b).
-// inverse: values in natural order to coefficients in bit-reversed order, by the same network backwards, (a, b) ->
-//          (a + b, (a - b) w), with the inverse roots: neither permutes, and one undoes the other but for the factor n.
-// The stage that joins two blocks of h takes its factor for position j < h from roots[h + j]. For values on s <w_n> it is
-// s^(n / 2h) w_2h^j: the coset costs no multiplication of its own.
+// forward: coefficients in the order that `inverse` leaves to values in natural order, by decimation in time.
+// inverse: values in natural order to coefficients, by the same network backwards, with the inverse roots: neither permutes,
+//          and one undoes the other but for the factor n.
 //
-// The three innermost stages run on 8 vectors transposed, so that their factors are the same for all lanes. The transposition
-// is made on the side of the values only: within each group of 8 * LANES the coefficients lie as these stages leave and want
-// them. The other stages run two at a time. Blocks of 2^LOG_BASE elements, 32 KiB, fill the first-level cache; above, the recursion
-// finishes a quarter before it begins the next, so that each lies in the second-level cache for as many stages as it can.
+// A pass joins R = 2^D blocks of h elements (D = 1 to 3): the block at place k is multiplied by v^rev(k), where rev reverses D
+// bits, and then the R elements at each position j < h are transformed in registers. For values on s <w_n> v is
+// s^(n / Rh) w_Rh^j: the coset costs no multiplication of its own. Within a pass all roots of unity are powers of two
+// (w_8 = 2^120, and 2^192 = 1), so products with them are shifts: three stages take 7 products for 8 elements, where
+// butterflies of two elements take 12.
 //
-// V: T, LANES, load, store, broadcast, transpose; mul (any u64s to any), canonical (any to below p), add and sub (any and
-// canonical to any); Butterflies: join, which is (a + b w, a - b w), split, which is (a + b, (a - b) w), and either on two
-// pairs, (a, b) with w and (c, d) with v. V must have internal linkage where it is built with options that not every CPU
-// runs: then so does all that is instantiated here, and none of it can be called from elsewhere.
+// The factors of a pass begin at roots[h], R - 1 vectors side by side for each vector of positions. The vectors of a block are
+// h apart, in one set of the first-level cache, and 8 of them leave no room there for factors that are h apart as well.
+//
+// The innermost pass, h = 1, works on 8 vectors transposed, so that its factors are the same for all lanes. The transposition is
+// made on the side of the values only: within each group of 8 * LANES elements the coefficients lie as this pass leaves and
+// wants them. Blocks of 2^LOG_BASE elements, 32 KiB, fill the first-level cache; above, the recursion finishes an eighth before
+// it begins the next, so that each lies in the second-level cache for as many passes as it can.
+//
+// V: T, LANES, load, store, broadcast, transpose, and
+//   canonical(a)            any word to below p
+//   second(a), ready(c)     any word a, or a canonical c, as the second operand of a butterfly
+//   product(a, w)           the product of any words as a second operand; products: two of them, side by side
+//   shifted<S>(a)           a 2^S, S = 24, 48 or 72, as a second operand
+//   plain(b)                a second operand as a canonical word
+//   butterfly(a, b)         (a, b) -> (a + b, a - b), any words, for a second operand b
+// V must have internal linkage where it is built with options that not every CPU runs: then so does all that is
+// instantiated here, and none of it can be called from elsewhere.
 #pragma once
+#include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "platform.h"
 
 namespace dp {
 
-template <class V>
-struct PlainButterflies {
-  using T = typename V::T;
-  static void join(T& a, T& b, T w) {
-    const T t = V::canonical(V::mul(b, w)), sum = V::add(a, t);
-    b = V::sub(a, t);
-    a = sum;
-  }
-  static void split(T& a, T& b, T w) {
-    const T t = V::canonical(b), sum = V::add(a, t);
-    b = V::mul(V::sub(a, t), w);
-    a = sum;
-  }
-  static void joins(T& a, T& b, T w, T& c, T& d, T v) {
-    join(a, b, w);
-    join(c, d, v);
-  }
-  static void splits(T& a, T& b, T w, T& c, T& d, T v) {
-    split(a, b, w);
-    split(c, d, v);
-  }
+// The passes of a transform of 2^log_n elements, from the innermost one. All but the second join 8 blocks, so the
+// transform of an eighth has the same passes without the last one.
+struct NttPasses {
+  explicit NttPasses(int log_n) : log_n(log_n), rest(std::max(0, log_n - 3) % 3) {}
+
+  int count() const { return (log_n + 2) / 3; }
+  // log2 of the blocks that pass i joins.
+  int digit(int i) const { return i == 0 ? std::min(log_n, 3) : i == 1 && rest ? rest : 3; }
+  // log2 of the size of these blocks.
+  int log_block(int i) const { return i == 0 ? 0 : 3 * i - (i > 1 && rest ? 3 - rest : 0); }
+
+  int log_n, rest;
 };
 
 template <class V>
 struct GoldilocksNtt {
   using T = typename V::T;
-  using B = typename V::Butterflies;
   static constexpr size_t LANES = V::LANES;
   static constexpr int LOG_BASE = 12;
 
   static void forward(const u64* in, u64* out, int log_n, const u64* roots, bool last) {
-    if (log_n <= 2) return tiny_forward(in, out, (size_t)1 << log_n, roots);
-    if (log_n > LOG_BASE) {
-      const size_t quarter = (size_t)1 << (log_n - 2);
-      for (size_t i = 0; i < 4; ++i) forward(in + i * quarter, out + i * quarter, log_n - 2, roots, false);
-      return forward_pass(out, quarter, 0, quarter, roots, last);
-    }
     const size_t n = (size_t)1 << log_n;
-    size_t h = 8;
-    n == h && last ? inner_forward<true>(in, out, n, roots) : inner_forward<false>(in, out, n, roots);
-    if (log_n % 2 == 0) {
-      n == 2 * h && last ? double_forward<true>(out, n, h, roots) : double_forward<false>(out, n, h, roots);
-      h *= 2;
+    if (n == 1) return put(out, V::load(in), last);  // on one lane
+    if (log_n > LOG_BASE) {
+      const size_t eighth = n / 8;
+      for (size_t i = 0; i < 8; ++i) forward(in + i * eighth, out + i * eighth, log_n - 3, roots, false);
+      return forward_pass(out, eighth, 0, eighth, roots, last);
     }
-    for (; h < n; h *= 4)
-      4 * h == n && last ? quad_forward<true>(out, n, h, 0, h, roots) : quad_forward<false>(out, n, h, 0, h, roots);
+    const NttPasses passes(log_n);
+    for (int i = 0; i < passes.count(); ++i, in = out) {
+      const bool ends = last && i == passes.count() - 1;
+      const size_t h = (size_t)1 << passes.log_block(i);
+      if (n >= 8 && i == 0)
+        ends ? inner_forward<true>(in, out, n, roots) : inner_forward<false>(in, out, n, roots);
+      else
+        with_digit(passes.digit(i), [&](auto digit) {
+          ends ? pass_forward<digit, true>(in, out, n, h, 0, h, roots)
+               : pass_forward<digit, false>(in, out, n, h, 0, h, roots);
+        });
+    }
   }
 
-  // The coefficients come out multiplied by `scale`.
+  // `in` is canonical. The coefficients come out multiplied by `scale`, and canonical.
   static void inverse(const u64* in, u64* out, int log_n, const u64* roots, u64 scale) {
-    if (log_n <= 2) return tiny_inverse(in, out, (size_t)1 << log_n, roots, scale);
     const size_t n = (size_t)1 << log_n;
     if (log_n > LOG_BASE) {
-      const size_t quarter = n / 4;
-      inverse_pass(in, out, quarter, 0, quarter, roots);
-      for (size_t i = 0; i < 4; ++i) inverse(out + i * quarter, out + i * quarter, log_n - 2, roots, scale);
+      const size_t eighth = n / 8;
+      inverse_pass(in, out, eighth, 0, eighth, roots);
+      for (size_t i = 0; i < 8; ++i) inverse(out + i * eighth, out + i * eighth, log_n - 3, roots, scale);
       return;
     }
-    size_t h = n / 4;
-    for (; h >= 8; h /= 4, in = out) quad_inverse(in, out, n, h, 0, h, roots);
-    if (h == 4) {  // one stage is left above the innermost three
-      double_inverse(in, out, n, 8, roots);
-      in = out;
-    }
-    inner_inverse(in, out, n, roots, scale);
+    const NttPasses passes(log_n);
+    for (int i = passes.count() - 1; i >= (n >= 8 ? 1 : 0); --i, in = out)
+      with_digit(passes.digit(i), [&](auto digit) {
+        pass_inverse<digit>(in, out, n, (size_t)1 << passes.log_block(i), 0, (size_t)1 << passes.log_block(i), roots);
+      });
+    if (n >= 8) return inner_inverse(in, out, n, roots, scale);
+    for (size_t i = 0; i < n; ++i) V::store(out + i, V::plain(V::product(V::load(in + i), V::broadcast(scale))));
   }
 
-  static void forward_pass(u64* data, size_t quarter, size_t begin, size_t end, const u64* roots, bool last) {
-    last ? quad_forward<true>(data, 4 * quarter, quarter, begin, end, roots)
-         : quad_forward<false>(data, 4 * quarter, quarter, begin, end, roots);
+  // The outermost pass of 8 `eighth` elements, at positions [begin, end) of each block.
+  static void forward_pass(u64* data, size_t eighth, size_t begin, size_t end, const u64* roots, bool last) {
+    last ? pass_forward<3, true>(data, data, 8 * eighth, eighth, begin, end, roots)
+         : pass_forward<3, false>(data, data, 8 * eighth, eighth, begin, end, roots);
   }
-  static void inverse_pass(const u64* in, u64* out, size_t quarter, size_t begin, size_t end, const u64* roots) {
-    quad_inverse(in, out, 4 * quarter, quarter, begin, end, roots);
+  static void inverse_pass(const u64* in, u64* out, size_t eighth, size_t begin, size_t end, const u64* roots) {
+    pass_inverse<3>(in, out, 8 * eighth, eighth, begin, end, roots);
   }
 
  private:
-  template <bool LAST>
-  static void put(u64* p, T x) {
-    V::store(p, LAST ? V::canonical(x) : x);
+  template <int N>
+  using Constant = std::integral_constant<int, N>;
+
+  template <class Body>
+  static void with_digit(int digit, Body body) {
+    if (digit == 1) body(Constant<1>{});
+    else if (digit == 2) body(Constant<2>{});
+    else body(Constant<3>{});
   }
 
-  // Stages h and 2h of all blocks of 4h within n, at positions [begin, end) of h. The second stage of four vectors is written
-  // after the first one of the next four, because the CPU does not look far enough ahead to begin these while it waits.
-  template <bool LAST>
-  static void quad_forward(u64* data, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
-    T x[4];
-    u64* before = nullptr;
-    const u64* before_roots = roots;
-    const auto second = [&] {
-      const T v0 = V::load(before_roots + 2 * h), v1 = V::load(before_roots + 3 * h);
-      B::joins(x[0], x[2], v0, x[1], x[3], v1);
-      for (size_t i = 0; i < 4; ++i) put<LAST>(before + i * h, x[i]);
+  static void put(u64* p, T x, bool last) { V::store(p, last ? V::canonical(x) : x); }
+
+  // log2 of w^j for w of order 2^level, or of its inverse, modulo 192.
+  template <bool INVERSE>
+  static constexpr int exponent(int level, int j) {
+    const int forward = 120 * (8 >> level) * j % 192;
+    return INVERSE ? (192 - forward) % 192 : forward;
+  }
+
+  // The butterflies of one stage, each of two elements that are 2^(LEVEL - 1) apart. Before the second of them is used, or
+  // either in the inverse, it takes the root that it is still to be multiplied by.
+  template <int D, int LEVEL>
+  __attribute__((always_inline)) static void forward_stage(T* x) {
+    each_below<(1 << (D - 1))>([&](auto t) __attribute__((always_inline)) {
+      constexpr int half = 1 << (LEVEL - 1), j = t % half, a = t / half * 2 * half + j, b = a + half;
+      constexpr int e = exponent<false>(LEVEL, j);
+      butterfly<e>(x[a], x[b], LEVEL == 1 ? x[b] : second<e>(x[b]));  // at first they are products
+    });
+  }
+  template <int D, int LEVEL>
+  __attribute__((always_inline)) static void inverse_stage(T* x) {
+    constexpr auto pending = [](int i) {
+      return LEVEL < D && i >> LEVEL & 1 ? exponent<true>(LEVEL + 1, i % (1 << LEVEL)) : 0;
     };
+    each_below<(1 << (D - 1))>([&](auto t) __attribute__((always_inline)) {
+      constexpr int half = 1 << (LEVEL - 1), a = t / half * 2 * half + t % half, b = a + half;
+      constexpr int e = pending(a), f = pending(b);
+      static_assert(e < 96, "no first element is to be negated");
+      if constexpr (e != 0) x[a] = V::plain(V::template shifted<e>(x[a]));
+      butterfly<f>(x[a], x[b], LEVEL == D ? V::ready(x[b]) : second<f>(x[b]));
+    });
+  }
+
+  template <int EXPONENT>
+  __attribute__((always_inline)) static T second(T x) {
+    if constexpr (EXPONENT == 0) return V::second(x);
+    else return V::template shifted<EXPONENT % 96>(x);
+  }
+  // (a + b, a - b), or the reverse where 2^EXPONENT is -2^(EXPONENT - 96)
+  template <int EXPONENT>
+  __attribute__((always_inline)) static void butterfly(T& a, T& b, T ready) {
+    T x = a, y = ready;
+    V::butterfly(x, y);
+    a = EXPONENT < 96 ? x : y;
+    b = EXPONENT < 96 ? y : x;
+  }
+
+  // body(0) ... body(N - 1), numbers as types
+  template <int N, class Body>
+  __attribute__((always_inline)) static void each_below(Body body) {
+    calls(body, std::make_integer_sequence<int, N>{});
+  }
+  template <class Body, int... I>
+  __attribute__((always_inline)) static void calls(Body body, std::integer_sequence<int, I...>) {
+    (body(Constant<I>{}), ...);
+  }
+
+  // x[k] f[k] for k from 1 on, as second operands.
+  template <int D>
+  __attribute__((always_inline)) static void multiply(T* x, const T* f) {
+    x[1] = V::product(x[1], f[1]);
+    for (int k = 2; k < 1 << D; k += 2) V::products(x[k], f[k], x[k + 1], f[k + 1]);
+  }
+  // Multiplied by `f`, to values.
+  template <int D>
+  __attribute__((always_inline)) static void forward_all(T* x, const T* f) {
+    multiply<D>(x, f);
+    for (int k = 2; k < 1 << D; k += 2) x[k] = V::plain(x[k]);  // the first operands of the first stage
+    each_below<D>([&](auto stage) __attribute__((always_inline)) { forward_stage<D, stage + 1>(x); });
+  }
+  // From canonical values to any words.
+  template <int D>
+  __attribute__((always_inline)) static void inverse_all(T* x) {
+    each_below<D>([&](auto stage) __attribute__((always_inline)) { inverse_stage<D, D - stage>(x); });
+  }
+
+  template <int D, bool LAST>
+  static void pass_forward(const u64* in, u64* out, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
+    constexpr size_t R = (size_t)1 << D;
     for (size_t j = begin; j < end; j += LANES) {
-      const T w = V::load(roots + h + j);
-      for (u64* a = data + j; a < data + n; a += 4 * h) {
-        T y[4] = {V::load(a), V::load(a + h), V::load(a + 2 * h), V::load(a + 3 * h)};
-        B::joins(y[0], y[1], w, y[2], y[3], w);
-        if (before) second();
-        before = a;
-        before_roots = roots + j;
-        for (size_t i = 0; i < 4; ++i) x[i] = y[i];
+      T f[R], x[R];
+      for (size_t k = 1; k < R; ++k) f[k] = V::load(roots + h + j * (R - 1) + (k - 1) * LANES);
+      for (size_t at = j; at < n; at += R * h) {
+        for (size_t k = 0; k < R; ++k) x[k] = V::load(in + at + k * h);
+        forward_all<D>(x, f);
+        for (size_t k = 0; k < R; ++k) put(out + at + k * h, x[k], LAST);
       }
     }
-    if (before) second();
   }
-  static void quad_inverse(const u64* in, u64* out, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
-    T x[4];
-    u64* before = nullptr;
-    const u64* before_roots = roots;
-    const auto second = [&] {
-      const T w = V::load(before_roots);
-      B::splits(x[0], x[1], w, x[2], x[3], w);
-      for (size_t i = 0; i < 4; ++i) V::store(before + i * h, x[i]);
-    };
+  template <int D>
+  static void pass_inverse(const u64* in, u64* out, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
+    constexpr size_t R = (size_t)1 << D;
     for (size_t j = begin; j < end; j += LANES) {
-      const T v0 = V::load(roots + 2 * h + j), v1 = V::load(roots + 3 * h + j);
-      for (size_t at = j; at < n; at += 4 * h) {
-        const u64* a = in + at;
-        T y[4] = {V::load(a), V::load(a + h), V::load(a + 2 * h), V::load(a + 3 * h)};
-        B::splits(y[0], y[2], v0, y[1], y[3], v1);
-        if (before) second();
-        before = out + at;
-        before_roots = roots + h + j;
-        for (size_t i = 0; i < 4; ++i) x[i] = y[i];
-      }
-    }
-    if (before) second();
-  }
-  template <bool LAST>
-  static void double_forward(u64* data, size_t n, size_t h, const u64* roots) {
-    for (size_t j = 0; j < h; j += LANES) {
-      const T w = V::load(roots + h + j);
-      for (u64* a = data + j; a < data + n; a += 2 * h) {
-        T x0 = V::load(a), x1 = V::load(a + h);
-        B::join(x0, x1, w);
-        put<LAST>(a, x0);
-        put<LAST>(a + h, x1);
-      }
-    }
-  }
-  static void double_inverse(const u64* in, u64* out, size_t n, size_t h, const u64* roots) {
-    for (size_t j = 0; j < h; j += LANES) {
-      const T w = V::load(roots + h + j);
-      for (size_t at = j; at < n; at += 2 * h) {
-        T x0 = V::load(in + at), x1 = V::load(in + at + h);
-        B::split(x0, x1, w);
-        V::store(out + at, x0);
-        V::store(out + at + h, x1);
+      T f[R], x[R];
+      for (size_t k = 1; k < R; ++k) f[k] = V::load(roots + h + j * (R - 1) + (k - 1) * LANES);
+      for (size_t at = j; at < n; at += R * h) {
+        for (size_t k = 0; k < R; ++k) x[k] = V::load(in + at + k * h);
+        inverse_all<D>(x);
+        multiply<D>(x, f);
+        V::store(out + at, V::canonical(x[0]));
+        for (size_t k = 1; k < R; ++k) V::store(out + at + k * h, V::plain(x[k]));
       }
     }
   }
 
-  // Stages 1, 2 and 4. Transposed, vector i holds position i of as many blocks of 8 as there are lanes. A block is
-  // 8 / LANES vectors; their first ones are transposed together, then their second ones, and so on.
+  // Transposed, vector i holds position i of as many blocks of 8 as there are lanes. A block is 8 / LANES vectors; their
+  // first ones are transposed together, then their second ones, and so on.
   static constexpr size_t place(size_t i) { return i % LANES * 8 + i / LANES * LANES; }
   template <bool LAST>
   static void inner_forward(const u64* in, u64* out, size_t n, const u64* roots) {
-    T w[8], x[8];
-    for (size_t i = 1; i < 8; ++i) w[i] = V::broadcast(roots[i]);
+    T f[8], x[8];
+    for (size_t i = 1; i < 8; ++i) f[i] = V::broadcast(roots[i]);
     for (size_t at = 0; at < n; at += 8 * LANES) {
       for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + i * LANES);
-      for (size_t i = 0; i < 8; i += 4) B::joins(x[i], x[i + 1], w[1], x[i + 2], x[i + 3], w[1]);
-      for (size_t i = 0; i < 8; i += 4) B::joins(x[i], x[i + 2], w[2], x[i + 1], x[i + 3], w[3]);
-      for (size_t i = 0; i < 4; i += 2) B::joins(x[i], x[i + 4], w[4 + i], x[i + 1], x[i + 5], w[5 + i]);
+      forward_all<3>(x, f);
       V::transpose(x);
-      for (size_t i = 0; i < 8; ++i) put<LAST>(out + at + place(i), x[i]);
+      for (size_t i = 0; i < 8; ++i) put(out + at + place(i), x[i], LAST);
     }
   }
   static void inner_inverse(const u64* in, u64* out, size_t n, const u64* roots, u64 scale) {
-    T w[8], x[8];
-    const T s = V::broadcast(scale);
-    for (size_t i = 1; i < 8; ++i) w[i] = V::broadcast(roots[i]);
-    w[1] = V::mul(w[1], s);  // scales the odd ones
+    T f[8], x[8];
+    f[0] = V::broadcast(scale);
+    for (size_t i = 1; i < 8; ++i) f[i] = V::plain(V::product(V::broadcast(roots[i]), f[0]));
     for (size_t at = 0; at < n; at += 8 * LANES) {
       for (size_t i = 0; i < 8; ++i) x[i] = V::load(in + at + place(i));
       V::transpose(x);
-      for (size_t i = 0; i < 4; i += 2) B::splits(x[i], x[i + 4], w[4 + i], x[i + 1], x[i + 5], w[5 + i]);
-      for (size_t i = 0; i < 8; i += 4) B::splits(x[i], x[i + 2], w[2], x[i + 1], x[i + 3], w[3]);
-      for (size_t i = 0; i < 8; i += 4) B::splits(x[i], x[i + 1], w[1], x[i + 2], x[i + 3], w[1]);
-      for (size_t i = 0; i < 8; ++i) V::store(out + at + i * LANES, i % 2 ? x[i] : V::mul(x[i], s));
+      inverse_all<3>(x);
+      for (size_t i = 0; i < 8; i += 2) V::products(x[i], f[i], x[i + 1], f[i + 1]);
+      for (size_t i = 0; i < 8; ++i) V::store(out + at + i * LANES, V::plain(x[i]));
     }
-  }
-
-  // One, two or four elements; for one lane only.
-  static void tiny_forward(const u64* in, u64* out, size_t n, const u64* roots) {
-    T x[4];
-    for (size_t i = 0; i < n; ++i) x[i] = V::load(in + i);
-    for (size_t h = 1; h < n; h *= 2)
-      for (size_t i = 0; i < n; ++i)
-        if (!(i & h)) B::join(x[i], x[i + h], V::load(roots + h + (i & (h - 1))));
-    for (size_t i = 0; i < n; ++i) put<true>(out + i, x[i]);
-  }
-  static void tiny_inverse(const u64* in, u64* out, size_t n, const u64* roots, u64 scale) {
-    T x[4];
-    for (size_t i = 0; i < n; ++i) x[i] = V::load(in + i);
-    for (size_t h = n / 2; h >= 1; h /= 2)
-      for (size_t i = 0; i < n; ++i)
-        if (!(i & h)) B::split(x[i], x[i + h], V::load(roots + h + (i & (h - 1))));
-    for (size_t i = 0; i < n; ++i) V::store(out + i, V::mul(x[i], V::broadcast(scale)));
   }
 };
 
@@ -234,7 +258,7 @@ struct GoldilocksVectors {
     map(a, b, step, out, n, [](typename V::T x, typename V::T y) { return V::canonical(V::sub(x, y)); });
   }
   static void mul(const u64* a, const u64* b, size_t step, u64* out, size_t n) {
-    map(a, b, step, out, n, [](typename V::T x, typename V::T y) { return V::canonical(V::mul(x, y)); });
+    map(a, b, step, out, n, [](typename V::T x, typename V::T y) { return V::plain(V::product(x, y)); });
   }
 
  private:

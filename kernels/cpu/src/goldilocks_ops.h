@@ -17,13 +17,13 @@ struct GoldilocksOps {
   void (*sub)(const u64* a, const u64* b, size_t step, u64* out, size_t n);
   void (*mul)(const u64* a, const u64* b, size_t step, u64* out, size_t n);
 
-  // Transforms of 2^log_n elements; see goldilocks_ntt.h for `roots`. A table with more than one lane takes 2^log_n of at
+  // Transforms of 2^log_n elements; see goldilocks_ntt.h for `roots`. What `inverse` takes is canonical. A table with more than one lane takes 2^log_n of at
   // least 8 * lanes. `in` may be `out`.
   void (*forward)(const u64* in, u64* out, int log_n, const u64* roots, bool last);
   void (*inverse)(const u64* in, u64* out, int log_n, const u64* roots, u64 scale);
-  // The outermost two stages at positions [begin, end) of each quarter, both multiples of `lanes`.
-  void (*forward_pass)(u64* data, size_t quarter, size_t begin, size_t end, const u64* roots, bool last);
-  void (*inverse_pass)(const u64* in, u64* out, size_t quarter, size_t begin, size_t end, const u64* roots);
+  // The outermost pass, of eight blocks, at positions [begin, end) of each, both multiples of `lanes`.
+  void (*forward_pass)(u64* data, size_t eighth, size_t begin, size_t end, const u64* roots, bool last);
+  void (*inverse_pass)(const u64* in, u64* out, size_t eighth, size_t begin, size_t end, const u64* roots);
 
   size_t hash_lanes;  // Keccak states in a vector
 

@@ -1,4 +1,4 @@
-// Two vectors, whose operations are written one beside the other: a butterfly is a long chain, and the CPU does not look far
+// Two vectors, whose operations are written one beside the other: a product is a long chain, and the CPU does not look far
 // enough ahead to begin the next one before it ends. All is in an unnamed namespace, because files include it that are built
 // with options that not every CPU runs (goldilocks_ntt.h).
 #pragma once
@@ -30,22 +30,12 @@ Two<Vector> each(Op op, Two<Vector> a, More... more) {
   return {op(a.first, more.first...), op(a.second, more.second...)};
 }
 
-// `Arithmetic` with the butterflies that goldilocks_ntt.h wants, on two pairs side by side.
+// `Arithmetic` with two products side by side.
 template <template <class> class Arithmetic, class Vector>
-struct ButterfliesInTwos : Arithmetic<Vector> {
-  static void joins(Vector& a, Vector& b, Vector w, Vector& c, Vector& d, Vector v) {
-    pair(&Arithmetic<Two<Vector>>::join, a, b, w, c, d, v);
-  }
-  static void splits(Vector& a, Vector& b, Vector w, Vector& c, Vector& d, Vector v) {
-    pair(&Arithmetic<Two<Vector>>::split, a, b, w, c, d, v);
-  }
-
- private:
-  template <class Butterfly>
-  static void pair(Butterfly both, Vector& a, Vector& b, Vector w, Vector& c, Vector& d, Vector v) {
-    Two<Vector> x{a, c}, y{b, d};
-    both(x, y, {w, v});
-    a = x.first, b = y.first, c = x.second, d = y.second;
+struct ProductsInTwos : Arithmetic<Vector> {
+  static void products(Vector& a, Vector w, Vector& b, Vector v) {
+    const Two<Vector> x = Arithmetic<Two<Vector>>::product({a, b}, {w, v});
+    a = x.first, b = x.second;
   }
 };
 
