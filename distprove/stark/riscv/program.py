@@ -6,9 +6,7 @@ input and some private input, ends with the stated exit code and has written the
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from numpy.typing import NDArray
 
 from distprove.errors import InputError, InvalidProof, UsageError
 from distprove.formats.files import read_bounded
-from distprove.host.machine import usable_threads
 from distprove.stark.air import Air, Bus, CppRows
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.riscv.buses import BUSES, STATED
@@ -36,7 +33,7 @@ from distprove.stark.riscv.segment import (
     Fixed,
     Place,
     log_heights,
-    log_rows_for,
+    operation_classes,
     segment_inputs,
     segment_trace,
     tables,
@@ -48,8 +45,6 @@ from kernels.interface.backend import Backend
 
 MOST_BYTES = 1 << 32
 """Maximum size of an input."""
-MOST_REPLAYS = 8
-"""Segments that are replayed at a time to learn the heights of their tables: each takes some 200 MB."""
 
 
 class RiscV(Program):
@@ -150,27 +145,18 @@ class RiscV(Program):
         number of partitions than the run has segments, InputError, Trap."""
         elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
         private, public = (read_bounded(Path(path), MOST_BYTES) if path else b"" for path in (self.input, self.public))
-        execution, own = Execution(elf, Inputs(private, public)), threading.local()
-
-        def told(snapshot: Snapshot) -> dict[str, int]:
-            if not hasattr(own, "replay"):
-                own.replay = Replay(elf)
-            record = own.replay.record(snapshot)
-            return log_heights(fixed, record, fixed.instructions(record))
-
-        snapshots, replayed = [], []
-        with ThreadPoolExecutor(min(MOST_REPLAYS, usable_threads())) as pool:
-            for snapshot in execution.segments(self.segment):
-                snapshots.append(snapshot.to_bytes())
-                replayed.append(pool.submit(told, snapshot))
-        heights = [one.result() for one in replayed]
+        execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
+        snapshots, usages = [], []
+        for snapshot in execution.segments(self.segment):
+            snapshots.append(snapshot.to_bytes())
+            usages.append(execution.usage)
         count = len(snapshots)
         if partitions not in (None, count):
             raise UsageError(f"the run has {count} segments of {self.segment} cycles, not {partitions}")
-        words, start, slices = Words(*execution.words()), NO_WORD, []
+        words, start, slices, heights = Words(*execution.words()), NO_WORD, [], []
         for index in range(count):
             part = words.part(len(words.key) * index // count, len(words.key) * (index + 1) // count)
-            heights[index]["words"] = log_rows_for(len(part.key))
+            heights.append(log_heights(fixed, usages[index], len(part.key)))
             source = {
                 "elf": str(Path(self.elf).absolute()),
                 "digest": digest,
