@@ -24,7 +24,7 @@ from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS, PLACE_NUMBERS, PLACES
-from distprove.stark.riscv.links import Words
+from distprove.stark.riscv.links import Words, cut_evenly
 from distprove.stark.riscv.segment import (
     CLASSES,
     NO_WORD,
@@ -32,8 +32,8 @@ from distprove.stark.riscv.segment import (
     ROW_FUNCTIONS,
     Fixed,
     Place,
-    log_heights,
     operation_classes,
+    run_heights,
     segment_inputs,
     segment_trace,
     tables,
@@ -153,10 +153,10 @@ class RiscV(Program):
         count = len(snapshots)
         if partitions not in (None, count):
             raise UsageError(f"the run has {count} segments of {self.segment} cycles, not {partitions}")
-        words, start, slices, heights = Words(*execution.words()), NO_WORD, [], []
-        for index in range(count):
-            part = words.part(len(words.key) * index // count, len(words.key) * (index + 1) // count)
-            heights.append(log_heights(fixed, usages[index], len(part.key)))
+        words, start, slices = Words(*execution.words()), NO_WORD, []
+        heights = run_heights(fixed, usages, len(words.key))
+        for index, places in enumerate(cut_evenly(len(words.key), count)):
+            part = words.part(places.start, places.stop)
             source = {
                 "elf": str(Path(self.elf).absolute()),
                 "digest": digest,
@@ -167,7 +167,7 @@ class RiscV(Program):
             }
             slices.append(Slice(f"segment-{index:05}", source))
             start = int(part.key[-1]) if len(part.key) else start
-        return Cut(slices, [[found.get(air.name) for air in tables()] for found in heights])
+        return Cut(slices, heights)
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """Replay the segment, and make the arrays from which its trace is made."""

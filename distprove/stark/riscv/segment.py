@@ -36,7 +36,7 @@ from distprove.stark.riscv.host import (
     stated_columns,
     stated_words,
 )
-from distprove.stark.riscv.links import Words, keys_of
+from distprove.stark.riscv.links import Words, cut_evenly, keys_of
 from distprove.stark.riscv.lookup import LOG_ROWS, LookupAir, lookup_rows
 from distprove.stark.riscv.memory import (
     NO_KEY,
@@ -274,6 +274,14 @@ def log_heights(fixed: Fixed, usage: Usage, words: int) -> dict[str, int]:
         "words": log_rows_for(words),
         **fixed.log_heights(),
     }
+
+
+def run_heights(fixed: Fixed, usages: Sequence[Usage], words: int) -> list[list[int | None]]:
+    """log2 of the rows of each of `tables` in each segment of a run, None for an absent one. `words` is the number of
+    words and registers that the run uses. Raises UsageError as `log_heights` does."""
+    parts = cut_evenly(words, len(usages))
+    named = [log_heights(fixed, usage, len(part)) for usage, part in zip(usages, parts, strict=True)]
+    return [[found.get(air.name) for air in tables()] for found in named]
 
 
 def operation_classes(fixed: Fixed, program: Sequence[tuple[int, U32]]) -> NDArray[np.uint8]:

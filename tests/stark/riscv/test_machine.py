@@ -12,16 +12,19 @@ import pytest
 
 from distprove.entry import OwnProgram
 from distprove.errors import InputError, InvalidProof, UsageError
+from distprove.formats import canonical
 from distprove.stark.barrier import job_challenge
 from distprove.stark.keyfile import key_of, own_key, shipped_key
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
+from distprove.stark.proof import content_bytes
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.riscv.elf import parse_elf, read_elf
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.program import RiscV
+from distprove.stark.shape import ProofShape
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from tests.stark.riscv.test_guests import GUESTS
@@ -89,6 +92,16 @@ def test_a_proof_in_segments(tmp_path: Path) -> None:
     assert key_of(RiscV(guest=other), SMALL).digest != key.digest
 
 
+@pytest.mark.parametrize("queries", [3, 40, 120])
+def test_no_proof_is_larger_than_its_bound(queries: int, tmp_path: Path) -> None:
+    params = Parameters(2, queries=queries, grinding_bits=0, security_bits=1)
+    key, _, _, proofs = proven(RiscV(elf=str(guest_file(tmp_path)), segment=64), params)
+    for proof in proofs:
+        shape = ProofShape(key, proof.log_heights)
+        size = len(canonical.encode(proof.to_record()))
+        assert content_bytes(shape) * 0.9 < size <= content_bytes(shape, at_most=True)
+
+
 def test_a_verifier_with_the_file(tmp_path: Path) -> None:
     """The key made from the file is the proof's if the guest is, and no other guest's proof passes for it."""
     path = guest_file(tmp_path)
@@ -142,10 +155,10 @@ def guest_file(folder: Path) -> Path:
     return path
 
 
-def proven(program: RiscV) -> Any:
+def proven(program: RiscV, params: Parameters = SMALL) -> Any:
     """Key, names, public values and proofs of the job."""
     with CpuBackend(threads=2) as backend:
-        pk = make_key(program, SMALL, backend)
+        pk = make_key(program, params, backend)
         slices = program.cut(None, lambda heights: True).slices
         committed = [commit(pk, s.name, program.inputs(s.source), Steps()) for s in slices]
         challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])
