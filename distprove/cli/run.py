@@ -32,13 +32,16 @@ MOST_FUNCTIONS = 20
 @reports_errors
 def run(
     guest: Annotated[Path, typer.Argument(metavar="GUEST", help="An ELF file for riscv32im, statically linked.")],
-    private_input: Annotated[
+    private_file: Annotated[
         Path | None, typer.Option("--input", help="File that the guest reads as private input.")
     ] = None,
     public_input: Annotated[Path | None, typer.Option(help="File that the guest reads as public input.")] = None,
     profile: Annotated[bool, typer.Option("--profile", help="List cycles by instruction and by function.")] = False,
     segment: Annotated[str, typer.Option(metavar="CYCLES", help="Cycles of a segment, to tell their number.")] = "2^20",
     max_cycles: Annotated[str, typer.Option(metavar="CYCLES", help="Cycles after which to give up.")] = "2^36",
+    calls: Annotated[
+        str, typer.Option(metavar="SYSTEM", help="sp1 for a guest of SP1; its input is an SP1Stdin as bincode.")
+    ] = "",
     output: Annotated[Path | None, typer.Option("--output", help="File to write the public output to.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -49,20 +52,23 @@ def run(
     """
     from distprove.formats.files import read_bounded, write_atomically
     from distprove.stark.programs.registry import integer
-    from distprove.stark.riscv.elf import read_elf
     from distprove.stark.riscv.executor import MOST_SEGMENT_CYCLES, Execution, Inputs, Trap
     from distprove.stark.riscv.profile import profile as profile_of
+    from distprove.stark.riscv.program import FOREIGN_CALLS, loaded
+    from distprove.stark.riscv.sp1.translate import private_input, public_values
 
     size, most = integer("--segment", segment), integer("--max-cycles", max_cycles)
     if not 0 < size <= MOST_SEGMENT_CYCLES or size & (size - 1):
         raise UsageError(f"--segment is a power of two of at most {MOST_SEGMENT_CYCLES} cycles, not {size}")
     if most <= 0:
         raise UsageError(f"--max-cycles is a positive number, not {most}")
-    elf = read_elf(guest)
-    private, public = (read_bounded(path, MOST_INPUT) if path else b"" for path in (private_input, public_input))
-    inputs = Inputs(private, public)
+    if calls not in ("", *FOREIGN_CALLS):
+        raise UsageError(f"--calls must be one of {', '.join(FOREIGN_CALLS)}, not {calls!r}")
+    elf, _ = loaded(str(guest), calls)
+    private, public = (read_bounded(path, MOST_INPUT) if path else b"" for path in (private_file, public_input))
+    inputs = Inputs(private_input(private, str(private_file)) if calls else private, public)
     try:
-        execution, seconds, forecast, refusal = _executed(guest, elf, inputs, most, size)
+        execution, seconds, forecast, refusal = _executed(guest, calls, elf, inputs, most, size)
         counts = Execution(elf, inputs, max_cycles=most).count() if profile else None
     except Trap as trap:
         if trap.state is not None:
@@ -85,6 +91,8 @@ def run(
             "forecast": forecast.to_record() if forecast is not None else None,
             "not_provable": refusal,
         }
+        if calls:
+            record["public_values"] = public_values(execution).hex()
         if profiled is not None:
             record |= {"by_instruction": dict(profiled.by_instruction), "by_function": dict(profiled.by_function)}
         print_json(record)
@@ -93,6 +101,8 @@ def run(
         table.add_column(overflow="fold")
         table.add_row("exit code", str(done.exit_code))
         table.add_row("output", _shown(done.output))
+        if calls:
+            table.add_row("public values", _shown(public_values(execution)))
         table.add_row("cycles", f"{done.cycles:,}")
         table.add_row("segments", f"{segments} of {size:,} cycles")
         table.add_row(
@@ -110,7 +120,7 @@ def run(
 
 
 def _executed(
-    path: Path, elf: Elf, inputs: Inputs, max_cycles: int, segment: int
+    path: Path, calls: str, elf: Elf, inputs: Inputs, max_cycles: int, segment: int
 ) -> tuple[Execution, float, Forecast | None, str | None]:
     """Run to the end. Return the run, its seconds, and what proving it takes, or why it cannot be proven. Raises Trap,
     CycleLimit."""
@@ -120,7 +130,7 @@ def _executed(
     from distprove.stark.riscv.segment import Fixed, operation_classes, run_heights
 
     try:
-        program = RiscV(elf=str(path), segment=segment)
+        program = RiscV(elf=str(path), segment=segment, calls=calls)
     except UsageError as error:
         execution, started = Execution(elf, inputs, max_cycles=max_cycles), time.perf_counter()
         execution.run()

@@ -130,6 +130,7 @@ PROGRAMS: dict[str, ProgramEntry] = {
                 Argument("public", "path", "a file with the public input", ""),
                 Argument("segment", "integer", "cycles of a segment, a power of two", 1 << 20),
                 Argument("guest", "text", "the name that the guest must have; it is found in the ELF file", ""),
+                Argument("calls", "text", "sp1 for a guest of SP1, whose input is an SP1Stdin as bincode", ""),
             ),
             "distprove.stark.riscv.program:RiscV",
         ),

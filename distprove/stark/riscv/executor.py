@@ -309,6 +309,12 @@ class Execution:
             raise ValueError("no segment was run")
         return self._usage
 
+    def memory(self, address: int, size: int) -> bytes:
+        """So many bytes of the memory as it is now, from an address that is a multiple of 4."""
+        at = np.arange(address, address + size, 4, dtype=np.uint32)
+        content: bytes = self._machine.words_at(_flat(at))[0]
+        return content[:size]
+
     def words(self) -> tuple[U32, U32, U32]:
         """Return all words and registers that a run used, which came to its end by segments. Keys (k,) ascending (a
         quarter of the byte address; FIRST_REGISTER + i for register i), values at the end, and for each one more than

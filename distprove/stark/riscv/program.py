@@ -38,11 +38,14 @@ from distprove.stark.riscv.segment import (
     segment_trace,
     tables,
 )
+from distprove.stark.riscv.sp1.translate import private_input, translate
 from distprove.stark.statement import Boundary, Constant, PublicRef, Statement
 from kernels.cpu.keccak import keccak256
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
+FOREIGN_CALLS = ("sp1",)
+"""Other systems whose guests can be run and proven."""
 MOST_BYTES = 1 << 32
 """Maximum size of an input."""
 
@@ -53,13 +56,23 @@ class RiscV(Program):
     name = "riscv"
 
     def __init__(
-        self, elf: str = "", input: str = "", public: str = "", segment: int = 1 << 20, guest: str = ""
+        self,
+        elf: str = "",
+        input: str = "",
+        public: str = "",
+        segment: int = 1 << 20,
+        guest: str = "",
+        calls: str = "",
     ) -> None:
         """`input` and `public` are files with the private and the public input; "" is an empty one. `segment` is the
-        number of cycles of a segment. Raises UsageError."""
+        number of cycles of a segment. `calls` names a system whose guest this is, one of
+        `FOREIGN_CALLS`. Raises UsageError."""
         if segment < 2 or segment & (segment - 1) or segment > 1 << MAX_LOG_CYCLES:
             raise UsageError(f"a segment has a power of two of cycles, from 2 to 2^{MAX_LOG_CYCLES}, not {segment}")
+        if calls not in ("", *FOREIGN_CALLS):
+            raise UsageError(f"calls must be one of {', '.join(FOREIGN_CALLS)}, not {calls!r}")
         self.elf, self.input, self.public, self.segment, self.guest = elf, input, public, segment, guest
+        self.calls = calls
         self._known = Guest.parse(guest) if guest else None
 
     # -- the key ------------------------------------------------------------------------------------------------------
@@ -132,7 +145,7 @@ class RiscV(Program):
             raise UsageError(
                 "riscv needs the argument elf, the guest's file; or guest, its name, if it is not to prove"
             )
-        return loaded(self.elf)[0]
+        return loaded(self.elf, self.calls)[0]
 
     @property
     def _fixed(self) -> Fixed:
@@ -145,6 +158,8 @@ class RiscV(Program):
         number of partitions than the run has segments, InputError, Trap."""
         elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
         private, public = (read_bounded(Path(path), MOST_BYTES) if path else b"" for path in (self.input, self.public))
+        if self.calls:
+            private = private_input(private, self.input)
         execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
         snapshots, usages = [], []
         for snapshot in execution.segments(self.segment):
@@ -159,6 +174,7 @@ class RiscV(Program):
             part = words.part(places.start, places.stop)
             source = {
                 "elf": str(Path(self.elf).absolute()),
+                "calls": self.calls,
                 "digest": digest,
                 "snapshot": snapshots[index],
                 "last": index == count - 1,
@@ -171,7 +187,7 @@ class RiscV(Program):
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """Replay the segment, and make the arrays from which its trace is made."""
-        elf, digest = loaded(source["elf"])
+        elf, digest = loaded(source["elf"], source["calls"])
         if digest != source["digest"]:
             raise InputError(f"{source['elf']}: the guest changed during the job")
         snapshot = Snapshot.from_bytes(source["snapshot"], "a segment")
@@ -205,15 +221,17 @@ def word_bytes(words: Sequence[int]) -> bytes:
     return b"".join(word.to_bytes(4, "little") for word in words)
 
 
-def loaded(path: str) -> tuple[Elf, bytes]:
-    """The guest in a file, and the digest of the file. Raises InputError, FormatError."""
-    data = read_bounded(Path(path), LARGEST_FILE)
-    return _parsed(data, path), keccak256(data)
+def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:
+    """The guest in a file, whose calls are this machine's or those of one of `FOREIGN_CALLS`, and the digest of what is
+    loaded. Raises InputError, FormatError."""
+    elf = _parsed(read_bounded(Path(path), LARGEST_FILE), path, calls)
+    return elf, keccak256(elf.data)
 
 
 @lru_cache(maxsize=2)
-def _parsed(data: bytes, path: str) -> Elf:
-    return parse_elf(data, path)
+def _parsed(data: bytes, path: str, calls: str) -> Elf:
+    elf = parse_elf(data, path)
+    return translate(elf, path) if calls else elf
 
 
 @lru_cache(maxsize=2)
