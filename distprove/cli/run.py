@@ -11,8 +11,14 @@ import typer
 from distprove.cli.console import err, escape, facts_table, format_seconds, out, plain_table, print_json, reports_errors
 from distprove.cli.option_groups import AsJson
 from distprove.errors import DistproveError, UsageError
+from kernels.host.units import format_bytes
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from distprove.stark.riscv.elf import Elf
+    from distprove.stark.riscv.executor import Execution, Inputs
+    from distprove.stark.riscv.forecast import Forecast
     from distprove.stark.riscv.profile import Profile
 
 MOST_INPUT = 1 << 30
@@ -26,13 +32,16 @@ MOST_FUNCTIONS = 20
 @reports_errors
 def run(
     guest: Annotated[Path, typer.Argument(metavar="GUEST", help="An ELF file for riscv32im, statically linked.")],
-    private_input: Annotated[
+    private_file: Annotated[
         Path | None, typer.Option("--input", help="File that the guest reads as private input.")
     ] = None,
     public_input: Annotated[Path | None, typer.Option(help="File that the guest reads as public input.")] = None,
     profile: Annotated[bool, typer.Option("--profile", help="List cycles by instruction and by function.")] = False,
     segment: Annotated[str, typer.Option(metavar="CYCLES", help="Cycles of a segment, to tell their number.")] = "2^20",
     max_cycles: Annotated[str, typer.Option(metavar="CYCLES", help="Cycles after which to give up.")] = "2^36",
+    calls: Annotated[
+        str, typer.Option(metavar="SYSTEM", help="sp1 for a guest of SP1; its input is an SP1Stdin as bincode.")
+    ] = "",
     output: Annotated[Path | None, typer.Option("--output", help="File to write the public output to.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -43,28 +52,28 @@ def run(
     """
     from distprove.formats.files import read_bounded, write_atomically
     from distprove.stark.programs.registry import integer
-    from distprove.stark.riscv.elf import read_elf
     from distprove.stark.riscv.executor import MOST_SEGMENT_CYCLES, Execution, Inputs, Trap
     from distprove.stark.riscv.profile import profile as profile_of
+    from distprove.stark.riscv.program import FOREIGN_CALLS, loaded
+    from distprove.stark.riscv.sp1.translate import private_input, public_values
 
     size, most = integer("--segment", segment), integer("--max-cycles", max_cycles)
     if not 0 < size <= MOST_SEGMENT_CYCLES or size & (size - 1):
         raise UsageError(f"--segment is a power of two of at most {MOST_SEGMENT_CYCLES} cycles, not {size}")
     if most <= 0:
         raise UsageError(f"--max-cycles is a positive number, not {most}")
-    elf = read_elf(guest)
-    private, public = (read_bounded(path, MOST_INPUT) if path else b"" for path in (private_input, public_input))
-    execution = Execution(elf, Inputs(private, public), max_cycles=most)
-    started = time.perf_counter()
+    if calls not in ("", *FOREIGN_CALLS):
+        raise UsageError(f"--calls must be one of {', '.join(FOREIGN_CALLS)}, not {calls!r}")
+    elf, _ = loaded(str(guest), calls)
+    private, public = (read_bounded(path, MOST_INPUT) if path else b"" for path in (private_file, public_input))
+    inputs = Inputs(private_input(private, str(private_file)) if calls else private, public)
     try:
-        counts = execution.count() if profile else None
-        if counts is None:
-            execution.run()
+        execution, seconds, forecast, refusal = _executed(guest, calls, elf, inputs, most, size)
+        counts = Execution(elf, inputs, max_cycles=most).count() if profile else None
     except Trap as trap:
         if trap.state is not None:
             err().print("\n".join(map(escape, trap.state.lines())))
         raise
-    seconds = time.perf_counter() - started
     done = execution.outcome
     segments = -(-done.cycles // size)
     profiled = profile_of(elf, counts) if counts is not None else None
@@ -79,7 +88,11 @@ def run(
             "segments": segments,
             "segment_cycles": size,
             "seconds": seconds,
+            "forecast": forecast.to_record() if forecast is not None else None,
+            "not_provable": refusal,
         }
+        if calls:
+            record["public_values"] = public_values(execution).hex()
         if profiled is not None:
             record |= {"by_instruction": dict(profiled.by_instruction), "by_function": dict(profiled.by_function)}
         print_json(record)
@@ -88,16 +101,63 @@ def run(
         table.add_column(overflow="fold")
         table.add_row("exit code", str(done.exit_code))
         table.add_row("output", _shown(done.output))
+        if calls:
+            table.add_row("public values", _shown(public_values(execution)))
         table.add_row("cycles", f"{done.cycles:,}")
         table.add_row("segments", f"{segments} of {size:,} cycles")
         table.add_row(
             "time", f"{format_seconds(seconds)}, {done.cycles / max(seconds, 1e-9) / 1e6:,.0f} million cycles/s"
         )
+        if forecast is not None:
+            _show_forecast(table, forecast)
+        else:
+            table.add_row("proving", escape(refusal or ""))
         out().print(table)
         if profiled is not None:
             _show_profile(profiled, done.cycles)
     if done.exit_code != 0:
         raise typer.Exit(DistproveError.exit_code)
+
+
+def _executed(
+    path: Path, calls: str, elf: Elf, inputs: Inputs, max_cycles: int, segment: int
+) -> tuple[Execution, float, Forecast | None, str | None]:
+    """Run to the end. Return the run, its seconds, and what proving it takes, or why it cannot be proven. Raises Trap,
+    CycleLimit."""
+    from distprove.stark.riscv.executor import Execution
+    from distprove.stark.riscv.forecast import forecast
+    from distprove.stark.riscv.program import RiscV
+    from distprove.stark.riscv.segment import Fixed, operation_classes, run_heights
+
+    try:
+        program = RiscV(elf=str(path), segment=segment, calls=calls)
+    except UsageError as error:
+        execution, started = Execution(elf, inputs, max_cycles=max_cycles), time.perf_counter()
+        execution.run()
+        return execution, time.perf_counter() - started, None, str(error)
+    fixed = Fixed.of(elf.image())
+    execution = Execution(elf, inputs, max_cycles=max_cycles, classes=operation_classes(fixed, elf.program))
+    started = time.perf_counter()
+    usages = [execution.usage for _ in execution.segments(segment)]
+    seconds = time.perf_counter() - started
+    try:
+        heights = run_heights(fixed, usages, len(execution.words()[0]))
+        return execution, seconds, forecast(program, heights), None
+    except UsageError as error:
+        return execution, seconds, None, str(error)
+
+
+def _show_forecast(table: Table, forecast: Forecast) -> None:
+    from distprove.stark.riscv.forecast import MEASURED_ON
+
+    memory = f"{format_bytes(forecast.device_bytes)} a segment, at least {format_bytes(forecast.least_device_bytes)}"
+    table.add_row("device memory", f"{memory}, at blow-up {forecast.blowup}")
+    one, whole = format_bytes(forecast.segment_proof_bytes), format_bytes(forecast.proof_bytes)
+    table.add_row("proof", f"at most {one} a segment, {whole} in all, {forecast.queries} queries")
+    table.add_row(
+        "proving",
+        f"some {format_seconds(forecast.seconds)} and the start, estimated for {MEASURED_ON}, not this machine",
+    )
 
 
 def _shown(output: bytes) -> str:

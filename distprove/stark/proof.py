@@ -154,23 +154,34 @@ class StarkProof:
         return proof, shape
 
 
-def content_bytes(shape: ProofShape) -> int:
-    """Mean size of a partition's proof in bytes, without the overhead of its encoding, which is below 1 %.
+ENCODING, NAMES = 1.01, 1024
+"""An encoded proof takes at most this many times its content, and so many bytes more for the names of its fields."""
+
+
+def content_bytes(shape: ProofShape, *, at_most: bool = False) -> int:
+    """Mean size of a partition's proof in bytes, without the overhead of its encoding, which is below 1 %; or, with
+    `at_most`, an upper bound of the size with it.
 
     The actual size depends on the rows and nodes that the queries share.
     """
     queries = shape.key.params.queries
 
     def distinct(level: int) -> float:
-        """Expected number of nodes of a level of 2^level nodes that random queries meet."""
+        """Expected, or maximum, number of nodes of a level of 2^level nodes that random queries meet."""
+        if at_most:
+            return min(queries, 1 << level)
         return -math.expm1(queries * math.log1p(-(0.5**level))) * 2**level if level else 1.0
 
     opened = 0.0
     for tree in (*shape.rounds.values(), *shape.fri_trees):
         siblings = sum(2 * distinct(level - 1) - distinct(level) for level in range(1, tree.log_leaves + 1))
+        if at_most and tree.log_leaves:  # the most where every second leaf is opened, or as many as there are queries
+            leaves = min(queries, 1 << tree.log_leaves - 1)
+            siblings = 1 - leaves + sum(min(leaves, 1 << level) for level in range(tree.log_leaves))
         opened += DIGEST_BYTES * siblings + WORD_BYTES * sum(distinct(log) * width for log, width in tree.matrices)
     values = shape.weights + shape.terminals + (1 << shape.log_final)
-    return int(opened) + EXTENSION_DEGREE * WORD_BYTES * values
+    content = opened + EXTENSION_DEGREE * WORD_BYTES * values
+    return int(content * ENCODING) + NAMES if at_most else int(content)
 
 
 def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> LogHeights:

@@ -39,6 +39,29 @@ def test_a_guest_is_run(tmp_path: Path) -> None:
     assert "by_function" not in told
 
 
+def test_what_proving_takes_is_told(tmp_path: Path) -> None:
+    (tmp_path / "n").write_bytes((20_000).to_bytes(4, "little"))
+    args = ("run", GUESTS / "fibonacci.elf", "--public-input", tmp_path / "n")
+    told = [json.loads(run(*args, "--segment", size, "--json").stdout)["forecast"] for size in ("2^10", "2^14", "2^20")]
+    assert [each["segments"] for each in told] == [98, 7, 1]
+    assert told[0]["device_bytes"] < told[1]["device_bytes"] < told[2]["device_bytes"]
+    assert all(each["least_device_bytes"] < each["device_bytes"] for each in told)
+    assert told[0]["seconds"] > told[1]["seconds"] > told[2]["seconds"] > 0
+    assert told[1]["segment_proof_bytes"] * 6 < told[1]["proof_bytes"] <= told[1]["segment_proof_bytes"] * 7
+    assert "estimated for one NVIDIA H200" in " ".join(run(*args).stdout.split())
+
+
+def test_what_cannot_be_proven_is_told(tmp_path: Path) -> None:
+    for code, size, why in (
+        ([*(65 * asm.call(2)), *asm.leave()], "2^20", "writes 65 public words"),
+        (asm.leave(), "2^22", "2^21"),
+    ):
+        told = json.loads(run("run", guest(tmp_path, *code), "--segment", size, "--json").stdout)
+        assert told["forecast"] is None
+        assert why in told["not_provable"]
+        assert why in " ".join(run("run", guest(tmp_path, *code), "--segment", size).stdout.split())
+
+
 def test_the_profile(tmp_path: Path) -> None:
     (tmp_path / "n").write_bytes((100).to_bytes(4, "little"))
     args = ("run", GUESTS / "fibonacci.elf", "--public-input", tmp_path / "n", "--profile")

@@ -140,6 +140,9 @@ PROGRAMS: dict[str, ProgramEntry] = {
                 Argument(
                     "guest", "text", "the name that the guest must have; it is found in the ELF file", "", bound=True
                 ),
+                Argument(
+                    "calls", "text", "sp1 for a guest of SP1, whose input is an SP1Stdin as bincode", "", bound=True
+                ),
             ),
             "distprove.stark.riscv.program:RiscV",
         ),

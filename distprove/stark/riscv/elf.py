@@ -72,6 +72,9 @@ class Elf:
     entry: int
     segments: tuple[Segment, ...]
     """Those that are loaded, by ascending address. They do not overlap."""
+    patches: tuple[tuple[int, int], ...] = ()
+    """Addresses of the program, with the instructions that are executed there in place of the file's words. Loads read
+    the file's."""
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
@@ -92,6 +95,9 @@ class Elf:
                 ranges[-1] = (ranges[-1][0], np.concatenate([ranges[-1][1], words]))
             else:
                 ranges.append((segment.address, words))
+        for address, word in self.patches:
+            (at,) = (k for k, (start, words) in enumerate(ranges) if start <= address < start + 4 * len(words))
+            ranges[at][1][(address - ranges[at][0]) // 4] = word
         return tuple(ranges)
 
     def image(self) -> Image:

@@ -19,7 +19,7 @@ from distprove.errors import DistproveError, FormatError, InputError
 from distprove.formats import canonical
 from distprove.formats.shapes import fits
 from distprove.stark.riscv.elf import LOWEST_ADDRESS, Elf
-from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, U32, Record
+from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, U32, Record, Usage
 from kernels.host.native import native
 
 PAGE = 4096
@@ -31,6 +31,8 @@ MEMORY = 1 << 30
 """Bytes of memory that a guest may touch, unless the caller says otherwise, in pages."""
 NOT_USED = (1 << 32) - 1
 """What a snapshot has in place of an earlier segment's number for a register that its segment does not use."""
+NO_CLASS = 255
+"""The class of operations that `Execution` does not count."""
 _SLICE = 1 << 28
 """Cycles between two looks at signals, such as Ctrl-C."""
 
@@ -209,16 +211,25 @@ class Execution:
     """One run of a guest on its inputs. It runs once: to its end, to its end with counts, or segment by segment."""
 
     def __init__(
-        self, elf: Elf, inputs: Inputs | None = None, *, max_cycles: int = MAX_CYCLES, memory: int = MEMORY
+        self,
+        elf: Elf,
+        inputs: Inputs | None = None,
+        *,
+        max_cycles: int = MAX_CYCLES,
+        memory: int = MEMORY,
+        classes: NDArray[np.uint8] | None = None,
     ) -> None:
-        """`max_cycles`: after which the run is given up. `memory`: bytes that the guest may touch, in pages. Raises
-        InputError."""
+        """`max_cycles`: after which the run is given up. `memory`: bytes that the guest may touch, in pages. `classes`:
+        from `segment.operation_classes`, for `usage`. Raises InputError."""
         inputs = inputs or Inputs()
         if max(len(inputs.private), len(inputs.public)) >= 1 << 32:
             raise InputError("an input of a guest has at most 2^32 - 1 bytes")
         self._private, self._public = input_words(inputs.private), input_words(inputs.public)
         self._elf, self._machine = elf, _machine(elf, max(memory // PAGE, 1))
         self._machine.start(_flat(self._private), _flat(self._public))
+        if classes is not None:
+            self._machine.classify(classes)
+        self._usage: Usage | None = None
         self._left = max_cycles
         self._begun = False
         self._outcome: Outcome | None = None
@@ -260,8 +271,8 @@ class Execution:
         return np.delete(counts, ends)
 
     def segments(self, cycles: int) -> Iterator[Snapshot]:
-        """Run to the end, and give the snapshot of each segment of `cycles` cycles. A trap comes after the snapshots of
-        the segments before it. Raises Trap, CycleLimit, InputError."""
+        """Run to the end, and give the snapshot of each segment of `cycles` cycles; `usage` is that of the last one. A
+        trap comes after the snapshots of the segments before it. Raises Trap, CycleLimit, InputError."""
         if not 0 < cycles <= MOST_SEGMENT_CYCLES:
             raise InputError(f"a segment has 1 to {MOST_SEGMENT_CYCLES} cycles, not {cycles}")
         self._begin()
@@ -271,14 +282,16 @@ class Execution:
             private, public = machine.private_read, machine.public_read
             stop = self._advance(machine.run_segment, cycles)
             addresses, values, segments = map(_array, machine.touched())
-            earlier = _array(machine.register_segments_before())
+            earlier, used = _array(machine.register_segments_before()), _array(machine.register_segments()) == index + 1
+            classes, calls = _array(machine.segment_classes()), _array(machine.segment_calls())
+            self._usage = Usage(machine.cycle - first, classes, calls, len(addresses) + int(np.count_nonzero(used)))
             yield Snapshot(
                 index,
                 first,
                 machine.cycle - first,
                 pc,
                 registers,
-                np.where(_array(machine.register_segments()) == index + 1, earlier, NOT_USED).astype(np.uint32),
+                np.where(used, earlier, NOT_USED).astype(np.uint32),
                 addresses,
                 values,
                 segments,
@@ -287,6 +300,20 @@ class Execution:
             )
             index += 1
         self._end(index)
+
+    @property
+    def usage(self) -> Usage:
+        """What the last segment asks of each table; its `classes` are all 0 unless `classes` were given. Raises
+        ValueError before the first."""
+        if self._usage is None:
+            raise ValueError("no segment was run")
+        return self._usage
+
+    def memory(self, address: int, size: int) -> bytes:
+        """So many bytes of the memory as it is now, from an address that is a multiple of 4."""
+        at = np.arange(address, address + size, 4, dtype=np.uint32)
+        content: bytes = self._machine.words_at(_flat(at))[0]
+        return content[:size]
 
     def words(self) -> tuple[U32, U32, U32]:
         """Return all words and registers that a run used, which came to its end by segments. Keys (k,) ascending (a
@@ -382,7 +409,8 @@ class Replay:
 def _machine(elf: Elf, pages: int) -> Any:
     table = [(s.address, s.size, s.offset, s.data_size, s.writable, s.executable) for s in elf.segments]
     packed = np.array(table, dtype=np.int64).astype(np.uint32)
-    return native.RiscvMachine(_flat(packed), np.frombuffer(elf.data, dtype=np.uint8), elf.entry, pages)
+    patches = np.array(elf.patches, dtype=np.uint32)
+    return native.RiscvMachine(_flat(packed), np.frombuffer(elf.data, dtype=np.uint8), _flat(patches), elf.entry, pages)
 
 
 def _trap(machine: Any, stop: Stop) -> Trap:

@@ -25,6 +25,11 @@ class Words:
         return Words(self.key[start:stop], self.value[start:stop], self.segment[start:stop])
 
 
+def cut_evenly(count: int, parts: int) -> list[range]:
+    """Cut the numbers below `count` into ranges that follow one another: the segments' parts of a run's words."""
+    return [range(count * k // parts, count * (k + 1) // parts) for k in range(parts)]
+
+
 def keys_of(record: Record) -> U32:
     """The keys of the words and registers that a segment accesses, ascending."""
     registers = np.flatnonzero(record.registers_time) + FIRST_REGISTER

@@ -6,9 +6,7 @@ input and some private input, ends with the stated exit code and has written the
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from numpy.typing import NDArray
 
 from distprove.errors import InputError, InvalidProof, UsageError
 from distprove.formats.files import read_bounded
-from distprove.host.machine import usable_threads
 from distprove.stark.air import Air, Bus, CppRows
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.riscv.buses import BUSES, STATED
@@ -27,7 +24,7 @@ from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS, PLACE_NUMBERS, PLACES
-from distprove.stark.riscv.links import Words
+from distprove.stark.riscv.links import Words, cut_evenly
 from distprove.stark.riscv.segment import (
     CLASSES,
     NO_WORD,
@@ -35,21 +32,22 @@ from distprove.stark.riscv.segment import (
     ROW_FUNCTIONS,
     Fixed,
     Place,
-    log_heights,
-    log_rows_for,
+    operation_classes,
+    run_heights,
     segment_inputs,
     segment_trace,
     tables,
 )
+from distprove.stark.riscv.sp1.translate import private_input, translate
 from distprove.stark.statement import Boundary, Constant, PublicRef, Statement
 from kernels.cpu.keccak import keccak256
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
+FOREIGN_CALLS = ("sp1",)
+"""Other systems whose guests can be run and proven."""
 MOST_BYTES = 1 << 32
 """Maximum size of an input."""
-MOST_REPLAYS = 8
-"""Segments that are replayed at a time to learn the heights of their tables: each takes some 200 MB."""
 
 
 class RiscV(Program):
@@ -58,13 +56,23 @@ class RiscV(Program):
     name = "riscv"
 
     def __init__(
-        self, elf: str = "", input: str = "", public: str = "", segment: int = 1 << 20, guest: str = ""
+        self,
+        elf: str = "",
+        input: str = "",
+        public: str = "",
+        segment: int = 1 << 20,
+        guest: str = "",
+        calls: str = "",
     ) -> None:
         """`input` and `public` are files with the private and the public input; "" is an empty one. `segment` is the
-        number of cycles of a segment. Raises UsageError."""
+        number of cycles of a segment. `calls` names a system whose guest this is, one of
+        `FOREIGN_CALLS`. Raises UsageError."""
         if segment < 2 or segment & (segment - 1) or segment > 1 << MAX_LOG_CYCLES:
             raise UsageError(f"a segment has a power of two of cycles, from 2 to 2^{MAX_LOG_CYCLES}, not {segment}")
+        if calls not in ("", *FOREIGN_CALLS):
+            raise UsageError(f"calls must be one of {', '.join(FOREIGN_CALLS)}, not {calls!r}")
         self.elf, self.input, self.public, self.segment, self.guest = elf, input, public, segment, guest
+        self.calls = calls
         self._known = Guest.parse(guest) if guest else None
 
     # -- the key ------------------------------------------------------------------------------------------------------
@@ -137,7 +145,7 @@ class RiscV(Program):
             raise UsageError(
                 "riscv needs the argument elf, the guest's file; or guest, its name, if it is not to prove"
             )
-        return loaded(self.elf)[0]
+        return loaded(self.elf, self.calls)[0]
 
     @property
     def _fixed(self) -> Fixed:
@@ -150,29 +158,23 @@ class RiscV(Program):
         number of partitions than the run has segments, InputError, Trap."""
         elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
         private, public = (read_bounded(Path(path), MOST_BYTES) if path else b"" for path in (self.input, self.public))
-        execution, own = Execution(elf, Inputs(private, public)), threading.local()
-
-        def told(snapshot: Snapshot) -> dict[str, int]:
-            if not hasattr(own, "replay"):
-                own.replay = Replay(elf)
-            record = own.replay.record(snapshot)
-            return log_heights(fixed, record, fixed.instructions(record))
-
-        snapshots, replayed = [], []
-        with ThreadPoolExecutor(min(MOST_REPLAYS, usable_threads())) as pool:
-            for snapshot in execution.segments(self.segment):
-                snapshots.append(snapshot.to_bytes())
-                replayed.append(pool.submit(told, snapshot))
-        heights = [one.result() for one in replayed]
+        if self.calls:
+            private = private_input(private, self.input)
+        execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
+        snapshots, usages = [], []
+        for snapshot in execution.segments(self.segment):
+            snapshots.append(snapshot.to_bytes())
+            usages.append(execution.usage)
         count = len(snapshots)
         if partitions not in (None, count):
             raise UsageError(f"the run has {count} segments of {self.segment} cycles, not {partitions}")
         words, start, slices = Words(*execution.words()), NO_WORD, []
-        for index in range(count):
-            part = words.part(len(words.key) * index // count, len(words.key) * (index + 1) // count)
-            heights[index]["words"] = log_rows_for(len(part.key))
+        heights = run_heights(fixed, usages, len(words.key))
+        for index, places in enumerate(cut_evenly(len(words.key), count)):
+            part = words.part(places.start, places.stop)
             source = {
                 "elf": str(Path(self.elf).absolute()),
+                "calls": self.calls,
                 "digest": digest,
                 "snapshot": snapshots[index],
                 "last": index == count - 1,
@@ -181,11 +183,11 @@ class RiscV(Program):
             }
             slices.append(Slice(f"segment-{index:05}", source))
             start = int(part.key[-1]) if len(part.key) else start
-        return Cut(slices, [[found.get(air.name) for air in tables()] for found in heights])
+        return Cut(slices, heights)
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """Replay the segment, and make the arrays from which its trace is made."""
-        elf, digest = loaded(source["elf"])
+        elf, digest = loaded(source["elf"], source["calls"])
         if digest != source["digest"]:
             raise InputError(f"{source['elf']}: the guest changed during the job")
         snapshot = Snapshot.from_bytes(source["snapshot"], "a segment")
@@ -219,15 +221,17 @@ def word_bytes(words: Sequence[int]) -> bytes:
     return b"".join(word.to_bytes(4, "little") for word in words)
 
 
-def loaded(path: str) -> tuple[Elf, bytes]:
-    """The guest in a file, and the digest of the file. Raises InputError, FormatError."""
-    data = read_bounded(Path(path), LARGEST_FILE)
-    return _parsed(data, path), keccak256(data)
+def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:
+    """The guest in a file, whose calls are this machine's or those of one of `FOREIGN_CALLS`, and the digest of what is
+    loaded. Raises InputError, FormatError."""
+    elf = _parsed(read_bounded(Path(path), LARGEST_FILE), path, calls)
+    return elf, keccak256(elf.data)
 
 
 @lru_cache(maxsize=2)
-def _parsed(data: bytes, path: str) -> Elf:
-    return parse_elf(data, path)
+def _parsed(data: bytes, path: str, calls: str) -> Elf:
+    elf = parse_elf(data, path)
+    return translate(elf, path) if calls else elf
 
 
 @lru_cache(maxsize=2)

@@ -73,5 +73,18 @@ class Record:
         return row
 
 
+@dataclass(frozen=True, eq=False)
+class Usage:
+    """What a segment asks of each table. The heights of its tables follow from it (`segment.log_heights`)."""
+
+    cycles: int
+    classes: U32
+    """(n,): instructions that ask each table of `segment.CLASSES`, in their order; 0 for numbers beyond them."""
+    calls: U32
+    """(m,): host calls of each number, from 0 to any that is beyond the known ones."""
+    touched: int
+    """Words and registers that the segment accesses."""
+
+
 FIRST_REGISTER = 1 << 30
 """The key of register 0 among words of memory, which have a quarter of their address as key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from distprove.stark.riscv.cpu import CpuAir, cpu_columns, cpu_inputs, pc_after
 from distprove.stark.riscv.decode import NO_PC, bits, decode
 from distprove.stark.riscv.divide import ROWS as DIVIDE
 from distprove.stark.riscv.divide import DivideAir
+from distprove.stark.riscv.executor import NO_CLASS
 from distprove.stark.riscv.host import (
     MOST_WORDS,
     PLACE_NUMBERS,
@@ -35,7 +36,7 @@ from distprove.stark.riscv.host import (
     stated_columns,
     stated_words,
 )
-from distprove.stark.riscv.links import Words, keys_of
+from distprove.stark.riscv.links import Words, cut_evenly, keys_of
 from distprove.stark.riscv.lookup import LOG_ROWS, LookupAir, lookup_rows
 from distprove.stark.riscv.memory import (
     NO_KEY,
@@ -50,7 +51,7 @@ from distprove.stark.riscv.multiply import ROWS as MULTIPLY
 from distprove.stark.riscv.multiply import MultiplyAir
 from distprove.stark.riscv.narrow import ROWS as NARROW
 from distprove.stark.riscv.narrow import NarrowAir
-from distprove.stark.riscv.record import U32, Image, Record
+from distprove.stark.riscv.record import U32, Image, Record, Usage
 from distprove.stark.riscv.rom import RomAir
 from distprove.stark.riscv.shift import ROWS as SHIFT
 from distprove.stark.riscv.shift import ShiftAir
@@ -199,7 +200,7 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     stated, outputs, inputs = stated_words(record)
     exit_code = int(record.registers_end[10]) if place.last else 0
     words_used = np.searchsorted(fixed.image[0], place.words.key.astype(np.uint64), side="right") - 1
-    heights = {**log_heights(fixed, record, index), "words": log_rows_for(len(place.words.key))}
+    heights = log_heights(fixed, usage_of(fixed, record, index), len(place.words.key))
     for name, part in calls.items():
         if part.shape[1]:
             arrays |= {f"calls_{name}": part, f"count_{name}": np.array([part.shape[1]], dtype=np.uint64)}
@@ -248,24 +249,50 @@ def class_calls(rom: Words64, record: Record, index: NDArray[np.int64]) -> dict[
     return out
 
 
-def log_heights(fixed: Fixed, record: Record, index: NDArray[np.int64]) -> dict[str, int]:
-    """log2 of the rows of each table that the segment needs, but `words`. `index` comes from
-    `Fixed.instructions`. Raises UsageError for more public words than the statement has room for."""
+def usage_of(fixed: Fixed, record: Record, index: NDArray[np.int64]) -> Usage:
+    """What a segment asks of each table, by its record. `index` comes from `Fixed.instructions`."""
+    asked = np.bincount(classes_of(fixed.rom)[index], minlength=len(CLASSES))[: len(CLASSES)].astype(np.uint32)
+    calls = np.bincount(record.call_number, minlength=max(CALLS.values()) + 1).astype(np.uint32)
+    return Usage(record.cycles, asked, calls, len(keys_of(record)))
+
+
+def log_heights(fixed: Fixed, usage: Usage, words: int) -> dict[str, int]:
+    """log2 of the rows of each table that a segment needs whose part of the run's words is `words`. Raises UsageError
+    for more public words than the statement has room for."""
     for what, call in (("writes", "write"), ("reads", "public")):
-        found = int((record.call_number == CALLS[call]).sum())
+        found = int(usage.calls[CALLS[call]])
         if found > MOST_WORDS:
             raise UsageError(
                 f"a segment {what} {found} public words, and its statement has room for {MOST_WORDS}: let the guest "
                 "publish a digest, or cut the run into smaller segments"
             )
-    asked = np.bincount(classes_of(fixed.rom)[index], minlength=len(CLASSES))
     return {
-        "cpu": log_rows_for(record.cycles),
-        **{name: log_rows_for(int(asked[k])) for k, name in enumerate(CLASSES) if asked[k]},
-        "host": log_rows_for(len(record.call_number)),
-        "touched": log_rows_for(len(keys_of(record))),
+        "cpu": log_rows_for(usage.cycles),
+        **{name: log_rows_for(int(asked)) for name, asked in zip(CLASSES, usage.classes, strict=False) if asked},
+        "host": log_rows_for(int(usage.calls.sum())),
+        "touched": log_rows_for(usage.touched),
+        "words": log_rows_for(words),
         **fixed.log_heights(),
     }
+
+
+def run_heights(fixed: Fixed, usages: Sequence[Usage], words: int) -> list[list[int | None]]:
+    """log2 of the rows of each of `tables` in each segment of a run, None for an absent one. `words` is the number of
+    words and registers that the run uses. Raises UsageError as `log_heights` does."""
+    parts = cut_evenly(words, len(usages))
+    named = [log_heights(fixed, usage, len(part)) for usage, part in zip(usages, parts, strict=True)]
+    return [[found.get(air.name) for air in tables()] for found in named]
+
+
+def operation_classes(fixed: Fixed, program: Sequence[tuple[int, U32]]) -> NDArray[np.uint8]:
+    """For each operation of the executor (`operations()` in riscv.h) the number of the table in `CLASSES` that it asks,
+    or `NO_CLASS`. `program` is `Elf.program`."""
+    ends = [start + 4 * np.arange(len(words) + 1, dtype=np.uint64) for start, words in program]
+    address = np.concatenate(ends)
+    at = np.minimum(np.searchsorted(fixed.rom[0], address), fixed.rom.shape[1] - 1)
+    classes = classes_of(fixed.rom)[at]
+    asks = (fixed.rom[0, at] == address) & (classes < len(CLASSES))
+    return np.where(asks, classes, NO_CLASS).astype(np.uint8)
 
 
 def classes_of(rom: Words64) -> NDArray[np.int8]:

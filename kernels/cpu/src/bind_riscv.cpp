@@ -31,7 +31,7 @@ nb::bytes each(size_t count, Get get) {
 
 constexpr size_t SEGMENT_WORDS = 6;  // address, size, first byte in the file, bytes in the file, writable, executable
 
-void make(Machine* self, InBytes segments, InBytes file, u32 entry, size_t most_pages) {
+void make(Machine* self, InBytes segments, InBytes file, InBytes patches, u32 entry, size_t most_pages) {
   const std::vector<u32> words = words_of(segments, "segments");
   if (words.size() % SEGMENT_WORDS != 0) throw std::invalid_argument("segments: not whole");
   std::vector<riscv::Segment> found;
@@ -40,7 +40,11 @@ void make(Machine* self, InBytes segments, InBytes file, u32 entry, size_t most_
     if ((u64)w[2] + w[3] > file.size()) throw std::invalid_argument("segments: beyond the file");
     found.push_back({w[0], w[1], file.data() + w[2], w[3], w[4] != 0, w[5] != 0});
   }
-  new (self) Machine(found, entry, most_pages);
+  const std::vector<u32> changed = words_of(patches, "patches");  // address, word
+  if (changed.size() % 2 != 0) throw std::invalid_argument("patches: not whole");
+  std::vector<riscv::Patch> made;
+  for (size_t i = 0; i < changed.size(); i += 2) made.push_back({changed[i], changed[i + 1]});
+  new (self) Machine(found, made, entry, most_pages);
 }
 
 void restore(Machine& machine, InBytes registers, u32 pc, u64 cycle, InBytes addresses, InBytes values,
@@ -51,6 +55,11 @@ void restore(Machine& machine, InBytes registers, u32 pc, u64 cycle, InBytes add
   const std::vector<u32> words = words_of(values, "values");
   machine.restore(held.data(), pc, cycle, at.data(), words.data(), at.size(), words_of(private_input, "private"),
                   words_of(public_input, "public"));
+}
+
+void classify(Machine& machine, InBytes classes) {
+  expect(classes, machine.operations(), "classes");
+  machine.classify(classes.data());
 }
 
 int run(Machine& machine, u64 cycles) {
@@ -107,12 +116,14 @@ nb::tuple host_calls(const Machine& machine) {
 
 void bind_riscv(nb::module_& m) {
   nb::class_<Machine>(m, "RiscvMachine", "A machine for RV32IM programs (docs/riscv.md).")
-      .def("__init__", &make, nb::arg("segments"), nb::arg("file"), nb::arg("entry"), nb::arg("most_pages"))
+      .def("__init__", &make, nb::arg("segments"), nb::arg("file"), nb::arg("patches"), nb::arg("entry"),
+           nb::arg("most_pages"))
       .def("start",
            [](Machine& machine, InBytes private_input, InBytes public_input) {
              machine.start(words_of(private_input, "private"), words_of(public_input, "public"));
            })
       .def("restore", &restore)
+      .def("classify", &classify)
       .def("run", &run)
       .def("run_segment", &run_segment)
       .def("run_counting", &run_counting)
@@ -135,6 +146,12 @@ void bind_riscv(nb::module_& m) {
       })
       .def("register_segments", [](const Machine& machine) {
         return each(riscv::REGISTERS, [&](size_t i) { return machine.register_segment((u32)i); });
+      })
+      .def("segment_classes", [](const Machine& machine) {
+        return each(riscv::CLASSES, [&](size_t i) { return machine.segment_class((u32)i); });
+      })
+      .def("segment_calls", [](const Machine& machine) {
+        return each(riscv::CALLS, [&](size_t i) { return machine.segment_calls((u32)i); });
       })
       .def("output", [](const Machine& machine) { return bytes_of(machine.output()); })
       .def("touched", &touched)

@@ -18,6 +18,8 @@ constexpr u32 PAGE_BITS = 12, PAGE = 1u << PAGE_BITS, PAGES = 1u << (32 - PAGE_B
 constexpr u32 LOWEST = 4096;                 // addresses below are never accessed
 constexpr size_t MOST_OUTPUT = 1u << 26;     // words
 constexpr u32 MOST_RECORDED = 1u << 28;      // cycles of a segment
+constexpr u32 CLASSES = 8;                   // classes of operations that a segment may count apart
+constexpr u32 CALLS = 16;                    // numbers of host calls are below
 
 // Rows of a record, as docs/riscv.md has them.
 enum Field : int {
@@ -71,6 +73,11 @@ struct Range {
   u32 address, words, first;
 };
 
+// An instruction that is executed in place of the word at its address, which loads still read.
+struct Patch {
+  u32 address, word;
+};
+
 struct HostCall {
   u32 cycle, number, word;
 };
@@ -79,6 +86,11 @@ struct HostCall {
 // last earlier segment that accessed it (0: none).
 struct Touched {
   u32 address, start, segment;
+};
+
+// Operations of each class, modulo 2^32.
+struct Counts {
+  u32 of[CLASSES];
 };
 
 // 4 GiB of address space that takes memory as it is used. Throws std::bad_alloc.
@@ -98,14 +110,18 @@ class AddressSpace {
 class Machine {
  public:
   // `most_pages`: pages that the program may touch. Throws std::invalid_argument for segments that break the rules of
-  // the loader, which checks them with better words.
-  Machine(const std::vector<Segment>& segments, u32 entry, size_t most_pages);
+  // the loader, which checks them with better words, and for patches that are not in the program.
+  Machine(const std::vector<Segment>& segments, const std::vector<Patch>& patches, u32 entry, size_t most_pages);
 
   // The state at the start of a run, with these inputs (words, as docs/riscv.md says).
   void start(std::vector<u32> private_input, std::vector<u32> public_input);
   // The state of a snapshot; `words` are those that its segment accesses.
   void restore(const u32* registers, u32 pc, u64 cycle, const u32* addresses, const u32* values, size_t words,
                std::vector<u32> private_input, std::vector<u32> public_input);
+
+  // The class of each of `operations()`, which runs by segments count: below CLASSES, or CLASSES for none. Before, all
+  // have none.
+  void classify(const u8* classes);
 
   // Run for at most `cycles`.
   Stop run(u64 cycles);
@@ -135,6 +151,9 @@ class Machine {
   // One more than the number of the last segment, before and with the last one, that used the register; 0: none.
   u32 register_segment_before(u32 i) const { return register_segment_before_[i]; }
   u32 register_segment(u32 i) const { return register_segment_[i]; }
+  // Of the last segment that was run: operations executed of class i, below CLASSES; host calls of number i, below CALLS.
+  u32 segment_class(u32 i) const { return segment_classes_[i]; }
+  u32 segment_calls(u32 i) const { return segment_calls_[i]; }
   // Of the last run by segments: the addresses of all words that it accessed, in the order of their first access.
   const std::vector<u32>& all_words() const { return all_words_; }
   u32 memory_word(u32 address) const;
@@ -157,6 +176,8 @@ class Machine {
 
   std::vector<Op> ops_;
   std::vector<u32> words_;  // instruction of each operation
+  // For each operation those before it, by class. What is executed between two jumps is the difference of two of them.
+  std::vector<Counts> before_;
   std::vector<Range> ranges_;
   std::vector<Segment> segments_;  // of the loaded image: data points into `image_`
   std::vector<u8> image_;
@@ -172,6 +193,7 @@ class Machine {
   u32 register_segment_before_[REGISTERS] = {}, register_segment_[REGISTERS] = {}, segments_begun_ = 0;
   u32 pc_ = 0, fault_ = 0;
   u64 cycle_ = 0;
+  u32 segment_classes_[CLASSES] = {}, segment_calls_[CALLS] = {};
   std::vector<u32> private_, public_, output_, all_words_;
   size_t private_at_ = 0, public_at_ = 0;
   std::vector<HostCall> calls_;

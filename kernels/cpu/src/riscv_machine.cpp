@@ -31,7 +31,8 @@ void AddressSpace::clear() {
   if (madvise(data_, SPACE, MADV_DONTNEED) != 0) throw std::bad_alloc();
 }
 
-Machine::Machine(const std::vector<Segment>& segments, u32 entry, size_t most_pages)
+Machine::Machine(const std::vector<Segment>& segments, const std::vector<Patch>& patches, u32 entry,
+                 size_t most_pages)
     : segments_(segments), most_pages_(most_pages), entry_(entry), open_(PAGES, 0) {
   std::sort(segments_.begin(), segments_.end(), [](auto& a, auto& b) { return a.address < b.address; });
   size_t bytes = 0;
@@ -51,6 +52,12 @@ Machine::Machine(const std::vector<Segment>& segments, u32 entry, size_t most_pa
     segment.data = image_.data() + bytes;
     bytes += segment.data_size;
     if (segment.executable) decode(segment);
+  }
+  for (const auto& [address, word] : patches) {
+    const Op* const op = find(address);
+    if (op == nullptr) throw std::invalid_argument("patches: not in the program");
+    words_[op - ops_.data()] = word;
+    ops_[op - ops_.data()] = riscv::decode(word, address);
   }
   link();
   if (find(entry_) == nullptr) throw std::invalid_argument("entry: not in the program");
@@ -86,6 +93,15 @@ void Machine::link() {
       op.code += TO_BAD;
     else
       op.imm = (u32)(target - ops_.data());
+  }
+}
+
+void Machine::classify(const u8* classes) {
+  Counts before = {};
+  before_.resize(ops_.size());
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    before_[i] = before;
+    if (classes[i] < CLASSES) ++before.of[classes[i]];
   }
 }
 

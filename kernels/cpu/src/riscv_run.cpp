@@ -1,5 +1,6 @@
 // The interpreter: direct threading over decoded operations. One source makes three loops: the fast one, the one that
 // counts, and the one that records.
+#include <algorithm>
 #include <cstring>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -171,6 +172,14 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     mark = number;
   };
   u32 used = 0;
+  // SEGMENT: operations executed by class, those of the straight run that is under way only when it is left.
+  const Counts* const before = SEGMENT ? before_.data() : nullptr;
+  Counts executed = {};
+  const auto count = [&](const Counts& to, const Counts& from) {
+    for (u32 i = 0; i < CLASSES; ++i) executed.of[i] += to.of[i] - from.of[i];
+  };
+  const auto leave = [&](const Op* last, const Op* next) { count(before[last + 1 - ops], before[next - ops]); };
+  if constexpr (SEGMENT) count(Counts{}, before[op - ops]);
 
 #define DP_LABEL(name) &&name##_,
   static const void* const LABELS[] = {DP_RISCV_CODES(DP_LABEL)};
@@ -264,6 +273,7 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
     if constexpr (RECORD) {                                                                            \
       record(*op, a, b, 0, 0, next->pc);                                                               \
     }                                                                                                  \
+    if constexpr (SEGMENT) leave(op, next);                                                            \
     op = next;                                                                                         \
     GO();                                                                                              \
   }                                                                                                    \
@@ -322,6 +332,7 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   BRANCH_(BGEU, a >= b)
 
 JAL_:
+  if constexpr (SEGMENT) leave(op, ops + op->imm);
   WRITE(0, 0, op->pc + 4, ops + op->imm, following->pc);
 BAD_JAL_:
   TRAP(bad_target(*op, op->imm), op->imm);
@@ -331,6 +342,7 @@ JALR_: {
   if (DP_RARE(next == nullptr || target % 4 != 0)) TRAP(bad_target(*op, target), target);
   // Where rd is its own source, the next turn may lead elsewhere.
   if (DP_RARE(next == op) && op->rd != op->rs1) TRAP(Stop::SELF_JUMP, target);
+  if constexpr (SEGMENT) leave(op, next);
   WRITE(a, 0, op->pc + 4, next, target);
 }
 CONSTANT_:
@@ -363,6 +375,7 @@ ECALL_: {
       TRAP(Stop::UNKNOWN_CALL, call);
   }
   x[10] = result;
+  if constexpr (SEGMENT) ++segment_calls_[call];
   if constexpr (RECORD) {
     calls_.push_back({(u32)(recorded + filled), call, result});
     record(*op, call, argument, argument, result, stop == Stop::EXIT ? 0 : op->pc + 4);
@@ -389,9 +402,12 @@ over:
     written_through();
     std::memcpy(register_time_, last, sizeof last);
   }
-  if constexpr (SEGMENT)
+  if constexpr (SEGMENT) {
     for (u32 i = 1; i < REGISTERS; ++i)
       if (used >> i & 1) register_segment_[i] = number;
+    count(before[op - ops], Counts{});  // an exit, which is not passed, has no class
+    std::memcpy(segment_classes_, &executed, sizeof segment_classes_);
+  }
   pc_ = stop == Stop::EXIT ? 0 : op->pc;
   cycle_ += cycles - left;
   return stop;
@@ -405,6 +421,8 @@ Stop Machine::run_segment(u64 cycles) {
   if (segments_begun_ == 0) forget_marks();
   ++segments_begun_;
   touched_.clear();
+  if (before_.empty()) before_.resize(ops_.size(), Counts{});
+  std::fill(std::begin(segment_calls_), std::end(segment_calls_), 0);
   std::memcpy(register_segment_before_, register_segment_, sizeof register_segment_);
   return go<Mode::SEGMENT>(cycles, nullptr, nullptr, 0);
 }

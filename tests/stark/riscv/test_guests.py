@@ -144,22 +144,28 @@ def test_ecdsa() -> None:
     rng, ecdsa = random.Random(4), guest("ecdsa")
     order, prime = secp256k1.N, secp256k1.P
     for case in range(3):
-        secret, nonce, digest = rng.randrange(1, order), rng.randrange(1, order), rng.randbytes(32)
-        x, y = secp256k1.multiply(secp256k1.G, secret)
-        r = secp256k1.multiply(secp256k1.G, nonce)[0] % order
-        s = pow(nonce, -1, order) * (int.from_bytes(digest, "big") + r * secret) % order
-        good = [int.from_bytes(digest, "big"), x, y, r, s]
+        good = signature(rng)
+        digest, x, y, r, s = good
         assert verified(ecdsa, good)
         assert verified(ecdsa, [*good[:4], order - s])  # its twin
         place = (case, rng.randrange(256))
         assert not verified(ecdsa, [v ^ (i == place[0]) << place[1] for i, v in enumerate(good)])
         assert not verified(ecdsa, [*good[:3], r ^ 1, s])
         assert not verified(ecdsa, [*good[:4], s ^ 1])
-        assert not verified(ecdsa, [good[0], x, prime - y, r, s])
+        assert not verified(ecdsa, [digest, x, prime - y, r, s])
         assert not verified(ecdsa, [*good[:3], 0, s])
         assert not verified(ecdsa, [*good[:4], 0])
         if r + order < 1 << 256:
             assert not verified(ecdsa, [*good[:3], r + order, s])
+
+
+def signature(rng: random.Random) -> list[int]:
+    """A digest, a public key, and a signature of the one under the other."""
+    order = secp256k1.N
+    secret, nonce, digest = rng.randrange(1, order), rng.randrange(1, order), rng.getrandbits(256)
+    x, y = secp256k1.multiply(secp256k1.G, secret)
+    r = secp256k1.multiply(secp256k1.G, nonce)[0] % order
+    return [digest, x, y, r, pow(nonce, -1, order) * (digest + r * secret) % order]
 
 
 def verified(ecdsa: Elf, numbers: list[int]) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +14,23 @@ import pytest
 
 from distprove.entry import OwnProgram
 from distprove.errors import InputError, InvalidProof, UsageError
+from distprove.formats import canonical
 from distprove.stark.barrier import job_challenge
 from distprove.stark.keyfile import key_of, own_key, shipped_key
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
+from distprove.stark.proof import content_bytes
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.riscv.elf import parse_elf, read_elf
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.program import RiscV
+from distprove.stark.shape import ProofShape
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
-from tests.stark.riscv.test_guests import GUESTS
+from tests.cli.conftest import run
+from tests.stark.riscv.test_guests import GUESTS, signature
 from tests.stark.test_proofs import check
 from tests.support.riscv_elf import code_file
 from tests.support.riscv_programs import fibonacci
@@ -89,6 +95,42 @@ def test_a_proof_in_segments(tmp_path: Path) -> None:
     assert key_of(RiscV(guest=other), SMALL).digest != key.digest
 
 
+@pytest.mark.parametrize("queries", [3, 40, 120])
+def test_no_proof_is_larger_than_its_bound(queries: int, tmp_path: Path) -> None:
+    params = Parameters(2, queries=queries, grinding_bits=0, security_bits=1)
+    key, _, _, proofs = proven(RiscV(elf=str(guest_file(tmp_path)), segment=64), params)
+    for proof in proofs:
+        shape = ProofShape(key, proof.log_heights)
+        size = len(canonical.encode(proof.to_record()))
+        assert content_bytes(shape) * 0.9 < size <= content_bytes(shape, at_most=True)
+
+
+def test_a_guest_in_rust_is_proven(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"the quick brown fox and the dog")
+    program = RiscV(elf=str(GUESTS / "words.elf"), input=str(tmp_path / "text"), segment=1 << 11)
+    key, names, publics, proofs = proven(program)
+    assert len(names) > 1
+    check(key, names, publics, proofs)
+    told = program.explain(publics, [])
+    assert (told["exit code"], told["output"][:32]) == ("0", "07000000060000000200000003000000")
+
+
+@pytest.mark.skipif("DISTPROVE_LONG" not in os.environ, reason="13 million cycles; with DISTPROVE_LONG=1 only")
+def test_ecdsa_is_proven(tmp_path: Path) -> None:
+    """In 50 segments, which do not fit into memory together."""
+    numbers = signature(random.Random(4))
+    (tmp_path / "signature").write_bytes(b"".join(number.to_bytes(32, "big") for number in numbers))
+    guest, sizes = ("--elf", GUESTS / "ecdsa.elf"), ("--segment", "2^18", "--device-memory", "3GiB", "--backend", "cpu")
+    out = tmp_path / "run"
+    done = run("prove", "stark", "riscv", *guest, "--public", tmp_path / "signature", *sizes, "--out", out)
+    assert done.exit_code == 0, done.output
+    told = json.loads(
+        run("verify", out, "--program", "riscv", "--with", f"elf={GUESTS / 'ecdsa.elf'}", "--json").stdout
+    )
+    says = told["proven"]["says"]
+    assert (says["exit code"], says["output"]) == ("0", "01000000")
+
+
 def test_a_verifier_with_the_file(tmp_path: Path) -> None:
     """The key made from the file is the proof's if the guest is, and no other guest's proof passes for it."""
     path = guest_file(tmp_path)
@@ -142,10 +184,10 @@ def guest_file(folder: Path) -> Path:
     return path
 
 
-def proven(program: RiscV) -> Any:
+def proven(program: RiscV, params: Parameters = SMALL) -> Any:
     """Key, names, public values and proofs of the job."""
     with CpuBackend(threads=2) as backend:
-        pk = make_key(program, SMALL, backend)
+        pk = make_key(program, params, backend)
         slices = program.cut(None, lambda heights: True).slices
         committed = [commit(pk, s.name, program.inputs(s.source), Steps()) for s in slices]
         challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])

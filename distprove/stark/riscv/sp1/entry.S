@@ -1,0 +1,42 @@
+# Where every call of the guest arrives: from its trampoline, with ra behind that and the guest's own ra at -4. The top of
+# memory is addressed from x0, so no register is needed to save the first. All come back as they were, but t0, the result.
+  .section .text.entry, "ax"
+  .globl handler
+handler:
+  sw ra, -8(x0)
+  sw sp, -12(x0)
+  sw t1, -16(x0)
+  sw t2, -20(x0)
+  sw a0, -24(x0)
+  sw a1, -28(x0)
+  sw a2, -32(x0)
+  sw a3, -36(x0)
+  sw a4, -40(x0)
+  sw a5, -44(x0)
+  sw a6, -48(x0)
+  sw a7, -52(x0)
+  sw t3, -56(x0)
+  sw t4, -60(x0)
+  sw t5, -64(x0)
+  sw t6, -68(x0)
+  lui sp, %hi(__handler_stack)
+  mv a3, t0
+  jal answer
+  mv t0, a0
+  lw ra, -8(x0)
+  lw sp, -12(x0)
+  lw t1, -16(x0)
+  lw t2, -20(x0)
+  lw a0, -24(x0)
+  lw a1, -28(x0)
+  lw a2, -32(x0)
+  lw a3, -36(x0)
+  lw a4, -40(x0)
+  lw a5, -44(x0)
+  lw a6, -48(x0)
+  lw a7, -52(x0)
+  lw t3, -56(x0)
+  lw t4, -60(x0)
+  lw t5, -64(x0)
+  lw t6, -68(x0)
+  ret

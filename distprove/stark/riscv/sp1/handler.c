@@ -1,0 +1,89 @@
+// Answers the calls of SP1's guests with those of this machine; docs/riscv.md, "Guests of SP1".
+#include "guest.h"
+#include "hashes.h"
+
+enum {
+  HALT = 0x00, WRITE = 0x02, COMMIT = 0x10, COMMIT_DEFERRED = 0x1a, HINT_LEN = 0xf0, HINT_READ = 0xf1,
+  SHA_EXTEND = 0x300105, SHA_COMPRESS = 0x010106, KECCAK_PERMUTE = 0x010109,
+  STDOUT = 1, STDERR = 2, PUBLIC_VALUES_BEFORE_4 = 3, PUBLIC_VALUES = 13,
+};
+
+// Public values as they were written: their size, then the bytes. `distprove run` reads them here.
+#define VALUES_SIZE (*(volatile uint32_t*)0xf1000000)
+#define VALUES ((uint8_t*)0xf1000004)
+enum { MOST_VALUES = 0x0e000000 };
+
+static uint32_t digest[8];
+static uint32_t opened, left;     // bytes of the private input that are not read; once `opened`
+static uint32_t measured, size;   // of the buffer that comes next; once `measured`
+
+// A call that is not answered traps as an unknown one, with bit 31 set.
+__attribute__((noreturn)) static void refuse(uint32_t code) {
+  guest_call(code | 0x80000000u, 0);
+  __builtin_unreachable();
+}
+
+// The size of the next buffer, all ones behind the last.
+static uint32_t next_size(void) {
+  if (!opened) opened = 1, left = read_private_word();
+  if (!measured) {
+    if (left == 0) return ~0u;
+    size = read_private_word();
+    left -= 4;
+    measured = 1;
+  }
+  return size;
+}
+
+static void read_next(uint32_t* to, uint32_t wanted, uint32_t code) {
+  if (next_size() == ~0u || wanted != size || ((uint32_t)to & 3) != 0) refuse(code);
+  const uint32_t words = wanted / 4 + (wanted % 4 != 0);
+  for (uint32_t i = 0; i < words; ++i) to[i] = read_private_word();
+  left -= 4 * words;
+  measured = 0;
+}
+
+static void keep(const uint8_t* from, uint32_t count, uint32_t code) {
+  const uint32_t known = VALUES_SIZE;
+  if (count > MOST_VALUES - known) refuse(code);
+  for (uint32_t i = 0; i < count; ++i) VALUES[known + i] = from[i];
+  VALUES_SIZE = known + count;
+}
+
+// The value of t0 after the call.
+uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) {
+  switch (code) {
+    case HALT:
+      for (int i = 0; i < 8; ++i) write_word(digest[i]);
+      guest_exit(first);
+    case WRITE:
+      if (first == PUBLIC_VALUES || first == PUBLIC_VALUES_BEFORE_4)
+        keep((const uint8_t*)second, third, code);
+      else if (first != STDOUT && first != STDERR)
+        refuse(code);
+      return code;
+    case COMMIT:
+      if (first >= 8) refuse(code);
+      digest[first] = second;
+      return code;
+    case COMMIT_DEFERRED:  // no proof was verified if all its words are 0
+      if (second != 0) refuse(code);
+      return code;
+    case HINT_LEN:
+      return next_size();
+    case HINT_READ:
+      read_next((uint32_t*)first, second, code);
+      return code;
+    case SHA_EXTEND:
+      extend((uint32_t*)first);
+      return code;
+    case SHA_COMPRESS:
+      compress((const uint32_t*)first, (uint32_t*)second);
+      return code;
+    case KECCAK_PERMUTE:
+      permute((uint64_t*)first);
+      return code;
+    default:
+      refuse(code);
+  }
+}

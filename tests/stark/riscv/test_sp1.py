@@ -1,0 +1,132 @@
+"""Guests of SP1: translated, run, and proven like any other. The guest is guests/sp1.c, which links nothing of ours."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distprove.entry import OwnProgram
+from distprove.errors import FormatError, InputError, InvalidProof, UsageError
+from distprove.stark.keyfile import own_key
+from distprove.stark.riscv.elf import Elf, parse_elf, read_elf
+from distprove.stark.riscv.executor import Execution, Inputs, Stop, Trap
+from distprove.stark.riscv.program import RiscV
+from distprove.stark.riscv.segment import layout
+from distprove.stark.riscv.sp1.translate import HANDLER, private_input, public_values, stdin_file, translate
+from tests.cli.conftest import run
+from tests.stark.riscv.test_guests import GUESTS
+from tests.stark.riscv.test_machine import proven
+from tests.stark.test_keccak_slices import keccak_f
+from tests.stark.test_proofs import check
+from tests.support import riscv_asm as asm
+from tests.support.riscv_elf import EXECUTE, READ, WRITE, code_file, elf_file
+
+GUEST = translate(read_elf(GUESTS / "sp1.elf"), "guest")
+
+
+def executed(elf: Elf, buffers: list[bytes]) -> Execution:
+    execution = Execution(elf, Inputs(private_input(stdin_file(buffers), "input")), max_cycles=1 << 22)
+    execution.run()
+    return execution
+
+
+@given(st.lists(st.binary(max_size=55), max_size=4))
+@settings(max_examples=20, deadline=None)
+def test_a_guest_of_sp1(buffers: list[bytes]) -> None:
+    """Its public values, the digest that it commits to, and no register is changed by a call but the result's."""
+    execution = executed(GUEST, buffers)
+    digests = [struct.unpack(">8I", hashlib.sha256(each).digest()) for each in buffers]
+    expected = b""
+    for each, digest in zip(buffers, digests, strict=True):
+        state = list(struct.unpack("<25Q", each.ljust(200, b"\0")))
+        expected += each + struct.pack("<8I", *digest) + struct.pack("<25Q", *keccak_f(state))
+    assert public_values(execution) == expected
+    assert execution.outcome.output == struct.pack("<8I", *(digests[-1] if digests else 8 * [0]))
+    assert execution.outcome.exit_code == 0
+
+
+def calling(code: int, *arguments: int) -> Elf:
+    loads = [word for k, value in enumerate(arguments) for word in asm.li(10 + k, value)]
+    return translate(parse_elf(code_file([*loads, *asm.li(5, code), 0x73, *asm.li(5, 0), 0x73]), "guest"), "guest")
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        (3, ()),  # enter unconstrained
+        (0x0101_1D, ()),  # a table that is not there
+        (1, ()),  # no call of SP1, but the exit of this machine
+        (2, (5, 0x20000, 4)),  # a hook
+        (0xF1, (0x20000, 3)),  # of a buffer of 4
+        (0xF1, (0x20002, 4)),  # not aligned
+        (0x10, (8, 0)),  # a ninth word
+        (0x1A, (0, 1)),  # a proof was verified
+    ],
+)
+def test_what_is_not_answered_traps(code: int, arguments: tuple[int, ...]) -> None:
+    with pytest.raises(Trap) as trapped:
+        executed(calling(code, *arguments), [b"abcd"])
+    assert trapped.value.state is not None
+    assert (trapped.value.state.stop, trapped.value.state.about) == (Stop.UNKNOWN_CALL, code | 1 << 31)
+
+
+def test_a_read_of_the_right_buffer() -> None:
+    assert executed(calling(0xF1, 0x20000, 4), [b"abcd"]).memory(0x20000, 4) == b"abcd"
+
+
+def test_segments_that_leave_no_room() -> None:
+    code = b"".join(word.to_bytes(4, "little") for word in [*asm.li(5, 0), 0x73])
+    far = code + bytes(1 << 21) + code + bytes(1 << 21) + code  # the middle one is too far from either end
+    for parts, why in (
+        ([(0x10000, far, READ | EXECUTE), (0x500000, b"", READ | WRITE)], "no room for the trampoline"),
+        ([(0x10000, code, READ | EXECUTE), (HANDLER, bytes(4), READ | WRITE)], "for the handler"),
+    ):
+        sizes = [None, 4096]
+        with pytest.raises(InputError, match=why):
+            translate(parse_elf(elf_file(parts, 0x10000, sizes=sizes), "guest"), "guest")
+
+
+def test_inputs() -> None:
+    assert private_input(stdin_file([b"abc", b""]), "input") == b"\3\0\0\0abc\0\0\0\0\0"
+    assert private_input(b"", "input") == b""
+    good = stdin_file([b"abc"])
+    for wrong in (good[:-1], good[:10], b"\xff" * 8, good[:8] + b"\xff" * 8 + good[16:]):
+        with pytest.raises(FormatError):
+            private_input(wrong, "input")
+    for wrong in (good + b"\0", good[:-8] + b"\1" + good[-7:]):
+        with pytest.raises(InputError):
+            private_input(wrong, "input")
+
+
+def test_it_is_proven(tmp_path: Path) -> None:
+    """In segments, by the tables of every guest; the name is that of the translated program."""
+    (tmp_path / "input").write_bytes(stdin_file([]))
+    arguments = {"elf": str(GUESTS / "sp1.elf"), "input": str(tmp_path / "input"), "segment": 512}
+    program = RiscV(calls="sp1", **arguments)  # type: ignore[arg-type]
+    key, names, publics, proofs = proven(program)
+    assert len(names) > 1
+    check(key, names, publics, proofs)
+    told = program.explain(publics, [])
+    assert (told["exit code"], told["output"]) == ("0", 32 * "00")
+    start = layout()["stated"][0]
+    forged = [*publics[:-1], (*publics[-1][:start], 1, *publics[-1][start + 1 :])]
+    with pytest.raises(InvalidProof):
+        check(key, names, forged, proofs)
+    own = OwnProgram("distprove.stark.riscv.program:RiscV", {"elf": arguments["elf"]})
+    with pytest.raises(InvalidProof, match=r"and not of riscv\(guest = "):  # not the guest as it is
+        own_key(key.named(), own)
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    (tmp_path / "input").write_bytes(stdin_file([b"abc"]))
+    done = run("run", GUESTS / "sp1.elf", "--calls", "sp1", "--input", tmp_path / "input")
+    assert done.exit_code == 0, done.output
+    assert "616263" in done.stdout
+    assert run("run", GUESTS / "sp1.elf", "--calls", "sp2").exit_code != 0
+    with pytest.raises(UsageError, match="one of sp1"):
+        RiscV(calls="sp2")
