@@ -29,8 +29,8 @@ from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS, PLACE_NUMBERS, PLACES
 from distprove.stark.riscv.links import Words
 from distprove.stark.riscv.segment import (
-    CLASSES,
     NO_WORD,
+    OPTIONAL,
     PUBLIC,
     ROW_FUNCTIONS,
     Fixed,
@@ -93,7 +93,7 @@ class RiscV(Program):
 
     @property
     def optional(self) -> Sequence[str]:
-        return tuple(CLASSES)
+        return OPTIONAL
 
     @property
     def row_functions(self) -> Sequence[CppRows]:

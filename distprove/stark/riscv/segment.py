@@ -15,6 +15,7 @@ from distprove.errors import UsageError
 from distprove.stark.air import Air, CppRows
 from distprove.stark.air.definition import Layout
 from distprove.stark.program import Trace
+from distprove.stark.programs.keccak_slices import ROWS as SLICES
 from distprove.stark.riscv.bitwise import ROWS as BITWISE
 from distprove.stark.riscv.bitwise import BitwiseAir
 from distprove.stark.riscv.buses import ALU_OPS, CALLS
@@ -34,6 +35,15 @@ from distprove.stark.riscv.host import (
     host_columns,
     stated_columns,
     stated_words,
+)
+from distprove.stark.riscv.keccak import (
+    CALL_ROWS,
+    WORD_ROWS,
+    KeccakAir,
+    KeccakWordsAir,
+    keccak_columns,
+    keccak_inputs,
+    keccak_log_heights,
 )
 from distprove.stark.riscv.links import Words, keys_of
 from distprove.stark.riscv.lookup import LOG_ROWS, LookupAir, lookup_rows
@@ -96,14 +106,17 @@ CLASSES: Mapping[str, tuple[CppRows, tuple[str, ...]]] = MappingProxyType(
 )
 """The tables that answer on `alu` and `narrow`: the functions that make their rows, and their operations on `alu`."""
 
-ROW_FUNCTIONS = (CPU, *(rows for rows, _ in CLASSES.values()))
+OPTIONAL = (*CLASSES, "keccak", "keccak_words")
+"""The tables that a segment does without if nothing asks them."""
+ROW_FUNCTIONS = (CPU, *(rows for rows, _ in CLASSES.values()), SLICES, CALL_ROWS, WORD_ROWS)
 """All row functions of the machine."""
 
 
 def tables() -> tuple[Air, ...]:
     """The machine's tables."""
     classes = BitwiseAir(), CompareAir(), ShiftAir(), MultiplyAir(), DivideAir(), NarrowAir()
-    return (CpuAir(), *classes, HostAir(), TouchedAir(), WordsAir(), RomAir(), ImageAir(), StatedAir(), LookupAir())
+    calls = HostAir(), KeccakAir(), KeccakWordsAir()
+    return (CpuAir(), *classes, *calls, TouchedAir(), WordsAir(), RomAir(), ImageAir(), StatedAir(), LookupAir())
 
 
 def layout() -> Layout:
@@ -203,6 +216,7 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     for name, part in calls.items():
         if part.shape[1]:
             arrays |= {f"calls_{name}": part, f"count_{name}": np.array([part.shape[1]], dtype=np.uint64)}
+    arrays |= keccak_inputs(record)
     arrays |= {
         "host": host_columns(record, heights["host"]),
         "touched": touched_columns(record, place.earlier, heights["touched"]),
@@ -262,7 +276,8 @@ def log_heights(fixed: Fixed, record: Record, index: NDArray[np.int64]) -> dict[
     return {
         "cpu": log_rows_for(record.cycles),
         **{name: log_rows_for(int(asked[k])) for k, name in enumerate(CLASSES) if asked[k]},
-        "host": log_rows_for(len(record.call_number)),
+        "host": log_rows_for(len(record.call_number) - len(record.permuted_before)),
+        **keccak_log_heights(len(record.permuted_before)),
         "touched": log_rows_for(len(keys_of(record))),
         **fixed.log_heights(),
     }
@@ -292,6 +307,8 @@ def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
         if heights[name] != ABSENT:
             count = inputs[f"count_{name}"]
             columns[name] = rows.make(backend, 1 << heights[name], calls=inputs[f"calls_{name}"], count=count)
+    if heights["keccak"] != ABSENT:
+        columns |= keccak_columns(backend, heights, inputs)
     for name in ("host", "touched", "words", "stated"):
         columns[name] = inputs[name]
     return Trace([columns.get(air.name) for air in airs], public)

@@ -103,6 +103,17 @@ nb::tuple host_calls(const Machine& machine) {
                         each(calls.size(), [&](size_t i) { return calls[i].word; }));
 }
 
+// Of the states that the last record permuted, one after the other: words before, words after, times before.
+nb::tuple permuted(const Machine& machine) {
+  const std::vector<riscv::Permuted>& states = machine.permuted();
+  const auto words = [&](auto field) {
+    return each(states.size() * riscv::STATE_WORDS,
+                [&](size_t i) { return (states[i / riscv::STATE_WORDS].*field)[i % riscv::STATE_WORDS]; });
+  };
+  return nb::make_tuple(words(&riscv::Permuted::before), words(&riscv::Permuted::after),
+                        words(&riscv::Permuted::previous));
+}
+
 }  // namespace
 
 void bind_riscv(nb::module_& m) {
@@ -140,7 +151,13 @@ void bind_riscv(nb::module_& m) {
       .def("touched", &touched)
       .def("all_words", [](const Machine& machine) { return bytes_of(machine.all_words()); })
       .def("words_at", &words_at)
-      .def("host_calls", &host_calls);
+      .def("host_calls", &host_calls)
+      .def("permuted", &permuted)
+      .def("call_counts", [](const Machine& machine) {
+        std::vector<u64> counts(riscv::HOST_CALLS);
+        for (u32 i = 0; i < riscv::HOST_CALLS; ++i) counts[i] = machine.call_count(i);
+        return bytes_of(counts);
+      });
 }
 
 }  // namespace dp

@@ -18,6 +18,8 @@ constexpr u32 PAGE_BITS = 12, PAGE = 1u << PAGE_BITS, PAGES = 1u << (32 - PAGE_B
 constexpr u32 LOWEST = 4096;                 // addresses below are never accessed
 constexpr size_t MOST_OUTPUT = 1u << 26;     // words
 constexpr u32 MOST_RECORDED = 1u << 28;      // cycles of a segment
+constexpr u32 HOST_CALLS = 7;                // numbers of host calls are below
+constexpr u32 STATE_WORDS = 50, STATE_BYTES = 4 * STATE_WORDS;  // of Keccak-f
 
 // Rows of a record, as docs/riscv.md has them.
 enum Field : int {
@@ -47,6 +49,7 @@ enum class Stop : int {
   PUBLIC_END,
   MEMORY_LIMIT,
   OUTPUT_LIMIT,
+  BEYOND,
 };
 
 // A decoded instruction.
@@ -73,6 +76,11 @@ struct Range {
 
 struct HostCall {
   u32 cycle, number, word;
+};
+
+// A state that Keccak-f permuted: its words before and after, and the times of their last accesses before.
+struct Permuted {
+  u32 before[STATE_WORDS], after[STATE_WORDS], previous[STATE_WORDS];
 };
 
 // A word of memory that a segment accesses: its value at the start of the segment, and one more than the number of the
@@ -131,6 +139,9 @@ class Machine {
   // Of the last segment that was run or recorded. Words are in the order of their first access.
   const std::vector<Touched>& touched() const { return touched_; }
   const std::vector<HostCall>& calls() const { return calls_; }
+  const std::vector<Permuted>& permuted() const { return permuted_; }
+  // How often a run that counts made the host call of this number.
+  u64 call_count(u32 number) const { return call_counts_[number]; }
   u32 register_time(u32 i) const { return register_time_[i]; }
   // One more than the number of the last segment, before and with the last one, that used the register; 0: none.
   u32 register_segment_before(u32 i) const { return register_segment_before_[i]; }
@@ -154,6 +165,8 @@ class Machine {
   // Allow an access of `size` bytes in a page that is not open for it, or say why not; LIMIT if it is allowed.
   Stop open_page(u32 address, u32 size, bool store);
   bool writable(u32 address, u32 size) const;
+  // Allow Keccak-f of the state at an address, or say why not; LIMIT if it is allowed.
+  Stop open_state(u32 address);
 
   std::vector<Op> ops_;
   std::vector<u32> words_;  // instruction of each operation
@@ -175,6 +188,8 @@ class Machine {
   std::vector<u32> private_, public_, output_, all_words_;
   size_t private_at_ = 0, public_at_ = 0;
   std::vector<HostCall> calls_;
+  std::vector<Permuted> permuted_;
+  u64 call_counts_[HOST_CALLS] = {};
   std::vector<Touched> touched_;
 };
 
