@@ -61,6 +61,7 @@ CALLS: Mapping[str, int] = MappingProxyType({"exit": 1, "write": 2, "private": 3
 """The calls that the table `host` answers."""
 KECCAK_CALL = 6
 """The call that the table `keccak` answers."""
+ALL_CALLS: Mapping[str, int] = MappingProxyType({**CALLS, "keccak_f": KECCAK_CALL})
 
 AND_KIND = (1 << 17) - 1
 """The kind of a lookup of two bytes x and y, with their conjunction z. A kind is the first row of the table `lookup`
