@@ -609,7 +609,7 @@ def use_wasm(data: bytes) -> None:
 @cache
 def _guests() -> tuple[bytes, ...]:
     folder = ROOT / "tests" / "stark" / "riscv" / "guests"
-    return tuple((folder / f"{name}.elf").read_bytes() for name in ("fibonacci", "json", "ecdsa"))
+    return tuple((folder / f"{name}.elf").read_bytes() for name in ("fibonacci", "json", "ecdsa", "keccak_f"))
 
 
 def use_guest(data: bytes) -> None:
