@@ -36,7 +36,7 @@ def run(
         Path | None, typer.Option("--input", help="File that the guest reads as private input.")
     ] = None,
     public_input: Annotated[Path | None, typer.Option(help="File that the guest reads as public input.")] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="List cycles by instruction and by function.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="List cycles and host calls.")] = False,
     segment: Annotated[str, typer.Option(metavar="CYCLES", help="Cycles of a segment, to tell their number.")] = "2^20",
     max_cycles: Annotated[str, typer.Option(metavar="CYCLES", help="Cycles after which to give up.")] = "2^36",
     calls: Annotated[
@@ -76,7 +76,7 @@ def run(
         raise
     done = execution.outcome
     segments = -(-done.cycles // size)
-    profiled = profile_of(elf, counts) if counts is not None else None
+    profiled = profile_of(elf, counts, execution.call_counts()) if counts is not None else None
     if output is not None:
         write_atomically(output, done.output)
     if as_json:
@@ -95,6 +95,7 @@ def run(
             record["public_values"] = public_values(execution).hex()
         if profiled is not None:
             record |= {"by_instruction": dict(profiled.by_instruction), "by_function": dict(profiled.by_function)}
+            record["by_call"] = dict(profiled.by_call)
         print_json(record)
     else:
         table = facts_table()
@@ -182,5 +183,12 @@ def _show_profile(profiled: Profile, cycles: int) -> None:
             table.add_row(escape(name), f"{count:,}", f"{100 * count / cycles:.1f}")
         out().print()
         out().print(table)
+    calls = plain_table()
+    calls.add_column("host call")
+    calls.add_column("times", justify="right")
+    for name, count in profiled.by_call.items():
+        calls.add_row(name, f"{count:,}")
+    out().print()
+    out().print(calls)
     if len(functions) > MOST_FUNCTIONS:
         out().print(f"[dim]{len(functions) - MOST_FUNCTIONS} more functions; --json lists all[/]")

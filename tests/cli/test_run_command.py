@@ -72,9 +72,17 @@ def test_the_profile(tmp_path: Path) -> None:
     assert told["by_instruction"]["ecall"] == 4
     assert told["by_function"]["_start"] == 7
     assert set(told["by_function"]) == {"main", "_start"}
+    assert told["by_call"] == {"public": 2, "exit": 1, "write": 1}
     shown = run(*args).stdout
     assert "_start" in shown
     assert "addi" in shown
+
+
+def test_the_profile_counts_host_calls(tmp_path: Path) -> None:
+    (tmp_path / "message").write_bytes(bytes(1000))
+    args = ("run", GUESTS / "keccak_f.elf", "--input", tmp_path / "message", "--profile")
+    assert json.loads(run(*args, "--json").stdout)["by_call"] == {"private": 251, "write": 8, "keccak_f": 8, "exit": 1}
+    assert "keccak_f" in run(*args).stdout
 
 
 def test_every_instruction_has_its_name(tmp_path: Path) -> None:
@@ -86,7 +94,8 @@ def test_every_instruction_has_its_name(tmp_path: Path) -> None:
     branches = [asm.branch(name, 0, 0, 4) for name in asm.BRANCHES]
     jumps = [asm.jal(0, 4), asm.auipc(5, 0), asm.jalr(0, 5, 8), asm.FENCE]
     elf = read_elf(guest(tmp_path, *registers, *immediates, *memory, *stores, *branches, *jumps, *asm.leave()))
-    found = profile(elf, Execution(elf).count())
+    execution = Execution(elf)
+    found = profile(elf, execution.count(), execution.call_counts())
     once = {*asm.REGISTER_OPS, *asm.IMMEDIATE_OPS, *asm.LOADS, *asm.STORES, *asm.BRANCHES}
     once |= {"lui", "jal", "auipc", "jalr", "fence", "ecall"}
     assert found.by_instruction == {**dict.fromkeys(once, 1), "addi": 3}

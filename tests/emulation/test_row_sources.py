@@ -8,11 +8,12 @@ import pytest
 from distprove.stark.program import Trace
 from distprove.stark.programs import keccak_slices
 from distprove.stark.programs.keccak_rounds import ROWS, WIDTH, blocks_for, fill_rounds_vectorised
+from distprove.stark.riscv.record import Image
 from distprove.stark.riscv.segment import Fixed, segment_inputs, segment_trace
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from tests.support.riscv_oracle import run
-from tests.support.riscv_programs import random_program
+from tests.support.riscv_programs import permuting, random_program
 from tests.support.riscv_traces import places_of
 from tests.support.row_source_cases import CASE, case_columns, case_inputs, case_sums
 
@@ -44,9 +45,10 @@ def test_keccak_slices(emulated: CudaBackend) -> None:
     assert np.array_equal(emulated.to_host(columns)[: keccak_slices.WIDTH], expected)
 
 
-def test_the_machine(emulated: CudaBackend) -> None:
+@pytest.mark.parametrize("image", [random_program(2, 400), permuting(2)], ids=["instructions", "Keccak-f"])
+def test_the_machine(emulated: CudaBackend, image: Image) -> None:
     """All tables of the RISC-V machine whose rows are made on the device."""
-    found = run(random_program(2, 400), bytes(64), bytes(64))
+    found = run(image, bytes(64), bytes(64))
     inputs = segment_inputs(Fixed.of(found.image), found.records[0], places_of(found.records)[0])
     with CpuBackend() as backend:
         expected = segment_trace(inputs, backend)

@@ -609,7 +609,7 @@ def use_wasm(data: bytes) -> None:
 @cache
 def _guests() -> tuple[bytes, ...]:
     folder = ROOT / "tests" / "stark" / "riscv" / "guests"
-    return tuple((folder / f"{name}.elf").read_bytes() for name in ("fibonacci", "json", "ecdsa"))
+    return tuple((folder / f"{name}.elf").read_bytes() for name in ("fibonacci", "json", "ecdsa", "keccak_f"))
 
 
 def use_guest(data: bytes) -> None:
@@ -617,7 +617,7 @@ def use_guest(data: bytes) -> None:
     elf = parse_elf(data, "guest")
     assert elf.image().entry == elf.entry
     execution = Execution(elf, Inputs(b"[1]", (1000).to_bytes(4, "little")), max_cycles=10_000, memory=MIB)
-    profile(elf, execution.count())
+    profile(elf, execution.count(), execution.call_counts())
 
 
 @cache

@@ -39,6 +39,7 @@ from kernels.host import compiler as host_compiler
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from tests.stark.test_proofs import check, prove_job
+from tests.support.plain_keccak import keccak_f
 
 PARAMS = Parameters(log_blowup=2, queries=7, grinding_bits=1, security_bits=1, log_final=1)
 USED = 2
@@ -84,29 +85,6 @@ class Calls(Program):
                 for first, lanes in ((3, self.states), (3 + LANES, self.results)):
                     caller[first : first + LANES, row] = lanes[:, call] >> np.uint64(16 * part) & np.uint64(0xFFFF)
         return Trace([keccak_table(backend, self.states), caller], ())
-
-
-def keccak_f(state: Sequence[int]) -> list[int]:
-    """Keccak-f by the standard's text, on integers."""
-    lanes, register = list(state), 1
-
-    def turned(lane: int, by: int) -> int:
-        return (lane << by | lane >> (64 - by)) % (1 << 64)
-
-    for _ in range(24):
-        parity = [lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5)]
-        lanes = [lane ^ parity[(i - 1) % 5] ^ turned(parity[(i + 1) % 5], 1) for i, lane in enumerate(lanes)]
-        x, y, current = 1, 0, lanes[1]
-        for step in range(24):
-            x, y = y, (2 * x + 3 * y) % 5
-            current, lanes[x + 5 * y] = lanes[x + 5 * y], turned(current, (step + 1) * (step + 2) // 2 % 64)
-        for row in range(0, 25, 5):
-            old = lanes[row : row + 5]
-            lanes[row : row + 5] = [old[i] ^ (~old[(i + 1) % 5] & old[(i + 2) % 5]) for i in range(5)]
-        for j in range(7):
-            lanes[0] ^= (register & 1) << ((1 << j) - 1)
-            register = (register << 1) ^ (0x171 if register >> 7 else 0)
-    return [lane % (1 << 64) for lane in lanes]
 
 
 def messages() -> tuple[np.ndarray, np.ndarray, list[bytes]]:

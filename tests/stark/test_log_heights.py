@@ -39,11 +39,13 @@ def test_all_programs_are_covered() -> None:
     assert {*SMALL, "file-root", "riscv"} == set(PROGRAMS)
 
 
+@pytest.mark.parametrize("guest", ["fibonacci", "keccak_f"])
 @pytest.mark.parametrize("segment", [256, 1 << 20])
-def test_a_guest_in_segments(tmp_path: Path, segment: int) -> None:
+def test_a_guest_in_segments(tmp_path: Path, segment: int, guest: str) -> None:
     """Its run tells the heights, before any trace is made."""
-    (tmp_path / "steps").write_bytes((100).to_bytes(4, "little"))
-    given = {"elf": str(GUESTS / "fibonacci.elf"), "public": str(tmp_path / "steps"), "segment": segment}
+    (tmp_path / "input").write_bytes((100).to_bytes(4, "little") * (1 if guest == "fibonacci" else 75))
+    where = "public" if guest == "fibonacci" else "input"
+    given = {"elf": str(GUESTS / f"{guest}.elf"), where: str(tmp_path / "input"), "segment": segment}
     program = load_program("riscv", given)
     key = compile_program(program, choose_parameters(program, 1, queries=1))
     made = cut(program, None, partial(fits, key))

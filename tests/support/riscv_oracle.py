@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, Image, Record
+from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, STATE_WORDS, Image, Record
+from tests.support.plain_keccak import keccak_f_of_words
 
 M32 = 0xFFFFFFFF
 
@@ -42,6 +43,7 @@ class _Segment:
     start: dict[int, int] = field(default_factory=dict)
     time: dict[int, int] = field(default_factory=dict)
     calls: list[tuple[int, int, int]] = field(default_factory=list)
+    permuted: list[tuple[list[int], list[int], list[int]]] = field(default_factory=list)
 
 
 def signed(value: int, bits: int = 32) -> int:
@@ -192,10 +194,25 @@ class Interpreter:
             word = self.inputs[number].pop(0)
         elif number == 5:
             word = self.cycle & M32
+        elif number == 6:
+            self.permute(word)
         else:
             raise Trapped(f"unknown host call {number}")
         self.write(10, word)
         self.now.calls.append((len(self.now.rows), number, word))
+
+    def permute(self, address: int) -> None:
+        if address % 4 or address + 4 * STATE_WORDS > 1 << 32:
+            raise Trapped(f"no state at {address:#x}")
+        self.permute_words(address // 4)
+
+    def permute_words(self, first: int) -> None:
+        """Keccak-f of the words from this key on."""
+        keys = range(first, first + STATE_WORDS)
+        before, previous = (list(each) for each in zip(*(self.access(key, 2) for key in keys), strict=True))
+        after = keccak_f_of_words(before)
+        self.words.update(zip(keys, after, strict=True))
+        self.now.permuted.append((before, after, previous))
 
     # -- the record ---------------------------------------------------------------------------------------------------
 
@@ -213,8 +230,10 @@ class Interpreter:
             return [np.array(each, dtype=np.uint32) for each in (starts, ends, times)]
 
         calls = np.array(done.calls, dtype=np.uint32).reshape(-1, 3).T
+        permuted = np.array(done.permuted, dtype=np.uint32).reshape(-1, 3, STATE_WORDS).transpose(1, 0, 2)
         ends = columns, done.first_cycle, done.pc, self.pc
-        self.records.append(Record(*ends, *of(registers), np.array(memory, dtype=np.uint32) * 4, *of(memory), *calls))
+        words = np.array(memory, dtype=np.uint32) * 4, *of(memory)
+        self.records.append(Record(*ends, *of(registers), *words, *calls, *permuted))
         self.last.update(dict.fromkeys(done.start, number + 1))
         self.now = _Segment(self.cycle, self.pc)
 

@@ -82,3 +82,14 @@ def _offset(random: Random, name: str) -> int:
 
 def _value(random: Random) -> int:
     return random.choice((*CORNERS, random.randrange(1 << 32), random.randrange(-64, 64) & 0xFFFFFFFF))
+
+
+def permuting(calls: int = 2, *then: int) -> Image:
+    """Keccak-f of states that overlap, the first at `DATA`, one word of which is written before, and then these
+    instructions. A word of the last result is written to the output."""
+    code = [*asm.li(8, DATA), *asm.li(5, 0x89ABCDEF), asm.store("sw", 5, 8)]
+    for k in range(calls):
+        code += [asm.imm("addi", 10, 8, 8 * k), *asm.call(6)]
+    code += [asm.load("lw", 10, 8, 12), *asm.call(2), *then]
+    random = Random(calls)
+    return of_words(*code, data={DATA + 4 * k: _value(random) for k in range(50 + 2 * calls)})

@@ -20,8 +20,8 @@ from distprove.stark.riscv.host import PLACE_NUMBERS
 from distprove.stark.riscv.links import Words, keys_of, values_of
 from distprove.stark.riscv.record import U32, Image, Record
 from distprove.stark.riscv.segment import (
-    CLASSES,
     NO_WORD,
+    OPTIONAL,
     PUBLIC,
     Fixed,
     Place,
@@ -163,7 +163,7 @@ def job_of(run: Run | Executed) -> Job:
 def counted(main: list[Any], fixed: Mapping[str, Columns], public: Sequence[int], backend: CpuBackend) -> None:
     """Fill in the columns that the prover counts."""
     names = list(AIRS)
-    COUNTING.fill(main, lambda table: fixed.get(names[table]), public, [name in CLASSES for name in names], backend)
+    COUNTING.fill(main, lambda table: fixed.get(names[table]), public, [name in OPTIONAL for name in names], backend)
 
 
 def named(values: Sequence[int]) -> dict[str, Any]:

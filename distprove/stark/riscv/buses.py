@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from distprove.stark.air import Bus, Expression, Table
 from distprove.stark.air.definition import Value
+from distprove.stark.programs.keccak_slices import MOVED
 from kernels.maths.goldilocks import P
 
 LOOKUP = Bus("lookup", fields=("kind", "x", "y", "z"))
@@ -25,7 +26,9 @@ WORDS = Bus("words", fields=("key", "value", "segment"), scope="global")
 """Memory and registers between segments: the value at the end of segment `segment` - 1, or at the start for 0."""
 STATED = Bus("stated", fields=("segment", "place", "value"), scope="global")
 """Words of the public output and input, which the statement receives."""
-BUSES = (LOOKUP, ROM, ACCESS, ALU, NARROW, HOST, IMAGE, PUBLIC, WORDS, STATED)
+KECCAK = Bus("keccak", fields=("time", "end", "key", "value"))
+"""The words of the states that Keccak-f permutes: `end` is 0 before it, and 1 after."""
+BUSES = (LOOKUP, ROM, ACCESS, ALU, NARROW, HOST, IMAGE, PUBLIC, WORDS, STATED, KECCAK, MOVED)
 
 ALU_OPS: Mapping[str, int] = MappingProxyType(
     {
@@ -55,6 +58,10 @@ ALU_OPS: Mapping[str, int] = MappingProxyType(
 )
 NARROW_OPS: Mapping[str, int] = MappingProxyType({"lb": 1, "lbu": 2, "lh": 3, "lhu": 4, "sb": 5, "sh": 6})
 CALLS: Mapping[str, int] = MappingProxyType({"exit": 1, "write": 2, "private": 3, "public": 4, "cycles": 5})
+"""The calls that the table `host` answers."""
+KECCAK_CALL = 6
+"""The call that the table `keccak` answers."""
+ALL_CALLS: Mapping[str, int] = MappingProxyType({**CALLS, "keccak_f": KECCAK_CALL})
 
 AND_KIND = (1 << 17) - 1
 """The kind of a lookup of two bytes x and y, with their conjunction z. A kind is the first row of the table `lookup`

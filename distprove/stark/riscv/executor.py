@@ -19,7 +19,7 @@ from distprove.errors import DistproveError, FormatError, InputError
 from distprove.formats import canonical
 from distprove.formats.shapes import fits
 from distprove.stark.riscv.elf import LOWEST_ADDRESS, Elf
-from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, U32, Record, Usage
+from distprove.stark.riscv.record import FIELDS, FIRST_REGISTER, REGISTERS, STATE_WORDS, U32, Record, Usage
 from kernels.host.native import native
 
 PAGE = 4096
@@ -56,6 +56,7 @@ class Stop(enum.IntEnum):
     PUBLIC_END = 13
     MEMORY_LIMIT = 14
     OUTPUT_LIMIT = 15
+    BEYOND = 16
 
 
 _REASONS = {
@@ -73,6 +74,7 @@ _REASONS = {
     Stop.PUBLIC_END: "a read beyond the end of the public input",
     Stop.MEMORY_LIMIT: "more memory is touched than was allowed",
     Stop.OUTPUT_LIMIT: "more output is written than a run may have",
+    Stop.BEYOND: "an access beyond the end of memory",
 }
 _NAMES = (
     *("zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1"),
@@ -270,6 +272,10 @@ class Execution:
         ends = np.cumsum([len(words) + 1 for _, words in self._elf.program]) - 1  # see operations() in riscv.h
         return np.delete(counts, ends)
 
+    def call_counts(self) -> NDArray[np.uint64]:
+        """How often the run that `count` made made the host call of each number."""
+        return np.frombuffer(self._machine.call_counts(), dtype=np.uint64)
+
     def segments(self, cycles: int) -> Iterator[Snapshot]:
         """Run to the end, and give the snapshot of each segment of `cycles` cycles; `usage` is that of the last one. A
         trap comes after the snapshots of the segments before it. Raises Trap, CycleLimit, InputError."""
@@ -403,6 +409,10 @@ class Replay:
             memory_end=ends,
             memory_time=times,
             **dict(zip(("call_cycle", "call_number", "call_word"), map(_array, machine.host_calls()), strict=True)),
+            **{
+                f"permuted_{what}": _array(words).reshape(-1, STATE_WORDS)
+                for what, words in zip(("before", "after", "previous"), machine.permuted(), strict=True)
+            },
         )
 
 

@@ -1,4 +1,4 @@
-"""The tables `host`, a row for each host call, and `stated`, the public words that the statement has."""
+"""The tables `host`, a row for each host call but Keccak-f, and `stated`, the public words that the statement has."""
 
 from __future__ import annotations
 
@@ -106,11 +106,12 @@ class StatedAir(Air):
 
 
 def calls_of(record: Record) -> tuple[Words64, Words64, Words64, Words64]:
-    """Number, argument, result and time of each host call."""
-    cycle = record.call_cycle.astype(np.int64)
+    """Number, argument, result and time of each host call that the table answers."""
+    ours = np.isin(record.call_number, list(CALLS.values()))
+    cycle = record.call_cycle[ours].astype(np.int64)
     argument = record.field("rs2")[cycle]
     time = 4 * (cycle + 1)
-    number, result = record.call_number, record.call_word
+    number, result = record.call_number[ours], record.call_word[ours]
     return number.astype(np.uint64), argument.astype(np.uint64), result.astype(np.uint64), time.astype(np.uint64)
 
 

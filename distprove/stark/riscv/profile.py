@@ -1,4 +1,4 @@
-"""Where the cycles of a run went: by instruction, and by function."""
+"""Where the cycles of a run went: by instruction, and by function; and how often each host call was made."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from distprove.stark.riscv.buses import ALL_CALLS
 from distprove.stark.riscv.elf import Elf
 
 ELSEWHERE = "(no function)"
@@ -35,10 +36,12 @@ class Profile:
     by_instruction: Mapping[str, int]
     by_function: Mapping[str, int]
     """Cycles of each function by itself, without those that it calls."""
+    by_call: Mapping[str, int]
+    """How often each host call was made."""
 
 
-def profile(elf: Elf, counts: NDArray[np.uint64]) -> Profile:
-    """The profile of a run. `counts`: those of `Execution.count`."""
+def profile(elf: Elf, counts: NDArray[np.uint64], calls: NDArray[np.uint64]) -> Profile:
+    """The profile of a run. `counts`: those of `Execution.count`; `calls`: those of `Execution.call_counts`."""
     instructions: Counter[str] = Counter()
     functions: Counter[str] = Counter()
     starts = np.array([function.address for function in elf.functions], dtype=np.int64)
@@ -56,7 +59,8 @@ def profile(elf: Elf, counts: NDArray[np.uint64]) -> Profile:
             # Code behind the end of a function whose size is known is another's.
             inside = function and (not function.size or address < function.address + function.size)
             functions[function.name if function and inside else ELSEWHERE] += count
-    return Profile(dict(instructions.most_common()), dict(functions.most_common()))
+    made = Counter({name: int(calls[number]) for name, number in ALL_CALLS.items() if calls[number]})
+    return Profile(dict(instructions.most_common()), dict(functions.most_common()), dict(made.most_common()))
 
 
 def mnemonic(word: int) -> str:

@@ -26,8 +26,8 @@ from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS, PLACE_NUMBERS, PLACES
 from distprove.stark.riscv.links import Words, cut_evenly
 from distprove.stark.riscv.segment import (
-    CLASSES,
     NO_WORD,
+    OPTIONAL,
     PUBLIC,
     ROW_FUNCTIONS,
     Fixed,
@@ -65,12 +65,14 @@ class RiscV(Program):
         calls: str = "",
     ) -> None:
         """`input` and `public` are files with the private and the public input; "" is an empty one. `segment` is the
-        number of cycles of a segment. `calls` names a system whose guest this is, one of
-        `FOREIGN_CALLS`. Raises UsageError."""
+        number of cycles of a segment. `calls` names a system whose guest the file `elf` is, one of `FOREIGN_CALLS`.
+        Raises UsageError."""
         if segment < 2 or segment & (segment - 1) or segment > 1 << MAX_LOG_CYCLES:
             raise UsageError(f"a segment has a power of two of cycles, from 2 to 2^{MAX_LOG_CYCLES}, not {segment}")
         if calls not in ("", *FOREIGN_CALLS):
             raise UsageError(f"calls must be one of {', '.join(FOREIGN_CALLS)}, not {calls!r}")
+        if calls and not elf:
+            raise UsageError("calls says how the file of a guest is read: it needs elf; a name (guest) needs no calls")
         self.elf, self.input, self.public, self.segment, self.guest = elf, input, public, segment, guest
         self.calls = calls
         self._known = Guest.parse(guest) if guest else None
@@ -101,7 +103,7 @@ class RiscV(Program):
 
     @property
     def optional(self) -> Sequence[str]:
-        return tuple(CLASSES)
+        return OPTIONAL
 
     @property
     def row_functions(self) -> Sequence[CppRows]:

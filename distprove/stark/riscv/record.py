@@ -27,6 +27,8 @@ FIELDS = (
 )
 """The rows of `Record.columns`, as docs/riscv.md describes them."""
 REGISTERS = 32
+STATE_WORDS = 50
+"""Words of a state of Keccak-f."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ class Record:
     call_cycle: U32 = field(repr=False)
     call_number: U32 = field(repr=False)
     call_word: U32 = field(repr=False)
+    permuted_before: U32 = field(repr=False)
+    permuted_after: U32 = field(repr=False)
+    permuted_previous: U32 = field(repr=False)
 
     @property
     def cycles(self) -> int:

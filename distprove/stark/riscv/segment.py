@@ -15,9 +15,10 @@ from distprove.errors import UsageError
 from distprove.stark.air import Air, CppRows
 from distprove.stark.air.definition import Layout
 from distprove.stark.program import Trace
+from distprove.stark.programs.keccak_slices import ROWS as SLICES
 from distprove.stark.riscv.bitwise import ROWS as BITWISE
 from distprove.stark.riscv.bitwise import BitwiseAir
-from distprove.stark.riscv.buses import ALU_OPS, CALLS
+from distprove.stark.riscv.buses import ALL_CALLS, ALU_OPS, CALLS, KECCAK_CALL
 from distprove.stark.riscv.compare import ROWS as COMPARE
 from distprove.stark.riscv.compare import CompareAir
 from distprove.stark.riscv.cpu import ROWS as CPU
@@ -35,6 +36,15 @@ from distprove.stark.riscv.host import (
     host_columns,
     stated_columns,
     stated_words,
+)
+from distprove.stark.riscv.keccak import (
+    CALL_ROWS,
+    WORD_ROWS,
+    KeccakAir,
+    KeccakWordsAir,
+    keccak_columns,
+    keccak_inputs,
+    keccak_log_heights,
 )
 from distprove.stark.riscv.links import Words, cut_evenly, keys_of
 from distprove.stark.riscv.lookup import LOG_ROWS, LookupAir, lookup_rows
@@ -97,14 +107,17 @@ CLASSES: Mapping[str, tuple[CppRows, tuple[str, ...]]] = MappingProxyType(
 )
 """The tables that answer on `alu` and `narrow`: the functions that make their rows, and their operations on `alu`."""
 
-ROW_FUNCTIONS = (CPU, *(rows for rows, _ in CLASSES.values()))
+OPTIONAL = (*CLASSES, "keccak", "keccak_words")
+"""The tables that a segment does without if nothing asks them."""
+ROW_FUNCTIONS = (CPU, *(rows for rows, _ in CLASSES.values()), SLICES, CALL_ROWS, WORD_ROWS)
 """All row functions of the machine."""
 
 
 def tables() -> tuple[Air, ...]:
     """The machine's tables."""
     classes = BitwiseAir(), CompareAir(), ShiftAir(), MultiplyAir(), DivideAir(), NarrowAir()
-    return (CpuAir(), *classes, HostAir(), TouchedAir(), WordsAir(), RomAir(), ImageAir(), StatedAir(), LookupAir())
+    calls = HostAir(), KeccakAir(), KeccakWordsAir()
+    return (CpuAir(), *classes, *calls, TouchedAir(), WordsAir(), RomAir(), ImageAir(), StatedAir(), LookupAir())
 
 
 def layout() -> Layout:
@@ -204,6 +217,7 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     for name, part in calls.items():
         if part.shape[1]:
             arrays |= {f"calls_{name}": part, f"count_{name}": np.array([part.shape[1]], dtype=np.uint64)}
+    arrays |= keccak_inputs(record)
     arrays |= {
         "host": host_columns(record, heights["host"]),
         "touched": touched_columns(record, place.earlier, heights["touched"]),
@@ -252,7 +266,7 @@ def class_calls(rom: Words64, record: Record, index: NDArray[np.int64]) -> dict[
 def usage_of(fixed: Fixed, record: Record, index: NDArray[np.int64]) -> Usage:
     """What a segment asks of each table, by its record. `index` comes from `Fixed.instructions`."""
     asked = np.bincount(classes_of(fixed.rom)[index], minlength=len(CLASSES))[: len(CLASSES)].astype(np.uint32)
-    calls = np.bincount(record.call_number, minlength=max(CALLS.values()) + 1).astype(np.uint32)
+    calls = np.bincount(record.call_number, minlength=max(ALL_CALLS.values()) + 1).astype(np.uint32)
     return Usage(record.cycles, asked, calls, len(keys_of(record)))
 
 
@@ -266,10 +280,12 @@ def log_heights(fixed: Fixed, usage: Usage, words: int) -> dict[str, int]:
                 f"a segment {what} {found} public words, and its statement has room for {MOST_WORDS}: let the guest "
                 "publish a digest, or cut the run into smaller segments"
             )
+    permutations = int(usage.calls[KECCAK_CALL])  # they have tables of their own
     return {
         "cpu": log_rows_for(usage.cycles),
         **{name: log_rows_for(int(asked)) for name, asked in zip(CLASSES, usage.classes, strict=False) if asked},
-        "host": log_rows_for(int(usage.calls.sum())),
+        "host": log_rows_for(int(usage.calls.sum()) - permutations),
+        **keccak_log_heights(permutations),
         "touched": log_rows_for(usage.touched),
         "words": log_rows_for(words),
         **fixed.log_heights(),
@@ -319,6 +335,8 @@ def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
         if heights[name] != ABSENT:
             count = inputs[f"count_{name}"]
             columns[name] = rows.make(backend, 1 << heights[name], calls=inputs[f"calls_{name}"], count=count)
+    if heights["keccak"] != ABSENT:
+        columns |= keccak_columns(backend, heights, inputs)
     for name in ("host", "touched", "words", "stated"):
         columns[name] = inputs[name]
     return Trace([columns.get(air.name) for air in airs], public)

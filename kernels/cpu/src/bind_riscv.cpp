@@ -112,6 +112,17 @@ nb::tuple host_calls(const Machine& machine) {
                         each(calls.size(), [&](size_t i) { return calls[i].word; }));
 }
 
+// Of the states that the last record permuted, one after the other: words before, words after, times before.
+nb::tuple permuted(const Machine& machine) {
+  const std::vector<riscv::Permuted>& states = machine.permuted();
+  const auto words = [&](auto field) {
+    return each(states.size() * riscv::STATE_WORDS,
+                [&](size_t i) { return (states[i / riscv::STATE_WORDS].*field)[i % riscv::STATE_WORDS]; });
+  };
+  return nb::make_tuple(words(&riscv::Permuted::before), words(&riscv::Permuted::after),
+                        words(&riscv::Permuted::previous));
+}
+
 }  // namespace
 
 void bind_riscv(nb::module_& m) {
@@ -151,13 +162,19 @@ void bind_riscv(nb::module_& m) {
         return each(riscv::CLASSES, [&](size_t i) { return machine.segment_class((u32)i); });
       })
       .def("segment_calls", [](const Machine& machine) {
-        return each(riscv::CALLS, [&](size_t i) { return machine.segment_calls((u32)i); });
+        return each(riscv::HOST_CALLS, [&](size_t i) { return machine.segment_calls((u32)i); });
       })
       .def("output", [](const Machine& machine) { return bytes_of(machine.output()); })
       .def("touched", &touched)
       .def("all_words", [](const Machine& machine) { return bytes_of(machine.all_words()); })
       .def("words_at", &words_at)
-      .def("host_calls", &host_calls);
+      .def("host_calls", &host_calls)
+      .def("permuted", &permuted)
+      .def("call_counts", [](const Machine& machine) {
+        std::vector<u64> counts(riscv::HOST_CALLS);
+        for (u32 i = 0; i < riscv::HOST_CALLS; ++i) counts[i] = machine.call_count(i);
+        return bytes_of(counts);
+      });
 }
 
 }  // namespace dp

@@ -19,7 +19,8 @@ constexpr u32 LOWEST = 4096;                 // addresses below are never access
 constexpr size_t MOST_OUTPUT = 1u << 26;     // words
 constexpr u32 MOST_RECORDED = 1u << 28;      // cycles of a segment
 constexpr u32 CLASSES = 8;                   // classes of operations that a segment may count apart
-constexpr u32 CALLS = 16;                    // numbers of host calls are below
+constexpr u32 HOST_CALLS = 7;                // numbers of host calls are below
+constexpr u32 STATE_WORDS = 50, STATE_BYTES = 4 * STATE_WORDS;  // of Keccak-f
 
 // Rows of a record, as docs/riscv.md has them.
 enum Field : int {
@@ -49,6 +50,7 @@ enum class Stop : int {
   PUBLIC_END,
   MEMORY_LIMIT,
   OUTPUT_LIMIT,
+  BEYOND,
 };
 
 // A decoded instruction.
@@ -80,6 +82,11 @@ struct Patch {
 
 struct HostCall {
   u32 cycle, number, word;
+};
+
+// A state that Keccak-f permuted: its words before and after, and the times of their last accesses before.
+struct Permuted {
+  u32 before[STATE_WORDS], after[STATE_WORDS], previous[STATE_WORDS];
 };
 
 // A word of memory that a segment accesses: its value at the start of the segment, and one more than the number of the
@@ -147,11 +154,14 @@ class Machine {
   // Of the last segment that was run or recorded. Words are in the order of their first access.
   const std::vector<Touched>& touched() const { return touched_; }
   const std::vector<HostCall>& calls() const { return calls_; }
+  const std::vector<Permuted>& permuted() const { return permuted_; }
+  // How often a run that counts made the host call of this number.
+  u64 call_count(u32 number) const { return call_counts_[number]; }
   u32 register_time(u32 i) const { return register_time_[i]; }
   // One more than the number of the last segment, before and with the last one, that used the register; 0: none.
   u32 register_segment_before(u32 i) const { return register_segment_before_[i]; }
   u32 register_segment(u32 i) const { return register_segment_[i]; }
-  // Of the last segment that was run: operations executed of class i, below CLASSES; host calls of number i, below CALLS.
+  // Of the last segment that was run: operations executed of class i, below CLASSES; host calls of number i, below HOST_CALLS.
   u32 segment_class(u32 i) const { return segment_classes_[i]; }
   u32 segment_calls(u32 i) const { return segment_calls_[i]; }
   // Of the last run by segments: the addresses of all words that it accessed, in the order of their first access.
@@ -173,6 +183,8 @@ class Machine {
   // Allow an access of `size` bytes in a page that is not open for it, or say why not; LIMIT if it is allowed.
   Stop open_page(u32 address, u32 size, bool store);
   bool writable(u32 address, u32 size) const;
+  // Allow Keccak-f of the state at an address, or say why not; LIMIT if it is allowed.
+  Stop open_state(u32 address);
 
   std::vector<Op> ops_;
   std::vector<u32> words_;  // instruction of each operation
@@ -193,10 +205,12 @@ class Machine {
   u32 register_segment_before_[REGISTERS] = {}, register_segment_[REGISTERS] = {}, segments_begun_ = 0;
   u32 pc_ = 0, fault_ = 0;
   u64 cycle_ = 0;
-  u32 segment_classes_[CLASSES] = {}, segment_calls_[CALLS] = {};
+  u32 segment_classes_[CLASSES] = {}, segment_calls_[HOST_CALLS] = {};
   std::vector<u32> private_, public_, output_, all_words_;
   size_t private_at_ = 0, public_at_ = 0;
   std::vector<HostCall> calls_;
+  std::vector<Permuted> permuted_;
+  u64 call_counts_[HOST_CALLS] = {};
   std::vector<Touched> touched_;
 };
 

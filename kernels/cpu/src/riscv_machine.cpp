@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "riscv_codes.h"
 
@@ -152,6 +153,8 @@ void Machine::reset(std::vector<u32> private_input, std::vector<u32> public_inpu
   segments_begun_ = 0;
   touched_.clear();
   calls_.clear();
+  permuted_.clear();
+  std::fill(std::begin(call_counts_), std::end(call_counts_), 0);
   all_words_.clear();
   output_.clear();
   private_ = std::move(private_input);
@@ -200,6 +203,18 @@ Stop Machine::open_page(u32 address, u32 size, bool store) {
   }
   // A page that a read-only segment shares stays closed for stores, and each is looked at.
   if (store && writable(page << PAGE_BITS, PAGE)) flags |= WRITABLE;
+  return Stop::LIMIT;
+}
+
+Stop Machine::open_state(u32 address) {
+  if (address % 4 != 0) return Stop::UNALIGNED_STORE;
+  if (address > SPACE - STATE_BYTES) return Stop::BEYOND;
+  const u32 first = std::min(STATE_BYTES, PAGE - address % PAGE);  // bytes in the page where it begins
+  for (const auto& [at, size] : {std::pair(address, first), std::pair(address + first, STATE_BYTES - first)}) {
+    if (size == 0 || open_[at >> PAGE_BITS] & WRITABLE) continue;
+    const Stop refused = open_page(at, size, true);
+    if (refused != Stop::LIMIT) return refused;
+  }
   return Stop::LIMIT;
 }
 

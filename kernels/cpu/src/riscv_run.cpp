@@ -6,6 +6,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "hash/keccak.h"
 #include "riscv_codes.h"
 
 #define DP_RARE(condition) __builtin_expect(!!(condition), 0)
@@ -67,6 +68,15 @@ T get(const u8* memory, u32 address) {
 template <class T>
 void put(u8* memory, u32 address, T value) {
   std::memcpy(memory + address, &value, sizeof(T));
+}
+
+// Keccak-f of the 25 lanes at an address.
+__attribute__((noinline)) void permute(u8* state) {
+  u64 lanes[25];
+  static_assert(sizeof lanes == STATE_BYTES);
+  std::memcpy(lanes, state, sizeof lanes);
+  keccak::permute(lanes);
+  std::memcpy(state, lanes, sizeof lanes);
 }
 
 // Cycles that are not yet written to a record.
@@ -371,10 +381,26 @@ ECALL_: {
     case 5:
       result = (u32)(cycle_ + (cycles - left - 1));
       break;
+    case 6: {
+      const Stop refused = open_state(argument);
+      if (refused != Stop::LIMIT) TRAP(refused, argument);
+      if constexpr (SEGMENT)
+        for (u32 i = 0; i < STATE_BYTES; i += 4) note(argument + i);
+      if constexpr (RECORD) {
+        permuted_.emplace_back();
+        std::memcpy(permuted_.back().before, memory + argument, STATE_BYTES);
+        for (u32 i = 0; i < STATE_WORDS; ++i)
+          permuted_.back().previous[i] = visit(argument + 4 * i, permuted_.back().before[i]);
+      }
+      permute(memory + argument);
+      if constexpr (RECORD) std::memcpy(permuted_.back().after, memory + argument, STATE_BYTES);
+      break;
+    }
     default:
       TRAP(Stop::UNKNOWN_CALL, call);
   }
   x[10] = result;
+  if constexpr (COUNT) ++call_counts_[call];
   if constexpr (SEGMENT) ++segment_calls_[call];
   if constexpr (RECORD) {
     calls_.push_back({(u32)(recorded + filled), call, result});
@@ -431,6 +457,7 @@ Stop Machine::run_recording(u64 cycles, u32* columns, size_t stride) {
   forget_marks();
   touched_.clear();
   calls_.clear();
+  permuted_.clear();
   return go<Mode::RECORD>(cycles, nullptr, columns, stride);
 }
 

@@ -28,14 +28,18 @@ from distprove.stark.riscv.executor import (
 )
 from distprove.stark.riscv.record import FIRST_REGISTER, Record
 from tests.support import riscv_asm as asm
+from tests.support.plain_keccak import keccak_f
 from tests.support.riscv_elf import code_file
 from tests.support.riscv_oracle import Interpreter, Trapped
 from tests.support.riscv_oracle import run as plain_run
 
-DATA, LIMIT = 0x20000, 600
+DATA, LIMIT, STATE_BYTES = 0x20000, 600, 200
 REGISTER = st.integers(0, 31)
 CORNERS = st.sampled_from(
     [0, 1, 2, 31, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF, DATA, DATA + 3, 4092]
+)
+STATES = st.sampled_from(
+    [DATA, DATA, DATA + 4, DATA + 64, DATA + 4000, DATA + 2, DATA - 4, 4092, 0xFFFFFF38, 0xFFFFFF3C]
 )
 NEAR = st.integers(-6, 12).map(lambda words: 4 * words)
 BASE_REGISTERS = st.sampled_from([8, 8, 8, 9])
@@ -63,7 +67,8 @@ INSTRUCTIONS = st.one_of(
     st.builds(asm.lui, REGISTER, st.integers(0, 0xFFFFFFFF)),
     st.builds(asm.auipc, REGISTER, st.integers(0, 0xFFFFFFFF)),
     st.builds(asm.li, REGISTER, CORNERS | st.integers(0, 0xFFFFFFFF)),
-    st.builds(asm.call, st.integers(0, 6)),
+    st.builds(asm.call, st.integers(0, 7)),
+    st.builds(lambda address: [*asm.li(asm.A0, address), *asm.call(6)], STATES),
     st.just(asm.FENCE),
     st.integers(0, 0xFFFFFFFF),  # mostly illegal
 )
@@ -143,11 +148,12 @@ def check_trap(trap: TrapState, oracle: Interpreter) -> None:
     jumped = trap.word & 0x7F in (0x63, 0x67, 0x6F) and trap.stop in (Stop.OUTSIDE, Stop.SELF_JUMP)
     if trap.stop in (Stop.LOW_ADDRESS, Stop.READ_ONLY) or jumped:
         oracle.step()
-        address = oracle.row.get("address", 0)
+        first = trap.about if trap.word == asm.ECALL else oracle.row.get("address", 0)
+        accessed = range(first, first + (STATE_BYTES if trap.word == asm.ECALL else 1), 4)
         if trap.stop is Stop.LOW_ADDRESS:
-            assert address < 4096
+            assert first < 4096
         elif trap.stop is Stop.READ_ONLY:
-            assert address in oracle.code
+            assert any(address in oracle.code for address in accessed)
         elif trap.stop is Stop.SELF_JUMP:
             assert oracle.pc == trap.pc
         else:
@@ -204,7 +210,11 @@ TRAPS = {
     "a store below 4096": ([asm.store("sb", 0, 0, 2047)], Stop.LOW_ADDRESS, 0x10000, 0),
     "a store to the program": ([asm.auipc(5, 0), asm.store("sw", 0, 5)], Stop.READ_ONLY, 0x10004, 1),
     "call 0": ([asm.ECALL], Stop.UNKNOWN_CALL, 0x10000, 0),
-    "call 6": (asm.call(6), Stop.UNKNOWN_CALL, 0x10004, 1),
+    "call 7": (asm.call(7), Stop.UNKNOWN_CALL, 0x10004, 1),
+    "an unaligned state": ([*asm.li(10, DATA + 2), *asm.call(6)], Stop.UNALIGNED_STORE, 0x1000C, 3),
+    "a state below 4096": ([*asm.li(10, 4092), *asm.call(6)], Stop.LOW_ADDRESS, 0x1000C, 3),
+    "a state over the end of memory": ([*asm.li(10, 0xFFFFFF3C), *asm.call(6)], Stop.BEYOND, 0x1000C, 3),
+    "a state over the program": ([*asm.li(10, 0x10000 - 196), *asm.call(6)], Stop.READ_ONLY, 0x1000C, 3),
     "private input": (asm.call(3) * 2, Stop.PRIVATE_END, 0x1000C, 3),
     "public input": (asm.call(4) * 2, Stop.PUBLIC_END, 0x1000C, 3),
 }
@@ -385,3 +395,40 @@ def test_segments_are_replayed_in_any_order_and_at_once() -> None:
         for records in pool.map(backwards, range(8)):
             for record, expected in zip(reversed(records), alone, strict=True):
                 same(record, expected)
+
+
+@pytest.mark.parametrize("address", [DATA, 0x30000 - 100, (1 << 32) - STATE_BYTES])
+def test_keccak_f(address: int) -> None:
+    """In place, over the edge of a page too, and in the last words of memory."""
+    lanes = np.random.default_rng(address).integers(0, 1 << 64, 25, dtype=np.uint64)
+    expected = b"".join(lane.to_bytes(8, "little") for lane in keccak_f(lanes.tolist()))
+    code = [*asm.li(6, address), *asm.li(7, address)]
+    for word in lanes.view(np.uint32).tolist():
+        code += [*asm.li(5, word), asm.store("sw", 5, 6), asm.imm("addi", 6, 6, 4)]
+    code += [asm.imm("addi", 10, 7, 0), *asm.call(6), asm.op("sub", 9, 10, 7)]
+    for k in range(0, STATE_BYTES, 4):
+        code += [asm.load("lw", 10, 7, k), *asm.call(2)]
+    elf = parse_elf(code_file([*code, asm.imm("addi", 10, 9, 0), *asm.call(1)]), "keccak")
+    assert Execution(elf).run().output == expected
+    execution = Execution(elf)
+    assert execution.count().sum() == execution.outcome.cycles
+    assert execution.call_counts().tolist() == [0, 1, 50, 0, 0, 0, 1]
+    assert (execution.outcome.exit_code, execution.output) == (0, expected)
+    for segment in (1 << 20, 160):
+        replay, snapshots = Replay(elf), list(Execution(elf).segments(segment))
+        records = [replay.record(snapshot) for snapshot in snapshots]
+        for record, plain in zip(records, plain_run(elf.image(), segment=segment).records, strict=True):
+            same(record, plain)
+        before, after = (np.concatenate([getattr(r, f"permuted_{w}") for r in records]) for w in ("before", "after"))
+        assert (before.tobytes(), after.tobytes()) == (lanes.tobytes(), expected)
+
+
+@pytest.mark.parametrize(("address", "pages"), [(0x30000, 1), (0x30000 - 4, 2)])
+def test_a_state_takes_the_pages_that_it_lies_in(address: int, pages: int) -> None:
+    elf = parse_elf(code_file([*asm.li(10, address), *asm.call(6), *asm.leave()]), "pages")
+    assert Execution(elf, memory=4096 * pages).run().exit_code == 0
+    if pages > 1:
+        with pytest.raises(Trap) as trapped:
+            Execution(elf, memory=4096 * (pages - 1)).run()
+        assert trapped.value.state is not None
+        assert trapped.value.state.stop is Stop.MEMORY_LIMIT

@@ -72,6 +72,7 @@ def test_the_second_suite(name: str) -> None:
         ("quicksort", np.random.default_rng(1).integers(0, 1 << 32, 40, dtype=np.uint32).tobytes(), b""),
         ("sha256", b"abc", b""),
         ("keccak", b"", b""),
+        ("keccak_f", bytes(300), b""),
         ("json", b'[1, "a", {"b": [true, null, -2]}]', b""),
     ],
 )

@@ -9,7 +9,7 @@ from distprove.stark.air.bounds import unconfirmed
 from distprove.stark.riscv.segment import layout, tables
 from tests.support import riscv_asm as asm
 from tests.support.riscv_oracle import run
-from tests.support.riscv_programs import CORNERS, fibonacci, operation, random_program
+from tests.support.riscv_programs import CORNERS, fibonacci, operation, permuting, random_program
 from tests.support.riscv_traces import job_of
 
 INPUT = bytes(range(64))
@@ -39,6 +39,18 @@ def test_operations_on_corner_values(name: str) -> None:
         for b in CORNERS:
             code += [*asm.li(6, b), asm.op(name, 7, 5, 6)]
     assert job_of(run(asm.image([*code, *asm.leave()]))).failures() == []
+
+
+@pytest.mark.parametrize("segment", [1 << 20, 4])
+def test_keccak_f(segment: int) -> None:
+    """States that overlap, in one segment and over several, some of which have no call and no table for any."""
+    found = run(permuting(4), segment=segment)
+    job = job_of(found)
+    assert job.failures() == []
+    assert [w for p in job.public for w in p["stated"][: p["outputs"]]] == found.output
+    present = ["keccak" in main for main in job.main]
+    assert present == [bool(len(record.permuted_before)) for record in found.records]
+    assert all(present) == (segment > 4)
 
 
 def test_an_operation_by_itself() -> None:

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GUEST_EXIT = 1, GUEST_WRITE = 2, GUEST_READ_PRIVATE = 3, GUEST_READ_PUBLIC = 4, GUEST_CYCLES = 5 };
+enum { GUEST_EXIT = 1, GUEST_WRITE = 2, GUEST_READ_PRIVATE = 3, GUEST_READ_PUBLIC = 4, GUEST_CYCLES = 5, GUEST_KECCAK_F = 6 };
 
 static inline uint32_t guest_call(uint32_t number, uint32_t argument) {
   register uint32_t a0 __asm__("a0") = argument;
@@ -21,6 +21,13 @@ static inline void write_word(uint32_t word) { guest_call(GUEST_WRITE, word); }
 static inline uint32_t read_private_word(void) { return guest_call(GUEST_READ_PRIVATE, 0); }
 static inline uint32_t read_public_word(void) { return guest_call(GUEST_READ_PUBLIC, 0); }
 static inline uint32_t cycle_count(void) { return guest_call(GUEST_CYCLES, 0); }
+
+// Permute a state by Keccak-f[1600]: lane x + 5 y is state[x + 5 y].
+static inline void keccak_f(uint64_t state[25]) {
+  register uint64_t* a0 __asm__("a0") = state;
+  register uint32_t a7 __asm__("a7") = GUEST_KECCAK_F;
+  __asm__ volatile("ecall" : "+r"(a0) : "r"(a7) : "memory");
+}
 
 // Write `size` bytes to the public output, filled up with zeros to a multiple of four.
 static inline void write_bytes(const void* from, size_t size) {

@@ -24,6 +24,7 @@ const WRITE: u32 = 2;
 const READ_PRIVATE: u32 = 3;
 const READ_PUBLIC: u32 = 4;
 const CYCLES: u32 = 5;
+const KECCAK_F: u32 = 6;
 
 fn call(number: u32, argument: u32) -> u32 {
     let result;
@@ -43,6 +44,11 @@ pub fn write_word(word: u32) {
 /// Cycles of the run so far, modulo 2^32.
 pub fn cycle_count() -> u32 {
     call(CYCLES, 0)
+}
+
+/// Permute a state by Keccak-f[1600]: lane x + 5 y is state[x + 5 y].
+pub fn keccak_f(state: &mut [u64; 25]) {
+    call(KECCAK_F, state.as_mut_ptr() as u32);
 }
 
 /// The private input, which must be read once.
