@@ -10,16 +10,18 @@ import numpy as np
 from kernels.cuda.device import Argument, ByValue, Device, grid_for
 from kernels.cuda.field import field_source
 from kernels.errors import OutOfMemory, SizeError
-from kernels.interface.arrays import Array
+from kernels.interface.arrays import Array, HostArray
 from kernels.interface.vectors import Transform, TransformBytes
 from kernels.maths.curves import Field
-from kernels.maths.encoding import field_from_ints
+from kernels.maths.encoding import field_from_ints, pack
 from kernels.source import KernelSource
 
 MAX_PASSES = 3
 """Most passes of a transform: the kernel's addressing has three digits."""
 REVERSED_INPUT, NEGATED_INPUT, REVERSED_OUTPUT, FIRST_PASS, LAST_PASS = 1, 2, 4, 8, 16
 """Bits of `Pass::flags`. Must equal those of the same names in ntt.cu."""
+PLAIN, PAIRED, PLANES = 0, 1, 2
+"""Forms of a table. Must equal those of the same names in ntt.cu."""
 TABLE_SHARE = 8
 """Twiddle tables may take 1 / TABLE_SHARE of the device's budget, or as much as one transform needs."""
 
@@ -36,6 +38,9 @@ class NttProfile:
     """log2 of the elements a thread holds in registers."""
     blocks_per_sm: int = 6
     """Blocks per multiprocessor that the registers must leave room for."""
+    pairs: bool = False
+    """Whether the twiddles between passes are pairs."""
+    dependent: bool = False
 
     def __post_init__(self) -> None:
         if not (
@@ -57,6 +62,8 @@ class NttProfile:
             "LOG_ELEMENTS": self.log_elements,
             "MAX_THREADS": 1 << (self.log_tile - self.log_elements),
             "MIN_BLOCKS": self.blocks_per_sm,
+            "PAIRS": int(self.pairs),
+            "DEPENDENT": int(self.dependent),
         }
         return KernelSource(base.name, (*base.defines, *((name, str(value)) for name, value in shape.items())))
 
@@ -172,7 +179,7 @@ class NttEngine:
         profile = self.profile
         passes = plan_passes(log_n, profile.log_radix)
         eighth = field.root_of_unity(min(3, field.two_adicity))
-        eighths = ByValue(field_from_ints(field, [pow(eighth, k, field.modulus) for k in (1, 2, 3)]))
+        eighths = ByValue(prepared(field, [pow(eighth, k, field.modulus) for k in (1, 2, 3)]))
         launches = []
         done = 0
         for index, (log_r, table) in enumerate(zip(passes, tables, strict=True)):
@@ -202,11 +209,14 @@ class NttEngine:
         return min(self.profile.log_radix, field.two_adicity)
 
     def _roots_of(self, field: Field) -> Array:
-        """Return w^e for e < 2^log_roots: the twiddles between the steps inside a pass."""
+        """Return the twiddles between the steps inside a pass, in the layout of `struct Roots`, made once."""
         if field not in self._roots:
-            log_roots = self._log_roots(field)
-            # The exponent of `other` is the column, and the whole table is one row.
-            self._roots[field] = self._table(field, log_roots, log_roots, other=field.root_of_unity(log_roots))
+            log_roots, log_e = self._log_roots(field), self.profile.log_elements
+            out = self._device.empty((4, 2 << log_roots, 2))
+            for level in range(1, log_roots + 1):
+                columns = level - (level % log_e or log_e)
+                self._fill(field, out, PLANES, level, columns, begin=1 << level, root=field.root_of_unity(level))
+            self._roots[field] = out
         return self._roots[field]
 
     def _make_room(self, nbytes: int) -> None:
@@ -257,8 +267,9 @@ class NttEngine:
             if log_rest or (inverse and (coset is not None or index == 0)):
                 # If no digit follows, the table is a plain scaling of the output: root 1, one column.
                 root = field.root_of_unity(log_rest + log_r)
+                form = PAIRED if self.profile.pairs else PLAIN
                 twiddles = self._table(
-                    field, log_r + log_rest, log_rest, first=first, root=root, other=other, by_row=by_row
+                    field, log_r + log_rest, log_rest, form=form, first=first, root=root, other=other, by_row=by_row
                 )
             tables.append(PassTables(load_scale, twiddles, log_rest, (1 << log_rest) - 1))
             done += log_r
@@ -270,25 +281,47 @@ class NttEngine:
         log_size: int,
         log_columns: int,
         *,
+        form: int = PLAIN,
         first: int = 1,
         root: int = 1,
         other: int = 1,
         by_row: bool = False,
     ) -> Array:
         """Return the table with first * root^(k m) * other^(k if by_row else m) at row k, column m."""
-        out = self._device.empty((1 << log_size, field.limbs))
-        kernel = self._device.kernel(self.profile.source(field), "ntt_table")
+        out = self._device.empty((1 << log_size, field.limbs << form))
+        self._fill(field, out, form, log_size, log_columns, first=first, root=root, other=other, by_row=by_row)
+        return out
+
+    def _fill(
+        self,
+        field: Field,
+        out: Array,
+        form: int,
+        log_size: int,
+        log_columns: int,
+        *,
+        begin: int = 0,
+        first: int = 1,
+        root: int = 1,
+        other: int = 1,
+        by_row: bool = False,
+    ) -> None:
+        bits = 64 * field.limbs
         arguments = (
             out,
             np.uint64(1 << log_size),
             np.uint32(log_columns),
             np.uint32(by_row),
+            np.uint32(form),
+            np.uint32(out.shape[1]),
+            np.uint32(begin),
+            ByValue(pack([-pow(field.modulus, -1, 1 << bits) % (1 << bits)], field.limbs)),
             ByValue(field_from_ints(field, [first])),
             ByValue(squares(field, root, 32)),
             ByValue(squares(field, other, 32)),
         )
+        kernel = self._device.kernel(self.profile.source(field), "ntt_table")
         kernel.launch_items(1 << log_size, arguments)
-        return out
 
 
 _PASS = np.dtype(
@@ -307,6 +340,13 @@ _PASS = np.dtype(
     ]
 )
 """The layout of `struct Pass` in ntt.cu."""
+
+
+def prepared(field: Field, values: list[int]) -> HostArray:
+    """Return constants as `struct Twiddle` of twiddle.h has them, (n, 2 limbs) on the host."""
+    shift = 64 * field.limbs
+    pairs = [word for w in values for word in (w, (w << shift) // field.modulus)]
+    return pack(pairs, field.limbs).reshape(len(values), 2 * field.limbs)
 
 
 def squares(field: Field, base: int, count: int) -> Array:
