@@ -23,12 +23,14 @@ from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.resident import ResidentKey
 from distprove.system import StepTimes
 from kernels.cpu import group
+from kernels.cpu.pairing import combine_g1
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.busy import BusyWatch
 from kernels.interface.groups import PendingPoint
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Group
+from kernels.maths.encoding import scalars_from_ints
 
 
 @dataclass(frozen=True)
@@ -234,15 +236,13 @@ class Masks:
         """Compute the masks under `key` for two random elements."""
         curve, r, s = key.curve, blinding.r, blinding.s
 
-        def plus(which: Group, point: HostArray, scalar: int, delta: HostArray) -> HostArray:
-            return group.add(curve, which, point, group.mul(curve, which, delta, scalar))
-
+        g1, g2 = key.delta1_multiples, key.delta2_multiples
         return cls(
             blinding,
-            a=plus(Group.G1, key.alpha1, r, key.delta1),
-            b1=plus(Group.G1, key.beta1, s, key.delta1),
-            b2=plus(Group.G2, key.beta2, s, key.delta2),
-            c=group.mul(curve, Group.G1, key.delta1, -r * s % curve.fr.modulus),
+            a=g1.add_to(key.alpha1, r),
+            b1=g1.add_to(key.beta1, s),
+            b2=g2.add_to(key.beta2, s),
+            c=g1.add_to(np.zeros_like(key.alpha1), -r * s % curve.fr.modulus),
         )
 
 
@@ -254,7 +254,6 @@ def assemble(
     proof_a = group.add(curve, g1, a, masks.a)
     proof_b = group.add(curve, g2, b2, masks.b2)
     proof_b1 = group.add(curve, g1, b1, masks.b1)
-    s_a = group.mul(curve, g1, proof_a, masks.blinding.s)
-    r_b1 = group.mul(curve, g1, proof_b1, masks.blinding.r)
-    proof_c = group.sum_points(curve, g1, np.stack([c, h, s_a, r_b1, masks.c]))
+    factors = scalars_from_ints(curve.fr, [1, 1, 1, masks.blinding.s, masks.blinding.r])
+    proof_c = combine_g1(curve, np.stack([c, h, masks.c, proof_a, proof_b1]), factors)
     return Groth16Proof(curve, proof_a, proof_b, proof_c)

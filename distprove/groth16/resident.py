@@ -12,12 +12,13 @@ import numpy as np
 from distprove.groth16.key import LoadableKey
 from distprove.groth16.memory import MATRICES, SECTIONS, WITNESSES, KeyShape, MemoryPlan, plan_memory
 from distprove.groth16.quotient import quotient_scalars
+from kernels.cpu.group import Multiples
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.groups import PointTable
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.sparse import Matrix
-from kernels.maths.curves import Curve, Field
+from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import field_from_ints
 
 
@@ -33,8 +34,10 @@ class ResidentKey:
     alpha1: HostArray
     beta1: HostArray
     beta2: HostArray
-    delta1: HostArray
-    delta2: HostArray
+    delta1_multiples: Multiples
+    """Multiples of delta in G1, which proofs are blinded by."""
+    delta2_multiples: Multiples
+    """Multiples of delta in G2."""
     matrix_a: Matrix
     matrix_b: Matrix
     points_a: PointTable
@@ -105,8 +108,8 @@ def load_key(zkey: LoadableKey, backend: Backend, *, witnesses: int = WITNESSES)
         alpha1=zkey.alpha1,
         beta1=zkey.beta1,
         beta2=zkey.beta2,
-        delta1=zkey.delta1,
-        delta2=zkey.delta2,
+        delta1_multiples=Multiples(curve, Group.G1, zkey.delta1),
+        delta2_multiples=Multiples(curve, Group.G2, zkey.delta2),
         matrix_a=matrix_a,
         matrix_b=matrix_b,
         points_a=tables["a"],

@@ -35,6 +35,38 @@ def mul(curve: Curve, group: Group, a: HostArray, k: int) -> Words:
     return neg(curve, group, out) if k < 0 else out
 
 
+class Multiples:
+    """The multiples d 2^(DIGIT w) P, for all digits d and windows w, of a point P that is multiplied often. A multiple
+    of P is then a sum of some of them, which takes a third of the time of `mul` in G1 and a fifth in G2."""
+
+    DIGIT = 4
+    """Bits of a digit: half a byte. With 8 bits a sum has half as many points, and the table eight times as many."""
+
+    def __init__(self, curve: Curve, group: Group, point: HostArray) -> None:
+        """`point` has the group's order, or is infinity."""
+        self.curve, self.group = curve, group
+        windows = 16 * curve.fr.limbs
+        factors = [d << (self.DIGIT * w) for w in range(windows) for d in range(1 << self.DIGIT)]
+        self._table = np.zeros((len(factors), curve.point_limbs(group)), dtype=np.uint64)
+        self._first = np.arange(windows) << self.DIGIT
+        scalars = encoding.scalars_from_ints(curve.fr, factors)
+        native.fixed_base(
+            native.Pool(1),
+            curve.name,
+            group.value,
+            _point(curve, group, point),
+            flat_bytes(scalars),
+            self._table.reshape(-1).view(np.uint8),
+        )
+
+    def add_to(self, point: HostArray, k: int) -> Words:
+        """Return `point` + k P for 0 <= k < r. Not constant time."""
+        octets = np.frombuffer(k.to_bytes(8 * self.curve.fr.limbs, "little"), dtype=np.uint8)
+        digits = np.stack([octets & 15, octets >> 4], axis=1).reshape(-1)
+        own = self._table[self._first + digits]
+        return sum_points(self.curve, self.group, np.concatenate([point.reshape(1, -1), own]))
+
+
 def lift(curve: Curve, group: Group, x: HostArray) -> Words | None:
     """Return one of the two points with this abscissa, (point_limbs / 2,), or None if the curve has none."""
     out = _empty(curve, group)

@@ -9,13 +9,17 @@
 //
 // Launch: a block takes C = 2^log_c neighbouring columns with R C / E threads of E elements each, and dynamic shared
 // memory for R C elements. A thread does E-point transforms in registers; between them elements change threads through
-// shared memory. The profile sets LOG_ELEMENTS, MAX_THREADS and MIN_BLOCKS (blocks per multiprocessor).
-// Bound: multiplications (n/2 log2 n less what the last radix saves). Traffic is 64 bytes per element and pass, and 32
-// for the twiddles after the first.
+// shared memory. The profile sets LOG_ELEMENTS, MAX_THREADS, MIN_BLOCKS (blocks per multiprocessor) and PAIRS: whether the
+// twiddles between passes are prepared, as those inside a pass always are (twiddle.h), or in Montgomery form.
+// Bound: multiplications (n/2 log2 n less what the last radix saves). Traffic is 64 bytes per element and pass, and for
+// the twiddles of all passes but the last 32, or 64 as pairs.
 #include "device.h"
+#include "field/twiddle.h"
 
 using namespace dp;
 using F = Fp<FIELD>;
+using W = Twiddle<FIELD>;
+using L = Loose<FIELD>;
 
 constexpr int LOG_E = LOG_ELEMENTS, E = 1 << LOG_E;  // elements a thread holds: 4 or 8
 constexpr u32 REVERSED_INPUT = 1, NEGATED_INPUT = 2, REVERSED_OUTPUT = 4, FIRST_PASS = 8, LAST_PASS = 16;
@@ -30,7 +34,21 @@ struct Pass {
 };
 
 struct EighthRoots {
-  F w[3];  // w8, w8^2, w8^3
+  W w[3];  // w8, w8^2, w8^3
+};
+
+// The twiddles inside a pass, in four planes of 16 bytes. Level m holds what a step takes that has 2^m points before it and
+// makes them 2^(m - D) at [2^m + (j << (m - D)) + p]: w^(j p) for a primitive 2^m-th root w.
+struct Roots {
+  const uint4* planes;
+  u32 plane;
+  __device__ __forceinline__ W load(u32 i) const {
+    W r;
+    uint4* d = reinterpret_cast<uint4*>(&r);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) d[k] = __ldg(planes + k * plane + i);
+    return r;
+  }
 };
 
 // Shared memory in two planes of 16-byte halves, one slot of padding after eight: a warp that reads with a power-of-two
@@ -95,10 +113,12 @@ __device__ __forceinline__ void transform(F* v, const EighthRoots& roots) {
     for (int first = 0; first < (1 << D); first += 2 * half) {
 #pragma unroll
       for (int j = 0; j < half; ++j) {
+        // Without a product to come, all but v[0] are left for the twiddles' products.
+        const bool open = half == 1, twiddled = j > 0;
         F a = v[first + j], b = v[first + j + half];
-        v[first + j] = a + b;
-        F d = a - b;
-        if (j) d = d * roots.w[j * (4 / half) - 1];
+        v[first + j] = open && first ? L::add_open(a, b) : L::add(a, b);
+        F d = open || twiddled ? L::sub_open(a, b) : L::sub(a, b);
+        if (twiddled) d = L::mul(d, roots.w[j * (4 / half) - 1]);
         v[first + j + half] = d;
       }
     }
@@ -109,6 +129,15 @@ template <int D>
 __device__ __forceinline__ constexpr int reversed(int j) {
   return D == 3 ? ((j & 1) << 2) | (j & 2) | (j >> 2) : D == 2 ? ((j & 1) << 1) | (j >> 1) : j;
 }
+
+// What an element is multiplied by between two passes. A pair leaves it below 2p, a constant in Montgomery form below p.
+#if PAIRS
+using Between = W;
+__device__ __forceinline__ F times(const F& x, const W& w) { return L::mul(x, w); }
+#else
+using Between = F;
+__device__ __forceinline__ F times(const F& x, const F& w) { return w * x; }
+#endif
 
 // The digits that the steps before have made (`done` bits: first a digit of `odd` bits if there is one, then digits of
 // LOG_E bits) in the order of the output index.
@@ -124,7 +153,7 @@ __device__ __forceinline__ u32 reverse_digits(u32 digits, u32 done, u32 odd) {
 // One radix-2^D step over the whole tile. `done` bits of the transform's log_r are done before it.
 template <int D>
 __device__ __forceinline__ void step(const Pass& pass, const Tile& tile, u32 done, u32 odd, const F* in, F* out,
-                                     const F* roots, const F* load_scale, const F* twiddles,
+                                     const Roots& roots, const F* load_scale, const Between* twiddles,
                                      const EighthRoots& eighth) {
   const u32 log_c = pass.log_c, log_rest = pass.log_r - done - D;  // R' = 2^log_rest points remain per digit
   const bool first = done == 0, last = log_rest == 0;
@@ -142,7 +171,7 @@ __device__ __forceinline__ void step(const Pass& pass, const Tile& tile, u32 don
       for (int j = 0; j < (1 << D); ++j) {
         const u32 e = base + ((u32)j << log_rest);
         v[j] = inside ? load16(in + load_index(pass, column, e)) : F::zero();
-        if (load_scale) v[j] = v[j] * load16_const(load_scale + e);
+        if (load_scale) v[j] = load16_const(load_scale + e) * v[j];
       }
     } else {
 #pragma unroll
@@ -150,11 +179,10 @@ __device__ __forceinline__ void step(const Pass& pass, const Tile& tile, u32 don
     }
     transform<D>(v, eighth);
     if (!last) {
-      const u32 scale = pass.log_roots - (log_rest + D);
 #pragma unroll
       for (int j = 0; j < (1 << D); ++j) {
         F x = v[reversed<D>(j)];
-        if (j) x = x * load16_const(roots + ((p * (u32)j) << scale));
+        if (j) x = L::mul(x, roots.load((((1u << D) + (u32)j) << log_rest) + p));
         tile.store(((base + ((u32)j << log_rest)) << log_c) + c, x);
       }
     } else if (inside) {
@@ -164,19 +192,22 @@ __device__ __forceinline__ void step(const Pass& pass, const Tile& tile, u32 don
       for (int j = 0; j < (1 << D); ++j) {
         const u32 k = k0 + ((u32)j << done);
         F x = v[reversed<D>(j)];
-        if (twiddles) x = x * load16_const(twiddles + ((u64)k << pass.log_twiddle_stride) + q);
+        x = twiddles ? times(x, load16_const(twiddles + ((u64)k << pass.log_twiddle_stride) + q)) : L::reduced(x);
+        if (PAIRS && twiddles && (pass.flags & LAST_PASS)) x = L::reduced(x);
         store16(out + store_index(pass, column, k), x);
       }
     }
   }
 }
 
-// `in` and `out` may be the same array unless the pass is the first or the last of several. roots[e] = w^e for a
-// primitive 2^log_roots-th root w. load_scale[e] and twiddles may be null.
+// `in` and `out` may be the same array unless the pass is the first or the last of several. `root_planes` are as in Roots,
+// up to the level log_roots. load_scale[e], in Montgomery form, and twiddles may be null. Between passes values of `out` are
+// below 2p.
 extern "C" __global__ void __launch_bounds__(MAX_THREADS, MIN_BLOCKS)
-    ntt_pass(const F* in, F* out, const F* roots, const F* load_scale, const F* twiddles,
+    ntt_pass(const F* in, F* out, const uint4* root_planes, const F* load_scale, const Between* twiddles,
              const __grid_constant__ EighthRoots eighth, const __grid_constant__ Pass pass) {
   DP_DYNAMIC_SHARED(uint4, shared);
+  const Roots roots{root_planes, 2u << pass.log_roots};
   const u32 elements = blockDim.x * E;
   const Tile tile{shared, shared + Tile::slot(elements)};
   const u32 odd = pass.log_r % LOG_E;
@@ -203,11 +234,27 @@ DP_HD F power(const Squares& squares, u64 exponent, F r) {
   return r;
 }
 
-// out[(k << log_columns) + m] = first * root^(k m) * other^(by_row ? k : m): the tables above, made once per size.
-extern "C" __global__ void ntt_table(F* out, u64 n, u32 log_columns, u32 by_row, const __grid_constant__ F first,
+constexpr u32 PLAIN = 0, PAIRED = 1, PLANES = 2;
+
+// Value [(k << log_columns) + m] = first * root^(k m) * other^(by_row ? k : m) of the tables above, made once per size: in
+// Montgomery form, as pairs, or as pairs in four planes of `plane` elements, of which the table begins at `begin`.
+extern "C" __global__ void ntt_table(uint4* out, u64 n, u32 log_columns, u32 by_row, u32 form, u32 plane, u32 begin,
+                                     const __grid_constant__ F minus_inverse, const __grid_constant__ F first,
                                      const __grid_constant__ Squares root, const __grid_constant__ Squares other) {
   const u64 i = global_thread();
   if (i >= n) return;
   const u64 k = i >> log_columns, m = i & (((u64)1 << log_columns) - 1);
-  store16(out + i, power(other, by_row ? k : m, power(root, k * m, first)));
+  const F value = power(other, by_row ? k : m, power(root, k * m, first));
+  if (form == PLAIN) {
+    store16(reinterpret_cast<F*>(out) + i, value);
+    return;
+  }
+  const W pair = L::prepare(value, minus_inverse);
+  if (form == PAIRED) {
+    store16(reinterpret_cast<W*>(out) + i, pair);
+    return;
+  }
+  const uint4* s = reinterpret_cast<const uint4*>(&pair);
+#pragma unroll
+  for (int p = 0; p < 4; ++p) out[(u64)p * plane + begin + i] = s[p];
 }

@@ -56,6 +56,12 @@ DP_HD void mad_pair(u32* r, u32 a, u32 b, u32 c0, u32 c1) {
                : "=&r"(r[0]), "=r"(r[1])
                : "r"(a), "r"(b), "r"(c0), "r"(c1));
 }
+// the low word of a * b + c + the carry
+DP_HD u32 mad_low_end(u32 a, u32 b, u32 c) {
+  u32 r;
+  asm volatile("madc.lo.u32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
 
 #else
 
@@ -91,6 +97,7 @@ DP_HD void mad_pair_with(u32* r, u32 a, u32 b, u32 c0, u32 c1, u32 in) {
 }
 DP_HD void mad_pair_start(u32* r, u32 a, u32 b, u32 c0, u32 c1) { mad_pair_with(r, a, b, c0, c1, 0); }
 DP_HD void mad_pair(u32* r, u32 a, u32 b, u32 c0, u32 c1) { mad_pair_with(r, a, b, c0, c1, flag()); }
+DP_HD u32 mad_low_end(u32 a, u32 b, u32 c) { return a * b + c + flag(); }
 
 #endif
 

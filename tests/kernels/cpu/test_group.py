@@ -73,6 +73,21 @@ def test_sums(curve: Curve, which: Group, n: int) -> None:
     assert np.array_equal(group.sum_points(curve, which, points), group.mul(curve, which, base, total))
 
 
+@pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
+def test_multiples_of_a_point(curve: Curve, which: Group) -> None:
+    rng = random.Random(8)
+    r, base = curve.fr.modulus, encoding.generator(curve, which)
+    point, other = (group.mul(curve, which, base, k) for k in (rng.randrange(r), 77))
+    multiples = group.Multiples(curve, which, point)
+    for k in [0, 1, 15, 16, r - 1, rng.randrange(r)]:
+        expected = group.add(curve, which, other, group.mul(curve, which, point, k))
+        assert np.array_equal(multiples.add_to(other, k), expected), k
+    opposite = group.mul(curve, which, point, -(15 << 8))
+    assert not multiples.add_to(opposite, 15 << 8).any()
+    infinite = group.Multiples(curve, which, np.zeros_like(point))
+    assert np.array_equal(infinite.add_to(other, r - 1), other)
+
+
 def test_wrong_shapes_are_refused() -> None:
     base = encoding.generator(BN254, Group.G1)
     with pytest.raises(SizeError, match="one point"):
