@@ -22,13 +22,17 @@ REVERSED_INPUT, NEGATED_INPUT, REVERSED_OUTPUT, FIRST_PASS, LAST_PASS = 1, 2, 4,
 """Bits of `Pass::flags`. Must equal those of the same names in ntt.cu."""
 PLAIN, PAIRED, PLANES = 0, 1, 2
 """Forms of a table. Must equal those of the same names in ntt.cu."""
+LOG_PAIRED = 24
+"""log2 of the largest transform whose twiddles between passes are pairs. Larger ones have no memory for these: a table
+of pairs takes 8 GiB at 2^27."""
 TABLE_SHARE = 8
 """Twiddle tables may take 1 / TABLE_SHARE of the device's budget, or as much as one transform needs."""
 
 
 @dataclass(frozen=True)
 class NttProfile:
-    """Tuning parameters. The defaults were the fastest of eleven tried on an H200, for both curves, 2^20 to 2^24."""
+    """Tuning parameters. The defaults were the fastest of twelve tried on an H200 at 2^20, both curves, and took at
+    most 4 % longer than the fastest of six from 2^16 to 2^24."""
 
     log_tile: int = 9
     """log2 of the elements a block holds in shared memory."""
@@ -38,9 +42,8 @@ class NttProfile:
     """log2 of the elements a thread holds in registers."""
     blocks_per_sm: int = 6
     """Blocks per multiprocessor that the registers must leave room for."""
-    pairs: bool = False
-    """Whether the twiddles between passes are pairs."""
-    dependent: bool = False
+    pairs: bool = True
+    """Whether the twiddles between passes are pairs, as those inside a pass are: faster, and twice the memory."""
 
     def __post_init__(self) -> None:
         if not (
@@ -49,6 +52,12 @@ class NttProfile:
             and self.log_elements <= self.log_radix <= self.log_tile
         ):
             raise ValueError(f"{self} is not a shape that the kernel has")
+
+    @property
+    def log_limit(self) -> int:
+        """log2 of the largest transform that the profile is for."""
+        reached = MAX_PASSES * self.log_radix
+        return min(reached, LOG_PAIRED) if self.pairs else reached
 
     @property
     def log_min_tile(self) -> int:
@@ -63,13 +72,12 @@ class NttProfile:
             "MAX_THREADS": 1 << (self.log_tile - self.log_elements),
             "MIN_BLOCKS": self.blocks_per_sm,
             "PAIRS": int(self.pairs),
-            "DEPENDENT": int(self.dependent),
         }
         return KernelSource(base.name, (*base.defines, *((name, str(value)) for name, value in shape.items())))
 
 
-LARGE = NttProfile(log_tile=10, log_radix=10, blocks_per_sm=3)
-"""The profile for transforms that the default's three passes do not reach: 2^28 to 2^30 elements."""
+LARGER = (NttProfile(pairs=False), NttProfile(log_tile=10, log_radix=10, blocks_per_sm=3, pairs=False))
+"""The profiles of transforms that the default is not for: to 2^27 elements, and to the 2^30 that three passes reach."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,11 @@ class Tables:
     """Launches by (batch, bit-reversed input, bit-reversed output)."""
 
 
+def log_roots(profile: NttProfile, field: Field) -> int:
+    """Return log2 of the order of the roots of unity that the steps inside a pass take."""
+    return min(profile.log_radix, field.two_adicity)
+
+
 def plan_passes(log_n: int, log_radix: int) -> tuple[int, ...]:
     """Return log2 of each pass's radix, as even as possible, the larger ones first. Raises SizeError."""
     count = max(1, -(-log_n // log_radix))
@@ -119,27 +132,21 @@ class NttEngine:
 
     def __init__(self, device: Device, profile: NttProfile | None = None) -> None:
         self._device = device
-        self.profile = profile or NttProfile()
-        self._roots: dict[Field, Array] = {}
+        self._profiles = (profile or NttProfile(), *LARGER)
+        self._roots: dict[tuple[Field, int, int], Array] = {}
         self._tables: OrderedDict[tuple[Field, int, bool, int | None], Tables] = OrderedDict()
-        self._large: NttEngine | None = None
 
     def prepare(self, field: Field) -> None:
         """Begin to compile the kernel for `field` in the background."""
-        self._device.prepare(self.profile.source(field))
+        self._device.prepare(self._profiles[0].source(field))
 
     def run(self, field: Field, a: Array, transform: Transform) -> None:
         """Run `transform` on a contiguous array (n, limbs) or (batch, n, limbs), in place."""
         batch = int(a.shape[0]) if a.ndim == 3 else 1
         if transform.log_n == 0 or batch == 0:
             return
-        if transform.log_n > MAX_PASSES * self.profile.log_radix and self.profile != LARGE:
-            if self._large is None:
-                self._large = NttEngine(self._device, LARGE)
-            self._large.run(field, a, transform)
-            return
         launches = self._launches(field, batch, transform)
-        kernel = self._device.kernel(self.profile.source(field), "ntt_pass")
+        kernel = self._device.kernel(self._profile(transform.log_n).source(field), "ntt_pass")
         scratch = self._device.empty(a.shape) if len(launches) > 1 else None
         for index, launch in enumerate(launches):
             source = a if index == 0 else scratch
@@ -150,7 +157,10 @@ class NttEngine:
         """Release the device memory of the tables."""
         self._tables.clear()
         self._roots.clear()
-        self._large = None
+
+    def _profile(self, log_n: int) -> NttProfile:
+        """Return the first profile that is for transforms of 2^log_n elements, or the last one."""
+        return next((profile for profile in self._profiles if log_n <= profile.log_limit), self._profiles[-1])
 
     def _launches(self, field: Field, batch: int, transform: Transform) -> list[PassLaunch]:
         """Return the passes of a transform; made once, because making them takes longer than a small transform."""
@@ -176,7 +186,7 @@ class NttEngine:
     def _plan(
         self, field: Field, log_n: int, batch: int, first_flags: int, last_flags: int, tables: list[PassTables]
     ) -> list[PassLaunch]:
-        profile = self.profile
+        profile = self._profile(log_n)
         passes = plan_passes(log_n, profile.log_radix)
         eighth = field.root_of_unity(min(3, field.two_adicity))
         eighths = ByValue(prepared(field, [pow(eighth, k, field.modulus) for k in (1, 2, 3)]))
@@ -196,28 +206,27 @@ class NttEngine:
             shape["log_stride"] = log_n - done - log_r
             shape["log_rows_1"], shape["log_rows_2"] = passes[0], done - passes[0] if index else 0
             shape["log_twiddle_stride"], shape["twiddle_mask"] = table.log_twiddle_stride, table.twiddle_mask
-            shape["log_roots"] = self._log_roots(field)
+            shape["log_roots"] = log_roots(profile, field)
             shape["flags"], shape["columns"] = flags, columns
             tile = 1 << (log_r + log_c)
-            constants = (self._roots_of(field), table.load_scale, table.twiddles, eighths, ByValue(shape))
+            constants = (self._roots_of(profile, field), table.load_scale, table.twiddles, eighths, ByValue(shape))
             shared = 2 * 16 * (tile + tile // 8)
             launches.append(PassLaunch(grid_for(columns, 1 << log_c), tile >> profile.log_elements, shared, constants))
             done += log_r
         return launches
 
-    def _log_roots(self, field: Field) -> int:
-        return min(self.profile.log_radix, field.two_adicity)
-
-    def _roots_of(self, field: Field) -> Array:
+    def _roots_of(self, profile: NttProfile, field: Field) -> Array:
         """Return the twiddles between the steps inside a pass, in the layout of `struct Roots`, made once."""
-        if field not in self._roots:
-            log_roots, log_e = self._log_roots(field), self.profile.log_elements
-            out = self._device.empty((4, 2 << log_roots, 2))
-            for level in range(1, log_roots + 1):
+        highest, log_e = log_roots(profile, field), profile.log_elements
+        key = field, highest, log_e
+        if key not in self._roots:
+            out = self._device.empty((4, 2 << highest, 2))
+            for level in range(1, highest + 1):
                 columns = level - (level % log_e or log_e)
-                self._fill(field, out, PLANES, level, columns, begin=1 << level, root=field.root_of_unity(level))
-            self._roots[field] = out
-        return self._roots[field]
+                root = field.root_of_unity(level)
+                self._fill(profile, field, out, PLANES, level, columns, begin=1 << level, root=root)
+            self._roots[key] = out
+        return self._roots[key]
 
     def _make_room(self, nbytes: int) -> None:
         """Drop the least recently used tables until `nbytes` more fit the share of memory for tables."""
@@ -228,35 +237,33 @@ class NttEngine:
 
     def transform_bytes(self, field: Field, log_n: int, kinds: int) -> TransformBytes:
         """As `Vectors.transform_bytes`."""
-        if log_n > MAX_PASSES * self.profile.log_radix and self.profile != LARGE:
-            return NttEngine(self._device, LARGE).transform_bytes(field, log_n, kinds)
-        each = self._table_bytes(field, log_n)
+        profile, each = self._profile(log_n), self._table_bytes(field, log_n)
         kept = max(1, min(kinds, self._table_limit() // max(1, each)))
-        roots = field.bytes << self._log_roots(field)
-        return TransformBytes(field.bytes << log_n if log_n > self.profile.log_radix else 0, kept * each + roots)
+        roots = 4 * field.bytes << log_roots(profile, field)  # pairs, and as many places for all levels below the last
+        return TransformBytes(field.bytes << log_n if log_n > profile.log_radix else 0, kept * each + roots)
 
     def _table_limit(self) -> int:
         return self._device.info().memory_budget // TABLE_SHARE
 
     def _table_bytes(self, field: Field, log_n: int) -> int:
         """Bytes of the tables of one direction and coset, at most."""
-        total, rest = 0, log_n
-        for log_r in plan_passes(log_n, self.profile.log_radix):
-            total += field.bytes << rest  # of the last pass too, which scales by a coset
+        profile, total, rest = self._profile(log_n), 0, log_n
+        for log_r in plan_passes(log_n, profile.log_radix):
+            total += field.bytes << (rest + profile.pairs)  # of the last pass too, which scales by a coset
             rest -= log_r
         return total
 
     def _make_tables(self, field: Field, log_n: int, inverse: bool, coset: int | None) -> list[PassTables]:
         """Make the tables of each pass: forward scales input i by coset^i, inverse scales output k by coset^-k / n."""
-        p = field.modulus
+        p, profile = field.modulus, self._profile(log_n)
         tables = []
         done = 0
-        for index, log_r in enumerate(plan_passes(log_n, self.profile.log_radix)):
+        for index, log_r in enumerate(plan_passes(log_n, profile.log_radix)):
             log_rest = log_n - done - log_r
             load_scale = None
             first, other, by_row = 1, 1, False
             if coset is not None and not inverse and index == 0:
-                load_scale = self._table(field, log_r, log_r, other=pow(coset, 1 << log_rest, p))
+                load_scale = self._table(profile, field, PLAIN, log_r, log_r, other=pow(coset, 1 << log_rest, p))
                 other = coset
             if inverse:
                 if index == 0:
@@ -267,9 +274,9 @@ class NttEngine:
             if log_rest or (inverse and (coset is not None or index == 0)):
                 # If no digit follows, the table is a plain scaling of the output: root 1, one column.
                 root = field.root_of_unity(log_rest + log_r)
-                form = PAIRED if self.profile.pairs else PLAIN
+                form, size = PAIRED if profile.pairs else PLAIN, log_r + log_rest
                 twiddles = self._table(
-                    field, log_r + log_rest, log_rest, form=form, first=first, root=root, other=other, by_row=by_row
+                    profile, field, form, size, log_rest, first=first, root=root, other=other, by_row=by_row
                 )
             tables.append(PassTables(load_scale, twiddles, log_rest, (1 << log_rest) - 1))
             done += log_r
@@ -277,11 +284,12 @@ class NttEngine:
 
     def _table(
         self,
+        profile: NttProfile,
         field: Field,
+        form: int,
         log_size: int,
         log_columns: int,
         *,
-        form: int = PLAIN,
         first: int = 1,
         root: int = 1,
         other: int = 1,
@@ -289,11 +297,12 @@ class NttEngine:
     ) -> Array:
         """Return the table with first * root^(k m) * other^(k if by_row else m) at row k, column m."""
         out = self._device.empty((1 << log_size, field.limbs << form))
-        self._fill(field, out, form, log_size, log_columns, first=first, root=root, other=other, by_row=by_row)
+        self._fill(profile, field, out, form, log_size, log_columns, first=first, root=root, other=other, by_row=by_row)
         return out
 
     def _fill(
         self,
+        profile: NttProfile,
         field: Field,
         out: Array,
         form: int,
@@ -306,6 +315,7 @@ class NttEngine:
         other: int = 1,
         by_row: bool = False,
     ) -> None:
+        """Write the table that `_table` returns to `out` in one of the forms; to planes, from `begin` on."""
         bits = 64 * field.limbs
         arguments = (
             out,
@@ -320,7 +330,7 @@ class NttEngine:
             ByValue(squares(field, root, 32)),
             ByValue(squares(field, other, 32)),
         )
-        kernel = self._device.kernel(self.profile.source(field), "ntt_table")
+        kernel = self._device.kernel(profile.source(field), "ntt_table")
         kernel.launch_items(1 << log_size, arguments)
 
 

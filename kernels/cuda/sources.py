@@ -11,6 +11,7 @@ from kernels.cuda.backend import CudaBackend
 from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
+from kernels.cuda.ntt import LARGER
 from kernels.cuda.points import curve_source, group_source
 from kernels.cuda.sparse import CSR
 from kernels.cuda.vectors import WORDS
@@ -33,7 +34,7 @@ class _Recorder:
 
 
 def all_sources() -> list[KernelSource]:
-    """Return the sources for every field, curve and group, as the default profiles compile them, each once.
+    """Return the sources for every field, curve and group, as the profiles in use compile them, each once.
 
     Row programs and row functions are known only at run time; a sample stands for each.
     """
@@ -49,6 +50,7 @@ def all_sources() -> list[KernelSource]:
         *goldilocks,
         *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS),
     ]
+    sources += [profile.source(curve.fr) for profile in LARGER for curve in CURVES]
     sources += [field_source("synthesis", curve.fr) for curve in CURVES]
     sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
     sources += [group_source("multiply_add", c, g) for c in CURVES for g in Group]

@@ -15,6 +15,7 @@ from kernels.interface.matrix import CsrMatrix
 from kernels.interface.vectors import Transform
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
+from tests.support.emulated_device import EmulatedDevice
 from tests.support.placed_cases import placed_matrix
 from tests.support.synthesis_cases import products, sha256_block, wires_of
 
@@ -100,8 +101,13 @@ def test_equal(emulated: CudaBackend) -> None:
 @pytest.mark.parametrize("inverse", [False, True])
 def test_ntt_of_every_order(emulated: CudaBackend, curve: Curve, inverse: bool, coset: int | None) -> None:
     field = curve.fr
-    profiles = NttProfile(), NttProfile(log_tile=8, log_radix=3), NttProfile(11, 10, log_elements=3, blocks_per_sm=1)
-    for profile in profiles:  # the second takes three passes, or goes to the larger profile, where the others take one
+    profiles = (
+        NttProfile(),
+        NttProfile(log_tile=8, log_radix=3),  # up to three passes, with pairs between them
+        NttProfile(log_tile=8, log_radix=2, pairs=False),  # and without; sizes above 6 go to the larger profile
+        NttProfile(11, 10, log_elements=3, blocks_per_sm=1),
+    )
+    for profile in profiles:
         engine = NttEngine(emulated.device, profile)
         for log_n in (0, 1, 2, 3, 5, 7, 9):
             x = values(field, 1 << log_n, log_n)
@@ -112,6 +118,45 @@ def test_ntt_of_every_order(emulated: CudaBackend, curve: Curve, inverse: bool, 
                     engine.run(field, a, Transform(log_n, inverse, coset, reversed_in, reversed_out))
                     got = field_to_ints(field, a)
                     assert got == (bit_reversed(want) if reversed_out else want), (profile, log_n)
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_ntt_of_the_largest_and_smallest_elements(emulated: CudaBackend, curve: Curve) -> None:
+    """Sums of these come closest to the bounds that values are kept below between products."""
+    field, rng = curve.fr, random.Random(4)
+    edges = [0, 1, field.modulus - 1]
+    for x in [[edges[2]] * 512, [edges[2] * (i % 2) for i in range(512)], [rng.choice(edges) for _ in range(512)]]:
+        for profile in (NttProfile(), NttProfile(log_tile=8, log_radix=3)):
+            a = emulated.to_device(field_from_ints(field, x))
+            NttEngine(emulated.device, profile).run(field, a, Transform(9, False, None, False, False))
+            assert field_to_ints(field, a) == expected_ntt(field, x, False, None)
+
+
+@pytest.mark.parametrize(
+    ("log_n", "profile"),
+    [
+        (9, NttProfile(log_tile=8, log_radix=3)),  # three passes, pairs between them
+        (6, NttProfile(log_tile=8, log_radix=2, pairs=False)),  # three passes, no pairs
+        (9, NttProfile()),  # one pass
+    ],
+    ids=str,
+)
+@pytest.mark.usefixtures("emulated")
+def test_the_memory_of_transforms_is_predicted(log_n: int, profile: NttProfile) -> None:
+    field, device = BN254.fr, EmulatedDevice()
+    free, engine = device.memory_free(), NttEngine(device, profile)
+    for inverse, coset in ((False, None), (True, None), (False, 7)):  # as many kinds as a quotient takes
+        a = device.upload(field_from_ints(field, [1] * (1 << log_n)))
+        engine.run(field, a, Transform(log_n, inverse, coset, False, False))
+        del a
+    held = free - device.memory_free()
+    assert held <= engine.transform_bytes(field, log_n, 3).tables <= 1.5 * held
+
+
+def test_tables_of_large_transforms_take_no_more_than_a_vector() -> None:
+    engine, vector = NttEngine(EmulatedDevice(budget=139 << 30)), BLS12_381.fr.bytes
+    for log_n, times in ((20, 2), (24, 2), (25, 1), (27, 1), (28, 1)):
+        assert engine.transform_bytes(BLS12_381.fr, log_n, 1).tables == pytest.approx(times * vector << log_n, rel=0.1)
 
 
 def test_ntt_of_a_batch(emulated: CudaBackend) -> None:

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
+from kernels.cuda.ntt import LARGER, NttEngine, NttProfile
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
+from kernels.interface.vectors import Transform
 from kernels.maths.curves import CURVES, Curve, Field
 from kernels.maths.encoding import field_from_ints
 from tests.support.synthesis_cases import products, sha256_block, wires_of
@@ -79,6 +81,19 @@ def test_transforms(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, log_n: int
                     "bit_reversed_output": order[1],
                 }
                 both(cpu, cuda, x, lambda b, a, o=options: b.vectors.ntt(field, a[0], **o))
+
+
+@pytest.mark.parametrize("profile", LARGER, ids=str)
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_profiles_of_larger_transforms(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, profile: NttProfile) -> None:
+    field, engine = curve.fr, NttEngine(cuda.device, profile)
+    x = random_elements(field, 1 << 22, 6)
+    for inverse in (False, True):
+        want = cpu.to_device(x.copy())
+        cpu.vectors.ntt(field, want, inverse=inverse, coset=field.non_residue)
+        got = cuda.to_device(x)
+        engine.run(field, got, Transform(22, inverse, field.non_residue, False, False))
+        assert np.array_equal(cuda.to_host(got), cpu.to_host(want))
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)

@@ -9,9 +9,10 @@
 //
 // Launch: a block takes C = 2^log_c neighbouring columns with R C / E threads of E elements each, and dynamic shared
 // memory for R C elements. A thread does E-point transforms in registers; between them elements change threads through
-// shared memory. The profile sets LOG_ELEMENTS, MAX_THREADS and MIN_BLOCKS (blocks per multiprocessor).
-// Bound: multiplications (n/2 log2 n less what the last radix saves). Traffic is 64 bytes per element and pass, and 32
-// for the twiddles after the first.
+// shared memory. The profile sets LOG_ELEMENTS, MAX_THREADS, MIN_BLOCKS (blocks per multiprocessor) and PAIRS: whether the
+// twiddles between passes are prepared, as those inside a pass always are (twiddle.h), or in Montgomery form.
+// Bound: multiplications (n/2 log2 n less what the last radix saves). Traffic is 64 bytes per element and pass, and for
+// the twiddles of all passes but the last 32, or 64 as pairs.
 #include "device.h"
 #include "field/twiddle.h"
 
@@ -129,7 +130,7 @@ __device__ __forceinline__ constexpr int reversed(int j) {
   return D == 3 ? ((j & 1) << 2) | (j & 2) | (j >> 2) : D == 2 ? ((j & 1) << 1) | (j >> 1) : j;
 }
 
-// What stands between two passes for each element: a constant in Montgomery form, or a pair.
+// What an element is multiplied by between two passes. A pair leaves it below 2p, a constant in Montgomery form below p.
 #if PAIRS
 using Between = W;
 __device__ __forceinline__ F times(const F& x, const W& w) { return L::mul(x, w); }
@@ -199,16 +200,13 @@ __device__ __forceinline__ void step(const Pass& pass, const Tile& tile, u32 don
   }
 }
 
-// `in` and `out` may be the same array unless the pass is the first or the last of several. roots[e] = w^e for a
-// primitive 2^log_roots-th root w. load_scale[e] and twiddles may be null.
+// `in` and `out` may be the same array unless the pass is the first or the last of several. `root_planes` are as in Roots,
+// up to the level log_roots. load_scale[e], in Montgomery form, and twiddles may be null. Between passes values of `out` are
+// below 2p.
 extern "C" __global__ void __launch_bounds__(MAX_THREADS, MIN_BLOCKS)
     ntt_pass(const F* in, F* out, const uint4* root_planes, const F* load_scale, const Between* twiddles,
              const __grid_constant__ EighthRoots eighth, const __grid_constant__ Pass pass) {
   DP_DYNAMIC_SHARED(uint4, shared);
-#if DEPENDENT && DP_PTX
-  asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
   const Roots roots{root_planes, 2u << pass.log_roots};
   const u32 elements = blockDim.x * E;
   const Tile tile{shared, shared + Tile::slot(elements)};

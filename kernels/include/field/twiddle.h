@@ -1,8 +1,9 @@
 // Products with constants that were prepared: a constant w stands beside floor(w 2^(32 N) / p), which gives the quotient of
 // w a by p without a Montgomery reduction (Shoup; Harvey, "Faster arithmetic for number-theoretic transforms", 2014).
 //
-// Such a product takes 99 wide multiplications and 16 of low words where a Montgomery product takes 128 and 8: the quotient
-// comes from the upper half of a product alone, and both products that it is subtracted with are needed modulo 2^(32 N).
+// Such a product takes 99 wide multiplications and 16 of low words where a Montgomery product takes some 130 (93 and 15 for
+// BLS12-381, whose modulus has a limb that saves a row): the quotient comes from the upper half of a product alone, and both
+// w a and the multiple of p that is subtracted from it are needed modulo 2^(32 N) only.
 //
 // Values are not reduced fully: they stay below 2p, which is why fields whose 4p fits the limbs (254 bits in 256) do less.
 // Device code only: 32-bit limbs.
@@ -43,7 +44,7 @@ DP_HD void mul_high(limb_t* q, const limb_t* a, const limb_t* b) {
   q[N - 1] = carry::add_end(even[2 * N - 1], odd[2 * N - 2]);
 }
 
-// even + 2^32 odd += a b modulo 2^(32 N); `one` says that b is the negative of a modulus whose limb 1 is 2^32 - 1.
+// even + 2^32 odd += a b modulo 2^(32 N); SKIP_SECOND says that b[1] is zero.
 template <int N, bool SKIP_SECOND>
 DP_HD void mad_low(limb_t* even, limb_t* odd, const limb_t* a, const limb_t* b) {
 #pragma unroll
@@ -132,7 +133,8 @@ struct Loose {
     sub_n<N>(t.v, s.v, b.v);
     return t;
   }
-  // a w below 2p, for any a that add_open and sub_open leave
+  // a w below 2p, for any a that add_open and sub_open leave: the quotient that is subtracted is less than the true one by
+  // less than 1 + a / 2^(32 N) + N / 2^32, which is below 2 for a < 4p with ROOM and for a < 2p without.
   DP_HD static F mul(const F& a, const Twiddle<P>& w) {
     limb_t q[N];
     rows::mul_high<N>(q, w.quotient.v, a.v);

@@ -30,7 +30,7 @@ MAY_SPILL = {
 """Bytes that a thread of these kernels may spill over the largest group, whose sums are 96 words. No other spills."""
 
 
-MEASURED = {"merkle_leaves": 24, "lde_strided_forward": 16, "lde_strided_inverse": 16}
+MEASURED = {"ntt_pass": 8, "merkle_leaves": 24, "lde_strided_forward": 16, "lde_strided_inverse": 16}
 """Of these the shape that spills a few bytes was the fastest on an H200: more threads outweigh them."""
 
 
