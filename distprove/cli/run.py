@@ -69,14 +69,14 @@ def run(
     inputs = Inputs(private_input(private, str(private_file)) if calls else private, public)
     try:
         execution, seconds, forecast, refusal = _executed(guest, calls, elf, inputs, most, size)
-        counts = Execution(elf, inputs, max_cycles=most).count() if profile else None
+        counted = Execution(elf, inputs, max_cycles=most) if profile else None
+        profiled = profile_of(elf, counted.count(), counted.call_counts()) if counted is not None else None
     except Trap as trap:
         if trap.state is not None:
             err().print("\n".join(map(escape, trap.state.lines())))
         raise
     done = execution.outcome
     segments = -(-done.cycles // size)
-    profiled = profile_of(elf, counts, execution.call_counts()) if counts is not None else None
     if output is not None:
         write_atomically(output, done.output)
     if as_json:
