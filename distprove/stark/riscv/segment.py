@@ -267,6 +267,7 @@ def usage_of(fixed: Fixed, record: Record, index: NDArray[np.int64]) -> Usage:
     """What a segment asks of each table, by its record. `index` comes from `Fixed.instructions`."""
     asked = np.bincount(classes_of(fixed.rom)[index], minlength=len(CLASSES))[: len(CLASSES)].astype(np.uint32)
     calls = np.bincount(record.call_number, minlength=max(ALL_CALLS.values()) + 1).astype(np.uint32)
+    calls[KECCAK_CALL] = len(record.permuted_before)  # what its tables are made of
     return Usage(record.cycles, asked, calls, len(keys_of(record)))
 
 
