@@ -309,7 +309,8 @@ def operation_classes(fixed: Fixed, program: Sequence[tuple[int, U32]]) -> NDArr
     at = np.minimum(np.searchsorted(fixed.rom[0], address), fixed.rom.shape[1] - 1)
     classes = classes_of(fixed.rom)[at]
     asks = (fixed.rom[0, at] == address) & (classes < len(CLASSES))
-    return np.where(asks, classes, NO_CLASS).astype(np.uint8)
+    found: NDArray[np.uint8] = np.where(asks, classes.astype(np.uint8), np.uint8(NO_CLASS))
+    return found
 
 
 def classes_of(rom: Words64) -> NDArray[np.int8]:
