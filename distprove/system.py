@@ -72,13 +72,13 @@ class PartitionProof:
         return canonical.encode(self.data)
 
     def named_by(self, digest: bytes) -> PartitionProof:
-        """The same with another digest."""
+        """Return this proof with another digest."""
         other = PartitionProof(self.name, digest, self.public, self.data)
         vars(other).update({name: value for name, value in vars(self).items() if name == "encoded"})
         return other
 
     def encode(self) -> bytes:
-        """`encoded`, which is not kept for it."""
+        """Return `data` in canonical encoding, and keep nothing that was not kept before."""
         return vars(self).get("encoded") or canonical.encode(self.data)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Partitions(dict[str, PartitionState]):
             self.at[partition.stage][name] = partition
 
     def add(self, planned: Partition, report: PartitionReport) -> None:
-        """Another one, which waits."""
+        """Add a partition, which waits."""
         partition = PartitionState(planned, report)
         self[planned.name] = self.at[Stage.WAITING][planned.name] = partition
 

@@ -29,13 +29,13 @@ class Group(Generic[Item]):
     """Jobs that one driver proves together. Whoever calls holds a lock."""
 
     items: list[Item]
-    """All of them."""
+    """All jobs of the group."""
     until: float
     """Time until which others may join, on the monotonic clock."""
     fresh: list[Item] = field(default_factory=list)
-    """Those that the driver was not given yet."""
+    """Jobs that the driver was not given yet."""
     executor: Executor | None = None
-    """That of the driver, while it has one."""
+    """Executor of the group's driver; None before the driver has one."""
     closed: bool = False
     alone: bool = False
     """Whether it is of one job, which has a driver of its own."""

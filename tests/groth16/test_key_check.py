@@ -79,8 +79,8 @@ def test_a_point_outside_the_subgroup_is_named(key: ZKey, backend: Backend, fiel
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
 def test_a_key_that_takes_the_blinding_from_proofs_is_refused(curve: Curve, backend: Backend, tmp_path: Path) -> None:
-    """With infinity for delta and beta in G1, and for the points of B there, proofs still verify, and A = alpha + a of
-    the witness alone: whoever has a guess of the witness can see whether it is right."""
+    """A key whose delta, beta and points of B in G1 are infinity makes proofs that verify. Their A is alpha plus a sum
+    over the witness alone, so whoever guesses the witness sees whether the guess is right."""
     circuit = synthetic_circuit(curve, 20, backend, public_inputs=2)
     setup(circuit.r1cs, insecure_dev=True, backend=backend, out=tmp_path / "good.zkey")
     good = read_zkey(tmp_path / "good.zkey")
