@@ -7,7 +7,7 @@ a header claims: every part lies in the file or is refused, and the file's size 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -155,14 +155,20 @@ def parse_elf(data: bytes, what: str) -> Elf:
         )
     if program_at + program_count * _PROGRAM_HEADER.size > len(data):
         raise FormatError(f"{what}: the program headers are not in the file")
-    segments = tuple(sorted(_segments(data, program_at, program_count, what)))
-    for before, after in pairwise(segments):
-        if before.address + before.size > after.address:
-            raise InputError(f"{what}: the segments at {before.address:#x} and {after.address:#x} overlap")
-    elf = Elf(data, entry, segments)
+    elf = Elf(data, entry, ordered(_segments(data, program_at, program_count, what), what))
     if not any(start <= entry < start + 4 * len(words) for start, words in elf.program) or entry % 4 != 0:
         raise InputError(f"{what}: the entry {entry:#x} is not an instruction of the program")
     return elf
+
+
+def ordered(segments: Iterable[Segment], what: str) -> tuple[Segment, ...]:
+    """These segments by address. Raises InputError if two of them overlap: the program would have two words at one
+    address, and a prover the choice between them."""
+    found = tuple(sorted(segments))
+    for before, after in pairwise(found):
+        if before.address + before.size > after.address:
+            raise InputError(f"{what}: the segments at {before.address:#x} and {after.address:#x} overlap")
+    return found
 
 
 def _segments(data: bytes, at: int, count: int, what: str) -> Iterator[Segment]:

@@ -26,6 +26,10 @@ from tests.stark.test_proofs import check
 from tests.support import riscv_asm as asm
 from tests.support.riscv_elf import EXECUTE, READ, WRITE, code_file, elf_file
 
+END = 0x78000000
+"""Where the memory of a guest of SP1 ends."""
+DATA_OF_HANDLER, SCRATCH = 0xF0010000, 0xFFFFF000
+
 GUEST = translate(read_elf(GUESTS / "sp1.elf"), "guest")
 
 
@@ -66,6 +70,22 @@ def calling(code: int, *arguments: int) -> Elf:
         (0xF1, (0x20002, 4)),  # not aligned
         (0x10, (8, 0)),  # a ninth word
         (0x1A, (0, 1)),  # a proof was verified
+        # Pointers to memory that no guest of SP1 has: the handler's own words, and what passes the end of the guest's.
+        (0xF1, (DATA_OF_HANDLER, 4)),
+        (0xF1, (SCRATCH, 4)),
+        (0xF1, (END, 4)),
+        (2, (13, DATA_OF_HANDLER, 4)),
+        (2, (13, END - 3, 4)),
+        (2, (13, 0x20000, 0xFFFFFFFF)),
+        (0x300105, (DATA_OF_HANDLER,)),
+        (0x300105, (END - 252,)),
+        (0x010106, (DATA_OF_HANDLER, 0x20000)),
+        (0x010106, (END - 252, 0x20000)),
+        (0x010106, (0x20000, DATA_OF_HANDLER)),
+        (0x010106, (0x20000, END - 28)),
+        (0x010109, (DATA_OF_HANDLER,)),
+        (0x010109, (END - 196,)),
+        (0x010109, (0xFFFFFFFC,)),
     ],
 )
 def test_what_is_not_answered_traps(code: int, arguments: tuple[int, ...]) -> None:
@@ -77,6 +97,58 @@ def test_what_is_not_answered_traps(code: int, arguments: tuple[int, ...]) -> No
 
 def test_a_read_of_the_right_buffer() -> None:
     assert executed(calling(0xF1, 0x20000, 4), [b"abcd"]).memory(0x20000, 4) == b"abcd"
+
+
+@pytest.mark.parametrize(("at", "size"), [(END - 4, 4), (END - 8, 7)])
+def test_a_read_up_to_the_end_of_memory(at: int, size: int) -> None:
+    content = bytes(range(1, 1 + size))
+    assert executed(calling(0xF1, at, size), [content]).memory(at, size) == content
+
+
+@pytest.mark.parametrize("size", [0xFFFFFFFD, 0xFFFFFFFE, END - 0x20000 + 1])
+def test_a_buffer_larger_than_memory(size: int) -> None:
+    """The prover chooses the input, and so the size of a buffer. A guest that rounds it up to words without looking gets
+    0 from 2^32 - 3, and reads all of it over whatever lies behind: its stack, and the registers that the handler keeps."""
+    words = [2**32 - 8, size, *range(64)]
+    elf = calling(0xF1, 0x20000, size)
+    with pytest.raises(Trap) as trapped:
+        Execution(elf, Inputs(struct.pack(f"<{len(words)}I", *words)[4:]), max_cycles=1 << 22).run()
+    assert trapped.value.state is not None
+    assert (trapped.value.state.stop, trapped.value.state.about) == (Stop.UNKNOWN_CALL, 0xF1 | 1 << 31)
+
+
+def halting(calls: int) -> bytes:
+    """Code that makes calls that do nothing, and then HALT."""
+    words = [word for _ in range(calls) for word in (*asm.li(5, 2), *asm.li(10, 1), 0x73)]
+    words += [*asm.li(10, 9), *asm.li(5, 0), 0x73]
+    return b"".join(word.to_bytes(4, "little") for word in words)
+
+
+@pytest.mark.parametrize(("gap", "calls", "room"), [(64, 20, True), (64, 40, False), (600, 50, False), (2048, 70, True)])
+def test_code_in_two_segments(gap: int, calls: int, room: bool) -> None:
+    """What lies between them is behind the one and before the other: no two trampolines share an address, where the
+    program would have two instructions, and a prover the choice."""
+    first, second = halting(calls), halting(calls)
+    second_at = (0x10000 + len(first) + gap + 15) & ~15
+    file = elf_file([(0x10000, first, READ | EXECUTE), (second_at, second, READ | EXECUTE)], second_at)
+    if not room:
+        with pytest.raises(InputError, match="no room for the trampoline"):
+            translate(parse_elf(file, "guest"), "guest")
+        return
+    elf = translate(parse_elf(file, "guest"), "guest")
+    address = elf.image().code_address
+    assert len(set(address.tolist())) == len(address)
+    assert executed(elf, []).outcome.exit_code == 9
+
+
+def test_code_that_runs_on() -> None:
+    """Behind the last instruction is no program, though trampolines come next."""
+    code = [*asm.li(5, 2), *asm.li(10, 1), 0x73, *3 * [asm.imm("addi", 6, 6, 1)]]
+    assert len(code) % 4 == 0
+    with pytest.raises(Trap) as trapped:
+        executed(translate(parse_elf(code_file(code), "guest"), "guest"), [])
+    assert trapped.value.state is not None
+    assert trapped.value.state.stop is Stop.OUTSIDE
 
 
 def test_segments_that_leave_no_room() -> None:

@@ -17,10 +17,19 @@ static uint32_t digest[8];
 static uint32_t opened, left;     // bytes of the private input that are not read; once `opened`
 static uint32_t measured, size;   // of the buffer that comes next; once `measured`
 
+// The end of a guest's memory. A pointer beyond it would reach the handler's own words, and a guest's memory is all that
+// its calls may read and write: sizes come from the input, which a prover chooses.
+enum { MEMORY_END = 0x78000000 };
+
 // A call that is not answered traps as an unknown one, with bit 31 set.
 __attribute__((noreturn)) static void refuse(uint32_t code) {
   guest_call(code | 0x80000000u, 0);
   __builtin_unreachable();
+}
+
+// Refuse a call for what does not lie in the guest's memory, or passes its end.
+static void must_have(uint32_t address, uint32_t bytes, uint32_t code) {
+  if (address > MEMORY_END || bytes > MEMORY_END - address) refuse(code);
 }
 
 // The size of the next buffer, all ones behind the last.
@@ -37,6 +46,7 @@ static uint32_t next_size(void) {
 
 static void read_next(uint32_t* to, uint32_t wanted, uint32_t code) {
   if (next_size() == ~0u || wanted != size || ((uint32_t)to & 3) != 0) refuse(code);
+  must_have((uint32_t)to, wanted, code);
   const uint32_t words = wanted / 4 + (wanted % 4 != 0);
   for (uint32_t i = 0; i < words; ++i) to[i] = read_private_word();
   left -= 4 * words;
@@ -44,6 +54,7 @@ static void read_next(uint32_t* to, uint32_t wanted, uint32_t code) {
 }
 
 static void keep(const uint8_t* from, uint32_t count, uint32_t code) {
+  must_have((uint32_t)from, count, code);
   const uint32_t known = VALUES_SIZE;
   if (count > MOST_VALUES - known) refuse(code);
   for (uint32_t i = 0; i < count; ++i) VALUES[known + i] = from[i];
@@ -75,12 +86,16 @@ uint32_t answer(uint32_t first, uint32_t second, uint32_t third, uint32_t code) 
       read_next((uint32_t*)first, second, code);
       return code;
     case SHA_EXTEND:
+      must_have(first, 256, code);
       extend((uint32_t*)first);
       return code;
     case SHA_COMPRESS:
+      must_have(first, 256, code);
+      must_have(second, 32, code);
       compress((const uint32_t*)first, (uint32_t*)second);
       return code;
     case KECCAK_PERMUTE:
+      must_have(first, 200, code);
       permute((uint64_t*)first);
       return code;
     default:

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 
 from distprove.errors import FormatError, InputError
-from distprove.stark.riscv.elf import Elf, Segment, parse_elf
+from distprove.stark.riscv.elf import Elf, Segment, ordered, parse_elf
 from distprove.stark.riscv.executor import Execution
 
 HANDLER = 0xF0000000
@@ -49,7 +49,8 @@ def translate(elf: Elf, what: str) -> Elf:
         data += code
     handler = _handler()
     segments += [part._replace(offset=part.offset + len(data)) for part in handler.segments]
-    return replace(elf, data=data + handler.data, segments=tuple(sorted(segments)), patches=tuple(patches))
+    placed = ordered(segments, f"{what}, with the handler of its calls")
+    return replace(elf, data=data + handler.data, segments=placed, patches=tuple(patches))
 
 
 def private_input(data: bytes, what: str) -> bytes:
@@ -94,16 +95,17 @@ def public_values(execution: Execution) -> bytes:
 
 
 def _gaps(segments: Sequence[Segment]) -> list[tuple[int, int]]:
-    """Free addresses (start, end) beside the code: from its end to the next segment, and a little below its start."""
+    """Free addresses (start, end) beside the code, which do not overlap: from its end to the next segment, and a little
+    below its start. A word stays free behind code, so that none runs on into a trampoline."""
     found = []
     for k, segment in enumerate(segments):
-        if not segment.executable:
-            continue
-        if k + 1 < len(segments):
-            found.append((segment.address + segment.size + 15 & ~15, segments[k + 1].address))
         before = segments[k - 1] if k else None
-        lowest = before.address + before.size if before else 0
-        found.append((max(lowest, segment.address - BELOW_CODE, 4096) + 15 & ~15, segment.address))
+        start, lowest = (before.address + before.size + 4 if before else 4096), segment.address
+        if segment.executable:
+            lowest = max(start, segment.address - BELOW_CODE)
+            found.append((lowest + 15 & ~15, segment.address))
+        if before and before.executable:
+            found.append((start + 15 & ~15, lowest))
     return found
 
 
