@@ -219,6 +219,108 @@ def test_a_call_that_is_answered_twice() -> None:
     assert rules(job) == {"bus host"}
 
 
+def at_time(job: Job, call: int, time: int, previous: int | None = None) -> None:
+    """Move a call's permutation and its words to another time. `previous`: that of all words' last accesses."""
+    job.column("keccak", "time")[call * ROWS_EACH : (call + 1) * ROWS_EACH] = time
+    for row in range(call * STATE_WORDS, (call + 1) * STATE_WORDS):
+        if previous is not None:
+            put(job, "keccak_words", row, previous=previous)
+        earlier = int(job.column("keccak_words", "previous")[row])
+        put(job, "keccak_words", row, time=time, since=time + 1 - earlier & 0xFFFF)
+
+
+def test_a_call_at_another_time() -> None:
+    """All that belongs to the call has the time of the next cycle, which accesses no memory."""
+    job = Forger(of_words(*asm.li(10, DATA), *asm.call(6)), [0], [0], 1 << 10).forged()
+    time = int(job.column("keccak", "time")[0])
+    at_time(job, 0, time + 4)
+    state = (job.column("touched", "key") >= KEY) & (job.column("touched", "key") < KEY + STATE_WORDS)
+    job.column("touched", "time")[state] = time + 6
+    assert rules(job) == {"bus host"}
+    job.column("keccak", "time")[:PARTS] = time  # the call's rows have its time, and all others another
+    assert rules(job) == {"one time for a permutation", "bus keccak"}
+
+
+def test_two_calls_in_the_other_order() -> None:
+    """The first call is said to be the second one. All accesses balance: only times, which must rise, tell."""
+    job = Forger(of_words(*asm.li(10, DATA), *asm.call(6), *asm.call(6)), [0], [0], 1 << 10).forged()
+    first, second = (int(job.column("keccak", "time")[k * ROWS_EACH]) for k in (0, 1))
+    at_time(job, 0, second)
+    at_time(job, 1, first, second + 2)
+    state = (job.column("touched", "key") >= KEY) & (job.column("touched", "key") < KEY + STATE_WORDS)
+    job.column("touched", "time")[state] = first + 2
+    assert rules(job) == {"bus lookup"}
+
+
+@pytest.mark.parametrize("start", [1, PARTS, CLOSES])
+def test_a_permutation_that_is_used_in_part(start: int) -> None:
+    """Without its first row no call is needed, and without its input no memory."""
+    job = called()
+    for name in ("on", "sends", "takes"):
+        job.column("keccak", name)[:start] = 0
+    broken = rules(job)
+    assert "a permutation is in use as a whole" in broken
+    assert "bus keccak" in broken or "bus host" in broken
+
+
+def test_a_table_that_begins_within_a_permutation() -> None:
+    """The first row would be any stage's, with a state of the prover's choice and no rounds before it."""
+    job = called()
+    columns = job.main[0]["keccak"]
+    columns[:, :-PARTS] = columns[:, PARTS:].copy()
+    assert {"inner 0: first", "inner 1: first", "bus host"} <= rules(job)
+
+
+def test_rounds_that_are_left_out() -> None:
+    """The last stage follows on the first: flags of stages and the state of the 24th, row for row."""
+    job = called()
+    columns = job.main[0]["keccak"]
+    columns[:, PARTS : 2 * PARTS] = columns[:, CLOSES:ROWS_EACH].copy()
+    broken = rules(job)
+    assert {"inner 1: next", "outer 0: next", f"bus {MOVED.name}"} <= broken
+
+
+def test_a_word_that_is_accessed_twice() -> None:
+    """A second row of the word, an access after the first at the same time."""
+    job = called()
+    columns = job.main[0]["keccak_words"]
+    columns[:, STATE_WORDS] = columns[:, 0]
+    now = int(job.column("keccak_words", "time")[0]) + 2
+    put(job, "keccak_words", STATE_WORDS, previous=now, since=0xFFFF)
+    assert {"bus keccak", "bus lookup", "bus access"} <= rules(job)
+
+
+def test_a_call_that_ends_the_run() -> None:
+    """A call of Keccak-f is no exit, whatever the cycle says of it."""
+    job = called()
+    (row,) = np.flatnonzero(job.column("cpu", "ecall") * (job.column("cpu", "a") == KECCAK_CALL))
+    put(job, "cpu", int(row), offset=1)
+    assert rules(job) == {"bus host", "pc"}
+
+
+@pytest.mark.parametrize("segment", [1, 2, 3, 4, 5, 8, 9])
+def test_a_cut_beside_a_call(segment: int) -> None:
+    """A call may be the first or the last cycle of a segment. What the next one takes is the call's result, and no
+    state that was there before it."""
+    job = job_of(Interpreter(permuting(2), [0], [0], segment).run(1 << 10))
+    assert {failure.rule for failure in job.failures()} == set()
+    calls = [k for k, main in enumerate(job.main) if "keccak" in main]
+    rows = [(k, row) for k in range(calls[0] + 1, len(job.main)) for row in taken(job, k, calls[0] + 1)]
+    k, row = rows[0]
+    (before,) = np.flatnonzero(job.column("touched", "key", calls[0]) == job.column("touched", "key", k)[row])
+    for name in ("start", "segment"):
+        job.column("touched", name, k)[row] = job.column("touched", name, calls[0])[before]
+    job.recount()
+    assert "bus words" in {failure.rule for failure in job.failures()}
+
+
+def taken(job: Job, segment: int, since: int) -> list[int]:
+    """The rows of words of the state that a segment takes as the segment `since` - 1 left them."""
+    key = job.column("touched", "key", segment)
+    on, left = job.column("touched", "on", segment), job.column("touched", "segment", segment)
+    return np.flatnonzero((on == 1) & (left == since) & (key >= KEY) & (key < KEY + STATE_WORDS)).tolist()
+
+
 class Idle(Forger):
     """A call does nothing."""
 

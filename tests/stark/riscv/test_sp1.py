@@ -107,8 +107,8 @@ def test_a_read_up_to_the_end_of_memory(at: int, size: int) -> None:
 
 @pytest.mark.parametrize("size", [0xFFFFFFFD, 0xFFFFFFFE, END - 0x20000 + 1])
 def test_a_buffer_larger_than_memory(size: int) -> None:
-    """The prover chooses the input, and so the size of a buffer. A guest that rounds it up to words without looking gets
-    0 from 2^32 - 3, and reads all of it over whatever lies behind: its stack, and the registers that the handler keeps."""
+    """The prover chooses the input, and so the size of a buffer. A guest that rounds it up to words without looking
+    gets 0 from 2^32 - 3, and reads all of it over whatever lies behind, the registers that the handler keeps too."""
     words = [2**32 - 8, size, *range(64)]
     elf = calling(0xF1, 0x20000, size)
     with pytest.raises(Trap) as trapped:
@@ -124,7 +124,9 @@ def halting(calls: int) -> bytes:
     return b"".join(word.to_bytes(4, "little") for word in words)
 
 
-@pytest.mark.parametrize(("gap", "calls", "room"), [(64, 20, True), (64, 40, False), (600, 50, False), (2048, 70, True)])
+@pytest.mark.parametrize(
+    ("gap", "calls", "room"), [(64, 20, True), (64, 40, False), (600, 50, False), (2048, 70, True)]
+)
 def test_code_in_two_segments(gap: int, calls: int, room: bool) -> None:
     """What lies between them is behind the one and before the other: no two trampolines share an address, where the
     program would have two instructions, and a prover the choice."""
