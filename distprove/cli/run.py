@@ -76,7 +76,7 @@ def run(
             err().print("\n".join(map(escape, trap.state.lines())))
         raise
     done = execution.outcome
-    segments = -(-done.cycles // size)
+    segments = max(done.segments, -(-done.cycles // size))  # the first is 1 for a run that is not cut
     if output is not None:
         write_atomically(output, done.output)
     if as_json:
@@ -105,7 +105,7 @@ def run(
         if calls:
             table.add_row("public values", _shown(public_values(execution)))
         table.add_row("cycles", f"{done.cycles:,}")
-        table.add_row("segments", f"{segments} of {size:,} cycles")
+        table.add_row("segments", f"{segments} of at most {size:,} cycles")
         table.add_row(
             "time", f"{format_seconds(seconds)}, {done.cycles / max(seconds, 1e-9) / 1e6:,.0f} million cycles/s"
         )

@@ -22,6 +22,10 @@ constexpr u32 CLASSES = 8;                   // classes of operations that a seg
 constexpr u32 HOST_CALLS = 7;                // numbers of host calls are below
 constexpr u32 STATE_WORDS = 50, STATE_BYTES = 4 * STATE_WORDS;  // of Keccak-f
 
+// A segment ends behind a call of Keccak-f if the table of one call more, ROWS_EACH rows each, could have more rows than
+// the largest table beside it: a row for each cycle, and ROWS_ALWAYS that a segment has in any case.
+constexpr u64 ROWS_EACH = 100, ROWS_ALWAYS = 1u << 18;
+
 // Rows of a record, as docs/riscv.md has them.
 enum Field : int {
   PC, WORD, RS1, RS2, RD_BEFORE, RD_AFTER, NEXT_PC, ADDRESS, MEMORY_BEFORE, MEMORY_AFTER,
@@ -135,7 +139,8 @@ class Machine {
   // The same; counts[i] grows by one each time that operation i of `operations()` is executed: the words of each range of
   // the program in ascending order, and one that is never executed behind each range.
   Stop run_counting(u64 cycles, u64* counts);
-  // The same, as the next segment: its registers and words are noted. All calls of a run are of this kind, or none.
+  // The same, as the next segment, which many calls of Keccak-f end earlier (ROWS_EACH): its registers and words are
+  // noted. All calls of a run are of this kind, or none.
   Stop run_segment(u64 cycles);
   // The same, and write the record: FIELDS rows of `stride` entries each. cycles <= min(stride, MOST_RECORDED).
   Stop run_recording(u64 cycles, u32* columns, size_t stride);

@@ -408,6 +408,8 @@ ECALL_: {
   }
   if (stop == Stop::EXIT) goto over;
   ++op;
+  if constexpr (SEGMENT)
+    if (DP_RARE(call == 6 && ROWS_EACH * (segment_calls_[6] + 1) >= std::max(ROWS_ALWAYS, cycles - left))) goto over;
   GO();
 }
 EBREAK_:

@@ -11,8 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from distprove.stark.programs.keccak_slices import ROWS_EACH
+from distprove.stark.riscv.buses import KECCAK_CALL
 from distprove.stark.riscv.elf import Elf, parse_elf, read_elf
 from distprove.stark.riscv.executor import NO_CLASS, CycleLimit, Execution, Inputs, Replay, Trap
+from distprove.stark.riscv.keccak import keccak_log_heights
+from distprove.stark.riscv.lookup import LOG_ROWS
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.segment import (
     ABSENT,
@@ -89,6 +93,37 @@ def test_the_cut_tells_the_heights_of_the_traces(name: str, tmp_path: Path) -> N
     for piece, heights in zip(cut.slices, cut.log_heights, strict=True):
         made = program.inputs(piece.source)["heights"].tolist()
         assert made == [ABSENT if height is None else height for height in heights]
+
+
+@pytest.mark.parametrize(("idle", "calls"), [(0, 6000), (30, 6000), (60, 6000)])
+def test_many_permutations_end_a_segment(idle: int, calls: int) -> None:
+    """The table of Keccak-f has no more rows than the largest other one, however densely it is called."""
+    loop = [asm.imm("addi", 10, 8, 0), *asm.call(6), *[asm.FENCE] * idle, asm.imm("addi", 9, 9, -1)]
+    code = [*asm.li(8, 0x20000), *asm.li(9, calls), *loop, asm.branch("bne", 9, 0, -4 * len(loop)), *asm.leave()]
+    elf = parse_elf(code_file(code), "many")
+    fixed = Fixed.of(elf.image())
+    execution = Execution(elf, max_cycles=1 << 20, classes=operation_classes(fixed, elf.program))
+    made, last = 0, 0
+    for snapshot in execution.segments(1 << 20):
+        heights = log_heights(fixed, execution.usage, WORDS)
+        others = [height for name, height in heights.items() if not name.startswith("keccak")]
+        assert heights["keccak"] <= max(others)
+        made, last = made + int(execution.usage.calls[KECCAK_CALL]), snapshot.first_cycle
+    assert made == calls
+    assert execution.outcome.segments > 1
+    record = Replay(elf).record(snapshot)
+    assert (record.first_cycle, record.pc_end) == (last, 0)
+
+
+def test_the_bound_of_permutations_is_that_of_the_tables() -> None:
+    """ROWS_EACH and ROWS_ALWAYS of riscv.h: a segment of few cycles takes as many calls as the lookups have rows."""
+    most = ((1 << LOG_ROWS) - 1) // ROWS_EACH
+    assert keccak_log_heights(most)["keccak"] == LOG_ROWS
+    assert keccak_log_heights(most + 1)["keccak"] == LOG_ROWS + 1
+    code = [*asm.li(10, 0x20000), *asm.call(6), *(most + 1) * [asm.ECALL], *asm.leave()]
+    execution = Execution(parse_elf(code_file(code), "many"))
+    next(execution.segments(1 << 20))
+    assert execution.usage.calls[KECCAK_CALL] == most
 
 
 def test_operations_of_two_ranges() -> None:
