@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from cluster.governor import Budget, LocalGovernor
 from cluster.policy import Limits, off, policy_for, static
-from distprove.errors import InputError, UsageError
+from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import Domain, Topology
-from distprove.job import Job
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
 
@@ -38,6 +36,7 @@ def test_the_policy_follows_the_settings() -> None:
     "wrong",
     [
         {"policy": "sttaic"},
+        {"policy": "auto"},
         {"limits": {"synthesiss": 3}},
         {"limits": {"synthesis": 0}},
         {"limits": {"synthesis": "3"}},
@@ -47,18 +46,6 @@ def test_the_policy_follows_the_settings() -> None:
 def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         ExecutorSettings(**wrong)  # type: ignore[arg-type]
-
-
-def test_a_job_that_asks_for_the_policy_that_is_gone_is_told_what_to_write(tmp_path: Path) -> None:
-    job = tmp_path / "job.toml"
-    job.write_text('system = "stark"\nprogram = "fibonacci"\n[executor]\npolicy = "auto"\n')
-    with pytest.raises(UsageError, match=r'"auto" is gone: write policy = "static".* or policy = "off"'):
-        Job.from_toml(job)
-    job.write_text(job.read_text().replace("auto", "static"))
-    record = Job.from_toml(job).to_record()
-    record["executor"]["policy"] = "auto"
-    with pytest.raises(InputError, match='"auto" is gone'):
-        Job.from_record(record)
 
 
 def test_a_governor_starts_without_what_computes() -> None:
