@@ -6,15 +6,10 @@ No policy has a say about memory: what was predicted never exceeds the budget un
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from distprove.host.lease_class import LeaseClass
-from distprove.host.topology import Topology
 from distprove.settings import ExecutorSettings
-
-MSM_THREAD_BYTES = 3 << 18
-"""Bytes that each thread of a group sum keeps in its cache: half a megabyte of points and the products beside them, as
-kernels/cpu/src/grouped_sum.h cuts them. The pool's threads share the buckets, each of which is written once."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +48,3 @@ def policy_for(settings: ExecutorSettings, threads: int) -> Policy:
     if settings.policy == "off":
         return off()
     return static(threads, {LeaseClass(name): limit for name, limit in settings.limits.items()})
-
-
-def fitted(policy: Policy, topology: Topology) -> Policy:
-    """`policy` on a node of that topology. `static` without a limit for group sums gets one where the node's threads
-    keep more at hand, in a sum of all of them, than its third-level caches hold."""
-    room = topology.threads_in_cache(MSM_THREAD_BYTES)
-    threads, lease_classes = policy.limits.threads, policy.limits.lease_classes
-    if room is None or threads is None or room >= threads or LeaseClass.CPU_MSM in lease_classes:
-        return policy
-    return replace(policy, limits=replace(policy.limits, lease_classes={**lease_classes, LeaseClass.CPU_MSM: room}))

@@ -177,13 +177,11 @@ class Options:
 
     @classmethod
     def from_record(cls: type[Own], record: Mapping[str, Any]) -> Own:
-        """Read job.json's options; those of an earlier version lack some, which have their defaults. Raises KeyError or
-        TypeError for a bad record, InputError for missing files."""
+        """Read job.json's options. Raises KeyError or TypeError for a bad record, InputError for missing files."""
         settings = settings_of(cls)
         kinds = {n: (*told.kinds, *((NoneType,) if told.default is None else ())) for n, told in settings.items()}
         check_keys(record, kinds, "options.")
-        there = {n: told for n, told in settings.items() if n in record or told.default is MISSING}
-        return cls(**{n: _recall(told, record[n]) for n, told in there.items()})._checked(Path())
+        return cls(**{n: _recall(told, record[n]) for n, told in settings.items()})._checked(Path())
 
     @property
     def sources(self) -> tuple[InputFile, ...]:

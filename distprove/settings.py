@@ -19,8 +19,6 @@ from distprove.options import MAX_PARTITIONS, check_keys, keys_of, setting, sett
 
 POLICIES = ("off", "static")
 """The policies of a node's governor."""
-GONE = "auto"
-"""A policy that was measured to gain nothing."""
 BYTES: Any = {"bounds": (1 << 20, 1 << 50), "size": True}
 MAX_TIMEOUT = 7 * 24 * 3600
 
@@ -94,11 +92,6 @@ class ExecutorSettings:
             raise UsageError("local and address exclude each other")
         if self.isolate is not None and (self.local is False or self.address is not None):
             raise UsageError("isolate is for local: over Ray every worker is a process")
-        if self.policy == GONE:
-            raise UsageError(
-                f'the policy "{GONE}" is gone: write policy = "static", which may have limits of its own, '
-                'or policy = "off"'
-            )
         settings = settings_of(ExecutorSettings)
         for name, told in settings.items():
             if getattr(self, name) is not None:

@@ -16,7 +16,7 @@ from actors.grants import Grant, Wanted
 from cluster.governor.samples import PERIOD, Samples
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
 from cluster.governor.watch import NodeWatch
-from cluster.policy import Policy, fitted, static
+from cluster.policy import Policy, static
 from distprove.errors import ClusterError
 from distprove.host.topology import Topology
 
@@ -46,9 +46,10 @@ class LocalGovernor(grants.Governor):
         lives: Callable[[Holder], bool] | None = None,
         watch: NodeWatch | None = None,
     ) -> None:
-        """`policy`: None is `static` with no limits but the budget's threads; it is fitted to `topology`. `lives` tells
-        whether a holder still does; None: all do, until `reclaim`. `watch`: None is one of what this process starts."""
-        self._policy = fitted(policy or static(budget.threads), topology or Topology())
+        """`policy`: None is `static` with no limits but the budget's threads. `topology` goes into the report. `lives`
+        tells whether a holder still does; None: all do, until `reclaim`. `watch`: None is one of what this process
+        starts."""
+        self._policy = policy or static(budget.threads)
         self._topology = topology
         self._lives = lives
         self._state = Governor(budget, self._policy.limits)

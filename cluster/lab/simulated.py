@@ -44,6 +44,7 @@ TIMED = (
     "without a pause; CPU of the driver's process without what the simulated workers took there"
 )
 
+PER_NODE, SEED = 8, 1
 CHECKED = "each proof's digest, by the driver, as it verifies others; the job ended proved"
 
 
@@ -78,9 +79,7 @@ class Simulated:
         }
 
 
-def simulate(
-    workers: int, partitions: int, seconds: float, scratch: Path, *, per_node: int = 8, lost: int = 0, seed: int = 1
-) -> Simulated:
+def simulate(workers: int, partitions: int, seconds: float, scratch: Path, *, lost: int = 0) -> Simulated:
     """Prove so many partitions on so many workers, for each of which a partition takes `seconds`, a tenth more or less.
 
     `lost` workers die on the way, at random, and come back. `scratch` holds the run meanwhile. Raises what
@@ -90,7 +89,7 @@ def simulate(
     path = scratch / "run"
     cpu, thread, began = time.process_time(), time.thread_time(), time.perf_counter()
     try:
-        executor = SleepingExecutor(settings, workers, seconds, per_node, lost, seed)
+        executor = SleepingExecutor(settings, workers, seconds, lost)
         with executor:
             with Run.create(path, system, system.plan()) as run:
                 prove(system, executor, run, settings)
@@ -198,13 +197,13 @@ class Clock:
 class Sleeper:
     """A worker that sleeps instead of proving: a `cluster.executor.transport.Transport`."""
 
-    def __init__(self, name: str, clock: Clock, seconds: float, dies_after: int | None, seed: int) -> None:
+    def __init__(self, name: str, clock: Clock, seconds: float, dies_after: int | None) -> None:
         """`dies_after`: the number of partitions after which it dies, once."""
         self._name = name
         self._clock = clock
         self._seconds = seconds
         self._dies_after = dies_after
-        self._random = random.Random(f"{seed} {name}")
+        self._random = random.Random(f"{SEED} {name}")
         self._news = threading.Condition()
         self._waiting: deque[Order] = deque()
         self._made = Batch([], [])
@@ -320,17 +319,13 @@ class SleepingExecutor(Executor):
 
     kind = "simulated"
 
-    def __init__(
-        self, settings: ExecutorSettings, workers: int, seconds: float, per_node: int, lost: int, seed: int
-    ) -> None:
+    def __init__(self, settings: ExecutorSettings, workers: int, seconds: float, lost: int) -> None:
         super().__init__(settings)
         self.clock = Clock()
-        self._count = workers
-        self._per_node = per_node
-        chosen = random.Random(seed)
+        chosen = random.Random(SEED)
         mortal = set(chosen.sample(range(workers), lost))
         self._sleepers = [
-            Sleeper(f"prover-{i}", self.clock, seconds, chosen.randrange(1, 10) if i in mortal else None, seed)
+            Sleeper(f"prover-{i}", self.clock, seconds, chosen.randrange(1, 10) if i in mortal else None)
             for i in range(workers)
         ]
 
@@ -338,7 +333,7 @@ class SleepingExecutor(Executor):
         self._system = system
         workers = []
         for index, sleeper in enumerate(self._sleepers):
-            name, node = f"prover-{index}", f"node-{index // self._per_node}"
+            name, node = f"prover-{index}", f"node-{index // PER_NODE}"
             self._transports[name] = sleeper
             workers.append(Worker(name, node, (f"{name}-synthesiser",)))
         return workers

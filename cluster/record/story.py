@@ -87,24 +87,15 @@ def _trouble(path: Path) -> tuple[list[dict[str, Any]], int]:
 def read_report(path: Path) -> dict[str, Any]:
     """The content of a run's report.json, its shape checked as far as readers rely on it.
 
-    One of version 1 is brought to the shape of today's. Raises InputError or FormatError.
+    Raises InputError or FormatError.
     """
     file = path / REPORT
     with Folder.open(path) as folder:
         report = jsontext.read_in(folder, REPORT, MAX_REPORT)
-    _modernise(report)
     if not _is_shaped(report):
         raise FormatError(f"{file}: not a report that this distprove reads")
     read: dict[str, Any] = report
     return read
-
-
-def _modernise(report: Any) -> None:
-    """Give what version 1 called `phases` its name of today."""
-    if fits(report, {"version": int, "partitions": [dict]}) and report["version"] == 1:
-        report["version"] = VERSION
-        for partition in report["partitions"]:
-            partition["steps"] = partition.pop("phases", None)
 
 
 _OPTIONAL = {

@@ -11,9 +11,7 @@ A session is one stretch of work on a run, from start or resume to its end. time
 
 Times are seconds, those of spans and steps since the session began. `inner` adds up to what the partition cost; `steps`
 say when each step passed, also where that was hidden behind another partition. `on_device` is when the device was at
-the partition's work: by events in its stream, or by its queue as the host saw it. Version 3 called the stage `phase`;
-version 2 also had one stretch of the queue in `on_device`, [start, end]; version 1 was one session, its spans without
-attempt, steps and on_device.
+the partition's work: by events in its stream, or by its queue as the host saw it.
 """
 
 from __future__ import annotations
@@ -167,21 +165,12 @@ def read_timeline(run: Path) -> list[Session]:
 
 def _sessions(record: Any) -> list[Session]:
     """Raises what reading wrong data raises."""
-    if record["format"] != FORMAT or record["version"] not in (1, 2, 3, VERSION):
+    if (record["format"], record["version"]) != (FORMAT, VERSION):
         raise ValueError
-    stage = "stage" if record["version"] == VERSION else "phase"
-    if record["version"] == 1:
-        session = _session({"wall_seconds": 0.0, "status": "", "executor": "", "workers": [], **record}, stage)
-        session.wall_seconds = max((span.end - session.began for span in session.spans), default=0.0)
-        session.workers = [
-            Place(name, name.partition("-")[0], "") for name in sorted({s.worker for s in session.spans})
-        ]
-        return [session]
-    return [_session(item, stage) for item in record["sessions"]]
+    return [_session(item) for item in record["sessions"]]
 
 
-def _session(record: dict[str, Any], stage: str) -> Session:
-    """`stage`: the key of a span's stage."""
+def _session(record: dict[str, Any]) -> Session:
     began = _finite(record["began"])
     spans = []
     for item in record["spans"]:
@@ -189,16 +178,14 @@ def _session(record: dict[str, Any], stage: str) -> Session:
             Span(
                 str(item["worker"]),
                 None if item["partition"] is None else str(item["partition"]),
-                str(item[stage]),
+                str(item["stage"]),
                 began + _finite(item["start"]),
                 began + _finite(item["end"]),
                 {str(name): _finite(seconds) for name, seconds in item["inner"].items()},
                 str(item["outcome"]),
-                tuple(
-                    (str(n), began + _finite(start), began + _finite(end)) for n, start, end in item.get("steps", ())
-                ),
-                _device_time(item.get("on_device"), began),
-                int(item.get("attempt", 0)),
+                tuple((str(n), began + _finite(start), began + _finite(end)) for n, start, end in item["steps"]),
+                _device_time(item["on_device"], began),
+                int(item["attempt"]),
             )
         )
     workers = [
@@ -215,8 +202,6 @@ def _session(record: dict[str, Any], stage: str) -> Session:
 def _device_time(record: Any, began: float) -> DeviceTime | None:
     if record is None:
         return None
-    if isinstance(record, list):  # version 2
-        record = {"by": "queue", "stretches": [record]}
     stretches = tuple((began + _finite(start), began + _finite(end)) for start, end in record["stretches"])
     return DeviceTime(stretches, record["by"] == "events")
 

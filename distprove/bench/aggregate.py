@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from statistics import median
 
 import numpy as np
@@ -14,7 +14,7 @@ from distprove.errors import JobFailed
 from distprove.groth16 import verifier as batch
 from distprove.groth16.aggregate.aggregator import processors_beside
 from distprove.groth16.aggregate.proof import Aggregate
-from distprove.groth16.aggregate.prover import HOST_POINTS, aggregate
+from distprove.groth16.aggregate.prover import aggregate
 from distprove.groth16.aggregate.srs import Srs, VerifierSrs
 from distprove.groth16.aggregate.srs_setup import insecure_srs
 from distprove.groth16.aggregate.verifier import verify
@@ -42,11 +42,8 @@ def bench_aggregate(
     sizes: Iterable[int],
     repeats: int,
     progress: Callable[[str], None],
-    host_points: Sequence[int] = (HOST_POINTS,),
 ) -> list[Row]:
-    """Time aggregation and both verifications of 2^size proofs. Raises JobFailed when one of them is wrong.
-
-    Beside a GPU it is timed with each of `host_points`: most points of the rounds that run on the processors."""
+    """Time aggregation and both verifications of 2^size proofs. Raises JobFailed when one of them is wrong."""
     rows: list[Row] = []
     sizes = [max(1, log_n) for log_n in sizes]
     for curve in curves:
@@ -54,7 +51,7 @@ def bench_aggregate(
         for log_n in sizes:
             progress(f"aggregate {curve.title} 2^{log_n}")
             key, statements = simulated_proofs(curve, 1 << log_n, backend)
-            rows += _rows(backend, srs, key, statements, log_n, repeats, host_points)
+            rows += _rows(backend, srs, key, statements, log_n, repeats)
     return rows
 
 
@@ -65,7 +62,6 @@ def _rows(
     statements: list[batch.Statement],
     log_n: int,
     repeats: int,
-    host_points: Sequence[int],
 ) -> list[Row]:
     curve, verifier = srs.curve, srs.verifier
     public, proofs = [values for values, _ in statements], [proof for _, proof in statements]
@@ -73,21 +69,19 @@ def _rows(
         raise JobFailed(f"a batch of {len(proofs)} proofs does not verify")
     rows: list[Row] = []
     with processors_beside(backend, usable_threads()) as host:
-        for most in host_points if host else host_points[:1]:
 
-            def run(steps: Steps | None = None, most: int = most) -> bytes:
-                return aggregate(srs, proofs, b"bench", backend, host, host_points=most, steps=steps).to_bytes()
+        def run(steps: Steps | None = None) -> bytes:
+            return aggregate(srs, proofs, b"bench", backend, host, steps=steps).to_bytes()
 
-            data = run()
-            _check(key, verifier, public, data)
-            timing = measure(lambda _: run(), backend, repeats=repeats)
-            settled = [Steps(settle=backend.synchronize) for _ in range(repeats)]
-            for steps in settled:
-                run(steps)
-            seconds = {name: median(steps.seconds[name] for steps in settled) for name in settled[0].seconds}
-            variant = f"aggregate, host from {most}" if len(host_points) > 1 else "aggregate"
-            facts = {"proof_bytes": len(data), **({"host_points": most} if host else {})}
-            rows.append(Row("aggregation", curve.title, log_n, timing, variant, len(data), steps=seconds, facts=facts))
+        data = run()
+        _check(key, verifier, public, data)
+        timing = measure(lambda _: run(), backend, repeats=repeats)
+        settled = [Steps(settle=backend.synchronize) for _ in range(repeats)]
+        for steps in settled:
+            run(steps)
+    seconds = {name: median(steps.seconds[name] for steps in settled) for name in settled[0].seconds}
+    facts = {"proof_bytes": len(data)}
+    rows.append(Row("aggregation", curve.title, log_n, timing, "aggregate", len(data), steps=seconds, facts=facts))
     alone = len(proofs) * (2 * curve.fq.bytes * 2)  # A, B and C with one coordinate of each point
     taken: dict[str, list[Steps]] = {"verify": [], "verify, 2 threads": [], "batch": []}
 

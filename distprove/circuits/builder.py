@@ -29,7 +29,7 @@ from distprove.circuits.matrices import (
     placed_matrices,
     shape_of,
 )
-from distprove.circuits.program import Assign, Check, Decompose, Invert, Multiply, MultiplyAdd, Step
+from distprove.circuits.program import Check, Decompose, Invert, MultiplyAdd, Step, assign
 from distprove.circuits.schedule import scheduled
 from distprove.circuits.templates import Placement, Template, single_runs
 from distprove.errors import UsageError
@@ -93,7 +93,7 @@ class CircuitBuilder:
         return wires
 
     def _assign(self, first: int, wires: Linear, value: Linear) -> None:
-        self.add_step(Assign(first, value))
+        self.add_step(assign(first, value))
         self.constrain(value, self.constant(1), wires)
 
     def add_step(self, step: Step) -> None:
@@ -110,11 +110,7 @@ class CircuitBuilder:
 
     def multiply(self, a: Linear, b: Linear) -> Linear:
         """The product a * b, lane by lane. It takes one constraint and one wire a lane."""
-        lanes = common_lanes(a, b)
-        first, wires = self.new_wires(lanes)
-        self.add_step(Multiply(first, lanes, a, b))
-        self.constrain(a, b, wires)
-        return wires
+        return self.multiply_add(a, b, Linear(self.field, 1, {}))
 
     def multiply_add(self, a: Linear, b: Linear, c: Linear) -> Linear:
         """The value a * b + c, lane by lane, with one constraint a * b = result - c and one wire a lane."""

@@ -148,43 +148,6 @@ class Step(ABC):
 
 
 @dataclass(frozen=True)
-class Assign(Step):
-    """The step wire = value."""
-
-    first: int
-    value: Linear
-
-    def placed(self, programs: ProductPrograms) -> PlacedProgram:
-        zero = Linear(self.value.field, 1, {})
-        return programs.placed(self.first, self.value.lanes, zero, zero, self.value)
-
-    def reads(self) -> list[Span]:
-        return self.value.spans(self.value.lanes)
-
-    def sets(self) -> list[tuple[int, int]]:
-        return [(self.first, self.value.lanes)]
-
-
-@dataclass(frozen=True)
-class Multiply(Step):
-    """The step wire = a * b."""
-
-    first: int
-    lanes: int
-    a: Linear
-    b: Linear
-
-    def placed(self, programs: ProductPrograms) -> PlacedProgram:
-        return programs.placed(self.first, self.lanes, self.a, self.b, Linear(self.a.field, 1, {}))
-
-    def reads(self) -> list[Span]:
-        return [*self.a.spans(self.lanes), *self.b.spans(self.lanes)]
-
-    def sets(self) -> list[tuple[int, int]]:
-        return [(self.first, self.lanes)]
-
-
-@dataclass(frozen=True)
 class MultiplyAdd(Step):
     """The step wire = a * b + c."""
 
@@ -202,6 +165,12 @@ class MultiplyAdd(Step):
 
     def sets(self) -> list[tuple[int, int]]:
         return [(self.first, self.lanes)]
+
+
+def assign(first: int, value: Linear) -> MultiplyAdd:
+    """The step wire = value."""
+    zero = Linear(value.field, 1, {})
+    return MultiplyAdd(first, value.lanes, zero, zero, value)
 
 
 @dataclass(frozen=True)

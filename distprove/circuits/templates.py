@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from distprove.circuits.linear import Linear, Run, Span
 from distprove.circuits.matrices import Dictionary, Entries, Templates
 from distprove.circuits.program import (
-    Assign,
-    Multiply,
     MultiplyAdd,
     PlacedProgram,
     ProductPrograms,
@@ -81,19 +79,11 @@ class Template:
 
 def _products(template: Template) -> Products | None:
     """The steps of a template as one program of products; None where they are more than that."""
-    zero = Linear(template.field, 1, {})
     rows: list[Linear] = []
     for number, step in enumerate(template.steps):
-        if isinstance(step, Assign) and step.value.lanes == 1:
-            rows += [zero, zero, step.value]
-        elif isinstance(step, Multiply) and step.lanes == 1:
-            rows += [step.a, step.b, zero]
-        elif isinstance(step, MultiplyAdd) and step.lanes == 1:
-            rows += [step.a, step.b, step.c]
-        else:
+        if not isinstance(step, MultiplyAdd) or step.lanes != 1 or step.first != 1 + template.inputs + number:
             return None
-        if step.first != 1 + template.inputs + number:
-            return None
+        rows += [step.a, step.b, step.c]
     if len(rows) != 3 * template.own:
         return None
     values = Dictionary()

@@ -188,21 +188,15 @@ def groth16(
 def aggregate(
     sizes: Annotated[str, typer.Option(metavar="LOGS", help="log2 of the numbers of proofs: 6,10 or 1-10.")] = "6,10",
     curve: CurveName = "all",
-    host_points: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBERS", help="Most points of rounds on the CPU beside a GPU, each tried: 0,64,128."),
-    ] = None,
     *,
     measure: Measure,
     as_json: AsJson = False,
 ) -> None:
     """Proofs aggregated, and verified as an aggregate beside a batch: from how many on it is smaller and cheaper."""
     from distprove.bench import aggregate as aggregate_bench
-    from distprove.groth16.aggregate.prover import HOST_POINTS
 
-    tried = (HOST_POINTS,) if host_points is None else _parse_numbers(host_points, "points", 0)
     with measure.opened() as chosen:
-        rows = aggregate_bench.bench_aggregate(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell, tried)
+        rows = aggregate_bench.bench_aggregate(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell)
         result = document("aggregate", aggregate_bench, chosen.info(), rows)
     _show(result, as_json)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import CurveMismatch, FormatError, InvalidKey
+from distprove.errors import CurveMismatch, InvalidKey
 from distprove.groth16.elements import first_not_canonical
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
-from distprove.groth16.zcash_points import COMPRESSED, CURVE, FLAGS, INFINITY, compress, decompress
+from distprove.groth16.zcash_points import COMPRESSED, CURVE, FLAGS, INFINITY, compress
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import Group
 
@@ -61,15 +61,3 @@ def proof_to_bytes(proof: Groth16Proof) -> bytes:
     if proof.curve is not CURVE:
         raise CurveMismatch(f"this form of a proof is of {CURVE.title}, not of {proof.curve.title}")
     return compress(Group.G1, proof.a) + compress(Group.G2, proof.b) + compress(Group.G1, proof.c)
-
-
-def proof_from_bytes(data: bytes, what: str = "proof") -> Groth16Proof:
-    """Read what `proof_to_bytes` wrote. The verifier checks that the points are in their groups. Raises FormatError."""
-    if len(data) != PROOF_BYTES:
-        raise FormatError(f"{what}: {len(data)} bytes, a compressed proof has {PROOF_BYTES}")
-    return Groth16Proof(
-        CURVE,
-        decompress(Group.G1, data[:48], f"{what}: A"),
-        decompress(Group.G2, data[48:144], f"{what}: B"),
-        decompress(Group.G1, data[144:], f"{what}: C"),
-    )

@@ -40,16 +40,6 @@ class Topology:
     numa: tuple[Domain, ...] = ()
     """NUMA nodes with their memory."""
 
-    @property
-    def l3_bytes(self) -> int:
-        """Total size of all third-level caches in bytes."""
-        return sum(domain.nbytes for domain in self.l3)
-
-    def threads_in_cache(self, nbytes: int) -> int | None:
-        """How many threads with a working set of `nbytes` each fit the third-level caches; at least 1. None when the
-        caches are not known."""
-        return max(1, self.l3_bytes // nbytes) if self.l3_bytes else None
-
     def __str__(self) -> str:
         """Describe the topology in words for people; empty when nothing is known."""
         parts = []

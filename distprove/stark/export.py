@@ -38,9 +38,4 @@ def _key_in(run: Path) -> VerifyingKey:
     if not run.is_dir():
         raise InputError(f"the program of {run} does not ship with distprove: name the run folder, which holds its key")
     with Folder.open(run) as folder:
-        if not folder.has(KEY_FILE):
-            raise InputError(
-                f"{run} has no {KEY_FILE}: it was made by an earlier distprove; "
-                f"distprove resume {run} --program MODULE:CLASS writes it"
-            )
         return parse_key(folder.read(KEY_FILE, MAX_BYTES), str(run / KEY_FILE))

@@ -128,8 +128,6 @@ def _call(program: str, arguments: Mapping[str, object]) -> str:
 
 def _check_named(named: Any) -> None:
     """Raise FormatError for what is not the map that names a key of this version (`VerifyingKey.named`)."""
-    if isinstance(named, dict) and named.keys() == {"program", "arguments", "params"}:
-        check_version(1, "the proof")  # version 1 had no field for it
     check_fields(named, {"version": int, "program": str, "arguments": dict, "params": dict}, "verification key")
     check_version(named["version"], "the proof")
 

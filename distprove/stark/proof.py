@@ -21,7 +21,7 @@ from distprove.stark.field import P, Words, is_canonical
 from distprove.stark.heights import LogHeights, decode_heights, encode_heights
 from distprove.stark.merkle import TreeShape
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
-from distprove.stark.verifying_key import VerifyingKey, check_version
+from distprove.stark.verifying_key import VerifyingKey
 from kernels.interface.goldilocks import TreeOpening
 
 DIGEST_BYTES = 32
@@ -188,8 +188,6 @@ def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> LogHeight
     """The heights that a proof under `key` states, without reading its other fields. Raises FormatError."""
     fields = {"challenge": bytes, "heights": bytes, "roots": list, "anchors": bytes, "terminals": bytes}
     more = {"values": list, "fri_roots": list, "final": bytes, "nonce": int, "trees": list}
-    if isinstance(record, dict) and "anchors" not in record and fields.keys() - {"anchors"} <= record.keys():
-        check_version(1, what)
     check_fields(record, {**fields, **more}, what)
     log_heights = decode_heights(record["heights"])
     if not heights_fit(key, log_heights):

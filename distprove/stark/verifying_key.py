@@ -261,9 +261,9 @@ def with_roots(key: VerifyingKey, roots: Mapping[int | None, bytes]) -> Verifyin
 def check_version(version: int, what: str) -> None:
     """Raise FormatError for a key or a proof (`what`) of another version of the protocol."""
     if version != VERSION:
-        why = ", whose global buses could be forged: prove it again" if version == 1 else ""
         raise FormatError(
-            f"{what}: made under version {version} of the STARK protocol{why}; this distprove knows version {VERSION}"
+            f"{what}: made under version {version} of the STARK protocol; this distprove knows version {VERSION}: "
+            "prove it again"
         )
 
 

@@ -19,6 +19,7 @@ from distprove.stark.programs.file_root import FileRoot
 from distprove.stark.programs.file_root_tables import (
     LEVELS,
     TAIL_WORDS,
+    digest_words,
     edge_columns,
     leaf_messages,
     node_messages,
@@ -289,7 +290,7 @@ def test_an_empty_last_chunk(made: Attacker) -> None:
     root = keccak256(b"\x01" + b"".join(leaves))
     part = parts[0]
     part["messages"] = blocks(np.concatenate((messages, node)))
-    part["edge"] = edge_columns(2, [leaves[1], *[root] * (LEVELS - 1)])
+    part["edge"] = edge_columns(2, digest_words([leaves[1], *[root] * (LEVELS - 1)]))
     part["tail"] = tail_columns(leaf_messages(b"")[0], True)
     part["public"][:8] = np.frombuffer(root, dtype="<u4")
     set_public(parts, length=128)
@@ -301,7 +302,7 @@ def test_a_repeated_leaf(made: Attacker) -> None:
     data = content(3 * 128)
     parts = made.inputs(data + data[-128:])
     part = parts[0]
-    part["edge"][:2] = edge_columns(3, [])[:2]
+    part["edge"][:2] = edge_columns(3, None)[:2]
     part["edge"][2, 0] = 0
     set_public(parts, leaves=3, length=len(data))
 
@@ -323,7 +324,7 @@ def test_a_leaf_left_out(made: Attacker) -> None:
     """The root of [a, b, c] is not one of four leaves: there is no leaf 3 to end the file."""
     parts = made.inputs(content(3 * 128))
     set_public(parts, leaves=4, length=512)
-    parts[0]["edge"][:2] = edge_columns(4, [])[:2]
+    parts[0]["edge"][:2] = edge_columns(4, None)[:2]
     made.is_rejected(parts, "local buses")
 
 

@@ -20,9 +20,8 @@ from distprove.stark.programs.file_root_narrow import (
     NarrowHashAir,
     digest_of,
     digest_parts,
-    edge_columns,
 )
-from distprove.stark.programs.file_root_tables import LEVELS, leaf_messages, node_messages
+from distprove.stark.programs.file_root_tables import LEVELS, edge_columns, leaf_messages, node_messages
 from distprove.stark.programs.keccak_slices import COLUMNS, PARTS, ROWS_EACH
 from distprove.stark.proving_key import make_key
 from kernels.cpu.backend import CpuBackend
@@ -55,6 +54,11 @@ def backend() -> Iterator[CpuBackend]:
 def made(backend: CpuBackend, tmp_path_factory: pytest.TempPathFactory) -> Attacker:
     program = Forgery(layout="narrow")
     return Attacker(make_key(program, PARAMS, backend), program, tmp_path_factory.mktemp("narrow"))
+
+
+def as_bytes(digests: list[bytes]) -> np.ndarray:
+    """Digests as an array, (n, 32)."""
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32)
 
 
 def permutation(index: int) -> slice:
@@ -138,7 +142,7 @@ def test_one_part_of_a_digest(made: Attacker, part: int) -> None:
     parts[0]["messages"] = np.concatenate((parts[0]["messages"][:, :2], given), axis=1)
     root = keccak256(messages[0, :65].tobytes())
     parts[0]["digests"][:, 2] = digest_parts(np.frombuffer(root, np.uint8).reshape(1, 32))[0]
-    parts[0]["edge"] = edge_columns(2, [bytes(32), *[root] * (LEVELS - 1)])
+    parts[0]["edge"] = edge_columns(2, digest_parts(as_bytes([bytes(32), *[root] * (LEVELS - 1)])))
     parts[0]["public"][:8] = parts[0]["digests"][:, 2]
     made.is_rejected(parts, BALANCE)
 
@@ -216,7 +220,7 @@ def test_an_empty_last_chunk(made: Attacker) -> None:
     part["messages"] = blocks(np.concatenate((leaf_messages(data), leaf_messages(b""), node)))
     digests = np.frombuffer(b"".join([*leaves, root]), np.uint8).reshape(3, 32)
     part["digests"] = np.ascontiguousarray(digest_parts(digests).T)
-    part["edge"] = edge_columns(2, [leaves[1], *[root] * (LEVELS - 1)])
+    part["edge"] = edge_columns(2, digest_parts(as_bytes([leaves[1], *[root] * (LEVELS - 1)])))
     part["public"][:8] = part["digests"][:, 2]
     set_public([part], length=128)
     made.is_rejected([part], f"{RULES} hash")
@@ -227,7 +231,7 @@ def test_a_repeated_leaf(made: Attacker) -> None:
     data = content(3 * 128)
     parts = made.inputs(data + data[-128:])
     part = parts[0]
-    part["edge"][:2] = edge_columns(3, [])[:2]
+    part["edge"][:2] = edge_columns(3, None)[:2]
     part["edge"][2, 0] = 0
     set_public(parts, leaves=3, length=len(data))
     made.is_rejected(parts, BALANCE, padding_at(part, 2, 129))

@@ -34,7 +34,7 @@ from distprove.circuits.filecoin.gadgets import (
 )
 from distprove.circuits.filecoin.poseidon import hash_elements
 from distprove.circuits.linear import Linear
-from distprove.circuits.program import Assign
+from distprove.circuits.program import assign
 from kernels.maths.curves import BLS12_381
 
 RANDOMNESS_TAG = 1 << 40
@@ -112,7 +112,7 @@ class _Sector:
         first, numbers = b.new_wires(digests)
         for k in range(digests):
             number = partition * digests + k
-            b.add_step(Assign(first + k, number))
+            b.add_step(assign(first + k, number))
             b.constrain(number, b.constant(1), numbers[k])
         digest = hash_elements(b, [self.comm_r_new, numbers], RANDOMNESS_TAG)
         wires = bit_wires(b, digest, ELEMENT_BITS)
@@ -184,7 +184,7 @@ def snap_poseidon_circuit(arities: Sequence[int]) -> CircuitBuilder:
     b = sector.b
     siblings = b.private_input("siblings_d_new", sector.siblings[0].lanes)
     first_wire, partition = b.new_wires(1)
-    b.add_step(Assign(first_wire, b.constant(0)))
+    b.add_step(assign(first_wire, b.constant(0)))
     for first, step, drawn in sector.drawn(partition):
         data = sector.encoded(first, step, drawn)
         reached = climb(b, poseidon_level, update.arities, data, drawn, sector.path(siblings, first, step))

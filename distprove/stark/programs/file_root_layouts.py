@@ -95,7 +95,7 @@ class WideLayout(Layout):
     def inputs(self, digests: Bytes, leaves: int, edge: Sequence[bytes], tail: Bytes | None) -> dict[str, NDArray[Any]]:
         shown = file_root_tables.leaf_messages(b"")[0] if tail is None else tail
         return {
-            "edge": file_root_tables.edge_columns(leaves, edge),
+            "edge": file_root_tables.edge_columns(leaves, file_root_tables.digest_words(edge) if edge else None),
             "tail": file_root_tables.tail_columns(shown, tail is not None),
         }
 
@@ -130,8 +130,9 @@ class NarrowLayout(Layout):
         return file_root_narrow.digest_of(words)
 
     def inputs(self, digests: Bytes, leaves: int, edge: Sequence[bytes], tail: Bytes | None) -> dict[str, NDArray[Any]]:
+        joined = np.frombuffer(b"".join(edge), dtype=np.uint8).reshape(-1, 32)
         return {
-            "edge": file_root_narrow.edge_columns(leaves, edge),
+            "edge": file_root_tables.edge_columns(leaves, file_root_narrow.digest_parts(joined) if edge else None),
             "digests": np.ascontiguousarray(file_root_narrow.digest_parts(digests).T),
         }
 

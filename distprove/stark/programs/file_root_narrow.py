@@ -27,7 +27,6 @@ from distprove.stark.programs.file_root_tables import (
     DIGEST_WORDS,
     FACT_LENGTH,
     FACTS,
-    LEVELS,
     PAD,
     PAD_END,
     EdgeAir,
@@ -288,16 +287,3 @@ def _fill_tail(own: Array, message: NDArray[np.uint8], row: int, backend: Backen
     found[2 + place % 2, place // 2] = 1
     found[4] = np.arange(PARTS) > place // 2
     own[padded : padded + 5, row : row + PARTS] = backend.to_device(found)
-
-
-def edge_columns(leaves: int, digests: Sequence[bytes]) -> Words:
-    """The columns of the table `edge`. `digests` holds the last node of each level, or nothing if another partition
-    passes these up."""
-    out = np.zeros((3 + DIGEST_WORDS, LEVELS), dtype=np.uint64)
-    nodes = [-(-leaves >> level) for level in range(LEVELS)]
-    out[0] = nodes
-    out[1] = [m % 2 for m in nodes]
-    if digests:
-        out[2] = out[1]
-        out[3:] = digest_parts(np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(LEVELS, 32)).T
-    return out

@@ -254,16 +254,21 @@ def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple
     return columns
 
 
-def edge_columns(leaves: int, digests: Sequence[bytes]) -> Words:
-    """The columns of the table `edge`. `digests` holds the last node of each level, or nothing if another partition
-    passes these up."""
+def digest_words(digests: Sequence[bytes]) -> Words:
+    """The words of each digest, (n, DIGEST_WORDS)."""
+    return np.frombuffer(b"".join(digests), dtype="<u4").reshape(-1, DIGEST_WORDS).astype(np.uint64)
+
+
+def edge_columns(leaves: int, digests: Words | None) -> Words:
+    """The columns of the table `edge`. `digests` holds the last node of each level, (LEVELS, DIGEST_WORDS), or None if
+    another partition passes these up."""
     out = np.zeros((3 + DIGEST_WORDS, LEVELS), dtype=np.uint64)
     nodes = [-(-leaves >> level) for level in range(LEVELS)]
     out[0] = nodes
     out[1] = [m % 2 for m in nodes]
-    if digests:
+    if digests is not None:
         out[2] = out[1]
-        out[3:] = np.frombuffer(b"".join(digests), dtype="<u4").reshape(LEVELS, DIGEST_WORDS).T
+        out[3:] = digests.T
     return out
 
 

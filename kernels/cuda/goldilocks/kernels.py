@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.lde import LdeProfile
-from kernels.cuda.goldilocks.merkle import MerkleProfile
 from kernels.cuda.goldilocks.row_program import RowProfile
 from kernels.cuda.goldilocks.row_source import CudaRowSources
 from kernels.cuda.goldilocks.rows import CudaRows
@@ -20,14 +19,9 @@ class CudaGoldilocks(CudaTransforms, CudaRows, CudaRowSources, GoldilocksKernels
     """All Goldilocks kernels, on one device and its compute stream, tuned by the profiles."""
 
     def __init__(
-        self,
-        device: Device,
-        *,
-        row_profile: RowProfile | None = None,
-        lde_profile: LdeProfile | None = None,
-        merkle_profile: MerkleProfile | None = None,
+        self, device: Device, *, row_profile: RowProfile | None = None, lde_profile: LdeProfile | None = None
     ) -> None:
-        CudaTransforms.__init__(self, device, lde_profile=lde_profile, merkle_profile=merkle_profile)
+        CudaTransforms.__init__(self, device, lde_profile)
         CudaRows.__init__(self, device, row_profile)
         CudaRowSources.__init__(self, device)
 

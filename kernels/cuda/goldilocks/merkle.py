@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,6 +21,8 @@ MATRICES = 8
 RESUME, FINISH = 1, 2
 """Bits of `Leaves::flags`. Must equal RESUME and FINISH in goldilocks_merkle.cu."""
 LEAF_THREADS, NODE_THREADS = 128, 128
+LEAF_BLOCKS, NODE_BLOCKS = 5, 6
+"""Blocks per multiprocessor that the registers of leaves' and nodes' kernels must leave room for."""
 LOG_BLOCK = NODE_THREADS.bit_length()
 """log2 of the nodes that one block hashes up to the single node above them."""
 LOG_TOP = 2 * LOG_BLOCK
@@ -33,31 +34,22 @@ MIN_LOG_NONCES, MAX_LOG_NONCES = 12, 26
 NOT_FOUND = 2**64 - 1
 
 
-@dataclass(frozen=True)
-class MerkleProfile:
-    """Tuning parameters: blocks of 128 threads per multiprocessor that the registers must leave room for."""
-
-    leaf_blocks: int = 5
-    node_blocks: int = 6
-
-    @cached_property
-    def source(self) -> KernelSource:
-        """goldilocks_merkle.cu, compiled for this profile."""
-        defines = {
-            "LEAF_THREADS": LEAF_THREADS,
-            "LEAF_BLOCKS": self.leaf_blocks,
-            "NODE_THREADS": NODE_THREADS,
-            "NODE_BLOCKS": self.node_blocks,
-        }
-        return KernelSource("goldilocks_merkle", tuple((name, str(value)) for name, value in defines.items()))
+SOURCE = KernelSource(
+    "goldilocks_merkle",
+    (
+        ("LEAF_THREADS", str(LEAF_THREADS)),
+        ("LEAF_BLOCKS", str(LEAF_BLOCKS)),
+        ("NODE_THREADS", str(NODE_THREADS)),
+        ("NODE_BLOCKS", str(NODE_BLOCKS)),
+    ),
+)
 
 
 class MerkleEngine:
     """Makes and opens trees, and grinds, on one device."""
 
-    def __init__(self, device: Device, profile: MerkleProfile | None = None) -> None:
+    def __init__(self, device: Device) -> None:
         self._device = device
-        self.profile = profile or MerkleProfile()
         self._header = lru_cache(MAX_HEADERS)(self._upload_header)
         self._ended: Array | None = None
 
@@ -68,7 +60,7 @@ class MerkleEngine:
 
     def prepare(self) -> None:
         """Begin to compile the kernels in the background."""
-        self._device.prepare(self.profile.source)
+        self._device.prepare(SOURCE)
 
     def commit(self, leaves: tuple[LeafShape, ...]) -> CudaMerkleTree:
         """Make the tree of `GoldilocksKernels.commit` over checked matrices."""
@@ -77,11 +69,11 @@ class MerkleEngine:
         entering = self._hash_leaves(leaves, digests[: 1 << log_m])
         while log_m:
             log_m = self._hash_nodes(digests, log_m, log_blowup, entering)
-        return CudaMerkleTree(self._device, self.profile.source, leaves, digests)
+        return CudaMerkleTree(self._device, SOURCE, leaves, digests)
 
     def open(self, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         """Open the trees at `indices`, as `GoldilocksKernels.open` defines it."""
-        return open_trees(self._device, self.profile.source, trees, indices)
+        return open_trees(self._device, SOURCE, trees, indices)
 
     def _hash_leaves(self, leaves: tuple[LeafShape, ...], digests: Array) -> dict[int, Array]:
         """Hash leaves of all heights in parallel, the tallest into `digests`; returns others by log2 of their count."""
@@ -101,7 +93,7 @@ class MerkleEngine:
     def _hash_leaves_of_height(
         self, leaves: list[LeafShape], head: Array, state: Array | None, digests: Array, stream: Stream
     ) -> None:
-        log_count, kernel = leaves[0].log_count, self._device.kernel(self.profile.source, "merkle_leaves")
+        log_count, kernel = leaves[0].log_count, self._device.kernel(SOURCE, "merkle_leaves")
         groups = [leaves[i : i + MATRICES] for i in range(0, len(leaves), MATRICES)]
         absorbed = 0
         for index, group in enumerate(groups):
@@ -135,7 +127,7 @@ class MerkleEngine:
             log_apart = log_end - (log_blowup if log_end >= log_blowup else 0)
             below, level = _level(digests, log_m), _level(digests, log_end)
             arguments = (below, entering.get(log_end), level, np.uint64(1 << log_end), np.uint32(log_apart))
-            self._device.kernel(self.profile.source, "merkle_nodes").launch_items(1 << log_end, arguments)
+            self._device.kernel(SOURCE, "merkle_nodes").launch_items(1 << log_end, arguments)
             return log_end
         log_middle = max(log_stop, log_m - LOG_BLOCK)  # as far as one block gets alone
         log_end = log_middle if log_stop else 0
@@ -143,7 +135,7 @@ class MerkleEngine:
         if self._ended is None:
             self._ended = self._device.zeros((1,), np.uint32)
         sizes = map(np.uint32, (log_m, log_middle, log_end, log_ends, log_blowup))
-        self._device.kernel(self.profile.source, "merkle_climb").launch(
+        self._device.kernel(SOURCE, "merkle_climb").launch(
             1 << (log_middle - log_ends),
             NODE_THREADS,
             (_level(digests, log_m), entering.get(log_end), *sizes, self._ended),
@@ -152,7 +144,7 @@ class MerkleEngine:
 
     def grind(self, seed: bytes, bits: int) -> int:
         """Find the nonce of `GoldilocksKernels.grind` for a checked seed and 0 <= bits <= 64."""
-        kernel = self._device.kernel(self.profile.source, "grind")
+        kernel = self._device.kernel(SOURCE, "grind")
         top = ((1 << bits) - 1) << (64 - bits)
         # The first lane is little-endian, and the leading bits are those of its first bytes.
         mask = np.uint64(int.from_bytes(top.to_bytes(8, "big"), "little"))

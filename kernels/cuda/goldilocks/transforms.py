@@ -8,7 +8,7 @@ import numpy as np
 
 from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.lde import MAX_LOG_BLOWUP, MAX_LOG_N, Extended, LdeEngine, LdeProfile
-from kernels.cuda.goldilocks.merkle import MerkleEngine, MerkleProfile
+from kernels.cuda.goldilocks.merkle import MerkleEngine
 from kernels.cuda.goldilocks.tree import CudaMerkleTree, LeafShape
 from kernels.errors import BackendError, SizeError
 from kernels.interface import preconditions
@@ -23,12 +23,10 @@ VECTOR = KernelSource("goldilocks_vector")
 class CudaTransforms:
     """Elementwise operations, extensions, trees and grinding of `GoldilocksKernels` on one device."""
 
-    def __init__(
-        self, device: Device, *, lde_profile: LdeProfile | None = None, merkle_profile: MerkleProfile | None = None
-    ) -> None:
+    def __init__(self, device: Device, lde_profile: LdeProfile | None = None) -> None:
         self.device = device
         self._extend = LdeEngine(device, lde_profile)
-        self._merkle = MerkleEngine(device, merkle_profile)
+        self._merkle = MerkleEngine(device)
 
     def prepare_transforms(self) -> None:
         """Begin to compile the kernels in the background. A kernel's first use waits for it."""

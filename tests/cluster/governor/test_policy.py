@@ -1,49 +1,24 @@
-"""Policies: what the settings ask for; a group sum's pool is limited by the caches of its node."""
+"""Policies: what the settings ask for, and limits that a governor holds."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from cluster.governor import Budget, LocalGovernor
-from cluster.policy import MSM_THREAD_BYTES, Limits, fitted, off, policy_for, static
-from distprove.errors import InputError, UsageError
+from cluster.policy import Limits, off, policy_for, static
+from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import Domain, Topology
-from distprove.job import Job
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
 
-SHORT = Topology(16, 1, (Domain("0-15", 16, 6 * MSM_THREAD_BYTES + 1),))
-AMPLE = Topology(16, 1, (Domain("0-15", 16, 64 * MSM_THREAD_BYTES),))
 
-
-def test_static_gets_a_limit_where_caches_are_short() -> None:
-    assert fitted(static(16, {}), SHORT).limits == Limits({LeaseClass.CPU_MSM: 6}, 16)
-    assert fitted(static(16, {LeaseClass.SYNTHESIS: 3}), SHORT).limits.lease_classes == {
-        LeaseClass.SYNTHESIS: 3,
-        LeaseClass.CPU_MSM: 6,
-    }
-    two = Topology(16, 1, (*SHORT.l3, Domain("16-31", 16, 4 * MSM_THREAD_BYTES)))
-    assert fitted(static(16, {}), two).limits.lease_classes == {LeaseClass.CPU_MSM: 10}
-
-
-@pytest.mark.parametrize("topology", [AMPLE, Topology()], ids=["ample", "unknown"])
-def test_without_need_or_knowledge_there_is_none(topology: Topology) -> None:
-    policy = static(16, {})
-    assert fitted(policy, topology) is policy
-
-
-def test_what_was_asked_for_wins_and_off_is_left_alone() -> None:
-    for policy in (static(16, {LeaseClass.CPU_MSM: 16}), off()):
-        assert fitted(policy, SHORT) is policy
-
-
-def test_a_governor_fits_its_policy_to_its_node() -> None:
-    governor = LocalGovernor(Budget(16, 100), static(16, {}), SHORT)
+def test_a_governor_holds_a_limit_and_reports_its_node() -> None:
+    topology = Topology(16, 1, (Domain("0-15", 16, 32 << 20),))
+    governor = LocalGovernor(Budget(16, 100), static(16, {LeaseClass.CPU_MSM: 6}), topology)
     with governor.lease(lease_class=LeaseClass.CPU_MSM, threads=16) as lease:
         assert lease.threads == 6
     report = governor.report()
@@ -61,6 +36,7 @@ def test_the_policy_follows_the_settings() -> None:
     "wrong",
     [
         {"policy": "sttaic"},
+        {"policy": "auto"},
         {"limits": {"synthesiss": 3}},
         {"limits": {"synthesis": 0}},
         {"limits": {"synthesis": "3"}},
@@ -70,18 +46,6 @@ def test_the_policy_follows_the_settings() -> None:
 def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         ExecutorSettings(**wrong)  # type: ignore[arg-type]
-
-
-def test_a_job_that_asks_for_the_policy_that_is_gone_is_told_what_to_write(tmp_path: Path) -> None:
-    job = tmp_path / "job.toml"
-    job.write_text('system = "stark"\nprogram = "fibonacci"\n[executor]\npolicy = "auto"\n')
-    with pytest.raises(UsageError, match=r'"auto" is gone: write policy = "static".* or policy = "off"'):
-        Job.from_toml(job)
-    job.write_text(job.read_text().replace("auto", "static"))
-    record = Job.from_toml(job).to_record()
-    record["executor"]["policy"] = "auto"
-    with pytest.raises(InputError, match='"auto" is gone'):
-        Job.from_record(record)
 
 
 def test_a_governor_starts_without_what_computes() -> None:

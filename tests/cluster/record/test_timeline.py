@@ -74,37 +74,6 @@ def test_busy_counts_partitions_and_not_the_key() -> None:
     assert session().busy() == {"prover-0": 2.0, "synthesiser-0": 0.5}
 
 
-def test_version_one_is_still_read(tmp_path: Path) -> None:
-    span = {"worker": "prover-0", "partition": "a", "phase": "prove", "start": 1.0, "end": 3.0}
-    old = {"format": "distprove.timeline", "version": 1, "began": 50.0}
-    (read,) = read_timeline(write(tmp_path, {**old, "spans": [{**span, "inner": {"wait": 2.0}, "outcome": "ok"}]}))
-    assert read.spans == [Span("prover-0", "a", "prove", 51.0, 53.0, {"wait": 2.0})]
-    assert [(w.id, w.role) for w in read.workers] == [("prover-0", "prover")]
-    assert read.wall_seconds == 3.0
-
-
-def older(version: int) -> dict[str, Any]:
-    """A timeline as it was before version 4, which calls the stage by its name."""
-    old = record(session())
-    old["version"] = version
-    for span in old["sessions"][0]["spans"]:
-        span["phase"] = span.pop("stage")
-    return old
-
-
-def test_version_three_called_the_stage_a_phase(tmp_path: Path) -> None:
-    assert read_timeline(write(tmp_path, older(3))) == [session()]
-    with pytest.raises(FormatError, match="not a timeline"):
-        read_timeline(write(tmp_path, {**older(3), "version": 4}))
-
-
-def test_version_two_had_one_stretch_of_the_queue(tmp_path: Path) -> None:
-    old = older(2)
-    old["sessions"][0]["spans"][3]["on_device"] = [3.0, 4.0]
-    (read,) = read_timeline(write(tmp_path, old))
-    assert [span.on_device for span in read.spans] == [None, None, None, DeviceTime(((103.0, 104.0),))]
-
-
 @pytest.mark.parametrize("broken", [{"by": "events"}, {"stretches": []}, {"by": "queue", "stretches": [[1.0]]}, 7])
 def test_a_use_of_the_device_that_makes_no_sense_is_refused(tmp_path: Path, broken: Any) -> None:
     damaged = record(session())
@@ -117,6 +86,7 @@ def test_a_use_of_the_device_that_makes_no_sense_is_refused(tmp_path: Path, brok
     "damage",
     [
         {"version": 9},
+        {"version": 3},
         {"format": "x"},
         {"sessions": 1},
         {"sessions": [{}]},
