@@ -383,6 +383,10 @@ def test_a_run_has_its_output_beside_the_proof(tmp_path: Path) -> None:
     for where in (out, result.proof):
         verified = api.verify(where, program=program, least_security=20)
         assert verified.proven["output"] == {"bytes": 20, "keccak256": keccak256(squares).hex()}
+    for name in (OUTPUT_FILE, "proof.msgpack"):
+        (out / name).unlink()
+    api.resume(out, program=program)  # the program is cut again, and gives the same output
+    assert (out / OUTPUT_FILE).read_bytes() == squares
     alone = tmp_path / "alone.msgpack"
     alone.write_bytes((out / "proof.msgpack").read_bytes())
     with pytest.raises(OutputMissing):
