@@ -95,6 +95,8 @@ def prove(
             explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
             content = proof.to_bytes()
             Proof.from_bytes(content, written=proof)
+            if proof.output is not None:
+                run.store_output(proof.output)
             run.store_proof(content)
             if isinstance(system, Aggregates) and (made := aggregated(system, proof, state)):
                 run.store_aggregate(*made)

@@ -25,9 +25,10 @@ from cluster.record.story import read_report
 from cluster.session import prove_job, resume_job
 from distprove.entry import OwnProgram
 from distprove.errors import UsageError
+from distprove.formats.files import read_bounded
 from distprove.job import Job
 from distprove.options import SECURITY_BITS
-from distprove.proof import PROOF_FILE, Proof
+from distprove.proof import MAX_OUTPUT, PROOF_FILE, Proof
 from distprove.registry import DEFAULT
 from distprove.settings import ExecutorSettings, Settings
 from distprove.verification import Verified, verify_proof
@@ -122,6 +123,7 @@ def verify(
     trust_own_key: bool = False,
     program: str | None = None,
     arguments: Mapping[str, int | str] | None = None,
+    output: str | Path | bytes | None = None,
     threads: int = 1,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
@@ -139,11 +141,15 @@ def verify(
     hold a proof to its `arguments`, such as `{"elf": "guest.elf"}` of "riscv". Arguments on which no key depends, such
     as the file of "file-root", raise UsageError: `proven` says what was proven of these.
 
+    A job may have an output of variable length, whose length and digest the proof states. It is verified with the one
+    in the run folder, or with `output`, the file or the bytes themselves. Without either OutputMissing is raised,
+    because nothing then ties the partitions' tables to what they wrote.
+
     With more than one of `threads` the partitions of a STARK are verified in so many forks of this process, where it
     has no other threads and that takes less time.
 
-    Raises InvalidProof when something does not hold, UntrustedKey when it holds under an unknown key only, FormatError
-    and InputError for files that cannot be read.
+    Raises InvalidProof when something does not hold, OutputMissing, UntrustedKey when it holds under an unknown key
+    only, FormatError and InputError for files that cannot be read.
     """
     if not isinstance(proof, Proof):
         if program is not None:
@@ -156,5 +162,6 @@ def verify(
         least_security,
         trust_own_key=trust_own_key,
         program=OwnProgram(program, arguments or {}) if program is not None else None,
+        output=read_bounded(Path(output), MAX_OUTPUT) if isinstance(output, (str, Path)) else output,
         threads=threads,
     )

@@ -77,6 +77,10 @@ class UntrustedKey(DistproveError):
     """A proof verifies only under the key that its own file carries, and anyone can make such a key."""
 
 
+class OutputMissing(DistproveError):
+    """A proof of a job with an output of variable length cannot be verified without that output."""
+
+
 class JobFailed(DistproveError):
     """At least one partition could not be proven; the run folder holds what succeeded."""
 

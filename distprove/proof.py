@@ -33,7 +33,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -47,6 +47,7 @@ from distprove.host import forks
 from distprove.system import (
     DeviceTask,
     FindsInvalid,
+    HasOutput,
     PartitionProof,
     ProofSystem,
     VerifiesInPython,
@@ -61,7 +62,11 @@ PROOF_FILE = "proof.msgpack"
 """Name of the proof file in a run folder."""
 KEY_FILE = "verifying_key.msgpack"
 """Name of the verifying key's file in a run folder, where the proof does not carry the key."""
+OUTPUT_FILE = "output.bin"
+"""Name of the file in a run folder that holds the job's output of variable length."""
 MAX_BYTES = 1 << 30
+MAX_OUTPUT = 1 << 24
+"""Maximum bytes of a job's output."""
 FORKS_PAY = 0.1
 """Seconds of verification in one process beyond which several take less: each costs some 10 ms."""
 NAMED, SEARCHED = 8, 64
@@ -80,6 +85,18 @@ class Verifier(Protocol):
     def verify_batch(self, proofs: list[PartitionProof]) -> bool: ...
 
 
+@runtime_checkable
+class TakesOutput(Protocol):
+    """Optional interface of a verifier of jobs that may have an output of variable length."""
+
+    @property
+    def has_output(self) -> bool:
+        """Whether a job under this key has an output, without which it cannot be verified."""
+
+    def with_output(self, output: bytes) -> Verifier:
+        """The verifier of the job with this output."""
+
+
 @dataclass(frozen=True, repr=False)
 class Proof:
     """The proof of a job. `assemble`, `from_bytes` and `read` make it, with digests that are correct."""
@@ -89,6 +106,9 @@ class Proof:
     verification_key: dict[str, Any]
     partitions: tuple[PartitionProof, ...]
     """The partition proofs in the job's order; `digest` of each is the partition digest of the module's text."""
+    output: bytes | None = field(default=None, compare=False)
+    """The job's output of variable length, if it has one and it is at hand. It lies beside the file and is no part of
+    it: the public values have its length and digest. Nothing is known of it until the proof is verified."""
 
     def __repr__(self) -> str:
         """What it is of, without its bytes."""
@@ -99,7 +119,8 @@ class Proof:
     @classmethod
     def assemble(cls, system: ProofSystem, partitions: Sequence[PartitionProof]) -> Proof:
         """Bind verified partition proofs, given in the job's order, into one proof."""
-        return cls.bind(system.name, system.key_digest(), system.verification_key(), partitions)
+        bound = cls.bind(system.name, system.key_digest(), system.verification_key(), partitions)
+        return replace(bound, output=system.output()) if isinstance(system, HasOutput) else bound
 
     @classmethod
     def bind(
@@ -177,16 +198,26 @@ class Proof:
 
     @classmethod
     def read(cls, path: Path) -> Proof:
-        """Read proof.msgpack and check its binding. Raises InputError, FormatError or InvalidProof."""
+        """Read proof.msgpack and check its binding, without the output beside it. Raises InputError, FormatError or
+        InvalidProof."""
         return cls.from_bytes(read_bounded(path, MAX_BYTES, begins=BEGINS), str(path))
 
     @classmethod
     def read_from(cls, path: Path) -> Proof:
-        """Read the proof in a file or a run folder. Raises as `read` does, and UsageError for a link to a folder."""
-        if not path.is_dir():
-            return cls.read(path)
+        """Read the proof in a file or a run folder, with the output that lies beside it in a run folder. Raises as
+        `read` does, and UsageError for a link to a folder."""
+        if path.is_dir():
+            with Folder.open(path) as folder:
+                proof = cls.from_bytes(folder.read(PROOF_FILE, MAX_BYTES, begins=BEGINS), str(path / PROOF_FILE))
+        else:
+            proof = cls.read(path)
+            if path.name != PROOF_FILE:
+                return proof
+            path = path.parent
+        if not (path / OUTPUT_FILE).exists():
+            return proof
         with Folder.open(path) as folder:
-            return cls.from_bytes(folder.read(PROOF_FILE, MAX_BYTES, begins=BEGINS), str(path / PROOF_FILE))
+            return replace(proof, output=folder.read(OUTPUT_FILE, MAX_OUTPUT))
 
     def write(self, path: Path) -> None:
         """Write proof.msgpack, atomically."""
@@ -199,7 +230,8 @@ class Proof:
         takes less time. Raises InvalidProof, which says what does not hold, the same for any number of them.
 
         `expected_job` is the digest of the job that the caller expects. Without it, success only means that each of
-        these statements is true under this key.
+        these statements is true under this key. A job with an output is verified with the one at hand (`output`);
+        without it OutputMissing is raised if all else holds.
         """
         if verifier.key_digest() != self.key_digest:
             raise InvalidProof(
@@ -214,6 +246,8 @@ class Proof:
             bad = [] if _holds(lambda: verifier.verify_batch(listed)) else _some_invalid(verifier, listed)
         if bad:
             raise InvalidProof(f"does not verify: {', '.join(bad[:NAMED])}{' ...' if len(bad) > NAMED else ''}")
+        if self.output is not None and isinstance(verifier, TakesOutput) and verifier.has_output:
+            verifier = verifier.with_output(self.output)
         if isinstance(verifier, VerifiesJob):
             verifier.verify_job(self.partitions)
 

@@ -341,6 +341,14 @@ class VerifiesJob(Protocol):
 
 
 @runtime_checkable
+class HasOutput(Protocol):
+    """Optional interface of a proof system whose jobs may have an output of variable length beside the proof."""
+
+    def output(self) -> bytes | None:
+        """The output of the job, which is public; None for a job that has none."""
+
+
+@runtime_checkable
 class Explains(Protocol):
     """Optional interface of a proof system or verifier that can tell what proofs state and with how much security."""
 

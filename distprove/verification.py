@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
-from distprove.proof import Proof
+from distprove.proof import Proof, TakesOutput
 from distprove.registry import SYSTEMS, entry_of
 from distprove.system import Explains
 
@@ -51,9 +51,11 @@ def verify_proof(
     *,
     trust_own_key: bool = False,
     program: OwnProgram | None = None,
+    output: bytes | None = None,
     threads: int = 1,
 ) -> Verified:
-    """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors.
+    """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors. `output` takes
+    the place of the proof's own.
 
     A STARK proof names its own parameters, so a proof with fewer bits than `least_security` is refused.
     """
@@ -71,6 +73,10 @@ def verify_proof(
         verifier = entry.own_verifier(proof.verification_key, program)
     if vk is None and verifier.key_digest() != proof.key_digest:
         raise InvalidProof("the key that came with the proof is not the one that its digest names")
+    if output is not None:
+        if not isinstance(verifier, TakesOutput) or not verifier.has_output:
+            raise UsageError("an output is given, and the statement of this proof has none")
+        proof = replace(proof, output=output)
     proof.verify(verifier, expected_job, threads)
     proven = verifier.explain(proof.partitions) if isinstance(verifier, Explains) else {}
     bits = proven.get("security", {}).get("bits", math.inf)

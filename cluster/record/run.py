@@ -10,6 +10,7 @@
                                 (a short job's partition is in its proof alone)
     barrier.msgpack             commitments and shared challenge, for systems with a barrier
     proof.msgpack               the job's proof
+    output.bin                  the job's output, for a STARK whose statement has one of variable length
     aggregate.msgpack           the aggregate of its partitions' proofs, for a job that asks for it
     verifying_key.msgpack       a STARK's verifying key, which its proof does not carry
     timeline.json, report.json  when what happened where, and the summary
@@ -54,7 +55,16 @@ from distprove.formats.owncode import require_no_imports_from, require_outside
 from distprove.formats.remote import fetch
 from distprove.host.provenance import provenance
 from distprove.job import Job
-from distprove.proof import KEY_FILE, PROOF_FILE, Proof, check_fields, decode_partition, encode_partition, invalid_among
+from distprove.proof import (
+    KEY_FILE,
+    OUTPUT_FILE,
+    PROOF_FILE,
+    Proof,
+    check_fields,
+    decode_partition,
+    encode_partition,
+    invalid_among,
+)
 from distprove.settings import ExecutorSettings, Settings
 from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem, VerifiesJob
 
@@ -181,7 +191,7 @@ class Run(StoredRun):
         self.is_new = is_new
         """Whether it holds nothing yet that a session left."""
         if not is_new:
-            folder.require_files(BARRIER, PROOF_FILE, KEY_FILE, TIMELINE, REPORT, STATUS)
+            folder.require_files(BARRIER, PROOF_FILE, KEY_FILE, OUTPUT_FILE, TIMELINE, REPORT, STATUS)
             folder.remove_temporaries()
         self._partitions = folder.folder(PARTITIONS)
         if not is_new:
@@ -332,6 +342,10 @@ class Run(StoredRun):
     def store_proof(self, content: bytes) -> None:
         """`content`: of a proof, as `Proof.to_bytes` gives it."""
         self.folder.write(PROOF_FILE, content)
+
+    def store_output(self, content: bytes) -> None:
+        """`content`: the job's output of variable length, `Proof.output`."""
+        self.folder.write(OUTPUT_FILE, content)
 
     def store_aggregate(self, name: str, content: bytes) -> None:
         """`name` and `content` as `distprove.proof.Aggregates` gives them."""

@@ -48,7 +48,8 @@ def bench_program(
     begin = time.perf_counter()
     key = make_key(program, params, backend)
     loaded = time.perf_counter() - begin
-    piece = cut(program, 1).slices[0]
+    whole = cut(program, 1)
+    piece = whole.slices[0]
     inputs = program.inputs(piece.source)
     made: list[tuple[Committed, StarkProof]] = []
 
@@ -58,7 +59,7 @@ def bench_program(
 
     progress(f"{program.name}: proofs")
     timing = measure(run, backend, repeats=repeats)
-    _check(key, *made[0])
+    _check(key, *made[0], whole.output)
     before = backend.traffic.snapshot()
     run(0)
     moved = backend.traffic.since(before)
@@ -71,7 +72,7 @@ def bench_program(
         made.append(_prove(key, piece.name, inputs, steps))
         stages.append(steps.seconds)
     committed, proof = made[0]
-    verified = [_check(key, committed, proof) for _ in range(repeats)]
+    verified = [_check(key, committed, proof, whole.output) for _ in range(repeats)]
 
     shape = committed.shape
     extended = extension_bytes(shape)
@@ -122,7 +123,7 @@ def _prove(
     return committed, prove(key, committed, challenge, steps)
 
 
-def _check(key: ProvingKey, committed: Committed, proof: StarkProof) -> tuple[float, float]:
+def _check(key: ProvingKey, committed: Committed, proof: StarkProof, output: bytes | None) -> tuple[float, float]:
     """Verify a proof read from its record: (wall seconds, CPU seconds). Raises JobFailed."""
     name, public = committed.commitment.name, committed.commitment.public
     record = proof.to_record()
@@ -130,7 +131,7 @@ def _check(key: ProvingKey, committed: Committed, proof: StarkProof) -> tuple[fl
     try:
         parsed, shape = StarkProof.from_record(record, key.key, name)
         verify(key.key, name, public, parsed, shape)
-        verify_job(key.key, [name], [public], [parsed.of_job])
+        verify_job(key.key, [name], [public], [parsed.of_job], output)
     except InvalidProof as error:
         raise JobFailed(f"a proof does not verify: {error}") from None
     return time.perf_counter() - begin, time.process_time() - used

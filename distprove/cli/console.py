@@ -186,3 +186,18 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds:.2f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
+
+
+MOST_SHOWN = 256
+"""Bytes of an output that are shown to people."""
+
+
+def shown_bytes(content: bytes, where: str) -> str:
+    """The first bytes of an output: in hexadecimal, and as text if they are some. `where` says how to get all."""
+    if not content:
+        return "none"
+    start = content[:MOST_SHOWN]
+    more = f"... ({len(content):,} bytes; {where})" if len(content) > MOST_SHOWN else ""
+    text = start.rstrip(b"\0").decode("ascii", "replace")
+    lines = [f"{start.hex()}{more}", *([f'"{text}"'] if text.isprintable() and text.isascii() else [])]
+    return "\n".join(map(escape, lines))

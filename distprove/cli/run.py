@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from distprove.cli.console import err, escape, facts_table, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import (
+    err,
+    escape,
+    facts_table,
+    format_seconds,
+    out,
+    plain_table,
+    print_json,
+    reports_errors,
+    shown_bytes,
+)
 from distprove.cli.option_groups import AsJson
 from distprove.errors import DistproveError, UsageError
 from kernels.host.units import format_bytes
@@ -23,8 +33,6 @@ if TYPE_CHECKING:
 
 MOST_INPUT = 1 << 30
 """Bytes of a file that a guest reads."""
-MOST_SHOWN = 256
-"""Bytes of output that are shown; JSON has all."""
 MOST_FUNCTIONS = 20
 """Functions that the profile lists for people; JSON has all."""
 
@@ -101,9 +109,9 @@ def run(
         table = facts_table()
         table.add_column(overflow="fold")
         table.add_row("exit code", str(done.exit_code))
-        table.add_row("output", _shown(done.output))
+        table.add_row("output", shown_bytes(done.output, "--output writes them"))
         if calls:
-            table.add_row("public values", _shown(public_values(execution)))
+            table.add_row("public values", shown_bytes(public_values(execution), "--json has them"))
         table.add_row("cycles", f"{done.cycles:,}")
         table.add_row("segments", f"{segments} of at most {size:,} cycles")
         table.add_row(
@@ -159,17 +167,6 @@ def _show_forecast(table: Table, forecast: Forecast) -> None:
         "proving",
         f"some {format_seconds(forecast.seconds)} and the start, estimated for {MEASURED_ON}, not this machine",
     )
-
-
-def _shown(output: bytes) -> str:
-    """The output for people: in hexadecimal, and as text if it is some."""
-    if not output:
-        return "none"
-    start = output[:MOST_SHOWN]
-    more = f"... ({len(output):,} bytes; --output writes them)" if len(output) > MOST_SHOWN else ""
-    text = start.rstrip(b"\0").decode("ascii", "replace")
-    lines = [f"{start.hex()}{more}", *([f'"{text}"'] if text.isprintable() and text.isascii() else [])]
-    return "\n".join(map(escape, lines))
 
 
 def _show_profile(profiled: Profile, cycles: int) -> None:

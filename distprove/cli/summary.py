@@ -112,6 +112,8 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     if report["job_digest"]:
         table.add_row("job", escape(str(report["job_digest"])))
         table.add_row("proof", escape(str(run / "proof.msgpack")))
+        if "output" in report.get("proven", {}):
+            table.add_row("output", escape(str(run / "output.bin")))
     return table
 
 
@@ -135,6 +137,8 @@ def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:
     named = "" if proven.get("known", True) else ", as the key calls it: the program is not at hand"
     rows = [("program", f"{proven['program']}({arguments}){named}")]
     rows += [("says", f"{name} {value}") for name, value in proven["says"].items()]
+    if "output" in proven:
+        rows.append(("output", f"{proven['output']['bytes']:,} bytes, Keccak-256 {proven['output']['keccak256']}"))
     security = proven["security"]
     detail = f"{security['regime']}; blow-up {security['blowup']}, {security['queries']} queries"
     rows.append(

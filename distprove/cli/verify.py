@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, reports_errors, warn
+from distprove.cli.console import (
+    escape,
+    facts_table,
+    format_seconds,
+    out,
+    print_json,
+    reports_errors,
+    shown_bytes,
+    warn,
+)
 from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
@@ -50,6 +60,10 @@ def verify(
     statement: Annotated[
         Path | None, typer.Option(help="For an aggregate without it: the file of names and public values.")
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="The job's output, if it has one; by default output.bin of the run folder."),
+    ] = None,
     security: Annotated[
         float | None,
         typer.Option(
@@ -69,12 +83,15 @@ def verify(
 
     Groth16 needs --vk: the key in the file may be anyone's. A STARK of a program that ships needs none: see that
     program and arguments are those you expect. For a program of your own give --vk, or --program with its arguments;
-    --program riscv --with elf=guest.elf holds a proof to that guest. Exit code 0 only if everything holds; 1 if
-    something does not, or holds only under the file's own key; 2 if the file cannot be read as a proof.
+    --program riscv --with elf=guest.elf holds a proof to that guest. A job with an output needs it, beside the proof or
+    as --output. Exit code 0 only if everything holds; 1 if something does not, or holds only under the file's own key;
+    2 if the file cannot be read as a proof.
     """
     from cluster.record.run import read_proof
     from distprove.cli.aggregate import is_aggregate, verify_aggregate_file
+    from distprove.formats.files import read_bounded
     from distprove.host.machine import usable_threads
+    from distprove.proof import MAX_OUTPUT
     from distprove.verification import verify_proof
 
     if (vk is not None) + trust_own_key + (program is not None) > 1:
@@ -83,8 +100,8 @@ def verify(
     if is_aggregate(proof):
         if vk is None or srs_verifier is None:
             raise UsageError("an aggregate needs --vk and --srs-verifier, the keys that you trust")
-        if security is not None:
-            raise UsageError("--security is not for aggregates: they tell no proven bits")
+        if security is not None or output is not None:
+            raise UsageError("--security and --output are not for aggregates, which tell no proven bits and no output")
         verify_aggregate_file(
             proof, vk, srs_verifier, statement, digests, threads=most, show_public=show_public, as_json=as_json
         )
@@ -95,7 +112,18 @@ def verify(
     expected = digests[0] if digests else None
     loaded = read_proof(proof)
     least = SECURITY_BITS if security is None else security
-    verified = verify_proof(loaded, vk, expected, least, trust_own_key=trust_own_key, program=own, threads=most)
+    if output is not None:
+        loaded = replace(loaded, output=read_bounded(output, MAX_OUTPUT))
+    verified = verify_proof(
+        loaded,
+        vk,
+        expected,
+        least,
+        trust_own_key=trust_own_key,
+        program=own,
+        output=loaded.output if output is not None else None,
+        threads=most,
+    )
     if as_json:
         print_json(
             {
@@ -124,6 +152,8 @@ def verify(
         table.add_row("result", f"[bold green]verified[/]: {count} partition{'s' * (count != 1)}, {loaded.system}")
         for name, value in proven_rows(verified.proven):
             table.add_row(name, escape(value))
+            if name == "output" and loaded.output is not None:
+                table.add_row("content", shown_bytes(loaded.output, "the file has all"))
         by_you = f"made from the program that you named, {escape(verified.own_program)}"
         made = by_you if own else "made from the program that the file names"
         known = made if verified.proven else "came with the proof"

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, UsageError
 from distprove.formats.names import is_name
 from distprove.formats.owncode import own_faults
+from distprove.proof import MAX_OUTPUT
 from distprove.stark.air.check import BoundaryTuple, Example, PartitionTrace
+from distprove.stark.output import output_public, output_stream
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace, whole_trace
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -26,7 +28,8 @@ def program_example(program: Program, partitions: int | None, backend: Backend) 
     """
     traces, publics = [], []
     fixed = fixed_columns(program)
-    for part in cut(program, partitions).slices:
+    made = cut(program, partitions)
+    for part in made.slices:
         inputs = read_inputs(program, part.source)
         with own_faults(program.__module__):
             trace = whole_trace(program, on_device(inputs, backend), placed(fixed, backend), backend)
@@ -36,15 +39,17 @@ def program_example(program: Program, partitions: int | None, backend: Backend) 
     if violation is not None:
         raise InputError(f"{program.name}: its statement does not hold of its own traces: {violation}")
     buses = {bus.name: bus for bus in program.buses}
-    return Example(
-        airs=list(program.tables),
-        partitions=traces,
-        preprocessed=fixed,
-        boundary=[
-            BoundaryTuple(buses[bus], tuple(values), times)
-            for bus, values, times in program.statement.boundary_tuples(publics)
-        ],
-    )
+    boundary = [
+        BoundaryTuple(buses[bus], tuple(values), times)
+        for bus, values, times in program.statement.boundary_tuples(publics)
+    ]
+    output = program.statement.output
+    if output is not None and made.output is not None:
+        if program.statement.output_public(publics[0]) != output_public(made.output):
+            raise InputError(f"{program.name}: {output.length} and {output.digest} are not those of its output")
+        words = output_stream(made.output).tolist()
+        boundary += [BoundaryTuple(buses[output.bus], tuple(pair), -1) for pair in enumerate(words)]
+    return Example(airs=list(program.tables), partitions=traces, preprocessed=fixed, boundary=boundary)
 
 
 def cut(program: Program, partitions: int | None, fits: Fits = lambda heights: True) -> Cut:
@@ -65,7 +70,20 @@ def cut(program: Program, partitions: int | None, fits: Fits = lambda heights: T
     (name, times), *_ = Counter(part.name.lower() for part in slices).most_common(1)
     if times > 1:
         raise UsageError(f"{called} gave {times} partitions the name {name!r}, apart from upper and lower case")
-    return Cut(slices, made.log_heights)
+    return Cut(slices, made.log_heights, checked_output(program, made.output))
+
+
+def checked_output(program: Program, output: bytes | None) -> bytes | None:
+    """The output of a job of `program`. Raises UsageError for one that its statement does not have, or that is missing
+    or too long."""
+    if (program.statement.output is None) != (output is None):
+        states, gave = ("no", "one") if output is not None else ("an", "none")
+        raise UsageError(f"program {program.name}: its statement has {states} output, and its cut gave {gave}")
+    if output is not None and not isinstance(output, bytes):
+        raise UsageError(f"program {program.name}: an output is bytes, not a {type(output).__name__}")
+    if output is not None and len(output) > MAX_OUTPUT:
+        raise UsageError(f"program {program.name}: an output of {len(output)} bytes; {MAX_OUTPUT} at most")
+    return output
 
 
 def counted(program: Program, partitions: int | None) -> tuple[int, Sequence[Sequence[int | None]] | None]:

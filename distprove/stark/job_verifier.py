@@ -7,6 +7,7 @@ from typing import Any
 
 from distprove.errors import InvalidProof
 from distprove.formats.owncode import own_faults
+from distprove.stark.output import digest_of
 from distprove.stark.program import Program
 from distprove.stark.proof import JobPart, StarkProof, heights_in
 from distprove.stark.security import job_security
@@ -18,14 +19,24 @@ from distprove.system import PartitionProof
 class StarkVerifier:
     """Verifies partition proofs, and whole jobs, under one verifying key.
 
-    Implements `distprove.proof.Verifier`, `VerifiesInPython`, `VerifiesJob` and `Explains` of `distprove.system`.
+    Implements `Verifier` and `TakesOutput` of `distprove.proof`, and `VerifiesInPython`, `VerifiesJob` and `Explains`
+    of `distprove.system`.
     """
 
     verifies_in_python = True
 
-    def __init__(self, key: VerifyingKey, program: Program | None = None) -> None:
-        """`program` is the key's program, if it is available, to explain the public values."""
-        self.key, self.program = key, program
+    def __init__(self, key: VerifyingKey, program: Program | None = None, output: bytes | None = None) -> None:
+        """`program` is the key's program, if it is available, to explain the public values. `output` is the job's, if
+        its statement has one of variable length."""
+        self.key, self.program, self.output = key, program, output
+
+    @property
+    def has_output(self) -> bool:
+        """Whether the jobs of the key have an output, without which none can be verified."""
+        return self.key.statement.output is not None
+
+    def with_output(self, output: bytes) -> StarkVerifier:
+        return StarkVerifier(self.key, self.program, output)
 
     def key_digest(self) -> bytes:
         return self.key.digest
@@ -46,10 +57,10 @@ class StarkVerifier:
         """Check all partitions together: that none is missing, and that the global buses balance.
 
         Each was verified alone, which parsed all of it: only what ties it to the job is parsed again. Raises
-        InvalidProof, FormatError.
+        InvalidProof, OutputMissing, FormatError.
         """
         parsed = [JobPart.from_record(p.data, self.key, p.name) for p in proofs]
-        verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed)
+        verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed, self.output)
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
         """The program, what was proven, and the security of the job's proof, given proofs that hold.
@@ -62,7 +73,10 @@ class StarkVerifier:
         if self.program is not None:
             with own_faults(self.program.__module__):
                 says = self.program.explain([p.public for p in proofs], heights)
+        stated = self.key.statement.output_public(proofs[0].public)
+        output = {"output": {"bytes": stated[0], "keccak256": digest_of(stated[1:]).hex()}} if stated else {}
         return {
+            **output,
             "program": self.key.program,
             "known": self.program is not None,
             "arguments": dict(self.key.arguments) if self.program is not None else {},

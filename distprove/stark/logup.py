@@ -17,6 +17,7 @@ from distprove.stark import field
 from distprove.stark.air.compiled import EXTENSION_DEGREE, SCOPES, CompiledAir
 from distprove.stark.air.definition import Bus
 from distprove.stark.field import Ext, P, Words
+from distprove.stark.output import MAX_OUTPUT_TUPLES, OUTPUT_WIDTH, output_stream
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -153,20 +154,47 @@ def boundary_sum(terms: Sequence[BoundaryTerm], z: Ext, beta: Ext) -> Ext:
     return field.e_sum(parts)
 
 
+def output_sum(bus_number: int, output: bytes, z: Ext, beta: Ext) -> Ext:
+    """The sum of -1 / fingerprint over the tuples of an output, which the statement receives once each. It is added to
+    the terminals as `boundary_sum` is, and fails likewise."""
+    stream = output_stream(output)
+    start = np.array(field.e_add(z, (bus_number, 0, 0)), dtype=np.uint64)
+    powers = [np.array(power, dtype=np.uint64) for power in field.e_powers(beta, OUTPUT_WIDTH + 1)[1:]]
+    parts = []
+    for begin in range(0, len(stream), _OUTPUT_BLOCK):
+        words = stream[begin : begin + _OUTPUT_BLOCK]
+        places = np.arange(begin, begin + len(words), dtype=np.uint64)
+        fingerprints = start
+        for values, power in zip((places, words), powers, strict=True):
+            fingerprints = field.add(fingerprints, field.mul(power, values[:, None]))
+        if not fingerprints.any(axis=1).all():
+            raise InvalidProof("a tuple of the output has the fingerprint zero")
+        parts += [field.total(field.ext_inverse(fingerprints)).tolist()]
+    return field.e_sub(field.ZERO, field.e_sum(parts))
+
+
+_OUTPUT_BLOCK = 1 << 13
+"""Number of words whose fingerprints are inverted at once, so that they stay in a cache."""
+
+
 def balanced(terminals: Sequence[Ext | None], boundary: Ext = field.ZERO) -> bool:
     """Whether the terminals of one scope (None for a table without) and the boundary's sum add up to zero."""
     return field.e_add(field.e_sum([t for t in terminals if t is not None]), boundary) == field.ZERO
 
 
 def check_multiplicities(
-    airs: Sequence[CompiledAir], partitions: Sequence[Sequence[int | None]], boundary: Sequence[BoundaryTerm] = ()
+    airs: Sequence[CompiledAir],
+    partitions: Sequence[Sequence[int | None]],
+    boundary: Sequence[BoundaryTerm] = (),
+    output_bus: int | None = None,
 ) -> None:
     """Check that no bus can be balanced by multiplicities that wrap around the field.
 
     `partitions` holds log2 of the rows of each of `airs`, None for an absent table, for every partition that shares the
-    buses. On each bus one side, senders or receivers, must be bounded in all
-    tables, and its multiplicities must sum up to less than p. Then a tuple that the other side never has cannot cancel
-    modulo p, so that it cannot occur on the bounded side at all. Prover and verifier both check this.
+    buses; `output_bus` is the number of the bus on which the statement receives an output. On each bus one side,
+    senders or receivers, must be bounded in all tables, and its multiplicities must sum up to less than p. Then a tuple
+    that the other side never has cannot cancel modulo p, so that it cannot occur on the bounded side at all. Prover and
+    verifier both check this.
 
     Raises InputError that names the bus that fails, or whose width or scope differs between tables.
     """
@@ -184,7 +212,10 @@ def check_multiplicities(
                 sides = totals[use.number]
                 so_far, most = sides[use.sends], use.at_most
                 sides[use.sends] = None if so_far is None or most is None else so_far + count * (most << log_height)
-    for (number, width, times), count in Counter((t.bus_number, len(t.values), t.times) for t in boundary).items():
+    stated = Counter((term.bus_number, len(term.values), term.times) for term in boundary)
+    if output_bus is not None:
+        stated[output_bus, OUTPUT_WIDTH, -1] += MAX_OUTPUT_TUPLES
+    for (number, width, times), count in stated.items():
         bus = declared.get(number)
         if bus is None or bus.scope != "global" or bus.width != width:
             raise InputError(f"the public boundary uses bus number {number}, which no table has as it does")

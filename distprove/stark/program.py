@@ -36,6 +36,8 @@ class Cut:
     slices: Sequence[Slice]
     log_heights: Sequence[Sequence[int | None]] | None = None
     """log2 of each table's rows in each partition, None for an absent table, where cutting the job has told them."""
+    output: bytes | None = None
+    """The job's output of variable length, if the program's statement has one (`Statement.output`). It is public."""
 
 
 Fits = Callable[[Sequence[Sequence[int | None]]], bool]

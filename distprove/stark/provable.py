@@ -68,14 +68,17 @@ def check_security(key: VerifyingKey, heights: Heights) -> None:
 
 
 def check_sides(key: VerifyingKey) -> None:
-    """Raise UsageError for a bus on which tables and boundary only send, or only receive."""
+    """Raise UsageError for a bus on which tables and statement only send, or only receive."""
     sides: dict[str, set[bool]] = {}
     for use in (use for table in key.tables for use in table.uses):
         sides.setdefault(use.bus.name, set()).add(use.sends)
-    for boundary in key.statement.boundary:
-        if boundary.bus not in sides:
-            raise UsageError(f"bus {boundary.bus}: the statement has a tuple on it, and no table uses it")
-        sides[boundary.bus].add(boundary.times > 0)
+    stated = [(boundary.bus, boundary.times > 0) for boundary in key.statement.boundary]
+    if key.statement.output is not None:
+        stated.append((key.statement.output.bus, False))
+    for bus, sends in stated:
+        if bus not in sides:
+            raise UsageError(f"bus {bus}: the statement has a tuple on it, and no table uses it")
+        sides[bus].add(sends)
     for name, found in sides.items():
         if len(found) == 1:
             missing = "receives what is sent on it" if True in found else "sends what is received from it"
@@ -89,7 +92,7 @@ def check_multiplicities(key: VerifyingKey, heights: Heights) -> None:
     """
     publics = [(0,) * key.statement.public_values] * len(heights)
     try:
-        logup.check_multiplicities(key.tables, heights, key.boundary_terms(publics))
+        logup.check_multiplicities(key.tables, heights, key.boundary_terms(publics), key.output_bus)
     except InputError as error:
         raise UsageError(str(error)) from None
 

@@ -28,6 +28,7 @@ from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
+from distprove.stark.output import MAX_OUTPUT_TUPLES
 from distprove.stark.params import BLOWUPS, MAX_BLOWUP, FoldStep, Parameters, fri_schedule
 from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape, heights_fit
@@ -49,7 +50,8 @@ class BusLoad:
     """The load of the buses of one scope, on which the error of LogUp depends."""
 
     tuples: int = 0
-    """Number of tuples: interactions times rows, over all tables, plus the boundary's tuples."""
+    """Number of tuples: interactions times rows, over all tables, plus the statement's: the boundary's, and as many as
+    an output may have."""
     width: int = 0
     """Number of elements of a tuple on the widest bus."""
 
@@ -181,6 +183,7 @@ def _statistics(shape: ProofShape, partitions: int, shared: BusLoad) -> Statisti
 
 def _shared_load(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> BusLoad:
     boundary = sum(1 if b.where != "every" else len(partitions) for b in key.statement.boundary)
+    boundary += MAX_OUTPUT_TUPLES if key.statement.output is not None else 0
     return _bus_load(key, "global", partitions, boundary)
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from distprove.errors import FormatError
-from distprove.proof import check_fields
+from distprove.proof import MAX_OUTPUT, check_fields
 from distprove.stark.air.compiled import MAX_PUBLIC
 from distprove.stark.air.definition import MAX_NAME
 from distprove.stark.field import P
+from distprove.stark.output import DIGEST_VALUES
 
 WHERE = ("first", "last", "every")
 
@@ -46,6 +47,18 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Output:
+    """An output of variable length (`distprove.stark.output`), which the statement receives on a global bus."""
+
+    bus: str
+    """A global bus of tuples (place, word)."""
+    length: str
+    """Name of the public value that is the output's length in bytes. It is equal in all partitions."""
+    digest: str
+    """Name of the public value of eight elements that is the output's digest. It is equal in all partitions."""
+
+
+@dataclass(frozen=True)
 class Statement:
     """The conditions on the public values of a job's partitions beyond each partition's own proof.
 
@@ -65,6 +78,8 @@ class Statement:
     boundary: tuple[Boundary, ...] = ()
     constants: tuple[Constant, ...] = ()
     """Public values that equal constants, such as the state that the first partition starts from."""
+    output: Output | None = None
+    """The job's output, if it has one of variable length. Nobody can verify such a job without it."""
 
     def layout(self) -> dict[str, tuple[int, int]]:
         """Offset and length of each public value in the flat tuple of all elements."""
@@ -85,7 +100,7 @@ class Statement:
                 return f"partition {position} does not have {self.public_values} canonical public values"
         layout = self.layout()
         # A key may say a thing as often as it has room.
-        same, chain = dict.fromkeys(self.same), dict.fromkeys(self.chain)
+        same, chain = dict.fromkeys((*self.same, *self._output_names)), dict.fromkeys(self.chain)
         constants = dict.fromkeys(self.constants)
 
         def value(position: int, name: str) -> Sequence[int]:
@@ -107,7 +122,19 @@ class Statement:
                 place = {"first": 0, "last": len(publics) - 1, "every": position}[constant.where]
                 if position == place and tuple(value(position, constant.name)) != constant.values:
                     return f"{constant.name} of partition {position} is not the constant of the statement"
+        if self.output is not None and publics and value(0, self.output.length)[0] > MAX_OUTPUT:
+            return f"{self.output.length} is more than the {MAX_OUTPUT} bytes that an output may have"
         return None
+
+    @property
+    def _output_names(self) -> tuple[str, ...]:
+        return () if self.output is None else (self.output.length, self.output.digest)
+
+    def output_public(self, public: Sequence[int]) -> tuple[int, ...]:
+        """The length and the digest of the output among the public values of a partition, as
+        `distprove.stark.output.output_public` gives them; empty for a statement without output."""
+        layout = self.layout()
+        return tuple(v for at, count in map(layout.__getitem__, self._output_names) for v in public[at : at + count])
 
     def boundary_tuples(self, publics: Sequence[Sequence[int]]) -> Iterator[tuple[str, list[int], int]]:
         """Yield bus, values and signed multiplicity of each tuple that the statement puts on the global buses."""
@@ -142,13 +169,15 @@ class Statement:
         }
         if self.constants:  # a statement without has the encoding that it had before there were any
             record["constants"] = [[c.name, list(c.values), c.where] for c in self.constants]
+        if self.output is not None:
+            record["output"] = [self.output.bus, self.output.length, self.output.digest]
         return record
 
     @classmethod
     def from_record(cls, record: Any, what: str) -> Statement:
         """Read the statement of an untrusted key. Raises FormatError."""
         fields = {"public", "same", "chain", "count", "index", "boundary"}
-        if not isinstance(record, dict) or record.keys() - {"constants"} != fields:
+        if not isinstance(record, dict) or record.keys() - {"constants", "output"} != fields:
             raise FormatError(f"{what}: not a statement")
         constants = record.get("constants")
         if "constants" in record and not (isinstance(constants, list) and constants):  # one encoding of none
@@ -164,6 +193,7 @@ class Statement:
                 None if record["index"] is None else _text(record["index"]),
                 tuple(_boundary(b, what) for b in record["boundary"]),
                 tuple(map(_constant, constants or ())),
+                _output(record["output"]) if "output" in record else None,
             )
         except (TypeError, ValueError) as error:
             raise FormatError(f"{what}: not a statement ({error})") from None
@@ -173,7 +203,12 @@ class Statement:
     def check(self, what: str) -> None:
         """Raise FormatError unless every name and index that the statement uses exists."""
         layout = self.layout()
-        names = [*self.same, *(n for pair in self.chain for n in pair), *(c.name for c in self.constants)]
+        names = [
+            *self.same,
+            *self._output_names,
+            *(n for pair in self.chain for n in pair),
+            *(c.name for c in self.constants),
+        ]
         names += [n for n in (self.count, self.index) if n is not None]
         refs = [v for b in self.boundary for v in b.values if isinstance(v, PublicRef)]
         good = (
@@ -186,6 +221,7 @@ class Statement:
             and all(b.where in WHERE and 0 < abs(b.times) < P for b in self.boundary)
             and all(c.where in WHERE and len(c.values) == layout[c.name][1] for c in self.constants)
             and all(0 <= v < P for c in self.constants for v in c.values)
+            and [layout[n][1] for n in self._output_names] in ([], [1, DIGEST_VALUES])
         )
         if not good:
             raise FormatError(f"{what}: the statement does not fit its public values: their names, lengths or ranges")
@@ -200,6 +236,12 @@ def _constant(record: Any) -> Constant:
     if not isinstance(record, list) or len(record) != 3 or not isinstance(record[1], list):
         raise TypeError("a constant is a list of a name, its values and a place")
     return Constant(_text(record[0]), tuple(map(_number, record[1])), _text(record[2]))
+
+
+def _output(record: Any) -> Output:
+    if not isinstance(record, list) or len(record) != 3:
+        raise TypeError("an output is a list of a bus and the names of its length and its digest")
+    return Output(*map(_text, record))
 
 
 def _value(value: Any) -> int | PublicRef:

@@ -29,7 +29,7 @@ from distprove.stark.provable import check_program, check_security
 from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.security import choose_parameters
-from distprove.stark.verifier import check_commitments
+from distprove.stark.verifier import check_commitments, check_output
 from distprove.stark.verifying_key import VerifyingKey, compile_program
 from distprove.steps import Steps
 from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
@@ -48,7 +48,7 @@ MAX_DIAGNOSED_CELLS = 1 << 26
 
 class StarkSystem:
     """Implements `ProofSystem` of `distprove.system`, with `DrawsChallenge`, `ChecksCommitments`, `VerifiesJob`,
-    `Explains`, `HasKeyFile` and `SharesGpus`.
+    `Explains`, `HasKeyFile`, `HasOutput` and `SharesGpus`.
     """
 
     name = "stark"
@@ -66,8 +66,9 @@ class StarkSystem:
         """Heights of every partition's tables, if cutting the job has told them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What workers get: a partition's slice, which may be large and secret, goes to its own prover alone."""
-        return {name: value for name, value in vars(self).items() if name != "_plan"} | {"_cut": None}
+        """What workers get: a partition's slice, which may be large and secret, goes to its own prover alone. They
+        verify partitions and no job, so that they need no output."""
+        return {name: value for name, value in vars(self).items() if name not in ("_plan", "_made")} | {"_cut": None}
 
     @classmethod
     def from_options(cls, options: StarkOptions) -> StarkSystem:
@@ -141,8 +142,16 @@ class StarkSystem:
 
     @cached_property
     def _plan(self) -> list[Partition]:
-        slices = (self._cut or cut(self.program, self.partitions)).slices
+        slices = self._made.slices
         return [Partition(i, s.name, self._partition_digest(i, s.name), s.source) for i, s in enumerate(slices)]
+
+    @cached_property
+    def _made(self) -> Cut:
+        return self._cut or cut(self.program, self.partitions)
+
+    def output(self) -> bytes | None:
+        """The job's output, which its program makes when it cuts the job."""
+        return self._made.output if self.verifier.has_output else None
 
     def synthesiser(self, shared: SharedFiles, threads: int) -> StarkSynthesiser:
         return StarkSynthesiser(self.program)
@@ -155,7 +164,10 @@ class StarkSystem:
         return job_challenge(self.key_digest(), [Commitment.from_bytes(c) for c in commitments])
 
     def check_commitments(self, commitments: Sequence[bytes]) -> None:
-        check_commitments(self.key, [Commitment.from_bytes(c) for c in commitments])
+        parsed = [Commitment.from_bytes(c) for c in commitments]
+        check_commitments(self.key, parsed)
+        if self.verifier.has_output:
+            check_output(self.key, parsed[0].public, self.output())
 
     def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
         """The commitment and the challenge in a partition's proof. Raises FormatError."""
@@ -169,7 +181,8 @@ class StarkSystem:
         return self.verifier.verify_batch(proofs)
 
     def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
-        self.verifier.verify_job(proofs)
+        output = self.output()
+        (self.verifier if output is None else self.verifier.with_output(output)).verify_job(proofs)
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
         return self.verifier.explain(proofs)

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InputError, InvalidProof
+from distprove.errors import InputError, InvalidProof, OutputMissing
 from distprove.formats.names import is_name
 from distprove.stark import logup
 from distprove.stark.barrier import Commitment, global_challenges, job_challenge
@@ -49,6 +49,7 @@ from distprove.stark.field import (
     total,
 )
 from distprove.stark.merkle import TreeClaim, openings_hold
+from distprove.stark.output import digest_of, output_public
 from distprove.stark.proof import JobPart, StarkProof
 from distprove.stark.security import job_security, security_bits
 from distprove.stark.shape import ProofShape
@@ -131,12 +132,18 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
 
 
 def verify_job(
-    key: VerifyingKey, names: Sequence[str], publics: Sequence[Sequence[int]], proofs: Sequence[JobPart]
+    key: VerifyingKey,
+    names: Sequence[str],
+    publics: Sequence[Sequence[int]],
+    proofs: Sequence[JobPart],
+    output: bytes | None = None,
 ) -> None:
     """Raise InvalidProof unless these partitions, each already verified alone, form one whole job.
 
     The challenge of each must be the one drawn from exactly these commitments in this order; the public values must
-    satisfy the statement; the global buses must balance over all partitions and the statement's own tuples.
+    satisfy the statement; the global buses must balance over all partitions and the statement's own tuples. These
+    include the words of the job's `output`, if the statement has one; without it OutputMissing is raised for a job that
+    holds otherwise.
     """
     if not proofs:
         raise InvalidProof("a job has at least one partition")
@@ -150,8 +157,33 @@ def verify_job(
     boundary = check_commitments(key, commitments)
     z, beta = global_challenges(challenge)
     sums = [terminal for proof in proofs for _, terminal in terminals_of(ProofShape(key, proof.log_heights), proof)]
-    if not logup.balanced(sums, logup.boundary_sum(boundary, z, beta)):
+    stated = logup.boundary_sum(boundary, z, beta)
+    if key.output_bus is not None:
+        check_output(key, publics[0], output)
+        stated = e_add(stated, logup.output_sum(key.output_bus, output or b"", z, beta))
+    if not logup.balanced(sums, stated):
         raise InvalidProof("the global buses do not balance over the partitions")
+
+
+def check_output(key: VerifyingKey, public: Sequence[int], output: bytes | None) -> None:
+    """Raise InvalidProof unless `output` has the length and digest that the public values of a partition state.
+
+    The job's challenge binds these, so that no words can be chosen after the challenges of the buses are known. Raises
+    OutputMissing without an output.
+    """
+    stated = key.statement.output_public(public)
+    if output is None:
+        # A verifier that took the tables' word for what they sent would accept any digest.
+        told = digest_of(stated[1:]).hex() if all(v >> 32 == 0 for v in stated) else "no digest"
+        raise OutputMissing(
+            "every partition's proof holds by itself, but it is not known whether they are one job: it states an "
+            f"output of {stated[0]} bytes (Keccak-256 {told}), which is not here, and without its words nobody can "
+            "tell whether the tables wrote it. Give the output (--output FILE, output=)"
+        )
+    if len(output) != stated[0]:
+        raise InvalidProof(f"the job states an output of {stated[0]} bytes, and the one given has {len(output)}")
+    if output_public(output) != stated:
+        raise InvalidProof("the output given is not the one that the job states: its Keccak-256 digest differs")
 
 
 def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> list[logup.BoundaryTerm]:
@@ -164,7 +196,7 @@ def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> l
     if violation is not None:
         raise InvalidProof(violation)
     boundary = key.boundary_terms(publics)
-    check_multiplicities(key, heights, boundary)
+    check_multiplicities(key, heights, boundary, key.output_bus)
     # Each partition has enough bits alone, but the errors of global buses and anchors grow with their number.
     security = job_security(key, heights)
     if security.bits < key.params.security_bits:
@@ -176,11 +208,14 @@ def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> l
 
 
 def check_multiplicities(
-    key: VerifyingKey, partitions: Sequence[Sequence[int | None]], boundary: Sequence[logup.BoundaryTerm]
+    key: VerifyingKey,
+    partitions: Sequence[Sequence[int | None]],
+    boundary: Sequence[logup.BoundaryTerm],
+    output_bus: int | None = None,
 ) -> None:
     """Raise InvalidProof when multiplicities could wrap around the field in partitions of these log2 heights."""
     try:
-        logup.check_multiplicities(key.tables, partitions, boundary)
+        logup.check_multiplicities(key.tables, partitions, boundary, output_bus)
     except InputError as error:
         raise InvalidProof(str(error)) from None
 

@@ -20,6 +20,7 @@ from distprove.stark.air.compiled import MAX_BUSES, SCOPES
 from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_NAME
 from distprove.stark.logup import BoundaryTerm
 from distprove.stark.merkle import TreeShape
+from distprove.stark.output import OUTPUT_WIDTH
 from distprove.stark.params import MAX_BLOWUP, Parameters, check_log_height
 from distprove.stark.program import Program
 from distprove.stark.statement import Statement
@@ -149,6 +150,12 @@ class VerifyingKey:
             for bus, values, times in self.statement.boundary_tuples(publics)
         ]
 
+    @property
+    def output_bus(self) -> int | None:
+        """Number of the bus on which the statement receives the job's output; None without one."""
+        output = self.statement.output
+        return None if output is None else self.bus_numbers[output.bus]
+
     @cached_property
     def bus_numbers(self) -> dict[str, int]:
         """Numbers of the buses by name, from one, as they stand in fingerprints."""
@@ -177,6 +184,9 @@ class VerifyingKey:
             number = self.bus_numbers.get(boundary.bus)
             if number is None or self.buses[number - 1][1:] != ("global", len(boundary.values)):
                 raise FormatError(f"{what}: the boundary's {boundary.bus} is not a global bus of its width")
+        output = self.statement.output
+        if output is not None and (output.bus, "global", OUTPUT_WIDTH) not in self.buses:
+            raise FormatError(f"{what}: the output's {output.bus} is not a global bus of a place and a word")
         if len(self.bus_numbers) != len(self.buses):
             raise FormatError(f"{what}: two buses have the same name")
         if len({t.name for t in self.tables}) != len(self.tables):

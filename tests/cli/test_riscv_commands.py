@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -42,6 +43,25 @@ def test_a_guest_is_verified_from_its_file_its_name_and_its_key(
     assert "and not" in why_refused(run("prove", "stark", "riscv", *guest, "--guest", wrong, "--out", tmp_path / "r"))
     assert run("key", "riscv", *guest, "--out", tmp_path / "vk").exit_code == 0
     assert run("verify", out, "--vk", tmp_path / "vk").exit_code == 0
+
+
+def test_a_run_is_verified_with_its_output(proven: tuple[Path, tuple[str, ...]], tmp_path: Path) -> None:
+    """SHA-256 of "abc" is the output, and lies beside the proof; the proof alone says what is missing."""
+    out, _ = proven
+    digest = hashlib.sha256(b"abc").digest()
+    assert (out / "output.bin").read_bytes() == digest
+    told = run("verify", out)
+    assert digest.hex() in told.stdout.replace("\n", "").replace(" ", "")
+    alone = tmp_path / "alone.msgpack"
+    alone.write_bytes((out / "proof.msgpack").read_bytes())
+    missing = run("verify", alone)
+    assert missing.exit_code == 1
+    assert "every partition's proof holds by itself" in " ".join(missing.stderr.split())
+    assert run("verify", alone, "--output", out / "output.bin").exit_code == 0
+    for wrong in (digest[:-1], digest + b"\0", digest[::-1]):
+        (tmp_path / "wrong").write_bytes(wrong)
+        assert run("verify", out, "--output", tmp_path / "wrong").exit_code == 1
+    assert run("verify", out, "--output", tmp_path / "nothing").exit_code == 2
 
 
 def test_key_and_security_choose_the_queries_of_the_run(proven: tuple[Path, tuple[str, ...]], tmp_path: Path) -> None:

@@ -52,14 +52,16 @@ def test_what_proving_takes_is_told(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_proven_is_told(tmp_path: Path) -> None:
+    (tmp_path / "known").write_bytes(bytes(300))
     for code, size, why in (
-        ([*(65 * asm.call(2)), *asm.leave()], "2^20", "writes 65 public words"),
+        ([*(65 * asm.call(4)), *asm.leave()], "2^20", "reads 65 words of public input"),
         (asm.leave(), "2^22", "2^21"),
     ):
-        told = json.loads(run("run", guest(tmp_path, *code), "--segment", size, "--json").stdout)
+        args = ("run", guest(tmp_path, *code), "--segment", size, "--public-input", tmp_path / "known")
+        told = json.loads(run(*args, "--json").stdout)
         assert told["forecast"] is None
         assert why in told["not_provable"]
-        assert why in " ".join(run("run", guest(tmp_path, *code), "--segment", size).stdout.split())
+        assert why in " ".join(run(*args).stdout.split())
 
 
 def test_the_profile(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_both_verifiers_accept(name: str, verify: Verify) -> None:
 def test_the_second_verifier_draws_what_the_prover_drew(name: str) -> None:
     job = golden(name)
     partitions = [(p["name"], p["public"], p["proof"]) for p in job["partitions"]]
-    assert second_verifier.verify_job(job["key"], partitions) == job["transcript"]
+    assert second_verifier.verify_job(job["key"], partitions, job.get("output")) == job["transcript"]
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -35,7 +35,7 @@ def prove_job(program: Program, partitions: int, params: Parameters = SMALL, bac
     return pk.key, [s.name for s in slices], [c.commitment.public for c in committed], proofs
 
 
-def check(key: VerifyingKey, names, publics, proofs) -> None:
+def check(key: VerifyingKey, names, publics, proofs, output: bytes | None = None) -> None:
     """As a stranger would: through the encoding, partition by partition, then the job."""
     key = VerifyingKey.from_record(key.to_record())
     parsed = []
@@ -43,7 +43,7 @@ def check(key: VerifyingKey, names, publics, proofs) -> None:
         again, shape = StarkProof.from_record(proof.to_record(), key)
         verify(key, name, public, again, shape)
         parsed.append(again)
-    verify_job(key, names, publics, [proof.of_job for proof in parsed])
+    verify_job(key, names, publics, [proof.of_job for proof in parsed], output)
 
 
 @pytest.mark.parametrize("log_blowup", [1, 2, 3])

@@ -41,6 +41,7 @@ class Job:
     names: list[str]
     publics: list[tuple[int, ...]]
     proofs: list[StarkProof]
+    output: bytes | None = None
 
     def check(self) -> None:
         """As a stranger would: through the encoding, partition by partition, then the job.
@@ -59,7 +60,9 @@ class Job:
         parts = zip(self.names, self.publics, self.proofs, strict=True)
         try:
             second_verifier.verify_job(
-                self.key.to_record(), [(name, list(public), proof.to_record()) for name, public, proof in parts]
+                self.key.to_record(),
+                [(name, list(public), proof.to_record()) for name, public, proof in parts],
+                self.output,
             )
         except second_verifier.Refused:
             return True
@@ -72,7 +75,7 @@ class Job:
             verify(key, name, public, read, shape)
 
     def check_job(self) -> None:
-        verify_job(self.key, self.names, self.publics, [proof.of_job for proof in self.proofs])
+        verify_job(self.key, self.names, self.publics, [proof.of_job for proof in self.proofs], self.output)
 
     def choose(self, order: Sequence[int]) -> Job:
         """The partitions of these numbers, in this order, without proving again."""

@@ -31,6 +31,7 @@ from distprove.steps import Steps
 from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
+from tests.support.output_program import Writes
 from tests.support.stark_programs import Fibonacci, Ring, Sparse
 from tests.support.stark_reference import keccak256
 
@@ -132,6 +133,9 @@ JOBS = {
     "mixed": GoldenJob(
         Mixed(), 2, Parameters(3, queries=2, grinding_bits=0, security_bits=2, log_arity=2, log_final=5)
     ),
+    "output": GoldenJob(
+        Writes(b"seventeen bytes.."), 2, Parameters(1, queries=4, grinding_bits=1, security_bits=2, log_final=1)
+    ),
     "sparse": GoldenJob(
         Sparse(), 2, Parameters(1, queries=2, grinding_bits=2, security_bits=2, log_arity=2, log_final=2)
     ),
@@ -148,13 +152,16 @@ class ProvenJob:
     proofs: list[StarkProof]
     transcript: list[list[list[Any]]]
     """Per partition what was absorbed and drawn, as section 13 of the specification says."""
+    output: bytes | None = None
 
     def to_bytes(self) -> bytes:
         partitions = [
             {"name": name, "public": list(public), "proof": proof.to_record()}
             for name, public, proof in zip(self.names, self.publics, self.proofs, strict=True)
         ]
-        return canonical.encode({"key": self.key.to_record(), "partitions": partitions, "transcript": self.transcript})
+        output = {} if self.output is None else {"output": self.output}
+        record = {"key": self.key.to_record(), "partitions": partitions, "transcript": self.transcript}
+        return canonical.encode(record | output)
 
 
 def prove_job(job: GoldenJob, backend: Backend) -> ProvenJob:
@@ -169,7 +176,8 @@ def prove_job(job: GoldenJob, backend: Backend) -> ProvenJob:
             RecordingTranscript.events = []
             proofs.append(prove(pk, part, challenge, Steps()))
             transcript.append(RecordingTranscript.events)
-    return ProvenJob(pk.key, [s.name for s in slices], [c.commitment.public for c in committed], proofs, transcript)
+    publics, output = [c.commitment.public for c in committed], job.program.cut(job.partitions, lambda _: True).output
+    return ProvenJob(pk.key, [s.name for s in slices], publics, proofs, transcript, output)
 
 
 class RecordingTranscript(Transcript):
@@ -216,7 +224,7 @@ def golden_file(job: dict[str, Any]) -> Proof:
         )
         for i, p in enumerate(job["partitions"])
     )
-    return Proof("stark", key.digest, key.named(), parts)
+    return Proof("stark", key.digest, key.named(), parts, job.get("output"))
 
 
 def write() -> None:

@@ -23,11 +23,12 @@ def ours(job: dict[str, Any]) -> None:
         proof, shape = StarkProof.from_record(part["proof"], key)
         verify(key, part["name"], part["public"], proof, shape)
         proofs.append(proof)
-    verify_job(key, names, publics, [proof.of_job for proof in proofs])
+    verify_job(key, names, publics, [proof.of_job for proof in proofs], job.get("output"))
 
 
 def second(job: dict[str, Any]) -> None:
-    second_verifier.verify_job(job["key"], [(p["name"], p["public"], p["proof"]) for p in job["partitions"]])
+    parts = [(p["name"], p["public"], p["proof"]) for p in job["partitions"]]
+    second_verifier.verify_job(job["key"], parts, job.get("output"))
 
 
 VERIFIERS = [ours, second]

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from distprove.stark.air import trace_air
 from distprove.stark.air.check import BoundaryTuple, Failure, PartitionTrace, check_partitions
 from distprove.stark.counting import compile_counting
-from distprove.stark.riscv.buses import STATED
+from distprove.stark.output import output_public, output_stream
+from distprove.stark.riscv.buses import CALLS, OUTPUT, STATED
 from distprove.stark.riscv.elf import Elf
 from distprove.stark.riscv.executor import Execution, Inputs, Replay
-from distprove.stark.riscv.host import PLACE_NUMBERS
+from distprove.stark.riscv.host import MOST_WORDS, calls_of
 from distprove.stark.riscv.links import Words, keys_of, values_of
 from distprove.stark.riscv.record import U32, Image, Record
 from distprove.stark.riscv.segment import (
@@ -48,6 +49,7 @@ class Job:
     fixed: Fixed
     main: list[dict[str, Columns]]
     public: list[dict[str, Any]]
+    output: bytes
 
     def failures(self) -> list[Failure]:
         """What the debug check finds."""
@@ -56,10 +58,11 @@ class Job:
             for main, public in zip(self.main, self.public, strict=True)
         ]
         stated = [
-            BoundaryTuple(STATED, (k, number, int(public["stated"][place])), -1)
+            BoundaryTuple(STATED, (k, place, int(public["stated"][place])), -1)
             for k, public in enumerate(self.public)
-            for place, number in enumerate(PLACE_NUMBERS)
+            for place in range(MOST_WORDS)
         ]
+        stated += [BoundaryTuple(OUTPUT, pair, -1) for pair in enumerate(output_stream(self.output).tolist())]
         return check_partitions(
             tuple(AIRS.values()), partitions, preprocessed=[self.rows.get(name) for name in AIRS], boundary=stated
         )
@@ -116,6 +119,12 @@ class Links:
         return earlier
 
 
+def written(records: Sequence[Record]) -> bytes:
+    """The output that segments write."""
+    calls = [calls_of(record) for record in records]
+    return b"".join(argument[number == CALLS["write"]].astype("<u4").tobytes() for number, argument, *_ in calls)
+
+
 def places_of(records: Sequence[Record]) -> list[Place]:
     """The places of a run's segments, with its words cut evenly."""
     links = Links()
@@ -124,7 +133,8 @@ def places_of(records: Sequence[Record]) -> list[Place]:
     out, start = [], NO_WORD
     for i in range(n):
         part = words.part(len(words.key) * i // n, len(words.key) * (i + 1) // n)
-        out.append(Place(i, i == n - 1, earlier[i], part, start))
+        before = len(written(records[:i])) // 4
+        out.append(Place(i, i == n - 1, earlier[i], part, start, before, output_public(written(records))))
         start = int(part.key[-1]) if len(part.key) else start
     return out
 
@@ -149,7 +159,7 @@ def job_of(run: Run | Executed) -> Job:
     fixed = Fixed.of(run.image)
     pairs = zip(run.records, places_of(run.records), strict=True)
     inputs = [segment_inputs(fixed, record, place) for record, place in pairs]
-    job = Job(fixed, [], [])
+    job = Job(fixed, [], [], written(run.records))
     with CpuBackend(threads=2) as backend:
         for each in inputs:
             trace = segment_trace(each, backend)

@@ -433,7 +433,7 @@ class Key:
 
     def _check_statement(self) -> int:
         lists = ("public", "same", "chain", "boundary")
-        more = {"constants": list} if "constants" in self.statement else {}
+        more = {name: list for name in ("constants", "output") if name in self.statement}
         s = fields(self.statement, dict.fromkeys(lists, list) | {"count": Any, "index": Any} | more)
         public = [listed(pair, 2) for pair in s["public"]]
         length = {named(name): integer(count, 1, 4096) for name, count in public}
@@ -443,7 +443,7 @@ class Key:
         names += [s[name] for name in ("count", "index") if s[name] is not None]
         need(all(isinstance(name, str) and name in length for name in names), "no such public value")
         need(all(length[end] == length[start] for end, start in ends), "a chain of different lengths")
-        need(not more or len(s["constants"]) > 0, "no constants, and the field is there")
+        need("constants" not in more or len(s["constants"]) > 0, "no constants, and the field is there")
         for name, values, where in (listed(entry, 3) for entry in s.get("constants", [])):
             need(isinstance(name, str) and name in length, "no such public value")
             for value in listed(values, length[name]):
@@ -462,10 +462,18 @@ class Key:
                     integer(position, 0, length[name] - 1)
                 else:
                     need(type(value) is int, "not a value")
+        if "output" in s:
+            bus, size, digest = listed(s["output"], 3)
+            need(all(isinstance(name, str) for name in s["output"]), "not a name")
+            need(buses.get(bus) == [bus, "global", 2], "not a global bus of two values")
+            need((length.get(size), length.get(digest)) == (1, 8), "not a length and a digest")
         return sum(length.values())
 
 
 # -- 7. LogUp ---------------------------------------------------------------------------------------------------------
+
+
+MOST_OUTPUT = 2**24
 
 
 def check_multiplicities(
@@ -479,6 +487,10 @@ def check_multiplicities(
     for number, _, times in boundary:
         need(number in sides, "a boundary tuple on a bus that no table uses")
         sides[number][times > 0] += abs(times)
+    if "output" in key.statement:
+        number = key.bus_number[key.statement["output"][0]]
+        need(number in sides, "an output on a bus that no table uses")
+        sides[number][False] += MOST_OUTPUT // 4 + 1
     need(all(min(side) < P for side in sides.values()), "multiplicities could wrap")
 
 
@@ -813,7 +825,9 @@ def deep_at(
 # -- 11. Verifying a job ----------------------------------------------------------------------------------------------
 
 
-def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]]) -> list[Events]:
+def verify_job(
+    key_record: Any, partitions: Sequence[tuple[str, list[int], Any]], output: bytes | None = None
+) -> list[Events]:
     """Name, public values and proof of each partition; gives what each absorbed and drew. Raises Refused."""
     key = Key(key_record)
     need(len(partitions) > 0, "no partitions")
@@ -831,13 +845,14 @@ def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]]
 
     check_statement(key, publics)
     boundary = list(boundary_tuples(key, publics))
+    received = list(output_tuples(key, publics, output))
     check_multiplicities(key, [p.heights for p in proofs], boundary)
     for heights in {tuple(p.heights) for p in proofs}:
         reached = security_bits(key, Shape(key, list(heights)), [p.heights for p in proofs])
         need(reached >= key.params["security_bits"], "too few bits over all partitions")
     z, beta = global_challenges(challenge)
     left = total([x["global"] for p in proofs for x in p.terminals if "global" in x])
-    for number, values, times in boundary:
+    for number, values, times in boundary + received:
         f = add(z, base(number))
         for k, value in enumerate(values, 1):
             f = add(f, mul(power(beta, k), base(value)))
@@ -850,7 +865,7 @@ def digest(domain: str, *values: Any) -> bytes:
     return hashlib.sha256(C([domain, list(values)])).digest()
 
 
-def verify_file(data: bytes, key_record: Any) -> list[Events]:
+def verify_file(data: bytes, key_record: Any, output: bytes | None = None) -> list[Events]:
     """A whole proof.msgpack (docs/formats.md) under a key that the caller trusts. Raises Refused."""
     key, top = Key(key_record), decode(data)
     kinds = {"format": str, "version": int, "system": str, "key": bytes, "job": bytes, "binding": bytes}
@@ -874,7 +889,7 @@ def verify_file(data: bytes, key_record: Any) -> list[Events]:
     data_of_all = [part["data"] for part in top["partitions"]]
     bound = digest("distprove/binding/1", top["job"], top["verification_key"], data_of_all)
     need(top["binding"] == bound, "the binding")
-    return verify_job(key_record, partitions)
+    return verify_job(key_record, partitions, output)
 
 
 def check_statement(key: Key, publics: list[list[int]]) -> None:
@@ -906,6 +921,21 @@ def boundary_tuples(key: Key, publics: list[list[int]]) -> Iterator[tuple[int, l
             yield key.bus_number[entry["bus"]], values, entry["times"]
 
 
+def output_tuples(key: Key, publics: list[list[int]], output: bytes | None) -> Iterator[tuple[int, list[int], int]]:
+    if "output" not in key.statement:
+        return
+    bus, size, digest = key.statement["output"]
+    if output is None:
+        raise Refused("the output is not given")
+    for public in publics:
+        named = _named(key, public)
+        need(named[size] == [len(output)] and len(output) <= MOST_OUTPUT, "an output of another length")
+        need(named[digest] == list(struct.unpack("<8I", H(output))), "an output of another digest")
+    padded = output + b"\0" * (-len(output) % 4)
+    for place, word in enumerate((len(output), *(v for (v,) in struct.iter_unpack("<I", padded)))):
+        yield key.bus_number[bus], [place, word], -1
+
+
 # -- 12. Bits of security ---------------------------------------------------------------------------------------------
 
 
@@ -926,6 +956,7 @@ def security_bits(key: Key, shape: Shape, partitions: list[list[int]]) -> float:
     constraints = sum(len(t.outputs) for t in shape.tables)
     d, t, D = (max(getattr(x, what) for x in shape.tables) for what in ("degree", "transitions", "D"))
     boundary = sum(len(partitions) if entry["where"] == "every" else 1 for entry in key.statement["boundary"])
+    boundary += MOST_OUTPUT // 4 + 1 if "output" in key.statement else 0
     local, shared = error_of_buses(key, "local", [shape.given]), error_of_buses(key, "global", partitions, boundary)
     columns = max(
         sum(x.widths[1] for x, own in zip(shape.tables, shape.heights, strict=True) if own == h) for h in shape.distinct

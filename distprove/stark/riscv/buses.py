@@ -25,10 +25,12 @@ PUBLIC = Bus("public", fields=("place", "value"))
 WORDS = Bus("words", fields=("key", "value", "segment"), scope="global")
 """Memory and registers between segments: the value at the end of segment `segment` - 1, or at the start for 0."""
 STATED = Bus("stated", fields=("segment", "place", "value"), scope="global")
-"""Words of the public output and input, which the statement receives."""
+"""Words of the public input that a segment reads, which the statement receives."""
+OUTPUT = Bus("output", fields=("place", "word"), scope="global")
+"""The public output: the word at place k, from 1, and the length in bytes at place 0. The statement receives it."""
 KECCAK = Bus("keccak", fields=("time", "end", "key", "value"))
 """The words of the states that Keccak-f permutes: `end` is 0 before it, and 1 after."""
-BUSES = (LOOKUP, ROM, ACCESS, ALU, NARROW, HOST, IMAGE, PUBLIC, WORDS, STATED, KECCAK, MOVED)
+BUSES = (LOOKUP, ROM, ACCESS, ALU, NARROW, HOST, IMAGE, PUBLIC, WORDS, STATED, OUTPUT, KECCAK, MOVED)
 
 ALU_OPS: Mapping[str, int] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""The tables `host`, a row for each host call but Keccak-f, and `stated`, the public words that the statement has."""
+"""The tables `host`, a row for each host call but Keccak-f, and `stated`, words of public input."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.air import Air, Table
-from distprove.stark.riscv.buses import CALLS, HOST, PUBLIC, STATED, in_range, word
+from distprove.stark.riscv.buses import CALLS, HOST, OUTPUT, PUBLIC, STATED, in_range, word
 from distprove.stark.riscv.record import Record
 from kernels.maths.goldilocks import P
 
 Words64 = NDArray[np.uint64]
 
 MOST_WORDS = 64
-"""Maximum number of words that a segment writes to the public output, and that it reads of the public input."""
-PLACES = 2 * MOST_WORDS
-"""Places of the statement's words: those of the output, then those of the input."""
-FIRST_INPUT = 1 << 32
-"""Number of the input's first place. No table has so many rows that a word of output could come to it."""
-PLACE_NUMBERS = (*range(MOST_WORDS), *range(FIRST_INPUT, FIRST_INPUT + MOST_WORDS))
-"""The number of each place on the buses."""
+"""Maximum number of words that a segment reads of the public input: the statement has so many places."""
 
 COLUMNS: Mapping[str, int] = MappingProxyType(
     {
@@ -33,18 +27,19 @@ COLUMNS: Mapping[str, int] = MappingProxyType(
         "result": 1,
         "limbs": 2,  # of a result that is not the argument
         "wraps": 1,  # how often the count of cycles went beyond 32 bits
-        "outputs": 1,  # words written in this segment before this row
-        "inputs": 1,  # words of public input read before it
+        "outputs": 1,  # words written in the run before this row
+        "inputs": 1,  # words of public input read in this segment before it
     }
 )
 
 
 class HostAir(Air):
-    """A row is one call. Calls stand in the order of their times."""
+    """A row is one call. Calls stand in the order of their times. A write sends its word to the output, and the exit
+    the length."""
 
     name = "host"
     main: Mapping[str, int] = COLUMNS
-    public = ("cycles_start", "outputs", "inputs")
+    public = ("cycles_start", "outputs_start", "outputs_end", "inputs")
 
     def define(self, t: Table) -> None:
         row, after = t.this, t.next
@@ -59,13 +54,20 @@ class HostAir(Air):
         in_range(t, row.gap[0], 16, on)
         in_range(t, row.gap[1], 8, on)
 
-        for name, counts in (("outputs", "is_write"), ("inputs", "is_public")):
-            counted = row[name][0] + row[counts][0]
-            t.first(row[name][0], f"{name} before the first")
+        for name, counts, start, end in (
+            ("outputs", row.is_write, t.public.outputs_start, t.public.outputs_end),
+            ("inputs", row.is_public, 0, t.public.inputs),
+        ):
+            counted = row[name][0] + counts
+            t.first(row[name][0] - start, f"{name} before the first")
             t.transition(after[name][0] - counted, f"{name}")
-            t.last(counted - t.public[name][0], f"all {name}")
-        t.send(PUBLIC, {"place": row.outputs, "value": row.argument}, times=row.is_write)
-        t.send(PUBLIC, {"place": FIRST_INPUT + row.inputs, "value": row.result}, times=row.is_public)
+            t.last(counted - end, f"all {name}")
+        written = {
+            "place": row.is_write * (row.outputs + 1),
+            "word": row.is_write * row.argument + row.is_exit * 4 * row.outputs,
+        }
+        t.send(OUTPUT, written, times=row.is_write + row.is_exit)
+        t.send(PUBLIC, {"place": row.inputs, "value": row.result}, times=row.is_public)
 
         t.always((row.is_exit + row.is_write) * (row.result - row.argument), "unchanged")
         new = row.is_private + row.is_public + row.is_cycles
@@ -86,8 +88,8 @@ class HostAir(Air):
 
 
 class StatedAir(Air):
-    """A row is a place of the statement for a word. All rows say that the exit code has 32 bits: if it could be any
-    element, `pc` at an end before the exit would be 2^32 + some exit code, too."""
+    """A row is a place of the statement for a word of public input. All rows say that the exit code has 32 bits: if it
+    could be any element, `pc` at an end before the exit would be 2^32 + some exit code, too."""
 
     name = "stated"
     preprocessed: Mapping[str, int] = MappingProxyType({"place": 1})
@@ -115,8 +117,8 @@ def calls_of(record: Record) -> tuple[Words64, Words64, Words64, Words64]:
     return number.astype(np.uint64), argument.astype(np.uint64), result.astype(np.uint64), time.astype(np.uint64)
 
 
-def host_columns(record: Record, log_rows: int) -> Words64:
-    """The columns of `host`."""
+def host_columns(record: Record, log_rows: int, outputs: int) -> Words64:
+    """The columns of `host`. `outputs` is the number of words that earlier segments wrote."""
     number, argument, result, time = calls_of(record)
     n = len(number)
     out: dict[str, Words64] = {name: np.zeros((k, 1 << log_rows), dtype=np.uint64) for name, k in COLUMNS.items()}
@@ -129,24 +131,25 @@ def host_columns(record: Record, log_rows: int) -> Words64:
     out["limbs"][:, :n] = np.where(new, (result & np.uint64(0xFFFF), result >> np.uint64(16)), np.uint64(0))
     cycle = np.uint64(record.first_cycle) + time // np.uint64(4) - np.uint64(1)
     out["wraps"][0, :n] = np.where(number == CALLS["cycles"], cycle >> np.uint64(32), np.uint64(0))
-    for name, call in (("outputs", "write"), ("inputs", "public")):
+    for name, call, before in (("outputs", "write", outputs), ("inputs", "public", 0)):
         counted = np.cumsum(out[f"is_{call}"][0])
-        out[name][0, 1:] = counted[:-1]
+        out[name][0] = np.uint64(before)
+        out[name][0, 1:] += counted[:-1]
     return np.concatenate(list(out.values()))
 
 
-def stated_words(record: Record) -> tuple[Words64, int, int]:
-    """The statement's words of a segment, (128,), with the numbers of words of output and input."""
-    number, argument, result, _ = calls_of(record)
-    out = np.zeros(PLACES, dtype=np.uint64)
-    written, read = argument[number == CALLS["write"]], result[number == CALLS["public"]]
-    out[: len(written)], out[MOST_WORDS : MOST_WORDS + len(read)] = written, read
-    return out, len(written), len(read)
+def stated_words(record: Record) -> tuple[Words64, int]:
+    """The words of public input that a segment reads, (64,) with zeros after them, and their number."""
+    number, _, result, _ = calls_of(record)
+    out = np.zeros(MOST_WORDS, dtype=np.uint64)
+    read = result[number == CALLS["public"]]
+    out[: len(read)] = read
+    return out, len(read)
 
 
-def stated_columns(words: Words64, outputs: int, inputs: int, exit_code: int) -> Words64:
+def stated_columns(words: Words64, inputs: int, exit_code: int) -> Words64:
     """The columns of `stated`."""
-    used = np.zeros(PLACES, dtype=np.uint64)
-    used[:outputs] = used[MOST_WORDS : MOST_WORDS + inputs] = 1
-    low, high = (np.full(PLACES, limb, dtype=np.uint64) for limb in (exit_code & 0xFFFF, exit_code >> 16))
+    used = np.zeros(MOST_WORDS, dtype=np.uint64)
+    used[:inputs] = 1
+    low, high = (np.full(MOST_WORDS, limb, dtype=np.uint64) for limb in (exit_code & 0xFFFF, exit_code >> 16))
     return np.stack((used, words, low, high))

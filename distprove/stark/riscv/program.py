@@ -1,7 +1,8 @@
 """The program `riscv`: the execution of a guest, cut into segments, one a partition.
 
 The statement: the guest, started with registers and memory as its ELF file has them, on the stated words of public
-input and some private input, ends with the stated exit code and has written the stated words to its output.
+input and some private input, ends with the stated exit code and has written the output, whose length and digest are
+stated.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, InvalidProof, UsageError
 from distprove.formats.files import read_bounded
 from distprove.stark.air import Air, Bus, CppRows
+from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
-from distprove.stark.riscv.buses import BUSES, STATED
+from distprove.stark.riscv.buses import BUSES, OUTPUT, STATED
 from distprove.stark.riscv.cpu import MAX_LOG_CYCLES
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
 from distprove.stark.riscv.guest import Guest
-from distprove.stark.riscv.host import MOST_WORDS, PLACE_NUMBERS, PLACES
+from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.links import Words, cut_evenly
 from distprove.stark.riscv.segment import (
     NO_WORD,
@@ -33,13 +35,14 @@ from distprove.stark.riscv.segment import (
     Fixed,
     Place,
     operation_classes,
+    outputs_of,
     run_heights,
     segment_inputs,
     segment_trace,
     tables,
 )
 from distprove.stark.riscv.sp1.translate import private_input, translate
-from distprove.stark.statement import Boundary, Constant, PublicRef, Statement
+from distprove.stark.statement import Boundary, Constant, Output, PublicRef, Statement
 from kernels.cpu.keccak import keccak256
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -112,20 +115,22 @@ class RiscV(Program):
     @property
     def statement(self) -> Statement:
         stated = tuple(
-            Boundary(STATED.name, (PublicRef("segment"), number, PublicRef("stated", place)), -1)
-            for place, number in enumerate(PLACE_NUMBERS)
+            Boundary(STATED.name, (PublicRef("segment"), place, PublicRef("stated", place)), -1)
+            for place in range(MOST_WORDS)
         )
         return Statement(
             public=PUBLIC,
             index="segment",
-            chain=(("pc_end", "pc_start"), ("cycles_end", "cycles_start"), ("words_end", "words_start")),
+            chain=tuple((f"{each}_end", f"{each}_start") for each in ("pc", "cycles", "words", "outputs")),
             boundary=stated,
             constants=(
                 Constant("pc_start", (self._entry,), "first"),
                 Constant("cycles_start", (0,), "first"),
                 Constant("words_start", (NO_WORD,), "first"),
+                Constant("outputs_start", (0,), "first"),
                 Constant("final", (1,), "last"),
             ),
+            output=Output(OUTPUT.name, "output_length", "output_digest"),
         )
 
     @property
@@ -171,7 +176,8 @@ class RiscV(Program):
         if partitions not in (None, count):
             raise UsageError(f"the run has {count} segments of {self.segment} cycles, not {partitions}")
         words, start, slices = Words(*execution.words()), NO_WORD, []
-        heights = run_heights(fixed, usages, len(words.key))
+        heights, outputs = run_heights(fixed, usages, len(words.key)), outputs_of(usages)
+        output = execution.outcome.output
         for index, places in enumerate(cut_evenly(len(words.key), count)):
             part = words.part(places.start, places.stop)
             source = {
@@ -182,10 +188,12 @@ class RiscV(Program):
                 "last": index == count - 1,
                 "words": np.stack((part.key, part.value, part.segment)).astype("<u4").tobytes(),
                 "words_start": start,
+                "outputs": outputs[index],
+                "output": output_public(output),
             }
             slices.append(Slice(f"segment-{index:05}", source))
             start = int(part.key[-1]) if len(part.key) else start
-        return Cut(slices, heights)
+        return Cut(slices, heights, output)
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """Replay the segment, and make the arrays from which its trace is made."""
@@ -194,7 +202,8 @@ class RiscV(Program):
             raise InputError(f"{source['elf']}: the guest changed during the job")
         snapshot = Snapshot.from_bytes(source["snapshot"], "a segment")
         words = Words(*np.frombuffer(source["words"], dtype="<u4").reshape(3, -1))
-        place = Place(snapshot.index, source["last"], snapshot.earlier(), words, source["words_start"])
+        rest = (source[name] for name in ("words_start", "outputs", "output"))
+        place = Place(snapshot.index, source["last"], snapshot.earlier(), words, *rest)
         return segment_inputs(_fixed(elf), Replay(elf).record(snapshot), place)
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
@@ -202,18 +211,15 @@ class RiscV(Program):
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[Any]]) -> dict[str, str]:
         named = [dict(zip((name for name, _ in PUBLIC), values, strict=False)) for values in public]
-        stated = [values[-PLACES:] for values in public]
+        stated = [values[-MOST_WORDS:] for values in public]
         # The machine's own tables rule this out. A name that nobody vouches for may stand for other lookups and places.
-        if any(max(n["outputs"], n["inputs"]) > MOST_WORDS for n in named) or any(w >> 32 for s in stated for w in s):
+        if any(n["inputs"] > MOST_WORDS for n in named) or any(w >> 32 for s in stated for w in s):
             raise InvalidProof("the guest's name stands for tables other than the machine's: no guest has such words")
-        output = b"".join(word_bytes(s[: n["outputs"]]) for s, n in zip(stated, named, strict=True))
-        given = b"".join(word_bytes(s[MOST_WORDS:][: n["inputs"]]) for s, n in zip(stated, named, strict=True))
+        given = b"".join(word_bytes(s[: n["inputs"]]) for s, n in zip(stated, named, strict=True))
         return {
             "exit code": str(named[-1]["exit_code"]),
             "cycles": str(named[-1]["cycles_end"]),
             "segments": str(len(public)),
-            "output": output.hex() or "none",
-            "output digest (Keccak-256)": keccak256(output).hex(),
             "public input read": given.hex() or "none",
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from distprove.errors import UsageError
 from distprove.stark.air import Air, CppRows
 from distprove.stark.air.definition import Layout
+from distprove.stark.output import DIGEST_VALUES, MAX_OUTPUT_WORDS
 from distprove.stark.program import Trace
 from distprove.stark.programs.keccak_slices import ROWS as SLICES
 from distprove.stark.riscv.bitwise import ROWS as BITWISE
@@ -29,8 +31,6 @@ from distprove.stark.riscv.divide import DivideAir
 from distprove.stark.riscv.executor import NO_CLASS
 from distprove.stark.riscv.host import (
     MOST_WORDS,
-    PLACE_NUMBERS,
-    PLACES,
     HostAir,
     StatedAir,
     host_columns,
@@ -81,9 +81,12 @@ PUBLIC = (
     ("exit_code", 1),
     ("words_start", 1),
     ("words_end", 1),
-    ("outputs", 1),
+    ("outputs_start", 1),
+    ("outputs_end", 1),
     ("inputs", 1),
-    ("stated", PLACES),
+    ("output_length", 1),
+    ("output_digest", DIGEST_VALUES),
+    ("stated", MOST_WORDS),
 )
 """Names and lengths of a segment's public values, in order."""
 NO_WORD = P - 1
@@ -145,7 +148,7 @@ class Fixed:
         return {
             "rom": filled(self.rom, NO_PC),
             "image": filled(self.image, NO_KEY),
-            "stated": np.array([PLACE_NUMBERS], dtype=np.uint64),
+            "stated": np.arange(MOST_WORDS, dtype=np.uint64)[None],
             "lookup": lookup_rows(),
         }
 
@@ -175,7 +178,7 @@ class Fixed:
     @staticmethod
     def heights(log_rom: int, log_image: int) -> dict[str, int]:
         """`log_heights` for a program of which only the heights are known."""
-        return {"rom": log_rom, "image": log_image, "stated": log_rows_for(PLACES), "lookup": LOG_ROWS}
+        return {"rom": log_rom, "image": log_image, "stated": log_rows_for(MOST_WORDS), "lookup": LOG_ROWS}
 
 
 def filled(rows: Words64, key: int) -> Words64:
@@ -203,6 +206,10 @@ class Place:
     """The part of the run's words that this segment's table `words` has."""
     words_start: int
     """The last key of the parts before it; `NO_WORD` for none."""
+    outputs: int
+    """Words of output that the segments before it wrote."""
+    output: tuple[int, ...]
+    """Length and digest of the run's output, as `output_public` has them."""
 
 
 def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDArray[Any]]:
@@ -210,21 +217,21 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     index = fixed.instructions(record)
     arrays: dict[str, NDArray[Any]] = cpu_inputs(record, fixed.rom, index)
     calls = class_calls(fixed.rom, record, index)
-    stated, outputs, inputs = stated_words(record)
     exit_code = int(record.registers_end[10]) if place.last else 0
     words_used = np.searchsorted(fixed.image[0], place.words.key.astype(np.uint64), side="right") - 1
     heights = log_heights(fixed, usage_of(fixed, record, index), len(place.words.key))
+    stated, inputs = stated_words(record)
     for name, part in calls.items():
         if part.shape[1]:
             arrays |= {f"calls_{name}": part, f"count_{name}": np.array([part.shape[1]], dtype=np.uint64)}
     arrays |= keccak_inputs(record)
     arrays |= {
-        "host": host_columns(record, heights["host"]),
+        "host": host_columns(record, heights["host"], place.outputs),
         "touched": touched_columns(record, place.earlier, heights["touched"]),
         "words": words_columns(place.words, fixed.image, place.words_start, heights["words"]),
         "rom_used": np.bincount(index, minlength=1 << heights["rom"]).astype(np.uint64)[None],
         "image_used": np.bincount(words_used, minlength=1 << heights["image"]).astype(np.uint64)[None],
-        "stated": stated_columns(stated, outputs, inputs, exit_code),
+        "stated": stated_columns(stated, inputs, exit_code),
         "heights": np.array([heights.get(air.name, ABSENT) for air in tables()], dtype=np.uint64),
     }
     words_end = int(place.words.key[-1]) if len(place.words.key) else place.words_start
@@ -238,11 +245,13 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
         "exit_code": exit_code,
         "words_start": place.words_start,
         "words_end": words_end,
-        "outputs": outputs,
+        "outputs_start": place.outputs,
+        "outputs_end": place.outputs + int(np.count_nonzero(record.call_number == CALLS["write"])),
         "inputs": inputs,
+        "output_length": place.output[0],
     }
     numbers = [public[name] for name, length in PUBLIC if length == 1]
-    arrays["public"] = np.concatenate((np.array(numbers, dtype=np.uint64), stated))
+    arrays["public"] = np.concatenate((np.array([*numbers, *place.output[1:]], dtype=np.uint64), stated))
     return arrays
 
 
@@ -273,14 +282,13 @@ def usage_of(fixed: Fixed, record: Record, index: NDArray[np.int64]) -> Usage:
 
 def log_heights(fixed: Fixed, usage: Usage, words: int) -> dict[str, int]:
     """log2 of the rows of each table that a segment needs whose part of the run's words is `words`. Raises UsageError
-    for more public words than the statement has room for."""
-    for what, call in (("writes", "write"), ("reads", "public")):
-        found = int(usage.calls[CALLS[call]])
-        if found > MOST_WORDS:
-            raise UsageError(
-                f"a segment {what} {found} public words, and its statement has room for {MOST_WORDS}: let the guest "
-                "publish a digest, or cut the run into smaller segments"
-            )
+    for more words of public input than the statement has room for."""
+    read = int(usage.calls[CALLS["public"]])
+    if read > MOST_WORDS:
+        raise UsageError(
+            f"a segment reads {read} words of public input, and its statement has room for {MOST_WORDS}: let the guest "
+            "read a digest, and the rest as private input, or cut the run into smaller segments"
+        )
     permutations = int(usage.calls[KECCAK_CALL])  # they have tables of their own
     return {
         "cpu": log_rows_for(usage.cycles),
@@ -295,10 +303,18 @@ def log_heights(fixed: Fixed, usage: Usage, words: int) -> dict[str, int]:
 
 def run_heights(fixed: Fixed, usages: Sequence[Usage], words: int) -> list[list[int | None]]:
     """log2 of the rows of each of `tables` in each segment of a run, None for an absent one. `words` is the number of
-    words and registers that the run uses. Raises UsageError as `log_heights` does."""
+    words and registers that the run uses. Raises UsageError as `log_heights` does, and for too long an output."""
+    written = outputs_of(usages)[-1]
+    if written > MAX_OUTPUT_WORDS:
+        raise UsageError(f"the run writes {written} words of output, and a proof states {MAX_OUTPUT_WORDS} at most")
     parts = cut_evenly(words, len(usages))
     named = [log_heights(fixed, usage, len(part)) for usage, part in zip(usages, parts, strict=True)]
     return [[found.get(air.name) for air in tables()] for found in named]
+
+
+def outputs_of(usages: Sequence[Usage]) -> list[int]:
+    """Words of output that are written before each segment of a run, and by all of it."""
+    return list(accumulate((int(usage.calls[CALLS["write"]]) for usage in usages), initial=0))
 
 
 def operation_classes(fixed: Fixed, program: Sequence[tuple[int, U32]]) -> NDArray[np.uint8]:

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from distprove.entry import OwnProgram
-from distprove.errors import InputError, InvalidProof, UsageError
+from distprove.errors import InputError, InvalidProof, OutputMissing, UsageError
 from distprove.formats import canonical
 from distprove.stark.barrier import job_challenge
 from distprove.stark.keyfile import key_of, own_key, shipped_key
+from distprove.stark.output import output_public
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.proof import content_bytes
@@ -24,8 +25,8 @@ from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.riscv.elf import parse_elf, read_elf
 from distprove.stark.riscv.guest import Guest
-from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.program import RiscV
+from distprove.stark.riscv.segment import layout
 from distprove.stark.shape import ProofShape
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
@@ -35,7 +36,7 @@ from tests.stark.test_proofs import check
 from tests.support.riscv_elf import code_file
 from tests.support.riscv_programs import fibonacci
 from tests.support.riscv_suites import NOT_OURS, arch_tests, riscv_tests
-from tests.support.riscv_traces import Job, job_of_elf
+from tests.support.riscv_traces import job_of_elf
 
 SMALL = Parameters(2, queries=3, grinding_bits=0, security_bits=1)
 
@@ -57,13 +58,13 @@ def test_the_suite_and_one_changed_cell_a_table(name: str) -> None:
 
 @pytest.mark.parametrize("name", arch_tests())
 def test_the_second_suite(name: str) -> None:
-    """In segments that write no more words than a statement has room for."""
+    """In segments, whose output goes on from one to the next."""
     data, output = arch_tests()[name]
-    if len(output) > 4 * MOST_WORDS and "DISTPROVE_LONG" not in os.environ:
+    if len(output) > 256 and "DISTPROVE_LONG" not in os.environ:
         pytest.skip("of some 30 segments; with DISTPROVE_LONG=1 only")
     job = job_of_elf(parse_elf(data, name), segment=256)
     assert job.failures() == []
-    assert output_of(job) == output
+    assert job.output == output
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_the_second_suite(name: str) -> None:
 def test_guests(name: str, private: bytes, public: bytes) -> None:
     job = job_of_elf(read_elf(GUESTS / f"{name}.elf"), private, public, segment=1 << 13)
     assert job.failures() == []
-    assert name != "sha256" or output_of(job) == hashlib.sha256(private).digest()
+    assert name != "sha256" or job.output == hashlib.sha256(private).digest()
 
 
 def test_a_proof_in_segments(tmp_path: Path) -> None:
@@ -87,11 +88,11 @@ def test_a_proof_in_segments(tmp_path: Path) -> None:
     program = RiscV(elf=str(guest_file(tmp_path)), segment=64)
     job = proven(program)
     check(*job)
-    key, _, publics, _ = job
+    key, _, publics, _, output = job
     made, without = shipped_key(key.named())
     assert made.digest == key.digest
     told = without.explain(publics, [])
-    assert (told["exit code"], told["output"], told["segments"]) == ("7", (6765).to_bytes(4, "little").hex(), "2")
+    assert (told["exit code"], output, told["segments"]) == ("7", (6765).to_bytes(4, "little"), "2")
     other = made.arguments["guest"].replace("-00010000-", "-00010004-")
     assert key_of(RiscV(guest=other), SMALL).digest != key.digest
 
@@ -99,7 +100,7 @@ def test_a_proof_in_segments(tmp_path: Path) -> None:
 @pytest.mark.parametrize("queries", [3, 40, 120])
 def test_no_proof_is_larger_than_its_bound(queries: int, tmp_path: Path) -> None:
     params = Parameters(2, queries=queries, grinding_bits=0, security_bits=1)
-    key, _, _, proofs = proven(RiscV(elf=str(guest_file(tmp_path)), segment=64), params)
+    key, _, _, proofs, _ = proven(RiscV(elf=str(guest_file(tmp_path)), segment=64), params)
     for proof in proofs:
         shape = ProofShape(key, proof.log_heights)
         size = len(canonical.encode(proof.to_record()))
@@ -109,11 +110,11 @@ def test_no_proof_is_larger_than_its_bound(queries: int, tmp_path: Path) -> None
 def test_a_guest_in_rust_is_proven(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"the quick brown fox and the dog")
     program = RiscV(elf=str(GUESTS / "words.elf"), input=str(tmp_path / "text"), segment=1 << 11)
-    key, names, publics, proofs = proven(program)
+    key, names, publics, proofs, output = proven(program)
     assert len(names) > 1
-    check(key, names, publics, proofs)
+    check(key, names, publics, proofs, output)
     told = program.explain(publics, [])
-    assert (told["exit code"], told["output"][:32]) == ("0", "07000000060000000200000003000000")
+    assert (told["exit code"], output[:16].hex()) == ("0", "07000000060000000200000003000000")
 
 
 @pytest.mark.skipif("DISTPROVE_LONG" not in os.environ, reason="13 million cycles; with DISTPROVE_LONG=1 only")
@@ -129,7 +130,7 @@ def test_ecdsa_is_proven(tmp_path: Path) -> None:
         run("verify", out, "--program", "riscv", "--with", f"elf={GUESTS / 'ecdsa.elf'}", "--json").stdout
     )
     says = told["proven"]["says"]
-    assert (says["exit code"], says["output"]) == ("0", "01000000")
+    assert (says["exit code"], (out / "output.bin").read_bytes().hex()) == ("0", "01000000")
 
 
 def test_a_verifier_with_the_file(tmp_path: Path) -> None:
@@ -147,12 +148,19 @@ def test_a_verifier_with_the_file(tmp_path: Path) -> None:
 
 
 def test_a_proof_of_another_output(tmp_path: Path) -> None:
-    key, names, publics, proofs = proven(RiscV(elf=str(guest_file(tmp_path)), segment=128))
-    check(key, names, publics, proofs)
-    first = len(publics[0]) - 128
-    wrong = [(*publics[0][:first], publics[0][first] + 1, *publics[0][first + 1 :])]
+    key, names, publics, proofs, output = proven(RiscV(elf=str(guest_file(tmp_path)), segment=128))
+    check(key, names, publics, proofs, output)
+    other = (6766).to_bytes(4, "little")
+    with pytest.raises(InvalidProof, match="is not the one that the job states"):
+        check(key, names, publics, proofs, other)
+    with pytest.raises(InvalidProof, match="an output of 4 bytes"):
+        check(key, names, publics, proofs, output + b"\0")
+    with pytest.raises(OutputMissing):
+        check(key, names, publics, proofs)
+    first = layout()["output_length"][0]
+    wrong = [(*publics[0][:first], *output_public(other), *publics[0][first + 9 :])]
     with pytest.raises(InvalidProof):
-        check(key, names, wrong, proofs)
+        check(key, names, wrong, proofs, other)
 
 
 def test_arguments(tmp_path: Path) -> None:
@@ -174,11 +182,6 @@ def test_arguments(tmp_path: Path) -> None:
         RiscV().preprocessed()
 
 
-def output_of(job: Job) -> bytes:
-    """The output that the statement has."""
-    return b"".join(word.to_bytes(4, "little") for p in job.public for word in p["stated"][: p["outputs"]])
-
-
 def guest_file(folder: Path) -> Path:
     path = folder / "guest.elf"
     path.write_bytes(code_file(fibonacci(20).code_word.tolist()))
@@ -186,11 +189,12 @@ def guest_file(folder: Path) -> Path:
 
 
 def proven(program: RiscV, params: Parameters = SMALL) -> Any:
-    """Key, names, public values and proofs of the job."""
+    """Key, names, public values and proofs of the job, and its output."""
     with CpuBackend(threads=2) as backend:
         pk = make_key(program, params, backend)
-        slices = program.cut(None, lambda heights: True).slices
+        made = program.cut(None, lambda heights: True)
+        slices = made.slices
         committed = [commit(pk, s.name, program.inputs(s.source), Steps()) for s in slices]
         challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])
         proofs = [prove(pk, c, challenge, Steps()) for c in committed]
-        return pk.key, [s.name for s in slices], [c.commitment.public for c in committed], proofs
+        return pk.key, [s.name for s in slices], [c.commitment.public for c in committed], proofs, made.output

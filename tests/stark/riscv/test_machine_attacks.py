@@ -9,14 +9,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from distprove.errors import InvalidProof
-from distprove.stark.riscv import segment
+from distprove.errors import InvalidProof, UsageError
+from distprove.stark.output import MAX_OUTPUT_WORDS
+from distprove.stark.riscv.buses import CALLS
 from distprove.stark.riscv.cpu import HALTED
 from distprove.stark.riscv.guest import Guest
-from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.record import FIRST_REGISTER
-from distprove.stark.riscv.segment import CLASSES, Fixed, layout, tables
+from distprove.stark.riscv.segment import CLASSES, Fixed, layout, outputs_of, run_heights, tables, usage_of
 from kernels.maths.goldilocks import P
 from tests.support import riscv_asm as asm
 from tests.support.riscv_oracle import Interpreter, Run, run
@@ -324,10 +324,8 @@ def writing() -> Job:
 
 def test_another_output() -> None:
     job = job_of(run(fibonacci(5)))
-    job.public[0]["stated"][0] += 1
-    assert rules(job) == {"bus stated"}
-    job.column("stated", "value")[0] += np.uint64(1)
-    assert rules(job) == {"bus public"}
+    job.output = (6).to_bytes(4, "little")
+    assert rules(job) == {"bus output"}
     (row,) = np.flatnonzero(job.column("host", "is_write"))
     put(job, "host", int(row), argument=6, result=6)
     assert rules(job) == {"bus host"}
@@ -335,20 +333,61 @@ def test_another_output() -> None:
 
 def test_output_that_nobody_wrote() -> None:
     job = job_of(run(fibonacci(5)))
-    job.public[0]["stated"][1] = 9
-    put(job, "stated", 1, used=1, value=9)
-    assert rules(job) == {"bus public"}
-    job.public[0]["outputs"] = 2
+    for more in (b"\0", bytes(4), b"\t\0\0\0"):
+        job.output = (5).to_bytes(4, "little") + more
+        assert rules(job) == {"bus output"}
+    job.public[0]["outputs_end"] = 2
     assert "all outputs" in rules(job)
 
 
-def test_more_output_than_there_are_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The 65th word of output does not go to the first place of the input, which is free."""
-    monkeypatch.setattr(segment, "MOST_WORDS", MOST_WORDS + 1)
-    for words, broken in ((MOST_WORDS, set()), (MOST_WORDS + 1, {"bus public"})):
-        job = job_of(run(of_words(asm.imm("addi", 10, 0, 5), *(words * asm.call(2)))))
-        assert job.public[0]["outputs"] == words
-        assert rules(job) == broken
+def test_a_length_that_was_not_written() -> None:
+    """The exit sends the count of words, which the rows of calls must have counted."""
+    job = job_of(run(fibonacci(5)))
+    job.output += bytes(4)
+    (row,) = np.flatnonzero(job.column("host", "is_exit"))
+    put(job, "host", int(row), outputs=2)
+    assert rules(job) == {"outputs", "bus output"}
+
+
+def test_words_that_are_counted_from_the_start_again() -> None:
+    """Each segment counts on from the one before: with equal counts two words would have one place."""
+    code = [word for value in (1, 2) for word in (asm.imm("addi", 10, 0, value), *asm.call(2))]
+    job = job_of(run(of_words(*code), segment=3))
+    assert [p["outputs_start"] for p in job.public][:2] == [0, 1]
+    assert job.failures() == []
+    column = job.column("host", "outputs", 1)
+    column -= np.uint64(1)
+    for name in ("outputs_start", "outputs_end"):
+        job.public[1][name] -= 1
+    assert rules(job) == {"bus output"}
+    statement = RiscV(guest=str(Guest(bytes(32), asm.BASE, 6, 6))).statement
+    publics = [tuple(int(v) for value in p.values() for v in np.ravel([value])) for p in job.public]
+    assert "outputs_start of partition 1" in (statement.violation(publics) or "")
+
+
+def test_more_output_than_a_statement_once_had_room_for() -> None:
+    job = job_of(run(of_words(asm.imm("addi", 10, 0, 5), *(200 * asm.call(2)))))
+    assert job.failures() == []
+    assert job.output == 200 * b"\5\0\0\0"
+
+
+def test_more_output_than_a_proof_states() -> None:
+    """The bound is on the run, and is seen before anything is proven."""
+    found = run(fibonacci(5))
+    fixed, record = Fixed.of(found.image), found.records[0]
+    usage = usage_of(fixed, record, fixed.instructions(record))
+    calls = usage.calls.copy()
+    calls[CALLS["write"]] = MAX_OUTPUT_WORDS // 2
+    half = replace(usage, calls=calls)
+    assert len(run_heights(fixed, [half, half], 10)) == 2
+    assert outputs_of([half, half]) == [0, 1 << 21, 1 << 22]
+    with pytest.raises(UsageError, match="the run writes 4194305 words of output, and a proof states 4194304 at most"):
+        run_heights(fixed, [half, half, usage], 10)
+
+
+def test_more_public_input_than_there_are_places() -> None:
+    with pytest.raises(UsageError, match="reads 65 words of public input, and its statement has room for 64"):
+        job_of(run(of_words(*(65 * asm.call(4))), b"", bytes(300)))
 
 
 def test_two_words_in_the_other_order() -> None:
@@ -358,8 +397,7 @@ def test_two_words_in_the_other_order() -> None:
     for name in ("time", "argument", "result"):
         column = job.column("host", name)
         column[:2] = column[1::-1]
-    for values in (job.public[0]["stated"], job.column("stated", "value")):
-        values[:2] = [2, 1]
+    job.output = job.output[4:] + job.output[:4]
     first, second, third = (int(time) for time in job.column("host", "time")[:3])
     put(job, "host", 1, gap=second - first - 1, gap_1=0)
     put(job, "host", 2, gap=third - second - 1, gap_1=0)
@@ -429,10 +467,10 @@ def test_an_exit_code_of_the_field() -> None:
     assert job.public[0]["final"] == 1
     code = (job.public[0]["pc_end"] - HALTED) % P
     job.public[0]["exit_code"] = code
-    assert rules(job) == {"a word of exit code"}
+    assert rules(job) == {"a word of exit code", "bus output"}  # nor did it come to the exit, which sends the length
     job.column("stated", "exit", 0, 0)[:] = code
     job.column("stated", "exit", 0, 1)[:] = 0
-    assert rules(job) == {"bus lookup"}
+    assert rules(job) == {"bus lookup", "bus output"}
 
 
 def test_cycles_after_the_exit() -> None:
@@ -479,11 +517,10 @@ def test_words_that_only_other_tables_allow() -> None:
     """Whoever makes up a guest's name chooses its lookups: a proof for it holds, and has no words to tell."""
     program = RiscV(guest=str(Guest(bytes(32), asm.BASE, 6, 6)))
     public = [0] * program.statement.public_values
-    assert program.explain([public], [])["output"] == "none"
+    assert program.explain([public], [])["public input read"] == "none"
     for name, index, value in (
         ("stated", 0, 1 << 32),
-        ("stated", 127, P - 1),
-        ("outputs", 0, 65),
+        ("stated", 63, P - 1),
         ("inputs", 0, P - 1),
     ):
         forged = list(public)

@@ -182,15 +182,15 @@ def test_it_is_proven(tmp_path: Path) -> None:
     (tmp_path / "input").write_bytes(stdin_file([]))
     arguments = {"elf": str(GUESTS / "sp1.elf"), "input": str(tmp_path / "input"), "segment": 512}
     program = RiscV(calls="sp1", **arguments)  # type: ignore[arg-type]
-    key, names, publics, proofs = proven(program)
+    key, names, publics, proofs, output = proven(program)
     assert len(names) > 1
-    check(key, names, publics, proofs)
+    check(key, names, publics, proofs, output)
     told = program.explain(publics, [])
-    assert (told["exit code"], told["output"]) == ("0", 32 * "00")
+    assert (told["exit code"], output) == ("0", bytes(32))
     start = layout()["stated"][0]
     forged = [*publics[:-1], (*publics[-1][:start], 1, *publics[-1][start + 1 :])]
     with pytest.raises(InvalidProof):
-        check(key, names, forged, proofs)
+        check(key, names, forged, proofs, output)
     own = OwnProgram("distprove.stark.riscv.program:RiscV", {"elf": arguments["elf"]})
     with pytest.raises(InvalidProof, match=r"and not of riscv\(guest = "):  # not the guest as it is
         own_key(key.named(), own)
