@@ -266,8 +266,8 @@ forking: Nursery | None = None
 
 def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None, again: bool = False) -> Started:
     """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a device that
-    the process opens before it is told to. `again`: it takes the place of one that died, and is forked from the reserve
-    if there is one."""
+    the process opens before it is told to. `again`: it takes the place of one that died, or the reserve was begun for
+    it, and it is forked from the reserve if there is one."""
     ours, theirs = Pipe()
     page = new_page()
     arguments = has_nursery, None if ahead is None else tuple(ahead)

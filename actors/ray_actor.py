@@ -4,6 +4,9 @@ of its node.
 What passes through Ray is small: orders there, batches of proofs back. The worker is the same process as without Ray.
 In the actor's own process it would share the interpreter with Ray's threads, which cost a prover of 4 ms a fifth of its
 rate.
+
+This module imports next to nothing beside Ray. An actor's first act is to begin the process that forks its worker,
+which then imports NumPy and the rest at the same time as the actor.
 """
 
 from __future__ import annotations
@@ -16,21 +19,20 @@ import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import cloudpickle
 
-from actors.backends import Ahead, refused
-from actors.inflight import Timed
-from actors.leases import Governed
-from actors.process import HostSpec, MappedFile, VerifierSpec, mapped_file
-from actors.processes import HostProcess, Started, expect, start_process
-from actors.worker import Loaded
-from distprove.errors import ClusterError
-from distprove.host.provenance import Identity, identity
-from kernels.host.arena import HostArena
-from kernels.host.shared_arrays import Sent, share
+from actors.reserve import RESERVE
+
+if TYPE_CHECKING:
+    from actors.inflight import Timed
+    from actors.process import HostSpec, MappedFile, VerifierSpec
+    from actors.processes import HostProcess, Started
+    from actors.worker import Loaded
+    from distprove.host.provenance import Identity
+    from kernels.host.shared_arrays import Sent
 
 
 class Carried:
@@ -54,13 +56,19 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
 class RemoteWorker:
     """The rooms of a device, or a verifier, once it is told which. `ask` calls a method by name, several at once."""
 
-    def __init__(self, name: str, *, has_nursery: bool, ahead: Ahead | None = None) -> None:
+    def __init__(self, name: str, *, has_nursery: bool, ahead: tuple[str, int, str] | None = None) -> None:
         """Start the process of that name at once: it imports what it needs, and opens its device, while it is told the
-        rest. A worker has a nursery for its synthesisers. `ahead`: the device, which is not opened if it was given up
-        on this node."""
-        self._refusal, self._trouble = ("", "") if ahead is None else refused(ahead)
-        ahead = None if self._refusal else ahead
-        self._started: Started | None = start_process(name, has_nursery=has_nursery, ahead=ahead)
+        rest. A worker has a nursery for its synthesisers. `ahead`: the fields of an `actors.backends.Ahead`, the
+        device, which is not opened if it was given up on this node."""
+        RESERVE.begin()
+        from actors.backends import Ahead, refused
+        from actors.processes import start_process
+        from kernels.host.arena import HostArena
+
+        device = None if ahead is None else Ahead(*ahead)
+        self._refusal, self._trouble = ("", "") if device is None else refused(device)
+        device = None if self._refusal else device
+        self._started: Started | None = start_process(name, has_nursery=has_nursery, ahead=device, again=True)
         self._process: HostProcess | None = None
         self._arena = HostArena(shared=True)
         self._lock = threading.Lock()
@@ -71,11 +79,17 @@ class RemoteWorker:
 
     def identity(self) -> tuple[Identity, str]:
         """The version of distprove on this node, and the node's name."""
+        from distprove.host.provenance import identity
+
         return identity(), platform.node()
 
     def serve(self, spec: HostSpec | VerifierSpec) -> str:
         """Start the process that serves this, unless it lives. Returns why it is not known which devices were given up
         here, or "". Raises ClusterError for a device that was."""
+        from actors.leases import Governed
+        from actors.processes import HostProcess
+        from distprove.errors import ClusterError
+
         if self._refusal:
             raise ClusterError(self._refusal)
         with self._lock:
@@ -88,6 +102,8 @@ class RemoteWorker:
         """Open a room. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the
         proof system too. `shared` are the system's files in the object store, and `files` those of them that the driver
         has on a disk: where it is the same file here, the worker maps that."""
+        from actors.processes import expect
+
         assert self._process is not None, "serve first"
         with self._lock:
             if room not in self._given:
@@ -111,6 +127,8 @@ class RemoteWorker:
     def ask(self, name: str, arguments: bytes) -> Any:
         """Call the method `name` in the process with pickled arguments and return what it returns. Raises what it
         raises, or WorkerDied."""
+        from actors.worker import Loaded
+
         assert self._process is not None, "serve first"
         call = self.shut if name == "shut" else partial(self._process.call, name)
         answer = call(*pickle.loads(arguments))
@@ -126,6 +144,9 @@ class RemoteWorker:
     def _give(self, room: int, array: Any, file: MappedFile | None) -> Sent | MappedFile:
         """The form in which processes get a file: its name, where it is the same here, or else a copy in shared
         memory."""
+        from actors.process import mapped_file
+        from kernels.host.shared_arrays import share
+
         if file is not None and file == mapped_file(Path(file.path)):
             return file
         sent, kept = share(array, self._arena)
@@ -135,6 +156,8 @@ class RemoteWorker:
 
 def _placed(loaded: Loaded) -> Loaded:
     """Add to what loading returned the Ray node of all of them, and the prover's GPU."""
+    from actors.worker import Loaded
+
     context = ray.get_runtime_context()
     node = {"node": context.get_node_id()}
     gpus = {"gpus": context.get_accelerator_ids().get("GPU", [])}

@@ -1,8 +1,9 @@
 """A nursery that stands by for workers that die, in processes that have none to fork workers from: a library's user may
 have threads and devices, so nothing is forked from there.
 
-It is a process of its own, begun once workers have lived for a while, when nobody waits for what it imports. A worker
-that died is then forked from it, which takes milliseconds in place of its imports.
+It is a process of its own, begun once workers have lived for a while, when nobody waits for what it imports; a Ray
+actor begins it first of all (`Reserve.begin`). A worker that died is then forked from it, which takes milliseconds in
+place of its imports.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ class Reserve:
         self._nursery: Nursery | None = None
         self._timer: threading.Timer | None = None
         self._spec: bytes | None = None
+
+    def begin(self) -> None:
+        """Begin now, in a process that is about to start a worker, which is then forked from there too: what the
+        nursery imports it imports beside this process."""
+        with self._lock:
+            self._start()
 
     def hold(self) -> None:
         """A worker is started that may have to be started again."""
@@ -69,8 +76,14 @@ class Reserve:
             return self._nursery if self._owner == os.getpid() else None
 
     def _begin(self) -> None:
-        with self._lock, suppress(OSError):
-            if self._held and self._nursery is None:
+        with self._lock:
+            if self._held:
+                self._start()
+
+    def _start(self) -> None:
+        """Called with the lock held."""
+        with suppress(OSError):
+            if self._nursery is None and self._owner == os.getpid():
                 self._nursery = Nursery.apart("from actors.birth import attend; attend({})")
                 if self._spec is not None:
                     self._nursery.prepare(self._spec)

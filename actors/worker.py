@@ -32,6 +32,9 @@ from distprove.system import DeviceTask, Partition, PredictsMemory, ProofSystem,
 LINGER = 0.25
 """Seconds between two batches, at least, unless there is trouble to tell or nothing left to do. A chunk is half a
 second of work, and another one waits behind it: no worker runs dry before its news were told."""
+FEW = 8
+"""Proofs that are told before `LINGER` is over, at least, when no more than these are left to be made: what is left to
+be verified and kept after the last proof of a job is then little."""
 TICK = 0.1
 """Seconds between two looks at what the governor is to be told, and between two batches of a job with `parallel`."""
 IDLE = 0.02
@@ -192,7 +195,8 @@ class _Job:
         batch = self.batch
         if batch.lost or batch.loaded or batch.returned or (batch.outcomes and batch.outcomes[-1].error is not None):
             return True
-        return bool(batch.outcomes) and (self.first or not (self.under_way or self.ready or self.waiting))
+        count, left = len(batch.outcomes), len(self.under_way) + len(self.waiting)
+        return count > 0 and (self.first or not left or count >= max(FEW, left))
 
     def told(self, now: float) -> Batch:
         """The news, which are then told."""

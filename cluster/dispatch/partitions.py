@@ -95,10 +95,10 @@ class Partitions(dict[str, PartitionState]):
         """Whether some partition is neither done nor failed."""
         return self.count(*OVER) < len(self)
 
-    @property
-    def proven(self) -> bool:
-        """Whether nothing is left but to verify and to keep."""
-        return self.count(*SAFE) == len(self)
+    def ends(self, stage: Stage) -> bool:
+        """Whether no more partitions are to come to `stage`, one of `SAFE`, than are there: near the end of a job it
+        does not pay to wait for more of them."""
+        return len(self) - self.count(*SAFE[SAFE.index(stage) :]) <= len(self.at[stage])
 
     def stages(self) -> dict[str, int]:
         """Number of partitions at each stage."""

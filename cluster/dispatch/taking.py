@@ -130,7 +130,7 @@ def _answered(state: State, worker: WorkerState, batch: Batch) -> None:
             _failed(state, partition, worker, outcome, outcome.error)
     if proven:
         proofs = [partition.proof for partition in proven if partition.proof is not None]
-        state.executor.verify(proofs, worker.handle, last=partitions.proven)
+        state.executor.verify(proofs, worker.handle, last=partitions.ends(Stage.VERIFYING))
     for name in batch.returned:
         if name in worker.handed:
             del worker.handed[name]
@@ -238,7 +238,7 @@ def _verified(state: State, finished: Finished) -> None:
             trouble.suspect(state, partition, verdict.reason)
     if good:  # to disk, before anything else hears of it
         proofs = [partition.proof for partition in good if partition.proof is not None]
-        state.executor.keep(proofs, state.run.store, last=state.partitions.proven)
+        state.executor.keep(proofs, state.run.store, last=state.partitions.ends(Stage.KEEPING))
 
 
 def _kept(state: State, partitions: list[PartitionState]) -> None:

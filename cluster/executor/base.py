@@ -189,7 +189,7 @@ class Executor(ABC):
 
     def verify(self, proofs: Sequence[PartitionProof], worker: Worker, *, last: bool = False) -> None:
         """Verify what a worker proved, beside the driver or on another node, whatever the worker's own may have said;
-        together with others that wait, and, unless these are the `last`, with others to come."""
+        together with others that wait, and, unless these are the `last` or few are to come, with others to come."""
         verifies = self.verifiers or self._system
         assert verifies is not None, "start first"
         if self.verifiers is not None:

@@ -1,8 +1,9 @@
 """Measures the rate of a standing service at jobs of one partition, beside a bare loop over the same witness.
 
-The service runs in this process, with the workers that it has anywhere; the jobs are submitted from threads, without
-HTTP. The bare loop is that of `cluster.lab.orchestration`: provers that hold the key, and nothing else. The two take
-turns. CPU time is that of this process, by what its threads are for; workers in processes of their own are not in it.
+The service runs in this process, with the workers that it has anywhere; the jobs are submitted from threads, many at a
+time and without HTTP. The bare loop is that of `cluster.lab.orchestration`: provers that hold the key, and nothing
+else. The two take turns. CPU time is that of this process, by what its threads are for; workers in processes of their
+own are not in it.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from cluster.service.requests import Limits
 from cluster.service.service import Service
 from cluster.service.views import JobRequest, JobState, JobView
 from cluster.service.writer import WriterBeside
-from distprove.errors import JobFailed, UsageError
+from distprove.errors import DistproveError, JobFailed, UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 from kernels.host.arena import HostArena
 
 TIMED = (
-    "key resident; service, from the first submission to the last job's end, each submission and end synced to disk; "
-    "steady, between a tenth and nine tenths of the ends; bare, from the first partition handed over to the last proof "
-    "in host memory, its witness made before; the two in turn"
+    "key resident; service, from the first submission to the last job's end, submissions of 32 jobs each, both "
+    "synced to disk; steady, between a tenth and nine tenths of the ends; bare, from the first partition handed "
+    "over to the last proof in host memory, its witness made before; the two in turn"
 )
 CHECKED = "every proof: by the service before its job is proved, and of the bare loop after the clock has stopped"
-SUBMITTERS = 16
-"""Threads that submit, each a job as soon as its last one was accepted."""
+SUBMITTERS, LOT = 2, 32
+"""Threads that submit, and jobs that each submits at a time, as soon as its last ones were accepted."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -160,8 +161,12 @@ class _Load:
         return Turn(jobs / (ends[-1] - began), steady, {who: 1e3 * s / jobs for who, s in spent.items()})
 
     def _submit(self, name: str, numbers: range) -> None:
-        for number in numbers:
-            self._service.submit(replace(self._request, id=f"{name}-{number}"))
+        """Submit jobs with these numbers. Raises what one of them is refused for."""
+        for first in range(0, len(numbers), LOT):
+            lot = [replace(self._request, id=f"{name}-{number}") for number in numbers[first : first + LOT]]
+            for told in self._service.submit_all(lot):
+                if isinstance(told, DistproveError):
+                    raise told
 
     def _heard(self, view: JobView) -> None:
         if not view.state.final:

@@ -22,7 +22,7 @@ import secrets
 import ssl
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
-from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority
+from cluster.service.views import MOST_SUBMITTED, JobRequest, JobState, JobView, Overview, Priority
 from cluster.service.wire import read
 from distprove import errors
 from distprove.errors import (
@@ -63,6 +63,8 @@ POLL = 50.0
 MAX_ANSWER = 1 << 28
 MAX_JOB = 1 << 24
 CHUNK = 1 << 20
+LOT = 1 << 22
+"""Bytes of jobs that are sent together, about."""
 
 
 def connect(
@@ -116,6 +118,29 @@ class Client:
         if not isinstance(job, JobRequest):
             job = request_of(job, id=id, priority=priority, out=out, base=base)
         return read(JobView, self._ask("POST", "/v1/jobs", body=asdict(job)), "the answer", strict=False)
+
+    def submit_all(self, jobs: Iterable[JobRequest]) -> list[JobView | DistproveError]:
+        """Submit jobs, many in a request, and return for each, in order, what is known of it or why it was refused.
+        Those for which there is no room are sent again, as `submit` does, until `patience` is over."""
+        asked = list(jobs)
+        told: dict[int, JobView | DistproveError] = {}
+        end, left = time.monotonic() + self._patience, list(range(len(asked)))
+        while left:
+            pause = 0.0
+            for lot in _lots(asked, left):
+                body = {"jobs": [asdict(asked[place]) for place in lot]}
+                answered = self._ask("POST", "/v1/submissions", body=body)["jobs"]
+                for place, each in zip(lot, answered, strict=True):
+                    if each.get("job") is not None:
+                        told[place] = read(JobView, each["job"], "the answer", strict=False)
+                    else:
+                        told[place] = error = _refusal(each)
+                        pause = max(pause, error.retry_after) if isinstance(error, QueueFull) else pause
+            left = [place for place in left if isinstance(told[place], QueueFull)]
+            if left and time.monotonic() + pause > end:
+                break
+            time.sleep(pause if left else 0.0)
+        return [told[place] for place in range(len(asked))]
 
     def status(self, id: str) -> JobView:
         """What is known of a job."""
@@ -350,6 +375,20 @@ def new_id() -> str:
     return f"job-{secrets.token_hex(8)}"
 
 
+def _lots(jobs: Sequence[JobRequest], places: Sequence[int]) -> Iterator[list[int]]:
+    """Places of jobs that go into one request each."""
+    lot, size = list[int](), 0
+    for place in places:
+        nbytes = len(_encoded(asdict(jobs[place])))
+        if lot and (len(lot) >= MOST_SUBMITTED or size + nbytes > LOT):
+            yield lot
+            lot, size = [], 0
+        lot.append(place)
+        size += nbytes + 2
+    if lot:
+        yield lot
+
+
 def _encoded(body: Any) -> bytes:
     try:
         return json.dumps(body, allow_nan=False).encode()
@@ -378,14 +417,24 @@ def _error(response: http.client.HTTPResponse) -> DistproveError:
     """The error that an answer names."""
     try:
         told = _decoded(response)
-        message, kind = bounded(str(told["error"])), errors.error_named(str(told["kind"]))
+        return _named(told, response.headers.get("Retry-After"))
     except (DistproveError, KeyError, TypeError):
         return ServiceGone(f"what answers is not a service of distprove (status {response.status})")
+
+
+def _refusal(told: Mapping[str, Any]) -> DistproveError:
+    """The error of one of several jobs. Raises FormatError."""
+    try:
+        return _named(told["error"], str(told.get("retry_after")))
+    except (KeyError, TypeError):
+        raise FormatError("what answers is not a service of distprove") from None
+
+
+def _named(told: Mapping[str, Any], retry_after: str | None) -> DistproveError:
+    message, kind = bounded(str(told["error"])), errors.error_named(str(told["kind"]))
     if kind is QueueFull:
-        return QueueFull(message, _seconds(response.headers.get("Retry-After")))
-    if not issubclass(kind, DistproveError):
-        return DistproveError(message)
-    return kind(message)
+        return QueueFull(message, _seconds(retry_after))
+    return kind(message) if issubclass(kind, DistproveError) else DistproveError(message)
 
 
 def _seconds(text: str | None) -> float:

@@ -45,8 +45,12 @@ class Limits:
     """Whether jobs may name programs of their own, MODULE:CLASS, which the service then imports and runs."""
 
 
-def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, folder: Path) -> Job:
+def job_of(
+    request: JobRequest, settings: ExecutorSettings, limits: Limits, folder: Path, looked: set[Path] | None = None
+) -> Job:
     """The job that is asked for, with the service's settings. `folder` is the service's own, which is no job's to name.
+    Files that were `looked` at just before, for jobs that are asked for with it, are not looked at again; the others
+    are added.
 
     Raises UsageError and InputError. No message quotes an input.
     """
@@ -67,13 +71,15 @@ def job_of(request: JobRequest, settings: ExecutorSettings, limits: Limits, fold
     named = [text for key, value in table.items() if key != "program" for text in _texts(value)]
     if any(map(is_url, named)):
         raise UsageError("this service fetches nothing from elsewhere: name files of its own machine, not URLs")
+    looked = set() if looked is None else looked
     if request.base:
         _require_allowed(Path(os.path.normpath(base)), limits, folder)
         base = _real(base)
         _require_allowed(base, limits, folder)
-    looked: set[Path] = set()
     for text in named:
         path = base / text
+        if path in looked:
+            continue
         if os.path.isabs(text) or ".." in text:
             _require_allowed(Path(os.path.normpath(path)), limits, folder)
         if has_magic(text):

@@ -14,7 +14,7 @@ import threading
 import time
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -107,6 +107,19 @@ class _Ticket(Row):
         """Its place in the queue: by priority; what was begun before first, then in turns of clients, then the
         oldest."""
         return self.view.priority.rank, not self.view.attempts, self.turn, self.seq
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A request that was read and checked."""
+
+    request: JobRequest
+    digest: bytes
+    job: Job
+    record: dict[str, Any]
+    out: Path | None
+    """The run's folder, where the client names it."""
+    run: str
 
 
 class Service:
@@ -246,6 +259,60 @@ class Service:
         Raises UsageError and InputError for what cannot be a job here, IdTaken where another one has the id, QueueFull
         when no more may wait, ServiceGone when the service is closing, ResourceError when it cannot be written.
         """
+        (told,) = self.submit_all([request], client)
+        if isinstance(told, DistproveError):
+            raise told
+        return told
+
+    def submit_all(self, requests: Sequence[JobRequest], client: str = "") -> list[JobView | DistproveError]:
+        """Take several jobs of a client as `submit` takes one, in order and in one transaction, and return for each
+        what is known of it or why it is refused. Those that are refused leave the others as they are."""
+        told: list[JobView | DistproveError | None] = [None] * len(requests)
+        asked: dict[int, _Asked] = {}
+        looked: set[Path] = set()
+        for place, request in enumerate(requests):
+            try:
+                found = self._asked(request, looked)
+            except DistproveError as error:
+                told[place] = error
+                continue
+            if isinstance(found, JobView):
+                told[place] = found
+            else:
+                asked[place] = found
+        again: list[int] = []
+        """Jobs whose ids others took meanwhile, or an earlier one of these."""
+        new: dict[int, _Ticket] = {}
+        with self._lock:
+            for place, each in asked.items():
+                try:
+                    ticket = self._admit(each, client)
+                except DistproveError as error:
+                    told[place] = error
+                    continue
+                if ticket is None:
+                    again.append(place)
+                else:
+                    new[place] = ticket
+        try:
+            self._store.insert((ticket, _contents(ticket.job)) for ticket in new.values())
+        except DistproveError as error:
+            self._take_back(new.values())
+            told = [error if place in new else before for place, before in enumerate(told)]
+        except BaseException:
+            self._take_back(new.values())
+            raise
+        else:
+            for place, view in zip(new, self._have_kept(new.values()), strict=True):
+                told[place] = view
+        if again:
+            for place, outcome in zip(again, self.submit_all([requests[i] for i in again], client), strict=True):
+                told[place] = outcome
+        return [each for each in told if each is not None]
+
+    def _asked(self, request: JobRequest, looked: set[Path]) -> _Asked | JobView:
+        """A request, read and checked; or what is known of the job, where it was submitted before. Raises as
+        `submit`."""
         digest = digest_of(request, self._key, self.limits)
         while (known := self._tickets.get(request.id)) is not None:
             with self._lock:
@@ -257,46 +324,59 @@ class Service:
             news.wait()  # for whoever is at it
         self._require_room()
         with _briefly_held(self._reading):
-            job = job_of(request, self.settings, self.limits, self.folder)
+            job = job_of(request, self.settings, self.limits, self.folder, looked)
         out = out_of(request, self.limits, self.folder)
         if out is not None and is_run(out):
             raise UsageError(f"{out} already holds a run; resume it, or choose another folder")
-        record, nbytes = job.to_record(), _nbytes(job)
-        run = str(out or self.folder / RUNS / request.id)
+        return _Asked(request, digest, job, job.to_record(), out, str(out or self.folder / RUNS / request.id))
+
+    def _admit(self, asked: _Asked, client: str) -> _Ticket | None:
+        """Queue a job, which is not on disk yet; None where its id is taken. The lock is held. Raises UsageError,
+        QueueFull, ServiceGone."""
+        request, job, nbytes = asked.request, asked.job, _nbytes(asked.job)
+        self._require_room(nbytes)
+        if request.id in self._tickets:
+            return None
+        if asked.out is not None and any(
+            t.view.run == asked.run and not t.view.state.final for t in self._tickets.values()
+        ):
+            raise UsageError(f"{asked.out} is the folder of another job")
         view = JobView(
-            *(request.id, JobState.QUEUED, request.priority, job.system, job.title, run), submitted=time.time()
+            *(request.id, JobState.QUEUED, request.priority, job.system, job.title, asked.run), submitted=time.time()
         )
+        self._last += 1
+        turn = self._turns.take(view.priority.rank, client)
+        ticket = _Ticket(self._last, asked.digest, asked.record, view, client, job, nbytes, turn=turn)
+        self._tickets[request.id] = ticket
+        self._nbytes += nbytes
+        insort(self._waiting, (ticket.order, request.id))
+        return ticket
+
+    def _take_back(self, tickets: Collection[_Ticket]) -> None:
+        """Jobs that were queued could not be written."""
         with self._lock:
-            self._require_room(nbytes)
-            faster = request.id in self._tickets
-            if out is not None and any(t.view.run == run and not t.view.state.final for t in self._tickets.values()):
-                raise UsageError(f"{out} is the folder of another job")
-            if not faster:
-                self._last += 1
-                turn = self._turns.take(view.priority.rank, client)
-                ticket = _Ticket(self._last, digest, record, view, client, job, nbytes, turn=turn)
-                self._tickets[request.id] = ticket
-                self._nbytes += nbytes
-                insort(self._waiting, (ticket.order, request.id))
-        if faster:
-            return self.submit(request, client)
-        try:
-            self._store.insert(ticket, [s.content for s in job.sources if s.content is not None])
-        except BaseException:
-            with self._lock:
-                del self._tickets[request.id]
-                self._nbytes -= nbytes
-                self._waiting.remove((ticket.order, request.id))
+            for ticket in tickets:
+                del self._tickets[ticket.view.id]
+                self._nbytes -= ticket.nbytes
+                self._waiting.remove((ticket.order, ticket.view.id))
+        for ticket in tickets:
             ticket.news.set()
-            raise
+
+    def _have_kept(self, tickets: Collection[_Ticket]) -> list[JobView]:
+        """Jobs that were queued are on disk: what is known of each."""
+        waiting: list[threading.Event] = []
         with self._lock:
-            ticket.is_kept = True
-            news, ticket.news = ticket.news, threading.Event()
-            self._counts[JobState.QUEUED.value] += 1
+            for ticket in tickets:
+                ticket.is_kept = True
+                waiting.append(ticket.news)
+                ticket.news = threading.Event()
+                self._counts[JobState.QUEUED.value] += 1
             self._begin()
-            self._tell(ticket)
-            told = self._view(ticket)
-        news.set()
+            for ticket in tickets:
+                self._tell(ticket)
+            told = [self._view(ticket) for ticket in tickets]
+        for news in waiting:
+            news.set()
         return told
 
     def job(self, id: str) -> JobView:
@@ -544,6 +624,8 @@ class Service:
                         lines[line].append(ticket)
                 for line, tickets in lines.items():
                     self._begin_short(line, tickets)
+                with self._lock:
+                    self._begin()  # short ones take less of a place than those of which it is not known
 
     def _line_of(self, ticket: _Ticket, looked: set[Path]) -> Name | None:
         """The line of a job; None unless it is short, and its key one that was used before. Files that were `looked` at
@@ -791,6 +873,11 @@ def _briefly_held(lock: threading.Lock) -> Iterator[None]:
             lock.release()
 
 
+def _contents(job: Job | None) -> list[bytes]:
+    """The inputs that a job was given as values."""
+    return [source.content for source in job.sources if source.content is not None] if job is not None else []
+
+
 def _nbytes(job: Job) -> int:
     """Bytes of the inputs that a job was given as values."""
-    return sum(len(source.content) for source in job.sources if source.content is not None)
+    return sum(map(len, _contents(job)))

@@ -163,17 +163,19 @@ class Store:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def insert(self, row: Row, inputs: Sequence[bytes]) -> None:
-        """Keep a new job, with its inputs; it is on disk when this returns. Raises ResourceError."""
-        places = ", ".join("?" * (len(_COLUMNS) + 3))
-        values = (row.seq, row.digest, json.dumps(row.record), *_values(row.view))
-        writes: list[_Write] = [
-            ("INSERT INTO inputs VALUES (?, ?, ?)", (row.seq, n, content)) for n, content in enumerate(inputs)
-        ]
-        writes.append((f"INSERT INTO jobs (seq, digest, record, {', '.join(_COLUMNS)}) VALUES ({places})", values))
-        if row.client:
-            writes.append(("INSERT INTO clients VALUES (?, ?)", (row.seq, row.client)))
-        self._submit(writes, Promise()).wait()
+    def insert(self, new: Iterable[tuple[Row, Sequence[bytes]]]) -> None:
+        """Keep new jobs, each with its inputs, all or none; they are on disk when this returns. Raises
+        ResourceError."""
+        writes: list[_Write] = []
+        for row, inputs in new:
+            writes += (
+                ("INSERT INTO inputs VALUES (?, ?, ?)", (row.seq, n, content)) for n, content in enumerate(inputs)
+            )
+            writes.append((_INSERT, (row.seq, row.digest, json.dumps(row.record), *_values(row.view))))
+            if row.client:
+                writes.append(("INSERT INTO clients VALUES (?, ?)", (row.seq, row.client)))
+        if writes:
+            self._submit(writes, Promise()).wait()
 
     def save(self, row: Row) -> None:
         """Write what is known of a job, soon. Inputs of one that is over are deleted."""
@@ -257,6 +259,9 @@ class Store:
             each.over.set()
 
 
+_INSERT = (
+    f"INSERT INTO jobs (seq, digest, record, {', '.join(_COLUMNS)}) VALUES ({', '.join('?' * (len(_COLUMNS) + 3))})"
+)
 _UPDATE = f"UPDATE jobs SET {', '.join(f'{name} = ?' for name in _COLUMNS)} WHERE seq = ?"
 
 

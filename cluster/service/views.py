@@ -162,3 +162,18 @@ class Overview:
     def to_json(self) -> dict[str, Any]:
         """Plain data, with every field."""
         return asdict(self)
+
+
+MOST_SUBMITTED = 256
+"""Jobs in one submission of several."""
+
+
+@dataclass(frozen=True)
+class Submissions:
+    """Jobs that somebody asks for together."""
+
+    jobs: list[JobRequest] = field(metadata={"schema": {"maxItems": MOST_SUBMITTED}})
+
+    def __post_init__(self) -> None:
+        if len(self.jobs) > MOST_SUBMITTED:
+            raise UsageError(f"at most {MOST_SUBMITTED} jobs are submitted together, not {len(self.jobs)}")

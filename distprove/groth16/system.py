@@ -218,7 +218,10 @@ class Groth16System(Groth16Verifier):
             import distprove.groth16.witness  # noqa: F401
 
     def prover(self, shared: SharedFiles, backend: Backend) -> Groth16Prover:
-        return Groth16Prover(shared, backend, self.circuit)
+        prover = Groth16Prover(shared, backend, self.circuit)
+        if self.aggregates():  # at the end of the job, by when what that takes is compiled
+            backend.inner_products.prepare(self.key.curve)
+        return prover
 
     def verification_key(self) -> dict[str, Any]:
         return self.key.to_dict()

@@ -33,6 +33,12 @@ class CudaInnerProducts(InnerProducts):
     def __init__(self, device: Device) -> None:
         self.device = device
 
+    def prepare(self, curve: Curve) -> None:
+        self.device.prepare(curve_source("miller", curve))
+        for group in Group:
+            for name in ("multiply_add", "point_batch"):
+                self.device.prepare(group_source(name, curve, group))
+
     @cached_property
     def _pool(self) -> Any:
         """The host's threads for final exponentiations."""

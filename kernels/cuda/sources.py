@@ -12,7 +12,7 @@ from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.ntt import LARGER
-from kernels.cuda.points import curve_source, group_source
+from kernels.cuda.points import group_source
 from kernels.cuda.sparse import CSR
 from kernels.cuda.vectors import WORDS
 from kernels.interface.row_program import Op, RowProgram
@@ -42,6 +42,7 @@ def all_sources() -> list[KernelSource]:
     backend = CudaBackend(cast(Device, recorder))
     for curve in CURVES:
         backend.prepare(curve)
+        backend.inner_products.prepare(curve)
     goldilocks = goldilocks_sources([sample_program()], [SAMPLE])
     sources = [
         WORDS,
@@ -53,8 +54,6 @@ def all_sources() -> list[KernelSource]:
     sources += [profile.source(curve.fr) for profile in LARGER for curve in CURVES]
     sources += [field_source("synthesis", curve.fr) for curve in CURVES]
     sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
-    sources += [group_source("multiply_add", c, g) for c in CURVES for g in Group]
-    sources += [curve_source("miller", c) for c in CURVES]
     return list(dict.fromkeys(sources))
 
 

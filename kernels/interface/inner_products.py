@@ -38,6 +38,10 @@ class ReadyProducts:
 class InnerProducts(ABC):
     """Inner products on one backend. Raises SizeError for arrays that do not fit."""
 
+    def prepare(self, curve: Curve) -> None:  # noqa: B027 (a backend with nothing to prepare need not say so)
+        """Begin to compile the kernels for products over `curve` in the background. A kernel's first use waits for
+        it."""
+
     def pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> PendingProducts:
         """Begin prod_i e(g1[i], g2[i]) over all pairs of vectors of each product.
 

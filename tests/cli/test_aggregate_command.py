@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from distprove.options import InputFile
 from distprove.proof import Proof
 from distprove.system import DeviceTask
 from kernels.cpu.backend import CpuBackend
+from kernels.interface.inner_products import InnerProducts
+from kernels.maths.curves import BN254, Curve
 from tests.cli.conftest import SmallJob, run, why_refused
 from tests.support.toy_aggregate import OTHER_CPU
 
@@ -179,3 +182,18 @@ def test_keys_that_changed_while_a_job_ran_are_refused(small_job: SmallJob, tmp_
     assert run(*setup).exit_code == 0
     with pytest.raises(InvalidKey, match="other aggregation keys than when the job began"):
         system.aggregate(proof, here)
+
+
+def test_a_prover_begins_to_compile_for_the_aggregate_of_its_job(
+    small_job: SmallJob, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Curve] = []
+    monkeypatch.setattr(InnerProducts, "prepare", lambda self, curve: begun.append(curve))
+    system = Groth16System(small_job.zkey, [InputFile("member-0", tmp_path / "unread")])
+    for aggregates in (False, True):
+        if aggregates:
+            system.aggregate_with(keys)
+        sent = pickle.loads(pickle.dumps(system))  # as a worker's process gets it
+        with CpuBackend(threads=2) as cpu:
+            sent.prover(sent.shared(), cpu).close()
+        assert begun == [BN254] * aggregates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,16 @@ from tests.support.ray_nodes import free_port, patiently, raylet
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 TOY = {"backend": TOY_BACKEND}
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+"""How tests connect to a Ray."""
 
 
-@pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[Any]:
-    """A Ray of one small node, with token authentication; tests add nodes and take them away again."""
+@contextmanager
+def _ray_of_tests() -> Iterator[Any]:
+    """A Ray of one small node, with token authentication, that this process is connected to."""
     # Workers unpickle the toy system by its module's name.
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(path)
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path))
     import ray
     from ray.cluster_utils import Cluster
 
@@ -40,11 +43,34 @@ def ray_cluster() -> Iterator[Any]:
 
     cluster = patiently(start)
     try:
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+        ray.init(address=cluster.address, **QUIET)
         yield cluster
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[Any]:
+    """A Ray for all tests that need one; they add nodes and take them away again."""
+    with _ray_of_tests() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_ray() -> Iterator[Any]:
+    """A Ray that no other test has used or uses: for tests of what nodes, drivers and governors leave behind. Meanwhile
+    this process is not connected to the one of all tests."""
+    import ray
+
+    shared = ray.get_runtime_context().gcs_address if ray.is_initialized() else None
+    ray.shutdown()
+    try:
+        with _ray_of_tests() as cluster:
+            yield cluster
+    finally:
+        if shared is not None:
+            ray.init(address=shared, **QUIET)
 
 
 @pytest.fixture(params=["local", "processes", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])])

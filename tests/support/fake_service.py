@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from cluster.service.http.api import TABLE
 from cluster.service.http.routes import Table
 from cluster.service.http.server import Options, Server
 from cluster.service.views import JobRequest, JobState, JobView, KeyView, Overview, WorkerView
-from distprove.errors import IdTaken, InputError, NoSuchJob, QueueFull
+from distprove.errors import DistproveError, IdTaken, InputError, NoSuchJob, QueueFull
 
 
 class FakeService:
@@ -54,6 +54,15 @@ class FakeService:
             view = JobView(request.id, JobState.QUEUED, request.priority, "toy", title, run, submitted=1.0)
             self.views[request.id] = view
             return view
+
+    def submit_all(self, requests: Sequence[JobRequest], client: str = "") -> list[JobView | DistproveError]:
+        told: list[JobView | DistproveError] = []
+        for request in requests:
+            try:
+                told.append(self.submit(request, client))
+            except DistproveError as error:
+                told.append(error)
+        return told
 
     def job(self, id: str) -> JobView:
         if id not in self.views:

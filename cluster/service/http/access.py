@@ -147,6 +147,12 @@ class Rates:
         if not allowed:
             raise TooFast("too many requests; ask again later", (1 - left) / self._rate)
 
+    def charge(self, who: str, more: int) -> None:
+        """Count a request that was let through as so many more; the next one waits until they are paid for."""
+        if more > 0 and who in self._buckets:
+            left, then = self._buckets[who]
+            self._buckets[who] = (left - more, then)
+
 
 def peer_of(address: str | None) -> str:
     """Whose requests count together when they show no token: an IPv4 address, or a network of IPv6 (/64)."""

@@ -13,11 +13,20 @@ from typing import Any
 from aiohttp import web
 
 from cluster.service.http.access import OWNER
-from cluster.service.http.calls import WRITE_SECONDS, Call, NotYet, Refused, answer, send_file
+from cluster.service.http.calls import (
+    WRITE_SECONDS,
+    Call,
+    NotYet,
+    Problem,
+    Refused,
+    answer,
+    problem_of,
+    send_file,
+)
 from cluster.service.http.events import Glance
 from cluster.service.http.routes import Query, Table
-from cluster.service.views import ID, JobRequest, JobState, JobView, Overview
-from distprove.errors import InputError, NoSuchJob
+from cluster.service.views import ID, JobRequest, JobState, JobView, Overview, Submissions
+from distprove.errors import DistproveError, InputError, NoSuchJob, QueueFull
 
 TABLE = Table()
 LONGEST_WAIT = 60.0
@@ -81,6 +90,48 @@ async def submit(call: Call) -> web.StreamResponse:
     client = "" if call.who == OWNER else call.who
     view = await call.ask(call.service.submit, call.body, client)
     return answer(view, 200 if known else 201)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What became of one of several jobs that were submitted together."""
+
+    job: JobView | None = None
+    """The job, if it was accepted, now or before."""
+    error: Problem | None = None
+    """Why it was refused, if it was."""
+    retry_after: float | None = None
+    """Seconds after which to ask again, where there was no room for it."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What became of jobs that were submitted together, in their order."""
+
+    jobs: list[Submission]
+
+
+@TABLE.route(
+    "POST",
+    "/v1/submissions",
+    {200: "What became of each job; some may have been refused."},
+    answer=Submitted,
+    body=Submissions,
+    errors=(413, 415, 422),
+)
+async def submit_all(call: Call) -> web.StreamResponse:
+    """Submit several jobs, each as if it were alone: one that is refused leaves the others. It counts as so many
+    requests. Where the body is refused as a whole (422), none was taken."""
+    jobs = call.body.jobs
+    call.charge(len(jobs) - 1)
+    told = await call.ask(call.service.submit_all, jobs, "" if call.who == OWNER else call.who)
+    return answer(Submitted([_submission(each) for each in told]))
+
+
+def _submission(told: JobView | DistproveError) -> Submission:
+    if isinstance(told, JobView):
+        return Submission(told)
+    return Submission(None, problem_of(told), told.retry_after if isinstance(told, QueueFull) else None)
 
 
 def _known(call: Call, id: str) -> bool:

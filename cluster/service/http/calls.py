@@ -122,6 +122,8 @@ class Call:
     """The name of the request's token; "" where none is asked for."""
     require_access: Callable[[], str]
     """Raises AccessDenied when the request's token has stopped to count."""
+    charge: Callable[[int], None]
+    """Counts the request as so many more of its token."""
 
     @property
     def has_access(self) -> bool:
@@ -193,10 +195,8 @@ _STATUS = (
 
 def problem(error: Exception) -> web.Response:
     """The answer for an error. What is not an error of ours is not told: it may quote anything."""
-    told = typed(error)
+    told = _told(error)
     headers: dict[str, str] = {}
-    if not isinstance(told, DistproveError):
-        told = DistproveError("a fault in the service; its log says where")
     if isinstance(told, Refused):
         status, headers = told.status, told.headers
     else:
@@ -205,5 +205,16 @@ def problem(error: Exception) -> web.Response:
         headers = {"Retry-After": str(max(1, round(told.retry_after + 0.5)))}
     if isinstance(told, AccessDenied):
         headers = {"WWW-Authenticate": 'Bearer realm="distprove"'}
+    return answer(problem_of(told), status, **headers)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What is told of an error."""
+    told = _told(error)
     named = next(kind.__name__ for kind in type(told).__mro__ if kind.__module__ == DistproveError.__module__)
-    return answer(Problem(bounded(str(told)) or named, named, exit_code(told)), status, **headers)
+    return Problem(bounded(str(told)) or named, named, exit_code(told))
+
+
+def _told(error: Exception) -> DistproveError:
+    told = typed(error)
+    return told if isinstance(told, DistproveError) else DistproveError("a fault in the service; its log says where")

@@ -248,7 +248,7 @@ class Server:
         query = route.parameters(dict(request.query))
         body = None if route.body is None else await self._body(shared, route.body, request, who)
         access = partial(self._tokens.name_of, request.headers.get("Authorization"))
-        return await route.handler(Call(shared, request, query, body, who, access))
+        return await route.handler(Call(shared, request, query, body, who, access, partial(self._rates.charge, who)))
 
     async def _body(self, shared: Shared, kind: type, request: web.Request, who: str) -> Any:
         # JSON alone: what a form of another page can send without asking is refused, as is what would grow.

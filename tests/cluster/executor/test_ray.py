@@ -29,10 +29,12 @@ from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from tests.support import LONG, ROOT
 from tests.support.ray_nodes import joined_node, machine_without, submit
-from tests.support.toy_system import Faults, ToySystem
+from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 Make = Callable[..., Faults]
 Prove = Callable[..., Proof]
+
+OVER_RAY = ExecutorSettings(local=False, backend=TOY_BACKEND)
 
 SCRIPT = """
 import sys
@@ -69,7 +71,7 @@ def check_proof(folder: Path, faults: Make) -> None:
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
-    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path,
+    own_ray: Any, faults: Make, run_toy: Prove, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The first worker proves nothing before another node has proven a partition and died, and a third one has refused
@@ -88,11 +90,11 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
 
     def play(event: Progress) -> None:
         if event.event == "stage" and not nodes:  # the job runs
-            nodes.append(joined_node(ray_cluster))
+            nodes.append(joined_node(own_ray))
         elif event.event == "proved" and len(nodes) == 1:
-            ray_cluster.remove_node(nodes[0], allow_graceful=False)
+            own_ray.remove_node(nodes[0], allow_graceful=False)
             with machine_without(inputs, theirs):
-                nodes.append(joined_node(ray_cluster))
+                nodes.append(joined_node(own_ray))
         elif len(nodes) == 2 and len(told("fault")) >= 3:
             (given.folder / "go").touch()
 
@@ -109,10 +111,10 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
     system = ToySystem(12, given, inputs=inputs)
     try:
         # What is with a worker that waits counts as under way, for as long as nodes take to come up.
-        run_toy(system, replace(ray_settings, hang_timeout=600.0), progress).verify(system)
+        run_toy(system, replace(OVER_RAY, hang_timeout=600.0), progress).verify(system)
     finally:
         for node in nodes[1:]:
-            ray_cluster.remove_node(node)
+            own_ray.remove_node(node)
     facts = json.loads((tmp_path / "run" / "report.json").read_text())
     assert facts["status"] == "proved"
     first, *others = (worker for worker in facts["workers"] if worker["role"] == "prover")
@@ -141,7 +143,7 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_pool_uses_nodes_that_join_and_gives_up_those_that_leave(
-    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_ray: Any, faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.executor.ray.BEAT", 0.5)
     given = faults(holds={"prover-0": 0})
@@ -160,15 +162,15 @@ def test_a_pool_uses_nodes_that_join_and_gives_up_those_that_leave(
                 (given.folder / "go").touch()
 
         with pool.lend(system, job=name) as client, Run.create(tmp_path / name, system, system.plan()) as run:
-            prove(system, client, run, ray_settings, progress).verify(system)
+            prove(system, client, run, OVER_RAY, progress).verify(system)
 
-    with Pool(ray_settings) as pool:
-        node = joined_node(ray_cluster)
+    with Pool(OVER_RAY) as pool:
+        node = joined_node(own_ray)
         try:
             until(lambda: len(pool.workers()) == 2)
             job("first")
         finally:
-            ray_cluster.remove_node(node)
+            own_ray.remove_node(node)
         until(lambda: pool.workers()[1].lost is not None)
         job("second")
         first, second = pool.workers()
@@ -288,7 +290,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.ray
 @pytest.mark.slow
 def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
-    ray_cluster: Any, ray_settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+    own_ray: Any, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
     import ray
     from ray._private.state import jobs
@@ -312,12 +314,12 @@ def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
     # A driver that is killed leaves its governor, with its settings, behind. The next job ends it and makes its own.
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
-    subprocess.run([sys.executable, str(script), str(tmp_path), ray_cluster.address], timeout=200, check=False)
+    subprocess.run([sys.executable, str(script), str(tmp_path), own_ray.address], timeout=200, check=False)
     left = governor()
     ours = ray.get_runtime_context().get_job_id()
     assert until(lambda: all(job["IsDead"] or job["JobID"] == ours for job in jobs()))
 
-    one, two = (FleetExecutor(RayFleet(ray_settings)) for _ in range(2))
+    one, two = (FleetExecutor(RayFleet(OVER_RAY)) for _ in range(2))
     try:
         one.start(ToySystem(3, faults()))
         before = governor()
@@ -339,7 +341,7 @@ def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
                 one.close()
 
         system = ToySystem(3, faults())
-        run_toy(system, ray_settings, progress).verify(system)
+        run_toy(system, OVER_RAY, progress).verify(system)
         assert "room on the cluster, for 1 of 1 provers" in waits
         (queued,) = (event for event in read_journal(tmp_path / "run") if event["event"] == "queued")
         assert "others have the CPUs or GPUs" in queued["reason"]

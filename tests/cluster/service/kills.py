@@ -5,9 +5,9 @@
 The service runs in a process of its own, on real Groth16 keys of a small circuit, and is asked for jobs all the time.
 SIGKILL ends it: in the course of its start, some time later, as soon as it has acknowledged a job, or as soon as it
 tells that a job changed (begins, has a partition more, is over). Some jobs come in bursts, of one partition each, which
-the service proves together. Then it is started again, and what was not
-acknowledged is asked for again under the same id. Checked after each kill, and after a last start that is left to
-finish:
+the service proves together; of half of the bursts all jobs are in one request, one of them twice. Then it is started
+again, and what was not acknowledged is asked for again under the same id. Checked after each kill, and after a last
+start that is left to finish:
 
 * a partition whose proof is on disk after a kill is there for good, and is the same proof: Groth16 proofs are random,
   so one that was proven again would be another one. No journal tells of a partition twice, or of a damaged file;
@@ -105,8 +105,12 @@ def _serve(folder: Path, parent: Connection, settings: ExecutorSettings) -> None
             if "cancel" in asked:
                 tell(cancelled=asked["cancel"], state=service.cancel(asked["cancel"]).state.value)
             else:
-                request = JobRequest(asked["id"], asked["job"], priority=Priority(asked["priority"]))
-                tell(kept=service.submit(request).id)
+                lot = [
+                    JobRequest(each["id"], each["job"], priority=Priority(each["priority"]))
+                    for each in asked.get("lot", [asked])
+                ]
+                for told in service.submit_all(lot):
+                    tell(refused=str(told)) if isinstance(told, DistproveError) else tell(kept=told.id)
         except DistproveError as error:
             tell(refused=str(error))
 
@@ -253,8 +257,12 @@ class Campaign:
                 life.ask(**self.asked[again.pop()])
             elif len(self.asked) < 6 * (self.kills + 1):
                 burst = self.random.random() < 0.3
-                for id in [self.new(1 if burst else None) for _ in range(BURST if burst else 1)]:
-                    life.ask(**self.asked[id])
+                lot = [self.asked[self.new(1 if burst else None)] for _ in range(BURST if burst else 1)]
+                if burst and self.random.random() < 0.5:  # in one request, one of them twice
+                    life.ask(lot=[*lot, lot[0]])
+                    lot = []
+                for asked in lot:
+                    life.ask(**asked)
             if self.kept and self.random.random() < 0.05:
                 cancel = self.random.choice(sorted(self.kept)[-3:])
                 self.cancelling.add(cancel)

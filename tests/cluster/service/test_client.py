@@ -130,6 +130,30 @@ def test_a_full_service_is_asked_again_until_it_has_room(tmp_path: Path, monkeyp
             assert full.value.retry_after == 3.0
 
 
+def test_jobs_are_submitted_together_and_sent_again_where_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(tmp_path, capacity=3) as here, client_of(here) as client:
+        slept: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            if seconds:
+                slept.append(seconds)
+                here.service.capacity += 3
+
+        monkeypatch.setattr(client_module.time, "sleep", sleep)
+        monkeypatch.setattr(client_module, "LOT", 300)  # bytes: some requests of two jobs each
+        asked = [JobRequest(f"j{n}", JOB) for n in range(7)]
+        told = client.submit_all([*asked, JobRequest("bad", {}), asked[0], JobRequest("j1", {"system": "other"})])
+        assert [each.id for each in told if not isinstance(each, DistproveError)] == [f"j{n}" for n in range(7)] + [
+            "j0"
+        ]
+        assert [type(each) for each in told[7:]][::2] == [InputError, IdTaken]
+        assert slept == [2.5, 2.5]
+        left = Client(client.contact, patience=0.0).submit_all([JobRequest(f"k{n}", JOB) for n in range(4)])
+        assert [type(each).__name__ for each in left] == ["JobView", "JobView", "QueueFull", "QueueFull"]
+
+
 @contextmanager
 def answering(*answers: bytes | Callable[[bytes], bytes]) -> Iterator[tuple[str, list[bytes]]]:
     """A server that gives one answer on each connection, and ends it. It yields its URL, and what was sent."""

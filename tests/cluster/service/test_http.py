@@ -23,7 +23,7 @@ from cluster.service.http.api import TABLE
 from cluster.service.http.calls import SAFE
 from cluster.service.http.openapi import document
 from cluster.service.http.routes import Table
-from cluster.service.views import JobState
+from cluster.service.views import MOST_SUBMITTED, JobState
 from distprove.errors import AccessDenied, InputError, QueueFull, UsageError
 from tests.support.fake_service import Served, served
 
@@ -122,6 +122,41 @@ def test_a_job_from_its_submission_to_its_proof(here: Served) -> None:
     assert [job["id"] for job in ask(here, "GET", "/v1/jobs?state=proved&limit=5").json["jobs"]] == ["a"]
     assert ask(here, "GET", "/v1/jobs?state=failed").json == {"jobs": []}
     assert ask(here, "GET", "/v1/overview").json["counts"]["proved"] == 1
+
+
+def test_jobs_submitted_together_are_taken_or_refused_one_by_one(tmp_path: Path) -> None:
+    with served(tmp_path, capacity=2) as here:
+        first = {"id": "a", "job": JOB}
+        lot = [first, {"id": "b", "job": {}}, first, {"id": "a", "job": {"system": "other"}}, {"id": "c", "job": JOB}]
+        found = ask(here, "POST", "/v1/submissions", {"jobs": [*lot, {"id": "d", "job": JOB}]})
+        assert found.status == 200
+        kinds = [each["error"] and each["error"]["kind"] for each in found.json["jobs"]]
+        assert kinds == [None, "InputError", None, "IdTaken", None, "QueueFull"]
+        assert [each["retry_after"] for each in found.json["jobs"]] == [None] * 5 + [2.5]
+        assert [job["id"] for job in ask(here, "GET", "/v1/jobs").json["jobs"]] == ["c", "a"]
+        # What is no list of jobs is refused as a whole.
+        for jobs, said in (([{"id": "../x", "job": JOB}], "id of a job"), ([{"id": "e"}], "no `job`"), ("e", "list")):
+            refused = ask(
+                here,
+                "POST",
+                "/v1/submissions",
+                {"jobs": [{"id": "f", "job": JOB}, *jobs]} if jobs != "e" else {"jobs": jobs},
+            )
+            assert refused.status == 422
+            assert said in refused.json["error"]
+        most = [{"id": f"m{n}", "job": JOB} for n in range(MOST_SUBMITTED + 1)]
+        assert ask(here, "POST", "/v1/submissions", {"jobs": most}).status == 422
+        assert ask(here, "GET", "/v1/jobs/f").status == 404
+        assert ask(here, "POST", "/v1/submissions", {"jobs": []}).json == {"jobs": []}
+
+
+def test_jobs_submitted_together_count_as_so_many_requests(tmp_path: Path) -> None:
+    with served(tmp_path, rate=2.0, capacity=1000) as here:  # eight at once
+        jobs = [{"id": f"j{n}", "job": JOB} for n in range(200)]
+        assert ask(here, "POST", "/v1/submissions", {"jobs": jobs}).status == 200
+        full = ask(here, "GET", "/v1/overview")
+        assert full.status == 429
+        assert int(full.headers["Retry-After"]) > 60
 
 
 def test_a_request_waits_for_the_end_of_a_job_and_for_no_other(here: Served) -> None:

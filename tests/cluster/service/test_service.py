@@ -251,6 +251,66 @@ def test_one_job_of_each_client_begins_before_a_second_one_of_any(place: Place) 
     assert sorted(began, key=began.__getitem__) == ["a0", "c0", *fair[2:]]
 
 
+def test_jobs_submitted_together_are_taken_or_refused_one_by_one(place: Place) -> None:
+    service = place.open(Limits(running=1, queued=5, allow_code=True))
+    service.submit(place.ask("old", count=2))
+    out = str(place.folder / "out")
+    asked = [
+        *(place.ask("a"), place.ask("a"), place.ask("a", count=3), place.ask("old", count=2), place.ask("old")),
+        place.ask("bad", job={"count": 1000}),
+        *(place.ask("b", out=out), place.ask("c", out=out)),
+        *(place.ask(id) for id in ("d", "e", "f", "g")),
+    ]
+    told = service.submit_all(asked)
+    kinds = [type(each).__name__ for each in told]
+    taken, queued = "JobView", kinds[8:]
+    assert kinds[:8] == [taken, taken, "IdTaken", taken, "IdTaken", "UsageError", taken, "UsageError"]
+    assert queued == [taken, taken, taken, "QueueFull"]  # five may wait, and `old` runs
+    ids = ["a", "b", "d", "e", "f", "old"]
+    assert sorted(view.id for view in service.jobs()) == ids
+    assert service.submit_all([]) == []
+    place.gate.is_open.set()
+    assert {service.wait(id, PATIENCE).state for id in ids} == {JobState.PROVED}
+    assert sum(place.gate.proven.values()) == 7  # each partition once
+
+
+def test_clients_that_submit_the_same_jobs_together_at_once_submit_each_once(place: Place) -> None:
+    service = place.open(Limits(running=64, allow_code=True))
+    place.gate.is_open.set()
+    asked = [place.ask(f"job-{number}") for number in range(40)]
+    told: list[list[Any]] = []
+    threads = [
+        threading.Thread(target=lambda jobs: told.append(service.submit_all(jobs)), args=(jobs,))
+        for jobs in (asked, asked[::-1], asked[20:] + asked[:20], asked + asked)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(map(len, told)) == [40, 40, 40, 80]
+    assert not any(isinstance(each, DistproveError) for lot in told for each in lot)
+    assert {service.wait(each.id, PATIENCE).state for each in asked} == {JobState.PROVED}
+    assert place.gate.proven == {f"job-{number}/p0": 1 for number in range(40)}
+
+
+def test_jobs_submitted_together_that_cannot_be_written_were_not_taken(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = place.open()
+    with monkeypatch.context() as broken:
+        broken.setattr("cluster.service.store._INSERT", "INSERT INTO no_such_table VALUES (?)")
+        told = service.submit_all(
+            [place.ask("a"), place.ask("b"), place.ask("a"), place.ask("bad", job={"count": 1000})]
+        )
+        assert [type(each) for each in told] == [ResourceError, ResourceError, ResourceError, UsageError]
+    assert service.jobs() == []
+    assert service._nbytes == 0
+    place.gate.is_open.set()
+    told = service.submit_all([place.ask("a"), place.ask("b")])
+    assert not any(isinstance(each, DistproveError) for each in told)
+    assert {service.wait(id, PATIENCE).state for id in "ab"} == {JobState.PROVED}
+
+
 def test_a_full_queue_says_when_to_ask_again(place: Place) -> None:
     service = place.open(Limits(running=1, queued=2, allow_code=True))
     for id in "abc":
@@ -352,8 +412,7 @@ def test_one_service_at_a_time_is_at_work_in_a_folder(place: Place) -> None:
 def test_a_job_that_cannot_be_written_was_not_taken(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     service = place.open()
     with monkeypatch.context() as broken:
-        broken.setattr("cluster.service.store._COLUMNS", ("id", "state", "no_such_column"))
-        broken.setattr("cluster.service.store._values", lambda view: [view.id, view.state.value, 0])
+        broken.setattr("cluster.service.store._INSERT", "INSERT INTO no_such_table VALUES (?)")
         with pytest.raises(ResourceError, match="cannot write its books"):
             service.submit(place.ask("a"))
     assert service.jobs() == []
