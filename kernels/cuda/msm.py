@@ -16,7 +16,7 @@ Zero digits cost nothing, so a 0/1-heavy witness is faster, and the time is not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -73,10 +73,12 @@ class AffineRounds:
     """Most pairs that a thread takes with one inversion."""
     blocks: int
     """Blocks per multiprocessor."""
+    copies: bool = False
+    """Whether the first round, whose points lie far apart, keeps a copy of them between its two passes."""
 
 
 AFFINE_ROUNDS = {
-    (BN254.name, Group.G1): AffineRounds(1 << 26, 64, 4),  # whose first round is bound by its gathers
+    (BN254.name, Group.G1): AffineRounds(1 << 26, 64, 4, copies=True),  # whose first round is bound by its gathers
     (BN254.name, Group.G2): AffineRounds(1 << 23, 64, 2),
     (BLS12_381.name, Group.G1): AffineRounds(1 << 23, 256, 3),
     (BLS12_381.name, Group.G2): AffineRounds(1 << 23, 64, 2),
@@ -119,6 +121,8 @@ class MsmProfile:
     pairs_most: int | None = None
     """Most pairs that a thread of msm_add_pairs takes with one inversion for its block; None chooses by curve and
     group."""
+    pairs_copies: bool | None = None
+    """Whether the first affine round copies its points; None chooses by curve and group."""
     pairs_fewest: int = 8
     """Fewest pairs of a thread of msm_add_pairs: an inversion for fewer costs more than an idle thread."""
     min_segment: int = 16
@@ -134,8 +138,12 @@ class MsmProfile:
     """Most threads of msm_reduce per multiprocessor."""
     bucket_cost: float = 6.0
     """Cost of one more bucket when the window is chosen, in mixed additions."""
-    bit_cost: float = 42000.0
+    bit_cost: float = 20000.0
     """Cost of one more bit of the window, in mixed additions: the reduction gets deeper."""
+    pass_cost: float = 150000.0
+    """Cost of one more pass of the sort over few entries, in mixed additions: three launches that wait for each other."""
+    sum_cost: float = 70000.0
+    """Cost of a reduction in two launches instead of one, in mixed additions."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.bin_bits <= MAX_BIN_BITS:
@@ -148,7 +156,10 @@ class MsmProfile:
     def affine_for(self, curve: Curve, group: Group) -> AffineRounds:
         """Return the shapes of msm_add_pairs for one group."""
         chosen = AFFINE_ROUNDS[curve.name, group]
-        return replace(chosen, pairs=self.pairs_most or chosen.pairs, blocks=self.pairs_blocks or chosen.blocks)
+        copies = chosen.copies if self.pairs_copies is None else self.pairs_copies
+        return AffineRounds(
+            chosen.entries, self.pairs_most or chosen.pairs, self.pairs_blocks or chosen.blocks, copies
+        )
 
     def rounds_for(self, curve: Curve, group: Group, entries: int, buckets: int) -> int:
         """Return how many affine rounds there are for so many entries of so many buckets."""
@@ -210,7 +221,9 @@ def plan_windows(
         if best is not None and plan.buckets > buckets and chosen is None:
             continue
         depth = bits if sets == 1 else bits * (sets + 1)
+        passes = -(-(plan.buckets - 1).bit_length() // profile.bin_bits)
         cost = n * windows + profile.bucket_cost * plan.buckets + profile.bit_cost * depth
+        cost += profile.pass_cost * passes + profile.sum_cost * (plan.buckets_per_set > profile.reduce_block)
         if best is None or cost < best[0]:
             best = (cost, plan)
     if best is None:
@@ -431,7 +444,7 @@ class CudaSums:
         shape = self._reduce_shape(plan, sets)
         affine = profile.affine_for(curve, group)
         together = device.sm_count * affine.blocks * profile.pairs_block
-        products = cut.rounds and together * affine.pairs * point_bytes // 2
+        products = cut.rounds and together * affine.pairs * point_bytes * (5 if affine.copies else 1) // 2
         listed = ENTRY_BYTES * cut.entries + max(ENTRY_BYTES * cut.entries, cut.rounds_bytes(point_bytes) + products)
         adding = points + listed + sum_bytes * records
         partial = shape.parts if shape.blocks > 1 else 0
@@ -548,11 +561,12 @@ class CudaSums:
             return
         for first in range(0, count, cut.slice_entries):
             some = min(cut.slice_entries, count - first)
+            copies = self.profile.affine_for(table.curve, table.group).copies
             points, left, left_count, most = self._pair_round(
-                table, cut, table.points, entries, entry_count, first, some
+                table, cut, table.points, entries, entry_count, first, some, copies
             )
             for _ in range(1, rounds):
-                points, left, left_count, most = self._pair_round(table, cut, points, left, left_count, 0, most)
+                points, left, left_count, most = self._pair_round(table, cut, points, left, left_count, 0, most, False)
             self._accumulate(table, points, left, left_count, most, buckets)
             del points, left, left_count  # before the next slice takes its own
 
@@ -613,10 +627,19 @@ class CudaSums:
         return entries, entry_count
 
     def _pair_round(
-        self, table: CudaPointTable, cut: Cut, points: Array, entries: Array, entry_count: Array, first: int, some: int
+        self,
+        table: CudaPointTable,
+        cut: Cut,
+        points: Array,
+        entries: Array,
+        entry_count: Array,
+        first: int,
+        some: int,
+        copies: bool,
     ) -> tuple[Array, Array, Array, int]:
-        """Add the points of `some` entries from `first` on two by two, where they are of one bucket. Returns the points
-        that remain, their entries, how many there are, and how many at most."""
+        """Add the points of `some` entries from `first` on two by two, where they are of one bucket, with `copies` of
+        them between the two passes. Returns the points that remain, their entries, how many there are, and how many at
+        most."""
         device, profile, curve, group = self.device, self.profile, table.curve, table.group
         source = self._pairs_source(curve, group)
         pairs, most = -(-some // 2), cut.left(some)
@@ -633,10 +656,12 @@ class CudaSums:
         add, block = device.kernel(source, "msm_add_pairs"), profile.pairs_block
         grid = min(device.sm_count * add.blocks_per_sm(block), -(-pairs // (block * profile.pairs_fewest)))
         together = profile.affine_for(curve, group).pairs
-        products = device.empty((grid * block * together, curve.point_limbs(group) // 2))
-        left = device.empty((most, curve.point_limbs(group)))
+        limbs = curve.point_limbs(group)
+        products = device.empty((grid * block * together, limbs // 2))
+        kept = device.empty((grid * block * together, 2 * limbs)) if copies else None
+        left = device.empty((most, limbs))
         bounds = (np.uint32(profile.pairs_fewest), np.uint32(together))
-        add.launch(grid, block, (points, *part, places, *bounds, products, left))
+        add.launch(grid, block, (points, *part, places, *bounds, products, kept, left))
         return left, left_entries, left_count, most
 
     def _accumulate(

@@ -205,11 +205,11 @@ def test_windows_and_radix_passes(window_bits: int, bin_bits: int) -> None:
     check(BN254, Group.G1, profile, [rng.randrange(BN254.fr.modulus) for _ in range(24)])
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 4])
-def test_affine_rounds_over_cuts_of_sets_and_points(rounds: int) -> None:
+@pytest.mark.parametrize(("rounds", "copies"), [(0, False), (1, False), (1, True), (4, True)])
+def test_affine_rounds_over_cuts_of_sets_and_points(rounds: int, copies: bool) -> None:
     """Chunks of one set and of parts of the points, slices that cut buckets, and as many rounds as leave one entry."""
     rng, curve, n = random.Random(rounds), BN254, 60
-    profile = replace(SMALL, affine_rounds=rounds, chunk_entries=300, slice_entries=90)
+    profile = replace(SMALL, affine_rounds=rounds, pairs_copies=copies, chunk_entries=300, slice_entries=90)
     scalars = [rng.choice((1, 1 << 6, rng.randrange(curve.fr.modulus))) for _ in range(n)]
     memory = 8 * n * 8 * curve.point_limbs(Group.G1)
     check(curve, Group.G1, profile, scalars, memory=memory, start=20)
