@@ -126,7 +126,10 @@ class MsmProfile:
     pairs_fewest: int = 8
     """Fewest pairs of a thread of msm_add_pairs: an inversion for fewer costs more than an idle thread."""
     min_segment: int = 16
-    """Fewest entries that a thread accumulates. With fewer there would be more to merge than to accumulate."""
+    """Fewest entries that a thread accumulates, where every multiprocessor has a block. With fewer there would be more to
+    merge than to accumulate."""
+    least_segment: int = 4
+    """Fewest entries that a thread accumulates, so that more multiprocessors have a block."""
     accumulate_block: int = 128
     accumulate_blocks: int | None = None
     """Blocks of msm_accumulate per multiprocessor, which bounds the registers; None chooses by curve and group."""
@@ -157,9 +160,7 @@ class MsmProfile:
         """Return the shapes of msm_add_pairs for one group."""
         chosen = AFFINE_ROUNDS[curve.name, group]
         copies = chosen.copies if self.pairs_copies is None else self.pairs_copies
-        return AffineRounds(
-            chosen.entries, self.pairs_most or chosen.pairs, self.pairs_blocks or chosen.blocks, copies
-        )
+        return AffineRounds(chosen.entries, self.pairs_most or chosen.pairs, self.pairs_blocks or chosen.blocks, copies)
 
     def rounds_for(self, curve: Curve, group: Group, entries: int, buckets: int) -> int:
         """Return how many affine rounds there are for so many entries of so many buckets."""
@@ -440,7 +441,7 @@ class CudaSums:
         device, profile = self.device, self.profile
         point_bytes, sum_bytes = 8 * curve.point_limbs(group), 8 * sum_limbs(curve, group)
         threads = device.sm_count * profile.blocks_for(curve, group) * profile.accumulate_block
-        records = 2 * min(threads, -(-cut.entries // profile.min_segment) + profile.accumulate_block)
+        records = 2 * min(threads, -(-cut.entries // self._least_segment(cut.entries)) + profile.accumulate_block)
         shape = self._reduce_shape(plan, sets)
         affine = profile.affine_for(curve, group)
         together = device.sm_count * affine.blocks * profile.pairs_block
@@ -673,14 +674,15 @@ class CudaSums:
         accumulate = device.kernel(self._accumulate_source(curve, group), "msm_accumulate")
         block = profile.accumulate_block
         wave = device.sm_count * accumulate.blocks_per_sm(block)
-        grid = min(wave, -(-most // (block * profile.min_segment)))
+        segment = self._least_segment(most)
+        grid = min(wave, -(-most // (block * segment)))
         count = 2 * grid * block
         keys, records = device.empty((count,), np.uint32), device.empty((count, words))
         args: tuple[Array, ...] = (
             points,
             entries,
             entry_count,
-            np.uint32(profile.min_segment),
+            np.uint32(segment),
             buckets,
             keys,
             records,
@@ -695,6 +697,12 @@ class CudaSums:
             if blocks == 1:
                 return
             keys, records, count = keys_out, records_out, 2 * blocks
+
+    def _least_segment(self, entries: int) -> int:
+        """The fewest entries of a thread of msm_accumulate, where there are so many."""
+        profile = self.profile
+        spread = -(-entries // (self.device.sm_count * profile.accumulate_block))
+        return min(profile.min_segment, max(profile.least_segment, spread))
 
     def _weighted_sums(self, curve: Curve, group: Group, shape: ReduceShape, buckets: Array, sums: Array) -> None:
         """Write the XYZZ sums that the weighted sum of each set's buckets is made of to `sums`, (sets, width,

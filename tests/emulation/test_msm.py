@@ -37,6 +37,7 @@ SMALL = MsmProfile(
     pairs_most=2,
     pairs_fewest=2,
     min_segment=3,
+    least_segment=3,
     accumulate_block=32,
     merge_block=32,
     reduce_block=32,
