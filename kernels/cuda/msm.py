@@ -126,15 +126,13 @@ class MsmProfile:
     pairs_fewest: int = 8
     """Fewest pairs of a thread of msm_add_pairs: an inversion for fewer costs more than an idle thread."""
     min_segment: int = 16
-    """Fewest entries that a thread accumulates, where every multiprocessor has a block. With fewer there would be more to
-    merge than to accumulate."""
+    """Fewest entries that a thread accumulates, where every multiprocessor has a block. With fewer there would be more
+    to merge than to accumulate."""
     least_segment: int = 4
     """Fewest entries that a thread accumulates, so that more multiprocessors have a block."""
     accumulate_block: int = 128
     accumulate_blocks: int | None = None
     """Blocks of msm_accumulate per multiprocessor, which bounds the registers; None chooses by curve and group."""
-    product_calls: bool | None = None
-    """Whether msm_accumulate and msm_add_pairs call field products instead of inlining them; None: for G2 only."""
     merge_block: int = 256
     reduce_block: int = 128
     reduce_threads_per_sm: int = 256
@@ -144,7 +142,7 @@ class MsmProfile:
     bit_cost: float = 20000.0
     """Cost of one more bit of the window, in mixed additions: the reduction gets deeper."""
     pass_cost: float = 150000.0
-    """Cost of one more pass of the sort over few entries, in mixed additions: three launches that wait for each other."""
+    """Cost of one more pass of the sort, in mixed additions: three launches that wait for each other."""
     sum_cost: float = 70000.0
     """Cost of a reduction in two launches instead of one, in mixed additions."""
 
@@ -275,6 +273,11 @@ class Cut:
             most = max(most, read + written + 4 * (-(-entries // 2)))
             entries, read = left, written
         return most
+
+
+def _product_calls(group: Group) -> tuple[str, int]:
+    """Whether msm_accumulate and msm_add_pairs call field products instead of inlining them: those of G2 are long."""
+    return "PRODUCT_CALLS", int(group is Group.G2)
 
 
 def _even_share(total: int, most: int) -> int:
@@ -735,11 +738,8 @@ class CudaSums:
             group,
             ("PAIRS_BLOCK", profile.pairs_block),
             ("PAIRS_BLOCKS", profile.affine_for(curve, group).blocks),
-            ("PRODUCT_CALLS", int(self._calls(group))),
+            _product_calls(group),
         )
-
-    def _calls(self, group: Group) -> bool:
-        return group is Group.G2 if self.profile.product_calls is None else self.profile.product_calls
 
     def _accumulate_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
@@ -749,7 +749,7 @@ class CudaSums:
             group,
             ("ACCUMULATE_BLOCK", profile.accumulate_block),
             ("ACCUMULATE_BLOCKS", profile.blocks_for(curve, group)),
-            ("PRODUCT_CALLS", int(self._calls(group))),
+            _product_calls(group),
         )
 
     def _buckets_source(self, curve: Curve, group: Group) -> KernelSource:
