@@ -28,8 +28,9 @@ from kernels.interface.arrays import Array, HostArray
 HEADROOM = 512 << 20
 """Bytes left to the driver and to loading modules when the budget is derived from the free memory."""
 
-PARALLEL_COPY = 2 << 20
-"""Smallest copy, in bytes, that is split among threads. Below it, handing over costs more than it saves."""
+PARALLEL_COPY = 8 << 20
+"""Smallest copy, in bytes, that is split among threads. Below it, handing over costs more than it saves: the upload of
+2 MiB took 0.24 to 0.32 ms with one thread, 0.66 to 0.99 with four."""
 
 
 LARGE = 32 << 20

@@ -16,7 +16,7 @@ Zero digits cost nothing, so a 0/1-heavy witness is faster, and the time is not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -73,12 +73,10 @@ class AffineRounds:
     """Most pairs that a thread takes with one inversion."""
     blocks: int
     """Blocks per multiprocessor."""
-    copies: bool = False
-    """Whether the first round, whose points lie far apart, keeps a copy of them between its two passes."""
 
 
 AFFINE_ROUNDS = {
-    (BN254.name, Group.G1): AffineRounds(1 << 26, 64, 4, copies=True),  # whose first round is bound by its gathers
+    (BN254.name, Group.G1): AffineRounds(1 << 26, 64, 4),  # whose first round is bound by its gathers
     (BN254.name, Group.G2): AffineRounds(1 << 23, 64, 2),
     (BLS12_381.name, Group.G1): AffineRounds(1 << 23, 256, 3),
     (BLS12_381.name, Group.G2): AffineRounds(1 << 23, 64, 2),
@@ -121,8 +119,6 @@ class MsmProfile:
     pairs_most: int | None = None
     """Most pairs that a thread of msm_add_pairs takes with one inversion for its block; None chooses by curve and
     group."""
-    pairs_copies: bool | None = None
-    """Whether the first affine round copies its points; None chooses by curve and group."""
     pairs_fewest: int = 8
     """Fewest pairs of a thread of msm_add_pairs: an inversion for fewer costs more than an idle thread."""
     min_segment: int = 16
@@ -135,8 +131,11 @@ class MsmProfile:
     """Blocks of msm_accumulate per multiprocessor, which bounds the registers; None chooses by curve and group."""
     merge_block: int = 256
     reduce_block: int = 128
-    reduce_threads_per_sm: int = 256
-    """Most threads of msm_reduce per multiprocessor."""
+    """Running sums of a block of msm_reduce: a power of two."""
+    reduce_threads: int = 128
+    """Threads of a block of msm_reduce and msm_sum: at least `reduce_block`."""
+    reduce_sums_per_sm: int = 256
+    """Most running sums of msm_reduce per multiprocessor."""
     bucket_cost: float = 6.0
     """Cost of one more bucket when the window is chosen, in mixed additions."""
     bit_cost: float = 20000.0
@@ -151,14 +150,15 @@ class MsmProfile:
             raise SizeError(f"a radix pass takes 1 to {MAX_BIN_BITS} bits, not {self.bin_bits}")
         if self.window_bits is not None and not 2 <= self.window_bits <= MAX_WINDOW_BITS:
             raise SizeError(f"a window has 2 to {MAX_WINDOW_BITS} bits, not {self.window_bits}")
+        if self.merge_block % 32 or self.reduce_threads % 32 or self.reduce_threads < self.reduce_block:
+            raise SizeError("the blocks that merge and reduce have whole warps, and a thread for each running sum")
         if self.pairs_most is not None and self.pairs_most < self.pairs_fewest:
             raise SizeError(f"a thread takes at least {self.pairs_fewest} pairs, not at most {self.pairs_most}")
 
     def affine_for(self, curve: Curve, group: Group) -> AffineRounds:
         """Return the shapes of msm_add_pairs for one group."""
         chosen = AFFINE_ROUNDS[curve.name, group]
-        copies = chosen.copies if self.pairs_copies is None else self.pairs_copies
-        return AffineRounds(chosen.entries, self.pairs_most or chosen.pairs, self.pairs_blocks or chosen.blocks, copies)
+        return replace(chosen, pairs=self.pairs_most or chosen.pairs, blocks=self.pairs_blocks or chosen.blocks)
 
     def rounds_for(self, curve: Curve, group: Group, entries: int, buckets: int) -> int:
         """Return how many affine rounds there are for so many entries of so many buckets."""
@@ -448,7 +448,7 @@ class CudaSums:
         shape = self._reduce_shape(plan, sets)
         affine = profile.affine_for(curve, group)
         together = device.sm_count * affine.blocks * profile.pairs_block
-        products = cut.rounds and together * affine.pairs * point_bytes * (5 if affine.copies else 1) // 2
+        products = cut.rounds and together * affine.pairs * point_bytes // 2
         listed = ENTRY_BYTES * cut.entries + max(ENTRY_BYTES * cut.entries, cut.rounds_bytes(point_bytes) + products)
         adding = points + listed + sum_bytes * records
         partial = shape.parts if shape.blocks > 1 else 0
@@ -565,12 +565,11 @@ class CudaSums:
             return
         for first in range(0, count, cut.slice_entries):
             some = min(cut.slice_entries, count - first)
-            copies = self.profile.affine_for(table.curve, table.group).copies
             points, left, left_count, most = self._pair_round(
-                table, cut, table.points, entries, entry_count, first, some, copies
+                table, cut, table.points, entries, entry_count, first, some
             )
             for _ in range(1, rounds):
-                points, left, left_count, most = self._pair_round(table, cut, points, left, left_count, 0, most, False)
+                points, left, left_count, most = self._pair_round(table, cut, points, left, left_count, 0, most)
             self._accumulate(table, points, left, left_count, most, buckets)
             del points, left, left_count  # before the next slice takes its own
 
@@ -631,19 +630,10 @@ class CudaSums:
         return entries, entry_count
 
     def _pair_round(
-        self,
-        table: CudaPointTable,
-        cut: Cut,
-        points: Array,
-        entries: Array,
-        entry_count: Array,
-        first: int,
-        some: int,
-        copies: bool,
+        self, table: CudaPointTable, cut: Cut, points: Array, entries: Array, entry_count: Array, first: int, some: int
     ) -> tuple[Array, Array, Array, int]:
-        """Add the points of `some` entries from `first` on two by two, where they are of one bucket, with `copies` of
-        them between the two passes. Returns the points that remain, their entries, how many there are, and how many at
-        most."""
+        """Add the points of `some` entries from `first` on two by two, where they are of one bucket. Returns the points
+        that remain, their entries, how many there are, and how many at most."""
         device, profile, curve, group = self.device, self.profile, table.curve, table.group
         source = self._pairs_source(curve, group)
         pairs, most = -(-some // 2), cut.left(some)
@@ -660,12 +650,10 @@ class CudaSums:
         add, block = device.kernel(source, "msm_add_pairs"), profile.pairs_block
         grid = min(device.sm_count * add.blocks_per_sm(block), -(-pairs // (block * profile.pairs_fewest)))
         together = profile.affine_for(curve, group).pairs
-        limbs = curve.point_limbs(group)
-        products = device.empty((grid * block * together, limbs // 2))
-        kept = device.empty((grid * block * together, 2 * limbs)) if copies else None
-        left = device.empty((most, limbs))
+        products = device.empty((grid * block * together, curve.point_limbs(group) // 2))
+        left = device.empty((most, curve.point_limbs(group)))
         bounds = (np.uint32(profile.pairs_fewest), np.uint32(together))
-        add.launch(grid, block, (points, *part, places, *bounds, products, kept, left))
+        add.launch(grid, block, (points, *part, places, *bounds, products, left))
         return left, left_entries, left_count, most
 
     def _accumulate(
@@ -711,21 +699,22 @@ class CudaSums:
         """Write the XYZZ sums that the weighted sum of each set's buckets is made of to `sums`, (sets, width,
         sum_limbs)."""
         device, source, block = self.device, self._buckets_source(curve, group), self.profile.reduce_block
+        threads = self.profile.reduce_threads
         (sets, width, words), blocks = sums.shape, shape.blocks
         partial = device.empty((sets * shape.parts * blocks, words)) if blocks > 1 else sums
         scratch = device.empty((2 * sets * blocks * block, words))
         each = np.uint32(len(buckets) // sets)
         reduce = device.kernel(source, "msm_reduce")
-        reduce.launch((blocks, sets), block, (buckets, each, np.uint32(shape.log_chunk), scratch, partial))
+        reduce.launch((blocks, sets), threads, (buckets, each, np.uint32(shape.log_chunk), scratch, partial))
         if blocks > 1:
             fold = device.kernel(source, "msm_sum")
-            fold.launch((shape.parts, sets), block, (partial, np.uint32(blocks), np.uint32(width), sums))
+            fold.launch((shape.parts, sets), threads, (partial, np.uint32(blocks), np.uint32(width), sums))
 
     def _reduce_shape(self, plan: WindowPlan, sets: int) -> ReduceShape:
         """How weighted sums are taken apart, where there are so many sets at a time."""
         block = self.profile.reduce_block
-        threads, log_chunk = self.device.sm_count * self.profile.reduce_threads_per_sm, 0
-        while sets * plan.buckets_per_set >> log_chunk > threads and plan.buckets_per_set >> log_chunk > block:
+        most, log_chunk = self.device.sm_count * self.profile.reduce_sums_per_sm, 0
+        while sets * plan.buckets_per_set >> log_chunk > most and plan.buckets_per_set >> log_chunk > block:
             log_chunk += 1
         blocks = max(1, (plan.buckets_per_set >> log_chunk) // block)
         return ReduceShape(log_chunk, blocks, block.bit_length() + 1)
@@ -753,5 +742,12 @@ class CudaSums:
         )
 
     def _buckets_source(self, curve: Curve, group: Group) -> KernelSource:
-        shape = (("MERGE_BLOCK", self.profile.merge_block), ("REDUCE_BLOCK", self.profile.reduce_block))
-        return group_source("msm_buckets", curve, group, *shape)
+        profile = self.profile
+        return group_source(
+            "msm_buckets",
+            curve,
+            group,
+            ("MERGE_BLOCK", profile.merge_block),
+            ("REDUCE_BLOCK", profile.reduce_block),
+            ("REDUCE_THREADS", profile.reduce_threads),
+        )

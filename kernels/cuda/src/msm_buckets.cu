@@ -12,7 +12,8 @@
 // Bound: the latency of an addition times the depth of the kernel, but the multiplier for msm_reduce over many buckets. So
 // trees are added by four lanes for each sum (quads.h). Products are calls: the code stays small.
 //
-// Compiled with CURVE, GROUP, MERGE_BLOCK and REDUCE_BLOCK (threads).
+// Compiled with CURVE, GROUP, MERGE_BLOCK (threads), REDUCE_BLOCK (running sums of a block of msm_reduce, a power of two) and
+// REDUCE_THREADS (of a block of msm_reduce and msm_sum, at least as many).
 #define DP_OUTLINE_PRODUCTS
 #include "quads.h"
 
@@ -124,14 +125,14 @@ extern "C" __global__ void __launch_bounds__(MERGE_BLOCK)
   }
 }
 
-// Parts of the weighted sums of sets of buckets. A block has REDUCE_BLOCK threads, a power of two, and leaves in
+// Parts of the weighted sums of sets of buckets. A block takes REDUCE_BLOCK running sums, and leaves in
 // partial[set][part][block]: its S as part 0, its V_k as 1 + k, its W as the last. Sets are blockIdx.y; `scratch` holds two
-// sums for each thread.
-extern "C" __global__ void __launch_bounds__(REDUCE_BLOCK)
+// sums for each running sum.
+extern "C" __global__ void __launch_bounds__(REDUCE_THREADS)
     msm_reduce(const Sum* buckets, u32 buckets_per_set, u32 log_chunk, Sum* scratch, Sum* partial) {
   const u64 first = (u64)(blockIdx.x * REDUCE_BLOCK + threadIdx.x) << log_chunk;
   Sum running = Sum::infinity(), weighted = Sum::infinity();
-  if (first < buckets_per_set) {
+  if (threadIdx.x < REDUCE_BLOCK && first < buckets_per_set) {
     const Sum* b = buckets + (size_t)blockIdx.y * buckets_per_set + first;
 #pragma unroll 1
     for (u32 k = (u32)min((u64)1 << log_chunk, buckets_per_set - first); k-- > 0;) {
@@ -140,10 +141,12 @@ extern "C" __global__ void __launch_bounds__(REDUCE_BLOCK)
     }
   }
   Sum* own = scratch + ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * 2 * REDUCE_BLOCK;
-  own[threadIdx.x] = running;
-  if (log_chunk > 0) own[REDUCE_BLOCK + threadIdx.x] = weighted;  // else W is S
+  if (threadIdx.x < REDUCE_BLOCK) {
+    own[threadIdx.x] = running;
+    if (log_chunk > 0) own[REDUCE_BLOCK + threadIdx.x] = weighted;  // else W is S
+  }
   fold(own, log_chunk > 0 ? 2 * REDUCE_BLOCK : REDUCE_BLOCK, REDUCE_BLOCK / 2);
-  for (u32 part = threadIdx.x; part < REDUCE_PARTS; part += REDUCE_BLOCK) {
+  for (u32 part = threadIdx.x; part < REDUCE_PARTS; part += REDUCE_THREADS) {
     const bool plain = part == 0 || (part == REDUCE_PARTS - 1 && log_chunk == 0);
     partial[((size_t)blockIdx.y * REDUCE_PARTS + part) * gridDim.x + blockIdx.x] = own[plain ? 0 : 1u << (part - 1)];
   }
@@ -151,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(REDUCE_BLOCK)
 
 // A block for each part and set, (REDUCE_PARTS, sets), folds partial[set][part][`count`] of `count` blocks, a power of two.
 // sums[set] is the row of parts, followed by V_k of the blocks' S for each bit k of a block's index.
-extern "C" __global__ void __launch_bounds__(REDUCE_BLOCK) msm_sum(Sum* partial, u32 count, u32 width, Sum* sums) {
+extern "C" __global__ void __launch_bounds__(REDUCE_THREADS) msm_sum(Sum* partial, u32 count, u32 width, Sum* sums) {
   Sum* own = partial + ((size_t)blockIdx.y * REDUCE_PARTS + blockIdx.x) * count;
   Sum* row = sums + (size_t)blockIdx.y * width;
   fold(own, count, count / 2);

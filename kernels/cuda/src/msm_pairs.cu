@@ -95,45 +95,6 @@ DP_COLD F unusual_denominator(const Point* points, uint4 pair) {
   return d;
 }
 
-// Values of a block's threads, in slots. A value lies in pieces of 16 bytes, each beside that of the next thread, so that a
-// warp's accesses are whole lines.
-template <class T>
-struct Slots {
-  static constexpr u32 PIECES = sizeof(T) / 16;
-  uint4* own;  // this thread's first piece of the first slot
-
-  DP_HD Slots(void* all, u32 slots) : own((uint4*)all + (size_t)blockIdx.x * slots * PIECES * PAIRS_BLOCK + threadIdx.x) {}
-  DP_HD void put(u32 slot, const T& value) const {
-    const u32* words = reinterpret_cast<const u32*>(&value);
-    uint4* at = own + (size_t)slot * PIECES * PAIRS_BLOCK;
-#pragma unroll
-    for (u32 i = 0; i < PIECES; ++i)
-      at[i * PAIRS_BLOCK] = make_uint4(words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
-  }
-  DP_HD T get(u32 slot) const {
-    T value;
-    u32* words = reinterpret_cast<u32*>(&value);
-    const uint4* at = own + (size_t)slot * PIECES * PAIRS_BLOCK;
-#pragma unroll
-    for (u32 i = 0; i < PIECES; ++i) {
-      const uint4 piece = at[i * PAIRS_BLOCK];
-      words[4 * i] = piece.x;
-      words[4 * i + 1] = piece.y;
-      words[4 * i + 2] = piece.z;
-      words[4 * i + 3] = piece.w;
-    }
-    return value;
-  }
-};
-
-struct PointPair {
-  Point p, q;
-};
-
-DP_HD PointPair signed_pair(const Point* points, const uint4& pair) {
-  return {signed_point(points, pair.y), signed_point(points, pair.w)};
-}
-
 // The inverse of each thread's `product`: a lane of the first warp multiplies those of a thread of each warp, inverts.
 DP_HD F block_inverse(const F& product) {
   constexpr u32 WARPS = PAIRS_BLOCK / 32;
@@ -228,11 +189,10 @@ extern "C" __global__ void __launch_bounds__(PLACE_BLOCK)
 
 // left[places[j]] = the sum of pair j, or its point and the next one. One wave of blocks; `most` bounds the pairs that a
 // thread takes with one inversion, `fewest` too, where there are fewer pairs than that for each thread. `products` holds
-// `most` elements for each thread. `copies` is null, or holds `most` pairs of points for each thread: then the pass that
-// multiplies up keeps the points for the one that adds, which where points lie far apart takes less than reading them again.
+// `most` elements for each thread.
 extern "C" __global__ void __launch_bounds__(PAIRS_BLOCK, PAIRS_BLOCKS)
     msm_add_pairs(const Point* points, const uint2* all_entries, const u32* entry_count, u32 first, u32 limit,
-                  const u32* places, u32 fewest, u32 most, void* products, void* copies, Point* left) {
+                  const u32* places, u32 fewest, u32 most, F* products, Point* left) {
   const Entries list(all_entries, entry_count, first, limit);
   // as many turns for each block, and as many pairs in each turn
   const u32 threads = gridDim.x * PAIRS_BLOCK;
@@ -240,13 +200,12 @@ extern "C" __global__ void __launch_bounds__(PAIRS_BLOCK, PAIRS_BLOCKS)
   const u32 turns = (each + most - 1) / most;
   const u32 per_thread = turns ? max((each + turns - 1) / turns, fewest) : fewest;
   const u64 tile = (u64)per_thread * PAIRS_BLOCK;
-  const Slots<F> before(products, most);
-  const Slots<PointPair> kept(copies, most);
+  F* const own = products + (size_t)blockIdx.x * most * PAIRS_BLOCK + threadIdx.x;
 
   for (u64 tile_begin = tile * blockIdx.x; tile_begin < list.pairs; tile_begin += tile * gridDim.x) {
     const u32 begin = (u32)tile_begin + threadIdx.x, end = (u32)min(tile_begin + tile, (u64)list.pairs);
     F product = F::one();
-    u32 slot = 0;
+    F* at = own;
     // The loads run ahead: entries by two pairs, x coordinates by one.
     uint4 pair = make_uint4(0, 0, 0, 0), next = pair;
     F x0 = product, x1 = product;
@@ -257,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(PAIRS_BLOCK, PAIRS_BLOCKS)
       x1 = points[pair.w & ~SIGN].x;
     }
 #pragma unroll 1
-    for (u32 j = begin; j < end; j += PAIRS_BLOCK, ++slot) {
+    for (u32 j = begin; j < end; j += PAIRS_BLOCK, at += PAIRS_BLOCK) {
       const uint4 now = pair;
       const F now0 = x0, now1 = x1;
       const u32 after = j + PAIRS_BLOCK;
@@ -268,8 +227,7 @@ extern "C" __global__ void __launch_bounds__(PAIRS_BLOCK, PAIRS_BLOCKS)
       }
       if (after + PAIRS_BLOCK < end) next = list.pair(after + PAIRS_BLOCK);
       if (list.has_second(j) && now.x == now.z) {
-        before.put(slot, product);
-        if (copies) kept.put(slot, signed_pair(points, now));
+        *at = product;
         F d = now1 - now0;
         if (may_be_unusual(now0, now1, d)) d = unusual_denominator(points, now);
         product = product * d;
@@ -285,12 +243,11 @@ extern "C" __global__ void __launch_bounds__(PAIRS_BLOCK, PAIRS_BLOCKS)
     u32 j = begin + (end - 1 - begin) / PAIRS_BLOCK * PAIRS_BLOCK;
 #pragma unroll 1
     while (true) {
-      --slot;
+      at -= PAIRS_BLOCK;
       const uint4 now = list.pair(j);
       if (list.has_second(j) && now.x == now.z) {
-        const PointPair both = copies ? kept.get(slot) : signed_pair(points, now);
-        const Point& p = both.p;
-        const Point& q = both.q;
+        const Point p = signed_point(points, now.y), q = signed_point(points, now.w);
+        const F before = *at;
         const u32 place = places[j];
         F n = q.y - p.y, d = q.x - p.x;
         Result result = SUM;
@@ -301,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(PAIRS_BLOCK, PAIRS_BLOCKS)
           n = numerator;
           d = denominator;
         }
-        const F slope = n * (inverse * before.get(slot));
+        const F slope = n * (inverse * before);
         inverse = inverse * d;
         Point sum;
         sum.x = slope.sqr() - p.x - q.x;

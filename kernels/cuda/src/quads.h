@@ -24,16 +24,6 @@ DP_HD F across(const F& x, u32 lanes) {
   return moved(x, [&](u32 word) { return __shfl_xor_sync(0xffffffffu, word, lanes); });
 }
 
-DP_HD F quad_product(const F& a, const F& b) {
-#if QUAD_INLINE
-  F r;
-  mont_mul<typename F::Params, F::N>(r.v, a.v, b.v);
-  return r;
-#else
-  return a * b;
-#endif
-}
-
 // *a += *b, for the four lanes of a quad, which give the same sums; those that are not `active` change nothing. Complete, as
 // XYZZ::add is, whose names the products have here.
 DP_COLD void quad_add(Sum* a, const Sum* b, bool active) {
@@ -48,17 +38,17 @@ DP_COLD void quad_add(Sum* a, const Sum* b, bool active) {
 
   const F own_z = own[2 + lane / 2], other_z = other[2 + lane / 2];
   const u32 infinite = __ballot_sync(ALL, other_z.is_zero()) >> quad;  // bit 0: b is, bit 1: a is
-  const F first = quad_product(own[lane / 2], other_z);                // u1, u2, s1, s2
+  const F first = own[lane / 2] * other_z;                             // u1, u2, s1, s2
   const F beside = across(first, 1);
   const F difference = (odd ? first : beside) - (odd ? beside : first);  // p, p, rr, rr
   const u32 equal = __ballot_sync(ALL, difference.is_zero()) >> quad;    // bit 0: the abscissas are, bit 2: the ordinates
-  const F second = quad_product(odd ? own_z : difference, odd ? other_z : difference);  // pp, zz1 zz2, rr^2, zzz1 zzz2
+  const F second = (odd ? own_z : difference) * (odd ? other_z : difference);  // pp, zz1 zz2, rr^2, zzz1 zzz2
   const F pp = moved(second, [](u32 word) { return __shfl_sync(ALL, word, 0, 4); });
   const F opposite = across(difference, 2);                                             // rr, rr, p, p
-  const F third = quad_product(lane == 0 ? first : lane == 1 ? second : opposite, pp);  // qq, zz, ppp, ppp
+  const F third = (lane == 0 ? first : lane == 1 ? second : opposite) * pp;             // qq, zz, ppp, ppp
   const F x = across(second - third, 2) - third.dbl();                                  // in lane 0
   const F left = lane == 0 ? third - x : lane == 3 ? second : first;
-  const F fourth = quad_product(left, lane == 0 ? opposite : third);  // rr (qq - x), -, s1 ppp, zzz
+  const F fourth = left * (lane == 0 ? opposite : third);  // rr (qq - x), -, s1 ppp, zzz
   const F y = fourth - across(fourth, 2);                  // in lane 0
 
   if (active && !(infinite & 1)) {
