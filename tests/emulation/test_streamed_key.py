@@ -32,6 +32,7 @@ PROFILE = MsmProfile(
     stream_points=64,
     accumulate_block=32,
     min_segment=64,
+    least_segment=64,
     merge_block=32,
     reduce_block=1,
     reduce_threads=32,
