@@ -171,6 +171,7 @@ class PendingGroth16:
         self._times = times
         self._busy = busy
         self._masks: Masks | None = None
+        self._part: PartOfC | None = None
         self._points: list[HostArray] = []
 
     def wait(self) -> None:
@@ -178,25 +179,32 @@ class PendingGroth16:
         if self._masks is not None:
             return
         times = self._times
+        a, b1, *others = self._commitments
 
-        # 5. The masks depend on no commitment, so they are computed while the device is still at work.
+        # 5. The masks depend on no commitment, and the multiples of A and B in C on two of them, so both are computed
+        #    while the device is still at work.
         with times.step("blind"):
             self._masks = Masks.draw(self._key, self._blinding)
-
-        # 6. Wait for the five commitments.
         with times.step("wait"):
-            self._points = [commitment.result() for commitment in self._commitments]
+            first = a.result(), b1.result()
+        with times.step("assemble"):
+            self._part = PartOfC.of(self._key, *first, self._masks)
+
+        # 6. Wait for the other commitments.
+        with times.step("wait"):
+            self._points = [commitment.result() for commitment in others]
         times.on_device = self._busy.time()
 
     def result(self) -> tuple[Groth16Proof, StepTimes]:
         """Wait for the proof and return it with its times, once. Another thread may use the backend meanwhile."""
         self.wait()
         assert self._masks is not None
-        a, b1, b2, c, h = self._points
+        assert self._part is not None
+        b2, c, h = self._points
 
         # 7. Blind and assemble the proof, as in the paper.
         with self._times.step("assemble"):
-            proof = assemble(self._key, a, b1, b2, c, h, self._masks)
+            proof = assemble(self._key, self._part, b2, c, h, self._masks)
         return proof, self._times
 
 
@@ -234,26 +242,34 @@ class Masks:
     @classmethod
     def draw(cls, key: ResidentKey, blinding: Blinding) -> Masks:
         """Compute the masks under `key` for two random elements."""
-        curve, r, s = key.curve, blinding.r, blinding.s
-
-        g1, g2 = key.delta1_multiples, key.delta2_multiples
-        return cls(
-            blinding,
-            a=g1.add_to(key.alpha1, r),
-            b1=g1.add_to(key.beta1, s),
-            b2=g2.add_to(key.beta2, s),
-            c=g1.add_to(np.zeros_like(key.alpha1), -r * s % curve.fr.modulus),
-        )
+        r, s = blinding.r, blinding.s
+        infinity = np.zeros_like(key.alpha1)
+        factors = [r, s, -r * s % key.curve.fr.modulus]
+        a, b1, c = key.delta1_multiples.add_to(np.stack([key.alpha1, key.beta1, infinity]), factors)
+        (b2,) = key.delta2_multiples.add_to(key.beta2[None], [s])
+        return cls(blinding, a=a, b1=b1, b2=b2, c=c)
 
 
-def assemble(
-    key: ResidentKey, a: HostArray, b1: HostArray, b2: HostArray, c: HostArray, h: HostArray, masks: Masks
-) -> Groth16Proof:
+@dataclass(frozen=True, repr=False)
+class PartOfC:
+    """A, and what of C depends on A and B alone."""
+
+    proof_a: HostArray
+    multiples: HostArray
+    """s A + r B1, for B1 of the same logarithm as B."""
+
+    @classmethod
+    def of(cls, key: ResidentKey, a: HostArray, b1: HostArray, masks: Masks) -> PartOfC:
+        """Compute it from the commitments under the bases of A and of B in G1."""
+        curve = key.curve
+        blinded = np.stack([group.add(curve, Group.G1, a, masks.a), group.add(curve, Group.G1, b1, masks.b1)])
+        factors = scalars_from_ints(curve.fr, [masks.blinding.s, masks.blinding.r])
+        return cls(blinded[0], combine_g1(curve, blinded, factors))
+
+
+def assemble(key: ResidentKey, part: PartOfC, b2: HostArray, c: HostArray, h: HostArray, masks: Masks) -> Groth16Proof:
     """Assemble A = alpha + a + r delta, B = beta + b + s delta, C = c + h + s A + r B1 - r s delta."""
-    curve, g1, g2 = key.curve, Group.G1, Group.G2
-    proof_a = group.add(curve, g1, a, masks.a)
-    proof_b = group.add(curve, g2, b2, masks.b2)
-    proof_b1 = group.add(curve, g1, b1, masks.b1)
-    factors = scalars_from_ints(curve.fr, [1, 1, 1, masks.blinding.s, masks.blinding.r])
-    proof_c = combine_g1(curve, np.stack([c, h, masks.c, proof_a, proof_b1]), factors)
-    return Groth16Proof(curve, proof_a, proof_b, proof_c)
+    curve = key.curve
+    proof_b = group.add(curve, Group.G2, b2, masks.b2)
+    (proof_c,) = group.sum_points(curve, Group.G1, np.stack([c, h, masks.c, part.multiples])[None])
+    return Groth16Proof(curve, part.proof_a, proof_b, proof_c)

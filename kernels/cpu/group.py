@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kernels.cpu.points import flat_bytes, point_bytes
@@ -59,12 +61,13 @@ class Multiples:
             self._table.reshape(-1).view(np.uint8),
         )
 
-    def add_to(self, point: HostArray, k: int) -> Words:
-        """Return `point` + k P for 0 <= k < r. Not constant time."""
-        octets = np.frombuffer(k.to_bytes(8 * self.curve.fr.limbs, "little"), dtype=np.uint8)
-        digits = np.stack([octets & 15, octets >> 4], axis=1).reshape(-1)
+    def add_to(self, points: HostArray, factors: Sequence[int]) -> Words:
+        """Return points[i] + factors[i] P for (m, point_limbs) points and 0 <= factors[i] < r. Not constant time."""
+        width = 8 * self.curve.fr.limbs
+        octets = np.frombuffer(b"".join(k.to_bytes(width, "little") for k in factors), dtype=np.uint8)
+        digits = np.stack([octets & 15, octets >> 4], axis=1).reshape(len(factors), -1)
         own = self._table[self._first + digits]
-        return sum_points(self.curve, self.group, np.concatenate([point.reshape(1, -1), own]))
+        return sum_points(self.curve, self.group, np.concatenate([points[:, None], own], axis=1))
 
 
 def lift(curve: Curve, group: Group, x: HostArray) -> Words | None:
@@ -77,10 +80,11 @@ def lift(curve: Curve, group: Group, x: HostArray) -> Words | None:
 
 
 def sum_points(curve: Curve, group: Group, points: HostArray) -> Words:
-    """Return the sum of (n, point_limbs) points; infinity for n = 0."""
-    out = _empty(curve, group)
-    data = point_bytes(curve, group, points)
-    native.point_sum(native.Pool(1), curve.name, group.value, data, out.view(np.uint8))
+    """Return the sum of each row of (m, n, point_limbs) points, (m, point_limbs), m > 0; infinity for n = 0."""
+    rows, _, limbs = points.shape
+    out = np.zeros((rows, limbs), dtype=np.uint64)
+    data = point_bytes(curve, group, points.reshape(-1, limbs))
+    native.point_sums(native.Pool(1), curve.name, group.value, data, out.reshape(-1).view(np.uint8))
     return out
 
 

@@ -28,8 +28,9 @@ from kernels.interface.arrays import Array, HostArray
 HEADROOM = 512 << 20
 """Bytes left to the driver and to loading modules when the budget is derived from the free memory."""
 
-PARALLEL_COPY = 2 << 20
-"""Smallest copy, in bytes, that is split among threads. Below it, handing over costs more than it saves."""
+PARALLEL_COPY = 12 << 20
+"""Smallest copy, in bytes, that is split among threads. Below it, handing over costs more than it saves: uploads of 2,
+8 and 16 MiB took 0.27, 0.98 and 2.7 ms with one thread, 0.85, 1.14 and 1.6 with four."""
 
 
 LARGE = 32 << 20

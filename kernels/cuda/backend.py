@@ -14,7 +14,6 @@ from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.groups import CudaGroups
 from kernels.cuda.inner_products import CudaInnerProducts
 from kernels.cuda.msm import RECORDED_SHARE, MsmProfile
-from kernels.cuda.ntt import NttProfile
 from kernels.cuda.sparse import CudaSparse
 from kernels.cuda.synthesis import CudaSynthesis
 from kernels.cuda.vectors import CudaVectors
@@ -46,7 +45,6 @@ class CudaBackend(Backend):
         threads: int = 4,
         cache_dir: Path | None = None,
         msm_profile: MsmProfile | None = None,
-        ntt_profile: NttProfile | None = None,
     ) -> None:
         """`device` is a `Device`, or the index of one as this process counts them. `budget` bounds its memory in bytes;
         without a budget, `share` backends divide it evenly. `threads` bounds the host threads that compile kernels and
@@ -61,7 +59,7 @@ class CudaBackend(Backend):
         self.device: Device = device
         self.name = "cuda"
         self.traffic = self.device.traffic
-        self.vectors = CudaVectors(self.device, ntt_profile)
+        self.vectors = CudaVectors(self.device)
         self.sparse = CudaSparse(self.device)
         self.groups = CudaGroups(self.device, msm_profile)
         self.synthesis = CudaSynthesis(self.device)

@@ -122,26 +122,36 @@ class MsmProfile:
     pairs_fewest: int = 8
     """Fewest pairs of a thread of msm_add_pairs: an inversion for fewer costs more than an idle thread."""
     min_segment: int = 16
-    """Fewest entries that a thread accumulates. With fewer there would be more to merge than to accumulate."""
+    """Fewest entries that a thread accumulates, where every multiprocessor has a block. With fewer there would be more
+    to merge than to accumulate."""
+    least_segment: int = 4
+    """Fewest entries that a thread accumulates, so that more multiprocessors have a block."""
     accumulate_block: int = 128
     accumulate_blocks: int | None = None
     """Blocks of msm_accumulate per multiprocessor, which bounds the registers; None chooses by curve and group."""
-    product_calls: bool | None = None
-    """Whether msm_accumulate and msm_add_pairs call field products instead of inlining them; None: for G2 only."""
     merge_block: int = 256
     reduce_block: int = 128
-    reduce_threads_per_sm: int = 256
-    """Most threads of msm_reduce per multiprocessor."""
+    """Running sums of a block of msm_reduce: a power of two."""
+    reduce_threads: int = 128
+    """Threads of a block of msm_reduce and msm_sum: at least `reduce_block`."""
+    reduce_sums_per_sm: int = 256
+    """Most running sums of msm_reduce per multiprocessor."""
     bucket_cost: float = 6.0
     """Cost of one more bucket when the window is chosen, in mixed additions."""
-    bit_cost: float = 42000.0
+    bit_cost: float = 20000.0
     """Cost of one more bit of the window, in mixed additions: the reduction gets deeper."""
+    pass_cost: float = 150000.0
+    """Cost of one more pass of the sort, in mixed additions: three launches that wait for each other."""
+    sum_cost: float = 70000.0
+    """Cost of a reduction in two launches instead of one, in mixed additions."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.bin_bits <= MAX_BIN_BITS:
             raise SizeError(f"a radix pass takes 1 to {MAX_BIN_BITS} bits, not {self.bin_bits}")
         if self.window_bits is not None and not 2 <= self.window_bits <= MAX_WINDOW_BITS:
             raise SizeError(f"a window has 2 to {MAX_WINDOW_BITS} bits, not {self.window_bits}")
+        if self.merge_block % 32 or self.reduce_threads % 32 or self.reduce_threads < self.reduce_block:
+            raise SizeError("the blocks that merge and reduce have whole warps, and a thread for each running sum")
         if self.pairs_most is not None and self.pairs_most < self.pairs_fewest:
             raise SizeError(f"a thread takes at least {self.pairs_fewest} pairs, not at most {self.pairs_most}")
 
@@ -210,7 +220,9 @@ def plan_windows(
         if best is not None and plan.buckets > buckets and chosen is None:
             continue
         depth = bits if sets == 1 else bits * (sets + 1)
+        passes = -(-(plan.buckets - 1).bit_length() // profile.bin_bits)
         cost = n * windows + profile.bucket_cost * plan.buckets + profile.bit_cost * depth
+        cost += profile.pass_cost * passes + profile.sum_cost * (plan.buckets_per_set > profile.reduce_block)
         if best is None or cost < best[0]:
             best = (cost, plan)
     if best is None:
@@ -261,6 +273,11 @@ class Cut:
             most = max(most, read + written + 4 * (-(-entries // 2)))
             entries, read = left, written
         return most
+
+
+def _product_calls(group: Group) -> tuple[str, int]:
+    """Whether msm_accumulate and msm_add_pairs call field products instead of inlining them: those of G2 are long."""
+    return "PRODUCT_CALLS", int(group is Group.G2)
 
 
 def _even_share(total: int, most: int) -> int:
@@ -427,7 +444,7 @@ class CudaSums:
         device, profile = self.device, self.profile
         point_bytes, sum_bytes = 8 * curve.point_limbs(group), 8 * sum_limbs(curve, group)
         threads = device.sm_count * profile.blocks_for(curve, group) * profile.accumulate_block
-        records = 2 * min(threads, -(-cut.entries // profile.min_segment) + profile.accumulate_block)
+        records = 2 * min(threads, -(-cut.entries // self._least_segment(cut.entries)) + profile.accumulate_block)
         shape = self._reduce_shape(plan, sets)
         affine = profile.affine_for(curve, group)
         together = device.sm_count * affine.blocks * profile.pairs_block
@@ -648,14 +665,15 @@ class CudaSums:
         accumulate = device.kernel(self._accumulate_source(curve, group), "msm_accumulate")
         block = profile.accumulate_block
         wave = device.sm_count * accumulate.blocks_per_sm(block)
-        grid = min(wave, -(-most // (block * profile.min_segment)))
+        segment = self._least_segment(most)
+        grid = min(wave, -(-most // (block * segment)))
         count = 2 * grid * block
         keys, records = device.empty((count,), np.uint32), device.empty((count, words))
         args: tuple[Array, ...] = (
             points,
             entries,
             entry_count,
-            np.uint32(profile.min_segment),
+            np.uint32(segment),
             buckets,
             keys,
             records,
@@ -671,25 +689,32 @@ class CudaSums:
                 return
             keys, records, count = keys_out, records_out, 2 * blocks
 
+    def _least_segment(self, entries: int) -> int:
+        """The fewest entries of a thread of msm_accumulate, where there are so many."""
+        profile = self.profile
+        spread = -(-entries // (self.device.sm_count * profile.accumulate_block))
+        return min(profile.min_segment, max(profile.least_segment, spread))
+
     def _weighted_sums(self, curve: Curve, group: Group, shape: ReduceShape, buckets: Array, sums: Array) -> None:
         """Write the XYZZ sums that the weighted sum of each set's buckets is made of to `sums`, (sets, width,
         sum_limbs)."""
         device, source, block = self.device, self._buckets_source(curve, group), self.profile.reduce_block
+        threads = self.profile.reduce_threads
         (sets, width, words), blocks = sums.shape, shape.blocks
         partial = device.empty((sets * shape.parts * blocks, words)) if blocks > 1 else sums
         scratch = device.empty((2 * sets * blocks * block, words))
         each = np.uint32(len(buckets) // sets)
         reduce = device.kernel(source, "msm_reduce")
-        reduce.launch((blocks, sets), block, (buckets, each, np.uint32(shape.log_chunk), scratch, partial))
+        reduce.launch((blocks, sets), threads, (buckets, each, np.uint32(shape.log_chunk), scratch, partial))
         if blocks > 1:
             fold = device.kernel(source, "msm_sum")
-            fold.launch((shape.parts, sets), block, (partial, np.uint32(blocks), np.uint32(width), sums))
+            fold.launch((shape.parts, sets), threads, (partial, np.uint32(blocks), np.uint32(width), sums))
 
     def _reduce_shape(self, plan: WindowPlan, sets: int) -> ReduceShape:
         """How weighted sums are taken apart, where there are so many sets at a time."""
         block = self.profile.reduce_block
-        threads, log_chunk = self.device.sm_count * self.profile.reduce_threads_per_sm, 0
-        while sets * plan.buckets_per_set >> log_chunk > threads and plan.buckets_per_set >> log_chunk > block:
+        most, log_chunk = self.device.sm_count * self.profile.reduce_sums_per_sm, 0
+        while sets * plan.buckets_per_set >> log_chunk > most and plan.buckets_per_set >> log_chunk > block:
             log_chunk += 1
         blocks = max(1, (plan.buckets_per_set >> log_chunk) // block)
         return ReduceShape(log_chunk, blocks, block.bit_length() + 1)
@@ -702,11 +727,8 @@ class CudaSums:
             group,
             ("PAIRS_BLOCK", profile.pairs_block),
             ("PAIRS_BLOCKS", profile.affine_for(curve, group).blocks),
-            ("PRODUCT_CALLS", int(self._calls(group))),
+            _product_calls(group),
         )
-
-    def _calls(self, group: Group) -> bool:
-        return group is Group.G2 if self.profile.product_calls is None else self.profile.product_calls
 
     def _accumulate_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
@@ -716,9 +738,16 @@ class CudaSums:
             group,
             ("ACCUMULATE_BLOCK", profile.accumulate_block),
             ("ACCUMULATE_BLOCKS", profile.blocks_for(curve, group)),
-            ("PRODUCT_CALLS", int(self._calls(group))),
+            _product_calls(group),
         )
 
     def _buckets_source(self, curve: Curve, group: Group) -> KernelSource:
-        shape = (("MERGE_BLOCK", self.profile.merge_block), ("REDUCE_BLOCK", self.profile.reduce_block))
-        return group_source("msm_buckets", curve, group, *shape)
+        profile = self.profile
+        return group_source(
+            "msm_buckets",
+            curve,
+            group,
+            ("MERGE_BLOCK", profile.merge_block),
+            ("REDUCE_BLOCK", profile.reduce_block),
+            ("REDUCE_THREADS", profile.reduce_threads),
+        )

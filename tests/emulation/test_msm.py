@@ -37,9 +37,11 @@ SMALL = MsmProfile(
     pairs_most=2,
     pairs_fewest=2,
     min_segment=3,
+    least_segment=3,
     accumulate_block=32,
     merge_block=32,
     reduce_block=32,
+    reduce_threads=64,
 )
 """Small enough that a few hundred entries need several passes, segments, merge levels and reduction blocks, and several
 turns of a thread in an affine round; larger tests need several chunks and slices."""
@@ -84,6 +86,40 @@ def check(
     result = groups.msm(table, on.upload(scalars_from_ints(curve.fr, scalars)), start=start).result()
     total = sum(s * k for s, k in zip(scalars, logs[start:n], strict=True))
     assert np.array_equal(result, multiple_of_generator(curve, group, total))
+
+
+QUADS = """
+#define DP_OUTLINE_PRODUCTS
+#include "quads.h"
+using namespace dp;
+extern "C" __global__ void add_neighbours(Sum* sums, u32 count) {
+  add_pairs(sums, count, [](u32 i) { return make_uint2(2 * i, 2 * i + 1); });
+}
+"""
+
+
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_four_lanes_add_any_two_sums(curve: Curve, group: Group) -> None:
+    """Infinity, equal and opposite points, each with both forms of a sum; in three turns, the last with idle lanes."""
+    logs = [0, 6, curve.fr.modulus - 6, 10]
+    double = device().kernel(group_source("point_batch", curve, group), "point_double")
+    forms = []
+    for doublings in (0, 1):  # zz is one, and is not
+        halves = [log * pow(2, -doublings, curve.fr.modulus) for log in logs]
+        points = np.stack([multiple_of_generator(curve, group, log) for log in halves])
+        sums = device().empty((len(logs), sum_limbs(curve, group)))
+        double.launch_items(len(logs), (points, np.uint32(len(logs)), np.uint32(doublings), sums))
+        forms += list(zip(logs, sums, strict=True))
+    pairs = [(a, b) for a in forms for b in forms][:61]
+    sums = device().empty((2 * len(pairs), sum_limbs(curve, group)))
+    sums[...] = np.stack([words for pair in pairs for _, words in pair])
+    source = replace(group_source("quads", curve, group), text=QUADS)
+    device().kernel(source, "add_neighbours").launch(1, 96, (sums, np.uint32(len(pairs))))
+    out = device().empty((len(pairs), curve.point_limbs(group)))
+    normalise(device(), curve, group, np.ascontiguousarray(sums[::2]), out)
+    for ((a, _), (b, kept)), point, second in zip(pairs, out, sums[1::2], strict=True):
+        assert np.array_equal(point, multiple_of_generator(curve, group, (a + b) % curve.fr.modulus))
+        assert np.array_equal(second, kept)
 
 
 @pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
@@ -340,6 +376,8 @@ def test_refusals() -> None:
         msm.load_points(BN254, Group.G1, points, memory=64)
     with pytest.raises(SizeError):
         MsmProfile(window_bits=1)
+    with pytest.raises(SizeError, match="whole warps"):
+        MsmProfile(reduce_threads=16, reduce_block=16)
 
 
 @pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)

@@ -32,9 +32,11 @@ PROFILE = MsmProfile(
     stream_points=64,
     accumulate_block=32,
     min_segment=64,
+    least_segment=64,
     merge_block=32,
     reduce_block=1,
-    reduce_threads_per_sm=32,
+    reduce_threads=32,
+    reduce_sums_per_sm=32,
 )
 """Scratch that is small beside a key of 600 wires, as the default's is beside one of millions."""
 

@@ -87,13 +87,14 @@ void point_mul(const std::string& curve, const std::string& group, InBytes a, In
   ops.mul(a.data(), k.data(), words, out.data());
 }
 
-void point_sum(Pool& pool, const std::string& curve, const std::string& group, InBytes points, OutBytes out) {
+// out: a point for each row of points, of which all have as many
+void point_sums(Pool& pool, const std::string& curve, const std::string& group, InBytes points, OutBytes out) {
   const GroupOps& ops = group_ops(curve, group);
-  const size_t n = count_of(points, ops.point_bytes, "points");
+  const size_t n = count_of(points, ops.point_bytes, "points"), rows = count_of(out, ops.point_bytes, "out");
   if (n >= MAX_ENTRY_POINTS) throw std::invalid_argument("points: too many");
-  expect(out, ops.point_bytes, "out");
+  if (rows == 0 || n % rows) throw std::invalid_argument("points: not as many in each row");
   nb::gil_scoped_release release;
-  ops.sum(pool, points.data(), n, out.data());
+  ops.sums(pool, points.data(), n / rows, rows, out.data());
 }
 
 }  // namespace
@@ -107,7 +108,7 @@ void bind_groups(nb::module_& m) {
   m.def("join_sums", &join_sums);
   m.def("point_neg", &point_neg);
   m.def("point_mul", &point_mul);
-  m.def("point_sum", &point_sum);
+  m.def("point_sums", &point_sums);
 }
 
 }  // namespace dp

@@ -52,13 +52,14 @@ GroupOps make_group_ops(const char* curve, const char* group) {
     }
     Out<Point>(out).put(0, r.to_affine());
   };
-  ops.sum = [](Pool& pool, const u8* points, size_t n, u8* out) {
-    std::vector<u32> entries(n);
-    for (size_t i = 0; i < n; ++i) entries[i] = make_entry(i, false);
-    const size_t offsets[2] = {0, n};
-    Point total;
-    GroupedSum<F>(pool).run(In<Point>(points), entries.data(), offsets, 1, &total);
-    Out<Point>(out).put(0, total);
+  ops.sums = [](Pool& pool, const u8* points, size_t n, size_t rows, u8* out) {
+    std::vector<u32> entries(n * rows);
+    for (size_t i = 0; i < entries.size(); ++i) entries[i] = make_entry(i, false);
+    std::vector<size_t> offsets(rows + 1);
+    for (size_t i = 0; i <= rows; ++i) offsets[i] = n * i;
+    std::vector<Point> totals(rows);
+    GroupedSum<F>(pool).run(In<Point>(points), entries.data(), offsets.data(), rows, totals.data());
+    for (size_t i = 0; i < rows; ++i) Out<Point>(out).put(i, totals[i]);
   };
   return ops;
 }

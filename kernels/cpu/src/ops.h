@@ -68,7 +68,8 @@ struct GroupOps {
   // the sum of n XYZZ sums, the i-th times 2^exponents[i]; exponents ascend
   void (*join)(const u8* sums, const u32* exponents, size_t n, u8* out);
   void (*mul)(const u8* a, const u8* k, size_t words, u8* out);
-  void (*sum)(Pool&, const u8* points, size_t n, u8* out);
+  // the sum of each of `rows` rows of n points
+  void (*sums)(Pool&, const u8* points, size_t n, size_t rows, u8* out);
 };
 
 // Throw std::invalid_argument for an unknown name.

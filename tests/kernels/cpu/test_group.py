@@ -70,7 +70,9 @@ def test_sums(curve: Curve, which: Group, n: int) -> None:
     picks = [rng.randrange(7) for _ in range(n)]
     points = np.stack([small[i] for i in picks]) if n else np.zeros((0, len(base)), dtype=np.uint64)
     total = sum(i - 3 for i in picks)
-    assert np.array_equal(group.sum_points(curve, which, points), group.mul(curve, which, base, total))
+    rows = np.stack([points, points[::-1], np.zeros_like(points)])
+    expected = group.mul(curve, which, base, total)
+    assert np.array_equal(group.sum_points(curve, which, rows), [expected, expected, np.zeros_like(base)])
 
 
 @pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
@@ -79,13 +81,13 @@ def test_multiples_of_a_point(curve: Curve, which: Group) -> None:
     r, base = curve.fr.modulus, encoding.generator(curve, which)
     point, other = (group.mul(curve, which, base, k) for k in (rng.randrange(r), 77))
     multiples = group.Multiples(curve, which, point)
-    for k in [0, 1, 15, 16, r - 1, rng.randrange(r)]:
-        expected = group.add(curve, which, other, group.mul(curve, which, point, k))
-        assert np.array_equal(multiples.add_to(other, k), expected), k
+    factors = [0, 1, 15, 16, r - 1, rng.randrange(r)]
+    expected = [group.add(curve, which, other, group.mul(curve, which, point, k)) for k in factors]
+    assert np.array_equal(multiples.add_to(np.stack([other] * len(factors)), factors), expected)
     opposite = group.mul(curve, which, point, -(15 << 8))
-    assert not multiples.add_to(opposite, 15 << 8).any()
+    assert not multiples.add_to(opposite[None], [15 << 8]).any()
     infinite = group.Multiples(curve, which, np.zeros_like(point))
-    assert np.array_equal(infinite.add_to(other, r - 1), other)
+    assert np.array_equal(infinite.add_to(other[None], [r - 1]), other[None])
 
 
 def test_wrong_shapes_are_refused() -> None:
