@@ -13,13 +13,14 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from cluster.executor.lean_ray import lean_ray
 from cluster.executor.own_cluster import own_cluster
 from cluster.executor.placement import Node
 from cluster.executor.ray_folder import SESSIONS, SPILL, ray_folder
@@ -74,10 +75,11 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             stack.callback(_end, started)
             stack.callback(ray.shutdown)
             late = time.monotonic() + settings.start_timeout
+            lean: Callable[[], AbstractContextManager[None]] = lean_ray
             while True:
                 try:
                     # Without "local" Ray joins any cluster that runs on this machine, whoever's it is.
-                    with _without_dashboard():
+                    with lean():
                         ray.init(address=address or "local", **own, **quiet)
                     break
                 except Exception as error:
@@ -87,6 +89,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
                     if address is not None or _LATE not in str(error) or time.monotonic() > late:
                         raise
+                    lean = nullcontext  # if that is what it did not come up for
         except ray.exceptions.AuthenticationError as error:
             raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {first_line(error)}") from None
         except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
@@ -100,28 +103,6 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             started += _processes(but=before)
             stack.callback(lambda: started.extend(_processes(but=before)))
         yield "joined" if address is not None else "started"
-
-
-@contextmanager
-def _without_dashboard() -> Iterator[None]:
-    """A Ray that is started within the block is what it is where its dashboard was not installed.
-
-    Where it was, Ray starts the dashboard's process even if that is left out, to count usage, and an agent that gathers
-    metrics for it, and waits for each: more than half of its start.
-    """
-    try:
-        from ray._private import services, utils
-
-        kept = services.start_api_server, utils.get_dashboard_dependency_error
-    except (ImportError, AttributeError):  # another version of Ray starts as it does
-        yield
-        return
-    services.start_api_server = lambda *_arguments, **_options: (None, None)  # as where it fails to start
-    utils.get_dashboard_dependency_error = lambda: ImportError("it is left out")
-    try:
-        yield
-    finally:
-        services.start_api_server, utils.get_dashboard_dependency_error = kept
 
 
 def joined_address(settings: ExecutorSettings) -> str | None:
