@@ -9,9 +9,11 @@ is the edge: nowhere else is the environment touched.
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -24,7 +26,7 @@ from cluster.executor.lean_ray import lean_ray
 from cluster.executor.own_cluster import own_cluster
 from cluster.executor.placement import Node
 from cluster.executor.ray_folder import SESSIONS, SPILL, ray_folder
-from cluster.executor.reach import PATIENCE, require_ray
+from cluster.executor.reach import PATIENCE, refusal, refused_token, require_ray
 from distprove.errors import ClusterError
 from distprove.host.cgroup import memory_available
 from distprove.host.machine import usable_threads
@@ -34,6 +36,8 @@ AUTO = "auto"
 """The address that stands for a cluster that is looked for."""
 _LATE = "timed out during startup"
 """Part of what Ray says of a node that did not come up in Ray's own time."""
+ANSWERS = 5.0
+"""Seconds that a Ray has to take its leave."""
 MIN_STORE = 128 << 20
 MAX_STORE_SHARE = 0.3
 """Largest share of free memory for the object store, which lives in shared memory beside the provers."""
@@ -73,7 +77,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     "_temp_dir": str(folder / SESSIONS),
                 }
             stack.callback(_end, started)
-            stack.callback(ray.shutdown)
+            stack.callback(_disconnect, started)
             late = time.monotonic() + settings.start_timeout
             lean: Callable[[], AbstractContextManager[None]] = lean_ray
             while True:
@@ -84,21 +88,22 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     break
                 except Exception as error:
                     left = _processes(but=before)
-                    ray.shutdown()
+                    _disconnect(left)
                     _end(left)
                     # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
                     if address is not None or _LATE not in str(error) or time.monotonic() > late:
                         raise
                     lean = nullcontext  # if that is what it did not come up for
-        except ray.exceptions.AuthenticationError as error:
-            raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {first_line(error)}") from None
         except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
+            if refused_token(error):
+                raise refusal(address or "this machine") from None
             what = (
                 f"no Ray to join at {address}"
                 if address is not None
                 else "Ray does not start here (a job without --ray needs none)"
             )
             raise ClusterError(f"{what}: {first_line(error)}") from None
+        _hear_no_errors()
         if address is None:
             started += _processes(but=before)
             stack.callback(lambda: started.extend(_processes(but=before)))
@@ -126,7 +131,32 @@ def _processes(but: Sequence[psutil.Process] = ()) -> list[psutil.Process]:
     return [process for process in found if process not in but]
 
 
-def _end(processes: list[psutil.Process]) -> None:
+def _hear_no_errors() -> None:
+    """End the subscriptions to errors and logs, which nobody reads. At the end Ray would ask the head for that, and
+    wait for ever where it is cut off."""
+    from ray._private.worker import global_worker
+
+    for name in ("gcs_error_subscriber", "gcs_log_subscriber"):
+        with suppress(AttributeError):  # of another version of Ray
+            getattr(global_worker, name).close()
+
+
+def _disconnect(started: Sequence[psutil.Process]) -> None:
+    """End the connection, for which head and raylet are asked. Where they are cut off, nobody waits long; the processes
+    of a Ray that was `started` here are ended then, which ends that, too."""
+    import ray
+
+    ending = threading.Thread(target=ray.shutdown, name="distprove-disconnect", daemon=True)
+    ending.start()
+    ending.join(ANSWERS)
+    if ending.is_alive():
+        _end(started)
+        ending.join(ANSWERS if started else 0.0)
+    if ending.is_alive():
+        atexit.unregister(ray.shutdown)  # it would wait again
+
+
+def _end(processes: Sequence[psutil.Process]) -> None:
     """End what Ray leaves: the processes of one that did not come up, and the agents of one that lost its head, which
     look for it for a minute."""
     for process in processes:
