@@ -136,9 +136,14 @@ def _hear_no_errors() -> None:
     wait for ever where it is cut off."""
     from ray._private.worker import global_worker
 
-    for name in ("gcs_error_subscriber", "gcs_log_subscriber"):
-        with suppress(AttributeError):  # of another version of Ray
-            getattr(global_worker, name).close()
+    with suppress(AttributeError):  # of another version of Ray
+        subscribers = global_worker.gcs_error_subscriber, global_worker.gcs_log_subscriber
+        over, listener = global_worker.threads_stopped, global_worker.listener_thread
+        over.set()  # first: it would ask a subscription that has ended again and again
+        for subscriber in subscribers:
+            subscriber.close()
+        listener.join()
+        over.clear()
 
 
 def _disconnect(started: Sequence[psutil.Process]) -> None:
