@@ -14,6 +14,7 @@ from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
+from kernels.host.scratch import scratch_folder
 from tests.support import ROOT
 from tests.support.ray_nodes import free_port, patiently, raylet
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
@@ -23,7 +24,17 @@ TOY = {"backend": TOY_BACKEND}
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[Any]:
-    """A Ray of one small node, with token authentication; tests add nodes and take them away again."""
+    """A Ray of one small node, with token authentication; tests add nodes and take them away again.
+
+    In a folder of its own: Ray's usual one names the Ray that was started last on the machine, and the jobs that are
+    submitted to any of them are told to join that one.
+    """
+    with scratch_folder(longest=40) as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", str(folder))
+        yield from _cluster()
+
+
+def _cluster() -> Iterator[Any]:
     # Workers unpickle the toy system by its module's name.
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(path)
