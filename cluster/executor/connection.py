@@ -203,6 +203,8 @@ def prepare(settings: ExecutorSettings) -> None:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
     if _address(settings) is None:
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        # Ray's workers, and the provers that they start, would have a thirtieth of a core beside others that want it.
+        os.environ.setdefault("RAY_worker_niceness", "0")
     mode = os.environ.setdefault("RAY_AUTH_MODE", "token")
     if mode != "token" or "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ:
         return
