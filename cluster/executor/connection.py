@@ -199,12 +199,13 @@ def prepare(settings: ExecutorSettings) -> None:
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     # Ray warns of a long queue of calls through its raylet, and ends the process where that is gone.
     os.environ.setdefault("RAY_actor_excess_queueing_warn_threshold", str(1 << 62))
+    if _address(settings) is None:
+        # Ray's workers, and the provers that they start, would have a thirtieth of a core beside others that want it.
+        os.environ.setdefault("RAY_worker_niceness", "0")
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
     if _address(settings) is None:
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-        # Ray's workers, and the provers that they start, would have a thirtieth of a core beside others that want it.
-        os.environ.setdefault("RAY_worker_niceness", "0")
     mode = os.environ.setdefault("RAY_AUTH_MODE", "token")
     if mode != "token" or "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ:
         return
