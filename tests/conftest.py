@@ -17,8 +17,10 @@ from hypothesis import settings as hypothesis_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Ray reads these when it is imported, which a test module may do while tests are collected.
+# Ray reads these when it is imported, which a test module may do while tests are collected. With a niceness of 15, as
+# Ray has it, its workers get next to nothing of a core that others want.
 os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
+os.environ.update(RAY_worker_niceness="0")
 
 # No test is proved by a service that whoever runs the tests has running.
 os.environ["XDG_STATE_HOME"] = "/nonexistent"

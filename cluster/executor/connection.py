@@ -9,21 +9,24 @@ is the edge: nowhere else is the environment touched.
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from cluster.executor.lean_ray import lean_ray
 from cluster.executor.own_cluster import own_cluster
 from cluster.executor.placement import Node
 from cluster.executor.ray_folder import SESSIONS, SPILL, ray_folder
-from cluster.executor.reach import PATIENCE, require_ray
+from cluster.executor.reach import PATIENCE, refusal, refused_token, require_ray
 from distprove.errors import ClusterError
 from distprove.host.cgroup import memory_available
 from distprove.host.machine import usable_threads
@@ -33,6 +36,8 @@ AUTO = "auto"
 """The address that stands for a cluster that is looked for."""
 _LATE = "timed out during startup"
 """Part of what Ray says of a node that did not come up in Ray's own time."""
+ANSWERS = 5.0
+"""Seconds that a Ray has to take its leave."""
 MIN_STORE = 128 << 20
 MAX_STORE_SHARE = 0.3
 """Largest share of free memory for the object store, which lives in shared memory beside the provers."""
@@ -72,56 +77,37 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     "_temp_dir": str(folder / SESSIONS),
                 }
             stack.callback(_end, started)
-            stack.callback(ray.shutdown)
+            stack.callback(_disconnect, started)
             late = time.monotonic() + settings.start_timeout
+            lean: Callable[[], AbstractContextManager[None]] = lean_ray
             while True:
                 try:
                     # Without "local" Ray joins any cluster that runs on this machine, whoever's it is.
-                    with _without_dashboard():
+                    with lean():
                         ray.init(address=address or "local", **own, **quiet)
                     break
                 except Exception as error:
                     left = _processes(but=before)
-                    ray.shutdown()
+                    _disconnect(left)
                     _end(left)
                     # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
                     if address is not None or _LATE not in str(error) or time.monotonic() > late:
                         raise
-        except ray.exceptions.AuthenticationError as error:
-            raise ClusterError(f"Ray at {address or 'this machine'} refused the token: {first_line(error)}") from None
+                    lean = nullcontext  # if that is what it did not come up for
         except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
+            if refused_token(error):
+                raise refusal(address or "this machine") from None
             what = (
                 f"no Ray to join at {address}"
                 if address is not None
                 else "Ray does not start here (a job without --ray needs none)"
             )
             raise ClusterError(f"{what}: {first_line(error)}") from None
+        _hear_no_errors()
         if address is None:
             started += _processes(but=before)
             stack.callback(lambda: started.extend(_processes(but=before)))
         yield "joined" if address is not None else "started"
-
-
-@contextmanager
-def _without_dashboard() -> Iterator[None]:
-    """A Ray that is started within the block is what it is where its dashboard was not installed.
-
-    Where it was, Ray starts the dashboard's process even if that is left out, to count usage, and an agent that gathers
-    metrics for it, and waits for each: more than half of its start.
-    """
-    try:
-        from ray._private import services, utils
-
-        kept = services.start_api_server, utils.get_dashboard_dependency_error
-    except (ImportError, AttributeError):  # another version of Ray starts as it does
-        yield
-        return
-    services.start_api_server = lambda *_arguments, **_options: (None, None)  # as where it fails to start
-    utils.get_dashboard_dependency_error = lambda: ImportError("it is left out")
-    try:
-        yield
-    finally:
-        services.start_api_server, utils.get_dashboard_dependency_error = kept
 
 
 def joined_address(settings: ExecutorSettings) -> str | None:
@@ -145,7 +131,37 @@ def _processes(but: Sequence[psutil.Process] = ()) -> list[psutil.Process]:
     return [process for process in found if process not in but]
 
 
-def _end(processes: list[psutil.Process]) -> None:
+def _hear_no_errors() -> None:
+    """End the subscriptions to errors and logs, which nobody reads. At the end Ray would ask the head for that, and
+    wait for ever where it is cut off."""
+    from ray._private.worker import global_worker
+
+    with suppress(AttributeError):  # of another version of Ray
+        subscribers = global_worker.gcs_error_subscriber, global_worker.gcs_log_subscriber
+        over, listener = global_worker.threads_stopped, global_worker.listener_thread
+        over.set()  # first: it would ask a subscription that has ended again and again
+        for subscriber in subscribers:
+            subscriber.close()
+        listener.join()
+        over.clear()
+
+
+def _disconnect(started: Sequence[psutil.Process]) -> None:
+    """End the connection, for which head and raylet are asked. Where they are cut off, nobody waits long; the processes
+    of a Ray that was `started` here are ended then, which ends that, too."""
+    import ray
+
+    ending = threading.Thread(target=ray.shutdown, name="distprove-disconnect", daemon=True)
+    ending.start()
+    ending.join(ANSWERS)
+    if ending.is_alive():
+        _end(started)
+        ending.join(ANSWERS if started else 0.0)
+    if ending.is_alive():
+        atexit.unregister(ray.shutdown)  # it would wait again
+
+
+def _end(processes: Sequence[psutil.Process]) -> None:
     """End what Ray leaves: the processes of one that did not come up, and the agents of one that lost its head, which
     look for it for a minute."""
     for process in processes:
@@ -183,6 +199,9 @@ def prepare(settings: ExecutorSettings) -> None:
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     # Ray warns of a long queue of calls through its raylet, and ends the process where that is gone.
     os.environ.setdefault("RAY_actor_excess_queueing_warn_threshold", str(1 << 62))
+    if _address(settings) is None:
+        # Ray's workers, and the provers that they start, would have a thirtieth of a core beside others that want it.
+        os.environ.setdefault("RAY_worker_niceness", "0")
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
     if _address(settings) is None:

@@ -15,13 +15,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 
 from cluster.executor.placement import Node
 from distprove.errors import ClusterError
 
 PATIENCE = 5.0
-"""Seconds that an address has to answer."""
+"""Seconds that an address has to take a connection: the system there does, however busy it is."""
+SLOW = 30.0
+"""Seconds that who took one has to say that it is a Ray: a head on a busy machine may take its time."""
 LOOK = 0.5
 """Seconds between two looks at a Ray that is used."""
 OWN, JOINED = 1.0, 10.0
@@ -44,6 +46,7 @@ def require_ray(address: str) -> None:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE) as line:
             if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
                 return
+            line.settimeout(SLOW)
             line.sendall(_PREFACE)
             answer = line.recv(9)
     except (OSError, OverflowError) as error:
@@ -54,13 +57,28 @@ def require_ray(address: str) -> None:
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
     from ray.exceptions import AuthenticationError, RpcError
 
-    with suppress(RpcError):  # it answers, and has more to do: `ray.init` waits for it
-        try:
-            GcsClient(address=address)
-        except AuthenticationError:
-            raise ClusterError(
-                f"Ray at {address} refused the token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's"
-            ) from None
+    try:
+        GcsClient(address=address)
+    except RpcError:
+        return  # it answers, and has more to do: `ray.init` waits for it
+    except AuthenticationError as error:
+        if refused_token(error):
+            raise refusal(address) from None
+
+
+def refused_token(error: BaseException) -> bool:
+    """Whether a Ray refused our token. Ray raises the same error where another Ray than the one that is meant answers
+    for a moment, as at a port that a node just left."""
+    from ray.exceptions import AuthenticationError
+
+    return isinstance(error, AuthenticationError) and "WrongClusterID" not in str(error)
+
+
+def refusal(address: str) -> ClusterError:
+    """What is told then."""
+    return ClusterError(
+        f"Ray at {address} refused the token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's"
+    )
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
+from kernels.host.scratch import scratch_folder
 from tests.support import ROOT
 from tests.support.ray_nodes import free_port, patiently, raylet
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
@@ -26,7 +27,17 @@ QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
 @contextmanager
 def _ray_of_tests() -> Iterator[Any]:
-    """A Ray of one small node, with token authentication, that this process is connected to."""
+    """A Ray of one small node, with token authentication, that this process is connected to.
+
+    In a folder of its own: Ray's usual one names the Ray that was started last on the machine, and the jobs that are
+    submitted to any of them are told to join that one.
+    """
+    with scratch_folder(longest=40) as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", str(folder))
+        yield from _cluster()
+
+
+def _cluster() -> Iterator[Any]:
     # Workers unpickle the toy system by its module's name.
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path))

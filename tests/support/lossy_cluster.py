@@ -15,7 +15,6 @@ import ctypes
 import os
 import secrets
 import select
-import shlex
 import shutil
 import signal
 import subprocess
@@ -30,6 +29,7 @@ from typing import Any
 
 import psutil
 
+from cluster.executor.lean_ray import lean_ray
 from tests.support import ROOT
 from tests.support.ray_nodes import free_port
 
@@ -39,15 +39,6 @@ TRIES = 10
 """Times that a node is started: Ray gives it 30 s, which a machine that does much else overruns."""
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
-STUB = """
-for word; do case "$word" in --session-dir=*) folder="${word#*=}" ;; --node-id=*) node="${word#*=}" ;; esac; done
-for name in dashboard_agent_listen metrics_agent metrics_export runtime_env_agent; do
-    echo -n -1 > "$folder/$name.$$" && mv "$folder/$name.$$" "$folder/${name}_port_$node"
-done
-exec sleep 1000000
-"""
-"""What stands in for Ray's agents, of which no job has need: it says that there are none. They take several seconds of
-CPU to start, and a raylet ends itself where they take too long."""
 
 
 @cache
@@ -89,14 +80,6 @@ def after_death(clean: Callable[[], None]) -> None:
         clean()
     finally:
         os._exit(0)
-
-
-def _in_place_of_agent(word: str) -> str:
-    """A word of a raylet's command line, with `STUB` in place of an agent, with the agent's arguments."""
-    option, _, agent = word.partition("=")
-    if option not in ("--dashboard_agent_command", "--runtime_env_agent_command"):
-        return word
-    return f"{option}={shlex.join(['/bin/sh', '-c', STUB, 'agent', *shlex.split(agent)])}"
 
 
 def end_with_parent() -> None:
@@ -237,17 +220,9 @@ class LossyCluster:
 
     def _be_node(self, number: int) -> None:
         """Start the processes of a node, as `ray.cluster_utils.Cluster` does, and no more of them than it takes."""
-        from ray._private import services
         from ray._private.node import Node
         from ray._private.parameter import RayParams
 
-        start = services.start_ray_process
-
-        def without_agents(command: list[str], *rest: Any, **more: Any) -> Any:
-            return start([_in_place_of_agent(word) for word in command], *rest, **more)
-
-        services.start_ray_process = without_agents
-        Node.start_api_server = lambda *_, **__: None
         given: dict[str, Any] = {"gcs_server_port": self._port, "temp_dir": str(self.folder / "ray")}
         if number:
             given = {"gcs_address": self.address, "redis_address": self.address, "node_manager_port": 0}
@@ -258,11 +233,9 @@ class LossyCluster:
             num_gpus=0,
             object_store_memory=100 << 20,
             include_dashboard=False,
-            include_log_monitor=False,
-            no_monitor=True,
-            dashboard_agent_listen_port=None,
         )
-        Node(params, head=not number, shutdown_at_exit=False, spawn_reaper=False)
+        with lean_ray():
+            Node(params, head=not number, shutdown_at_exit=False, spawn_reaper=False)
 
     def _start(self, number: int) -> None:
         for _ in range(TRIES):

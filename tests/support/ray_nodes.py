@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from cluster.executor.lean_ray import lean_ray
+
 T = TypeVar("T")
 
 PATIENCE = 180.0
@@ -55,7 +57,8 @@ def patiently(start: Callable[[], T]) -> T:
 
 
 def joined_node(cluster: Any) -> Any:
-    """Add a node, and wait until it has run a task: by then its agents are up, without which it ends after a while."""
+    """Add a node, and wait until it has run a task. It has no agents: on a busy machine they are not up in the 15 s
+    that its raylet gives them, and it ends."""
     import ray
     from ray.exceptions import GetTimeoutError, RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -64,7 +67,8 @@ def joined_node(cluster: Any) -> Any:
     def here() -> None: ...
 
     for _ in range(3):
-        node = patiently(lambda: cluster.add_node(**raylet()))
+        with lean_ray():
+            node = patiently(lambda: cluster.add_node(**raylet()))
         try:
             ray.get(
                 here.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False)).remote(),

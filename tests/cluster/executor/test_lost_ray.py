@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.exceptions import AuthenticationError
 
 from actors.backends import BackendChoice
 from actors.process import HostSpec, VerifierSpec
@@ -25,7 +26,7 @@ from cluster.executor.base import Worker
 from cluster.executor.fleet import Site
 from cluster.executor.local import InProcessExecutor
 from cluster.executor.placement import Node
-from cluster.executor.reach import Nodes, answering, require_ray
+from cluster.executor.reach import Nodes, answering, refused_token, require_ray
 from cluster.executor.tasks import Finished, Kind
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
@@ -120,13 +121,44 @@ def listening(answer: bytes | None) -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
+LEAVING = """
+import sys
+import psutil
+from cluster.executor.connection import connect
+from distprove.settings import ExecutorSettings
+
+with connect(ExecutorSettings(local=False), 0):
+    for process in psutil.Process().children():
+        if process.name() in ("gcs_server", "raylet"):
+            process.suspend()
+sys.exit(3)
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_ray_that_answers_nothing_any_more_is_left(tmp_path: Path) -> None:
+    """Ray itself would wait for its answers for ever."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {"PYTHONPATH": str(ROOT), "OF_THIS_TEST": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 3, done.stderr
+    assert marked("OF_THIS_TEST", str(tmp_path)) == []
+
+
+def test_only_a_refused_token_is_told_as_one() -> None:
+    """Ray has one error for all that it does not authenticate."""
+    assert refused_token(AuthenticationError("InvalidAuthToken: Authentication token is missing or incorrect"))
+    assert not refused_token(AuthenticationError("WrongClusterID: Perhaps the client accesses another GCS"))
+
+
 @pytest.mark.parametrize(
     ("answer", "told"),
     [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "not the head of a Ray"), (None, "nothing answers there .*timed out")],
     ids=["another service", "silence"],
 )
 def test_what_answers_and_is_no_ray_is_told(answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.executor.reach.PATIENCE", 0.5)
+    monkeypatch.setattr("cluster.executor.reach.SLOW", 0.5)
     with listening(answer) as address, pytest.raises(ClusterError, match=told):
         require_ray(address)
 

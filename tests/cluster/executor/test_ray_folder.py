@@ -137,8 +137,8 @@ def test_others_cannot_reach_the_sockets_logs_and_spilled_witnesses(
             (token,) = {process.environ().get("RAY_AUTH_TOKEN") for process in processes[1:]} - {None}
             words = [word for process in processes for word in process.cmdline()]
             assert not any(token in word for word in words)
-            assert any("runtime_env" in word for word in words)
-            assert not any(word.endswith("dashboard.py") for word in words), "nobody waits for one"
+            assert any(word.endswith("gcs_server") for word in words)
+            assert not any(word.endswith(("dashboard.py", "agent.py", "monitor.py")) for word in words), "nobody waits"
 
             driver.send_signal(signal.SIGINT)
             driver.wait(60)
