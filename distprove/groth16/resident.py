@@ -70,7 +70,7 @@ def matrix_bytes(zkey: LoadableKey, nnz: int | None = None) -> int:
 
 
 def load_key(zkey: LoadableKey, backend: Backend, *, witnesses: int = WITNESSES) -> ResidentKey:
-    """Load `zkey` onto `backend`, where `witnesses` of them are at a time: one, if the device makes them.
+    """Load `zkey` onto `backend`, where `witnesses` of them are at a time.
 
     What of the key does not fit beside its proofs stays in host memory (`distprove.groth16.memory`). Raises OutOfMemory
     before anything is loaded.

@@ -55,7 +55,7 @@ def staged(key: ResidentKey) -> int:
     """Staged arrays on the key's device that nobody gave back."""
     assert isinstance(key.backend, CudaBackend)
     assert isinstance(key.backend.device, EmulatedDevice)
-    return key.backend.device.staged
+    return key.backend.device.in_staging
 
 
 def test_picked_wires_and_the_quotients_coefficients_are_those_of_the_cpu(
