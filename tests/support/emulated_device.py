@@ -119,7 +119,7 @@ class EmulatedFetch:
 
 
 class EmulatedStaged:
-    """An array that is already there, counted when it is taken. Released memory turns to rubbish: a late reader shows."""
+    """An array that is already there, counted when it is taken. Released memory is overwritten: a late reader shows."""
 
     def __init__(self, device: EmulatedDevice, array: Array, to_device: int) -> None:
         self._device = device
