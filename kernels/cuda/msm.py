@@ -59,8 +59,9 @@ AFFINE_DENSITY = 8
 """Fewest entries for each bucket with which there is an affine round; with twice as many there are two, and so on."""
 
 
-MAX_AFFINE_ROUNDS = 3
-"""Most affine rounds. A fourth gained less than 2 %, and has a cost where most scalars are 0 or 1."""
+MAX_AFFINE_ROUNDS = 4
+"""Most affine rounds. The fourth, where there are 64 entries for each bucket, takes 1 % off an MSM of 2^27 in BLS12-381.
+"""
 
 
 @dataclass(frozen=True)
