@@ -60,8 +60,7 @@ AFFINE_DENSITY = 8
 
 
 MAX_AFFINE_ROUNDS = 4
-"""Most affine rounds. The fourth, where there are 64 entries for each bucket, takes 1 % off an MSM of 2^27 in BLS12-381.
-"""
+"""Most affine rounds. The fourth, with 64 entries for each bucket, takes 1 % off an MSM of 2^27 in BLS12-381."""
 
 
 @dataclass(frozen=True)
