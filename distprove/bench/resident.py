@@ -63,7 +63,7 @@ def bench_resident(
         program = builder.witness_program()
     plan = MemoryPlan.of(entry, None if backend.name == "cpu" else backend)
     shape = key_shape(builder.curve, builder.shape(), monomial=True)
-    streamed = plan_memory(shape, backend, witnesses=1).streamed
+    streamed = plan_memory(shape, backend).streamed
     host = plan.setup + plan.host if backend.name == "cpu" else shape.points_bytes if streamed else 0
     if host > memory_available():
         free = format_bytes(memory_available())
