@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
+from actors.prover import SWITCH_INTERVAL
 from distprove.bench.filecoin import FilecoinResult, MemoryPlan, key_shape
 from distprove.circuits.circuit import WitnessProgram
 from distprove.circuits.registry import find_circuit, random_inputs
@@ -61,7 +63,7 @@ def bench_resident(
         program = builder.witness_program()
     plan = MemoryPlan.of(entry, None if backend.name == "cpu" else backend)
     shape = key_shape(builder.curve, builder.shape(), monomial=True)
-    streamed = plan_memory(shape, backend, witnesses=1).streamed
+    streamed = plan_memory(shape, backend).streamed
     host = plan.setup + plan.host if backend.name == "cpu" else shape.points_bytes if streamed else 0
     if host > memory_available():
         free = format_bytes(memory_available())
@@ -72,7 +74,7 @@ def bench_resident(
     with _timed(setup, "key"):
         key = dev_key(PlacedQap.from_system(builder.system()), backend, monomial=True)
     with _timed(setup, "load"):
-        resident, vk = load_key(key, backend, witnesses=1), key.verification_key
+        resident, vk = load_key(key, backend), key.verification_key
     setup_peak = backend.memory_peak() or 0
     tell(f"{config}: {resident.plan}")
     del key, builder
@@ -114,30 +116,37 @@ def bench_resident(
 def _proven(
     key: ResidentKey, vk: VerificationKey, program: WitnessProgram, inputs: list[dict[str, list[int]]]
 ) -> float:
-    """Prove partitions, of which two are in flight at once, and return the median seconds of a verification. A third
-    one's inputs are encoded meanwhile, as synthesisers of a job encode them."""
+    """Prove partitions, of which two are in flight at once, and return the median seconds of a verification. Another
+    one's witness is made meanwhile, as in a job."""
     checks: list[Future[float]] = []
 
     def check(pending: PendingGroth16, public: list[int]) -> None:
         proof, _ = pending.result()
         checks.append(verifier.submit(_verified, vk, public, proof))
 
-    with ThreadPoolExecutor(max_workers=1) as verifier, ThreadPoolExecutor(max_workers=1) as encoder:
-        before: tuple[PendingGroth16, list[int]] | None = None
-        following = encoder.submit(program.encode, inputs[0])
-        for number, one in enumerate(inputs, 1):
-            encoded = following.result()
-            if number < len(inputs):
-                following = encoder.submit(program.encode, inputs[number])
-            staged = StagedWitness(key, partial(_witness, program, encoded))
-            pending = staged.start()
-            staged.release()
+    def staged(one: dict[str, list[int]]) -> StagedWitness:
+        return StagedWitness(key, partial(_witness, program, program.encode(one)))
+
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL)  # as in a worker's process
+    try:
+        with ThreadPoolExecutor(max_workers=1) as verifier, ThreadPoolExecutor(max_workers=1) as ahead:
+            before: tuple[PendingGroth16, list[int]] | None = None
+            following = ahead.submit(staged, inputs[0])
+            for number, one in enumerate(inputs, 1):
+                current = following.result()
+                if number < len(inputs):
+                    following = ahead.submit(staged, inputs[number])
+                pending = current.start()
+                current.release()
+                if before is not None:
+                    check(*before)
+                before = pending, _public(program, one)
             if before is not None:
                 check(*before)
-            before = pending, _public(program, one)
-        if before is not None:
-            check(*before)
-        return float(statistics.median(done.result() for done in checks))
+            return float(statistics.median(done.result() for done in checks))
+    finally:
+        sys.setswitchinterval(switch_interval)
 
 
 def _public(program: WitnessProgram, inputs: dict[str, list[int]]) -> list[int]:

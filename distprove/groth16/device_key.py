@@ -110,7 +110,7 @@ class DeviceKey:
 
 def dev_key(qap: PlacedQap, backend: Backend, *, monomial: bool = False) -> DeviceKey:
     """Make a development key from fresh toxic waste. Its vectors of points stay in the backend's memory, if they fit
-    there beside a proof whose witness the device makes; else they go to host memory as they are made.
+    there beside a proof and the next one's witness; else they go to host memory as they are made.
 
     With `monomial` the H points are bellperson's, for the quotient's coefficients. Raises OutOfMemory.
     """
@@ -131,7 +131,7 @@ def dev_key(qap: PlacedQap, backend: Backend, *, monomial: bool = False) -> Devi
         tuple(len(wires) for wires in (wires_a, wires_b) if wires is not None),
     )
     del counts
-    fits = not plan_memory(shape, backend, free=free, witnesses=1).streamed
+    fits = not plan_memory(shape, backend, free=free).streamed
     points = key_points(qap.curve, scalars, backend, None if fits else backend.empty_host)
     return DeviceKey(qap, points, wires_a, wires_b, monomial)
 

@@ -163,14 +163,24 @@ def flatten(signal: str, values: Sequence[Any], of: Field) -> Iterator[bytes]:
         return
     for start in range(0, len(values), _CHUNK):
         chunk = values[start : start + _CHUNK]
-        plain = set(map(type, chunk)) == {str} and all(map(_DECIMAL.match, chunk))
-        integers = list(map(int, chunk)) if plain else [_integer(signal, value) for value in chunk]
-        if min(integers) >= 0 and max(integers) < 1 << 63:
+        kinds = set(map(type, chunk))
+        plain = kinds == {str} and all(map(_DECIMAL.match, chunk))
+        integers: Sequence[int] = (
+            chunk
+            if kinds == {int}
+            else list(map(int, chunk))
+            if plain
+            else [_integer(signal, value) for value in chunk]
+        )
+        least, most = min(integers), max(integers)
+        if least >= 0 and most < 1 << 63:
             words = np.zeros((len(integers), size // 8), "<u8")
             words[:, 0] = integers
             yield words.tobytes()
         else:
-            yield b"".join([(integer % modulus).to_bytes(size, "little") for integer in integers])
+            if least < 0 or most >= modulus:
+                integers = [integer % modulus for integer in integers]
+            yield b"".join([integer.to_bytes(size, "little") for integer in integers])
 
 
 def _integer(signal: str, value: Any) -> int:

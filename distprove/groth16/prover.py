@@ -76,10 +76,11 @@ class StagedWitness:
     device and the assembly on the host; proofs in different parts can be in flight at once."""
 
     def __init__(self, key: ResidentKey, witness: NDArray[np.uint64] | MadeOnDevice) -> None:
-        """Begin to copy `witness`, which has the form that `prove` takes and must not change until it is released. One
-        that the device makes is made by `start`.
+        """Begin to copy `witness`, which has the form that `prove` takes and must not change until it is released, or
+        to make it, where the device has room for a second one and can; otherwise `start` makes it.
 
-        May be called while another thread uses the key's backend. Raises WitnessMismatch, OutOfMemory.
+        May be called while another thread uses the key's backend. Raises WitnessMismatch, OutOfMemory, and what making
+        the witness raises.
         """
         if isinstance(witness, np.ndarray):
             check_shape(key, witness)
@@ -93,7 +94,9 @@ class StagedWitness:
             self._staged: Staged = (
                 backend.stage(witness, ahead=key.plan.witnesses > 1)
                 if isinstance(witness, np.ndarray)
-                else MadeOnUse(partial(_made, key, witness))
+                else backend.make_ahead(partial(_made, key, witness))
+                if key.plan.witnesses > 1
+                else MadeOnUse(partial(_made, key, witness, backend))
             )
             self._a = backend.sparse.stage_spmv(key.matrix_a, self._staged, standard_form=True)
             self._b = backend.sparse.stage_spmv(key.matrix_b, self._staged, standard_form=True)
@@ -208,9 +211,9 @@ class PendingGroth16:
         return proof, self._times
 
 
-def _made(key: ResidentKey, make: MadeOnDevice) -> Array:
+def _made(key: ResidentKey, make: MadeOnDevice, backend: Backend) -> Array:
     """The witness that `make` makes. Raises WitnessMismatch."""
-    array = make(key.backend)
+    array = make(backend)
     if array.shape != (key.n_vars, key.curve.fr.limbs):
         raise WitnessMismatch(f"the witness has shape {array.shape}; this key's circuit has {key.n_vars} wires")
     return array

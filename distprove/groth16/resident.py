@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from distprove.groth16.key import LoadableKey
-from distprove.groth16.memory import MATRICES, SECTIONS, WITNESSES, KeyShape, MemoryPlan, plan_memory
+from distprove.groth16.memory import MATRICES, SECTIONS, KeyShape, MemoryPlan, plan_memory
 from distprove.groth16.quotient import quotient_scalars
 from kernels.cpu.group import Multiples
 from kernels.interface.arrays import Array, HostArray
@@ -69,14 +69,14 @@ def matrix_bytes(zkey: LoadableKey, nnz: int | None = None) -> int:
     return 8 * (zkey.nnz if nnz is None else nnz) + 8 * (zkey.domain_size + 1) + 12 * picked
 
 
-def load_key(zkey: LoadableKey, backend: Backend, *, witnesses: int = WITNESSES) -> ResidentKey:
-    """Load `zkey` onto `backend`, where `witnesses` of them are at a time: one, if the device makes them.
+def load_key(zkey: LoadableKey, backend: Backend) -> ResidentKey:
+    """Load `zkey` onto `backend`.
 
     What of the key does not fit beside its proofs stays in host memory (`distprove.groth16.memory`). Raises OutOfMemory
     before anything is loaded.
     """
     curve, matrices = zkey.curve, zkey.matrices()
-    plan = plan_memory(KeyShape.of(zkey, matrices), backend, witnesses=witnesses)
+    plan = plan_memory(KeyShape.of(zkey, matrices), backend)
     matrix_a, matrix_b = (
         backend.sparse.load_matrix(curve.fr, matrix, on_use=MATRICES in plan.streamed) for matrix in matrices
     )

@@ -25,7 +25,6 @@ from distprove.groth16.elements import Words
 from distprove.groth16.inputs import Inputs, read_input
 from distprove.groth16.key_check import check_key_once
 from distprove.groth16.keyfile import read_key, read_verification_key, verification_key_of
-from distprove.groth16.memory import WITNESSES
 from distprove.groth16.offload import choose_offload
 from distprove.groth16.options import Groth16Options
 from distprove.groth16.params import ParamsKey
@@ -321,8 +320,7 @@ class Groth16Prover:
         self._backend = backend
         self._program = None if circuit is None else _made_where_proven(circuit, self._zkey.n_vars)
         backend.prepare(self._zkey.curve)
-        made_here = self._program is not None and not isinstance(backend, SplitBackend)
-        self._key: ResidentKey = load_key(self._zkey, backend, witnesses=1 if made_here else WITNESSES)
+        self._key: ResidentKey = load_key(self._zkey, backend)
 
     def commit(self, partition: Partition, witness: Witness) -> bytes | None:
         return None

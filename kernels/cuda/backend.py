@@ -65,6 +65,8 @@ class CudaBackend(Backend):
         self.synthesis = CudaSynthesis(self.device)
         self._inner_products = CudaInnerProducts(self.device)
         self._goldilocks: CudaGoldilocks | None = None
+        self._beside: CudaBackend | None = None
+        """What `make_ahead` computes with."""
 
     @property
     def goldilocks(self) -> CudaGoldilocks:
@@ -93,6 +95,15 @@ class CudaBackend(Backend):
 
     def stage(self, host: HostArray, *, ahead: bool = True) -> Staged:
         return self.device.stage(host) if ahead else super().stage(host)
+
+    def make_ahead(self, make: Callable[[Backend], Array]) -> Staged:
+        """As of `Backend`; on a stream of its own, whose kernels come before those of proofs."""
+        if self._beside is None:
+            self._beside = CudaBackend(self.device.second())
+        beside = self._beside.device
+        before = beside.traffic.snapshot()
+        array = make(self._beside)
+        return self.device.staged(array, beside.stream.record(), beside.traffic.since(before).to_device)
 
     def to_host(self, array: Array) -> HostArray:
         return self.device.download(array)
@@ -145,6 +156,10 @@ class CudaBackend(Backend):
     # -- life -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
+        if self._beside is not None:
+            self._beside.vectors.clear()
+            self._beside.synthesis.clear()
+            self._beside = None
         self.vectors.clear()
         self.synthesis.clear()
         if self._goldilocks is not None:

@@ -170,6 +170,14 @@ class Device(Protocol):
         Raises OutOfMemory.
         """
 
+    def second(self) -> Device:
+        """Return the same device with streams and kernels of its own, for another thread. They share the memory, and
+        the work of the one that is returned comes first where both wait for the device."""
+
+    def staged(self, array: Array, made: Event, to_device: int) -> Staged:
+        """Return an array of `second`, which is there at event `made`, for this device to read. `to_device` bytes were
+        copied for it. May be called while another thread uses the device."""
+
     def download(self, array: Array) -> HostArray: ...
 
     def empty_host(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> HostArray:

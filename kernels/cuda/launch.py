@@ -9,6 +9,7 @@ import struct
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ from kernels.cuda.arena import Arena, PinnedBuffers, PinnedRing, PinnedStaging, 
 
 SMALL_DOWNLOAD = 1 << 20
 """Most bytes of a download through one pinned buffer, in order with the kernels: no second stream, no events."""
+
+FIRST = -1
+"""Priority of a stream whose blocks are started before those of others. The default is 0."""
 
 CUPY_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 
@@ -95,8 +99,9 @@ class CudaTimedEvent(CudaEvent):
 class CudaStream:
     """A CuPy stream that does not synchronise with the default stream."""
 
-    def __init__(self) -> None:
-        self.stream = cupy.cuda.Stream(non_blocking=True)
+    def __init__(self, priority: int | None = None) -> None:
+        """Blocks of a stream with a lower number for its `priority` are started first; None is the highest number."""
+        self.stream = cupy.cuda.Stream(non_blocking=True, priority=priority)
 
     def record(self) -> CudaEvent:
         return CudaEvent(self.stream.record(cupy.cuda.Event(disable_timing=True)))
@@ -272,12 +277,14 @@ class CudaRecording:
 
 
 class CudaStaged:
-    """An array whose copy was queued on the device's staging stream."""
+    """An array that another stream than the device's copies or computes."""
 
-    def __init__(self, device: CudaDevice, array: Array, copied: CudaEvent) -> None:
+    def __init__(self, device: CudaDevice, array: Array, made: CudaEvent, to_device: int) -> None:
+        """`array` is there at event `made`, for which `to_device` bytes were copied."""
         self._device = device
         self._array: Array | None = array
-        self._copied = copied
+        self._made = made
+        self._to_device = to_device
         self._taken = False
 
     def array(self) -> Array:
@@ -285,15 +292,15 @@ class CudaStaged:
             raise BackendError("a staged array was asked for after it had been released")
         if not self._taken:
             self._taken = True
-            self._device.stream.wait(self._copied)
+            self._device.stream.wait(self._made)
             # Counted here and not when the copy began, because only this thread may count.
-            self._device.traffic.to_device += self._array.nbytes
+            self._device.traffic.to_device += self._to_device
         return self._array
 
     def release(self) -> None:
         array, self._array = self._array, None
         if array is not None:
-            self._device.retire(array, self._device.stream.record() if self._taken else self._copied)
+            self._device.retire(array, self._device.stream.record() if self._taken else self._made)
 
 
 class CudaDevice:
@@ -465,7 +472,20 @@ class CudaDevice:
         array = self._empty(contiguous.shape, contiguous.dtype, self._staging_stream)
         if contiguous.nbytes:
             self._staging.to_device(array.data.ptr, contiguous, self._staging_stream.stream)
-        return CudaStaged(self, array, self._staging_stream.record())
+        return CudaStaged(self, array, self._staging_stream.record(), contiguous.nbytes)
+
+    def second(self) -> CudaDevice:
+        other = copy(self)  # arena, compiler, modules and pinned buffers are shared: any thread may use these
+        other._stream, other._copy_stream, other._bring_stream = CudaStream(FIRST), CudaStream(), CudaStream()
+        other._staging_stream, other._meter_stream = CudaStream(), CudaStream()
+        other._side_streams, other._at_work, other._kernels = [], {}, {}
+        other._given, other._ring, other.traffic = Given(), PinnedRing(), Traffic()
+        other.meter = EventMeter(other._timed_event)
+        return other
+
+    def staged(self, array: Array, made: Event, to_device: int) -> CudaStaged:
+        assert isinstance(made, CudaEvent)
+        return CudaStaged(self, array, made, to_device)
 
     def retire(self, array: Array, last_use: CudaEvent) -> None:
         """Keep `array` until the device has passed `last_use`, then release it."""

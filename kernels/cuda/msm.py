@@ -59,8 +59,9 @@ AFFINE_DENSITY = 8
 """Fewest entries for each bucket with which there is an affine round; with twice as many there are two, and so on."""
 
 
-MAX_AFFINE_ROUNDS = 3
-"""Most affine rounds. A fourth gained less than 2 %, and has a cost where most scalars are 0 or 1."""
+MAX_AFFINE_ROUNDS, MANY_ENTRIES = 3, 1 << 28
+"""Most affine rounds of fewer entries than that. Of more there is one more: a fourth takes 1 % off where there are 2^29
+entries, 64 for each bucket, and was not measured to gain elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,8 @@ class MsmProfile:
             return self.affine_rounds
         if entries < AFFINE_ROUNDS[curve.name, group].entries:
             return 0
-        return min(MAX_AFFINE_ROUNDS, (entries // (AFFINE_DENSITY * buckets)).bit_length())
+        most = MAX_AFFINE_ROUNDS + (entries >= MANY_ENTRIES)
+        return min(most, (entries // (AFFINE_DENSITY * buckets)).bit_length())
 
     def blocks_for(self, curve: Curve, group: Group) -> int:
         """Return the blocks of msm_accumulate per multiprocessor. Measured: registers matter more than occupancy."""

@@ -6,9 +6,9 @@ STAGING_SLOT = 16 << 20
 STAGING_SLOTS = 3
 """Bytes of a buffer, and number of buffers, of `kernels.cuda.arena.PinnedStaging`, for large arrays."""
 RING = 4 << 20
-"""Bytes of `kernels.cuda.arena.PinnedRing`, for small arrays on their way to the device."""
+"""Bytes of a `kernels.cuda.arena.PinnedRing`, for small arrays on their way to the device; there are two of them."""
 RESULTS = 4 << 20
 """Bytes allowed for results on their way to the host: several at a time, most of them a few hundred bytes."""
 
-PINNED_BYTES = STAGING_SLOT * STAGING_SLOTS + RING + RESULTS
+PINNED_BYTES = STAGING_SLOT * STAGING_SLOTS + 2 * RING + RESULTS
 """Bytes of page-locked memory that one backend takes."""

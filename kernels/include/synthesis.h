@@ -50,10 +50,11 @@ struct Products {
   const F* values;
 };
 
+// The sum of every `step`-th term of a row, from term `begin` on.
 template <class F>
-DP_HD F combination(const Products<F>& program, u32 row, const F* wires, const Instance& at) {
+DP_HD F combination(const Products<F>& program, u32 row, const F* wires, const Instance& at, u32 begin = 0, u32 step = 1) {
   F sum = F::zero();
-  for (u32 k = program.row_ptr[row]; k < program.row_ptr[row + 1]; ++k) {
+  for (u32 k = program.row_ptr[row] + begin; k < program.row_ptr[row + 1]; k += step) {
     const F x = wires[at.wire(program.columns[k])];
     const u32 value = program.value_index[k];
     if (value == 0) {

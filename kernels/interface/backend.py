@@ -100,6 +100,14 @@ class Backend(ABC):
         """
         return MadeOnUse(lambda: self.to_device(host))
 
+    def make_ahead(self: SelfBackend, make: Callable[[Backend], Array]) -> Staged:
+        """Begin to compute what `make` returns, which it makes with the backend that it is given, in this one's memory.
+
+        May be called by one thread at a time while another computes. A backend that cannot compute two things at once
+        computes when the array is asked for. Raises what `make` raises, now or then.
+        """
+        return MadeOnUse(lambda: make(self))
+
     @abstractmethod
     def to_host(self, array: Array) -> HostArray:
         """Wait for the work that computes `array` and return it on the host. Counted in `traffic`."""

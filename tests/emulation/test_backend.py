@@ -9,6 +9,7 @@ import pytest
 
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
+from kernels.cuda.field import field_source
 from kernels.cuda.ntt import NttEngine, NttProfile, plan_passes
 from kernels.errors import BackendError, SizeError
 from kernels.interface.matrix import CsrMatrix
@@ -17,7 +18,7 @@ from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
 from tests.support.emulated_device import EmulatedDevice
 from tests.support.placed_cases import placed_matrix
-from tests.support.synthesis_cases import products, sha256_block, wires_of
+from tests.support.synthesis_cases import BATCH, LANES, PLACEMENTS, products, sha256_block, wires_of
 
 FIELDS = [BN254.fr, BN254.fq, BLS12_381.fr, BLS12_381.fq]
 
@@ -248,6 +249,20 @@ def test_synthesis(emulated: CudaBackend, field: Field) -> None:
             assert np.array_equal(wires_of(emulated, program, bits=bits), wires_of(cpu, program, bits=bits))
         a = field_from_ints(field, values(field, 70))
         assert np.array_equal(emulated.vectors.bits(field, a, 200), cpu.vectors.bits(field, a, 200))
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8, 32])
+def test_groups_of_threads_make_the_products_of_one(lanes: int) -> None:
+    """Whatever the size of a group."""
+    device = EmulatedDevice()
+    backend, field = CudaBackend(device), BLS12_381.fr
+    backend.synthesis.group_threads = lanes * LANES * PLACEMENTS * BATCH // device.sm_count + 1
+    with CpuBackend() as cpu:
+        for own in (1, 60, 61):
+            program = products(field, 7, own, own)
+            assert np.array_equal(wires_of(backend, program), wires_of(cpu, program))
+    grouped = device.kernel(field_source("synthesis", field), "synthesis_products_grouped")
+    assert grouped.launches == (0 if lanes == 1 else 3)
 
 
 @pytest.mark.parametrize("moved", [False, True])

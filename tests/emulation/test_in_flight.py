@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from distprove.circuits.synthetic import SyntheticCircuit, synthetic_circuit
-from distprove.errors import WitnessMismatch
+from distprove.errors import UnsatisfiedWitness, WitnessMismatch
 from distprove.groth16.prover import Blinding, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, load_key
 from distprove.groth16.setup import setup
@@ -18,7 +18,8 @@ from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
-from kernels.interface.arrays import HostArray
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.backend import Backend
 from kernels.interface.offload import Offload
 from kernels.maths.curves import BN254
 from kernels.split import SplitBackend
@@ -55,7 +56,7 @@ def staged(key: ResidentKey) -> int:
     """Staged arrays on the key's device that nobody gave back."""
     assert isinstance(key.backend, CudaBackend)
     assert isinstance(key.backend.device, EmulatedDevice)
-    return key.backend.device.staged
+    return key.backend.device.in_staging
 
 
 def test_picked_wires_and_the_quotients_coefficients_are_those_of_the_cpu(
@@ -88,6 +89,44 @@ def test_two_in_flight_give_the_proofs_of_one_after_the_other(keys: Any) -> None
     assert [earlier[0].to_dict(), later[0].to_dict()] == expected
     assert [times.to_device for _, times in (earlier, later)] == [w.nbytes for w in witnesses]
     assert next(iter(later[1].seconds)) == "upload"
+
+
+def test_a_witness_is_made_ahead_where_there_is_room_for_it(keys: Any) -> None:
+    cpu, device, (witness, _) = keys
+    expected = prove(cpu, witness, blinded(0))[0].to_dict()
+    used: list[Backend] = []
+
+    def make(backend: Backend) -> Array:
+        used.append(backend)
+        return backend.to_device(witness)
+
+    ahead = StagedWitness(device, make)
+    assert [backend is device.backend for backend in used] == [False]
+    assert staged(device) == 1
+    free = device.backend.memory_free()
+    proof, times = ahead.start(blinded(0)).result()
+    assert staged(device) == 0
+    assert device.backend.memory_free() >= free + witness.nbytes
+    assert (proof.to_dict(), times.to_device) == (expected, witness.nbytes)
+
+    tight = StagedWitness(replace(device, plan=replace(device.plan, witnesses=1)), make)
+    assert (len(used), staged(device)) == (1, 0)
+    assert tight.start(blinded(0)).result()[0].to_dict() == expected
+    tight.release()
+    assert used[1:] == [device.backend]
+
+
+def test_a_witness_that_cannot_be_made_ahead_says_so_at_once(keys: Any) -> None:
+    _, device, (witness, _) = keys
+
+    def unsatisfied(_: Backend) -> Array:
+        raise UnsatisfiedWitness("the inputs do not satisfy the circuit: the sum")
+
+    with pytest.raises(UnsatisfiedWitness):
+        StagedWitness(device, unsatisfied)
+    with pytest.raises(WitnessMismatch):
+        StagedWitness(device, lambda backend: backend.to_device(witness[:-1]))
+    assert staged(device) == 0
 
 
 @pytest.mark.parametrize("host", [{"msm_g2"}, {"spmv"}, {"spmv", "msm_g2"}, {"msm_g1"}], ids=sorted)

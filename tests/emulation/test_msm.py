@@ -310,6 +310,7 @@ def test_cuts_cover_the_msm_and_fit_the_device(curve: Curve, group: Group, budge
         (BN254, Group.G1, 24, 3),
         (BLS12_381, Group.G1, 18, 0),
         (BLS12_381, Group.G1, 20, 3),
+        (BLS12_381, Group.G1, 27, 4),
         (BN254, Group.G2, 20, 3),
     ],
 )

@@ -89,7 +89,7 @@ def test_points_that_do_not_fit_go_to_host_memory(monkeypatch: pytest.MonkeyPatc
         key = dev_key(qap, small, monomial=True)
         points = (key.points_a, key.points_b1, key.points_b2, key.points_c, key.points_h)
         assert small.made == sum(vector.nbytes for vector in points)
-        resident = load_key(key, small, witnesses=1)
+        resident = load_key(key, small)
         assert resident.plan.streamed
         proof, _ = prove(resident, builder.witness_program().witness(inputs, small))
     assert verify(key.verification_key, [int(v) for v in inputs["public"]], proof)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from distprove.proof import Proof, invalid_among, partition_digest
 from distprove.system import PartitionProof
 from distprove.verification import verify_proof
 from kernels.cpu import group
+from kernels.cpu.pairing import BY_BUCKETS
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import pack, point_from_ints, unpack
 from tests.support.simulated_proofs import OUTSIDE, Trapdoor, multiple, trapdoor
@@ -67,6 +69,23 @@ def test_another_public_value_is_false(secret: Trapdoor, proof: Groth16Proof, in
     public = list(PUBLIC)
     public[index] = (public[index] + 1) % secret.key.curve.fr.modulus
     assert verify(secret.key, public, proof) is False
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_many_public_values(curve: Curve) -> None:
+    """Their points are added up by buckets: none is left out; equal, opposite and infinite ones count too."""
+    secret, rng, r = trapdoor(curve, BY_BUCKETS + 44), random.Random(5), curve.fr.modulus
+    ic = [*secret.ic[:-3], secret.ic[0], r - secret.ic[0], 0]
+    points = np.stack([*secret.key.ic[:-3], *(multiple(curve, Group.G1, k) for k in ic[-3:])])
+    secret = replace(secret, ic=ic, key=replace(secret.key, ic=points))
+    for public in ([rng.randrange(r) for _ in ic[1:]], [0] * len(ic[1:]), [r - 1] * len(ic[1:]), [7] * len(ic[1:])):
+        proof = secret.prove(public, seed=6)
+        assert verify(secret.key, public, proof) is True
+        assert verify_batch(secret.key, [(public, proof), (public, secret.prove(public, seed=7))]) is True
+    for index in range(0, len(public) - 1, 9):  # the last point is infinity
+        other = [*public[:index], (public[index] + 1) % r, *public[index + 1 :]]
+        assert verify(secret.key, other, proof) is False
+    assert verify_batch(secret.key, [(public, proof), (other, proof)]) is False
 
 
 def test_public_values_in_another_order_are_false(secret: Trapdoor, proof: Groth16Proof) -> None:

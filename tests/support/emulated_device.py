@@ -16,10 +16,12 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ from kernels.source import KernelSource, flatten
 
 SHIM = Path(__file__).with_name("cuda_on_host.h")
 _KERNEL = re.compile(r"dp_kernel_marker\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(")
+_running = threading.Lock()
+"""Held while a kernel runs: the fibers are those of one thread."""
 _cache = Path(tempfile.gettempdir()) / f"distprove-emulation-{os.getuid()}"
 
 
@@ -115,28 +119,28 @@ class EmulatedFetch:
 
 
 class EmulatedStaged:
-    """A copy that is already there, counted when it is taken. Released memory turns to rubbish: a late reader shows."""
+    """An array that is already there, counted when it is taken. Released memory is overwritten: a late reader shows."""
 
-    def __init__(self, device: EmulatedDevice, host: HostArray) -> None:
+    def __init__(self, device: EmulatedDevice, array: Array, to_device: int) -> None:
         self._device = device
         self._taken = False
-        self._array: Array | None = device.empty(host.shape, host.dtype)
-        self._array[...] = host
-        device.staged += 1
+        self._to_device = to_device
+        self._array: Array | None = array
+        device.in_staging += 1
 
     def array(self) -> Array:
         if self._array is None:
             raise BackendError("a staged array was asked for after it had been released")
         if not self._taken:
             self._taken = True
-            self._device.traffic.to_device += self._array.nbytes
+            self._device.traffic.to_device += self._to_device
         return self._array
 
     def release(self) -> None:
         if self._array is not None:
-            self._array.reshape(-1).view(np.uint8)[...] = 0xA5
+            self._array.view(np.uint8)[...] = 0xA5
             self._array = None
-            self._device.staged -= 1
+            self._device.in_staging -= 1
 
 
 class EmulatedKernel:
@@ -175,7 +179,8 @@ class EmulatedKernel:
                 self._device.meter.resume()
             self.launches += 1
             self._device.did["launch"] += 1
-            self._run((ctypes.c_uint * 3)(*shape), (ctypes.c_uint * 3)(*size), ctypes.c_size_t(shared), pointers)
+            with _running:
+                self._run((ctypes.c_uint * 3)(*shape), (ctypes.c_uint * 3)(*size), ctypes.c_size_t(shared), pointers)
 
         self._device.run(run)
 
@@ -215,7 +220,7 @@ class EmulatedDevice:
         self.traffic = Traffic()
         self.did: Counter[str] = Counter()
         """Launches, uploads, downloads and forks so far; `fetch` is a download too."""
-        self.staged = 0
+        self.in_staging = 0
         """Staged arrays that were not released."""
         self.stream: Stream = EmulatedStream()
         self.meter = EventMeter(EmulatedTimedEvent)
@@ -294,7 +299,20 @@ class EmulatedDevice:
 
     def stage(self, host: HostArray) -> EmulatedStaged:
         assert self._recorded is None
-        return EmulatedStaged(self, host)
+        array = self.empty(host.shape, host.dtype)
+        array[...] = host
+        return EmulatedStaged(self, array, host.nbytes)
+
+    def second(self) -> EmulatedDevice:
+        other = copy(self)
+        other._count = self._count  # type: ignore[method-assign]
+        other._forked, other._recorded, other._kernels, other.traffic = [], None, {}, Traffic()
+        other.meter = EventMeter(EmulatedTimedEvent)
+        return other
+
+    def staged(self, array: Array, made: Event, to_device: int) -> EmulatedStaged:
+        self.did["made"] += 1
+        return EmulatedStaged(self, array, to_device)
 
     def download(self, array: Array) -> HostArray:
         assert self._recorded is None

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 
+import numpy as np
+
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import WitnessProgram
 from distprove.circuits.filecoin.gadgets import PACKED_BITS
@@ -13,8 +15,8 @@ from distprove.circuits.filecoin.poseidon import filecoin_poseidon, hash_element
 from distprove.circuits.linear import Run
 from distprove.host.machine import usable_threads
 from kernels.cpu.backend import CpuBackend
-from kernels.interface.backend import Backend
 from kernels.maths.curves import BLS12_381
+from kernels.maths.encoding import pack, unpack
 
 FIELD = BLS12_381.fr
 FEW = 128
@@ -50,23 +52,20 @@ def poseidon_hashes(nodes: Sequence[Sequence[int]]) -> list[int]:
     processors that this process may use."""
     if len(nodes) < FEW:
         return [hash_poseidon(children) for children in nodes]
-    program, result = _hashing(len(nodes[0]))
+    arity = len(nodes[0])
+    program, (first, step) = _hashing(arity)
+    # The program's own wires are scratch: they are made once, and only those of the hashes are read.
     with CpuBackend(threads=usable_threads()) as backend:
-        return [
-            value
-            for first in range(0, len(nodes), AT_ONCE)
-            for value in _hashed(program, result, nodes[first : first + AT_ONCE], backend)
-        ]
-
-
-def _hashed(program: WitnessProgram, result: Run, nodes: Sequence[Sequence[int]], backend: Backend) -> list[int]:
-    """The hashes of at most AT_ONCE nodes; the program's other lanes hash zeros."""
-    padding = [0] * (AT_ONCE - len(nodes))
-    lanes = zip(*nodes, strict=True)
-    inputs = {signal.name: [*lane, *padding] for signal, lane in zip(program.inputs, lanes, strict=True)}
-    first, step = result
-    made = backend.to_host(program.witness_on(backend, inputs)[first::step])
-    return [int.from_bytes(value.tobytes(), "little") for value in made[: len(nodes)]]
+        wires, hashes = program.schedule.on(backend, FIELD, 1), list[int]()
+        for begin in range(0, len(nodes), AT_ONCE):
+            some = pack([child for node in nodes[begin : begin + AT_ONCE] for child in node], FIELD.limbs)
+            children = backend.vectors.to_montgomery(FIELD, backend.to_device(some)).reshape(-1, arity, FIELD.limbs)
+            count = len(children)
+            for number, signal in enumerate(program.inputs):
+                wires.store(signal.first, children[:, number])
+            made = np.ascontiguousarray(program.schedule.run(wires)[first::step, 0][:count])
+            hashes += unpack(backend.to_host(backend.vectors.from_montgomery(FIELD, made)))
+        return hashes
 
 
 @lru_cache(maxsize=4)

@@ -43,6 +43,18 @@ class SparseTree:
         return siblings
 
 
+def elements_of(random: Random) -> Callable[[], int]:
+    """Draws uniform elements of the field: those of `random.randrange`, in a third of the time."""
+    bits, modulus, getrandbits = FIELD.bits, FIELD.modulus, random.getrandbits
+
+    def draw() -> int:
+        while (value := getrandbits(bits)) >= modulus:
+            pass
+        return value
+
+    return draw
+
+
 Hashes = Callable[[Sequence[Sequence[int]]], list[int]]
 """What hashes the children of many nodes."""
 
@@ -107,9 +119,7 @@ def post_inputs(sectors: int, challenges: int, arities: Sequence[int], random: R
     """Inputs of `post_circuit`, with distinct sectors and random challenges."""
     size = prod(arities)
 
-    def draw() -> int:
-        return random.randrange(FIELD.modulus)
-
+    draw = elements_of(random)
     challenged = [[random.randrange(size) for _ in range(challenges)] for _ in range(sectors)]
     leaves = [{index: draw() for index in own} for own in challenged]
     trees = sparse_trees(arities, leaves, poseidon_hashes, draw)
@@ -133,9 +143,7 @@ def porep_inputs(challenges: int, layers: int, arities: Sequence[int], random: R
     if challenges >= nodes:
         raise UsageError(f"{challenges} challenges leave no parents among {nodes} nodes")
 
-    def draw() -> int:
-        return random.randrange(FIELD.modulus)
-
+    draw = elements_of(random)
     challenged = random.sample(range(nodes), challenges)
 
     def unchallenged() -> int:

@@ -13,10 +13,13 @@ from distprove.circuits.filecoin.poseidon import filecoin_poseidon, hash_element
 from distprove.circuits.filecoin.sha256 import sha256
 from distprove.circuits.matrices import Shape
 from distprove.circuits.poseidon_params import neptune_parameters
+from kernels.cuda.backend import CudaBackend
+from kernels.cuda.field import field_source
 from kernels.interface.backend import Backend
 from kernels.maths.curves import BLS12_381
 from kernels.maths.encoding import unpack
 from tests.circuits.filecoin.conftest import satisfies
+from tests.support.emulated_device import EmulatedDevice
 
 FIELD = BLS12_381.fr
 
@@ -71,6 +74,15 @@ def test_poseidon_circuit(arity: int, constraints: int, nnz: tuple[int, int, int
     witness = circuit.witness({f"x{k}": [row[k] for row in rows] for k in range(arity)}, backend)
     assert satisfies(circuit, witness, backend)
     assert unpack(witness[1:3]) == [filecoin_poseidon(FIELD, row) for row in rows]
+
+
+def test_groups_of_a_gpus_threads_make_neptunes_digests() -> None:
+    device = EmulatedDevice()
+    b = CircuitBuilder(BLS12_381)
+    b.output("digest", hash_elements(b, [b.private_input(f"x{k}", 1) for k in range(8)]))
+    made = b.build().witness({f"x{k}": [k] for k in range(8)}, CudaBackend(device))
+    assert unpack(made[1:2]) == [0x2394611DA3A5DE5512010042116770774B682E9D9CC4AED92A9934F56D38A5E6]
+    assert device.kernel(field_source("synthesis", FIELD), "synthesis_products_grouped").launches > 0
 
 
 def sha_circuit(bits: int, lanes: int, known: str = "") -> CircuitBuilder:
