@@ -86,7 +86,7 @@ def test_a_staged_copy_does_not_wait_for_queued_kernels(cuda: CudaBackend) -> No
             cuda.vectors.ntt(FIELD, a)
         end = cuda.device.stream.record()
         staged: Any = cuda.stage(host)
-        staged._copied.synchronize()
+        staged._made.synchronize()
         under_way = not end.event.done  # type: ignore[attr-defined]
         got = cuda.to_host(staged.array())
         staged.release()
