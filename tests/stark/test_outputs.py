@@ -31,7 +31,7 @@ from distprove.stark.output import digest_of, output_public, output_stream
 from distprove.stark.program import Cut, Trace
 from distprove.stark.provable import check_sides
 from distprove.stark.security import job_security
-from distprove.stark.statement import Output, Statement
+from distprove.stark.statement import Boundary, Output, PublicRef, Statement
 from distprove.stark.verifier import check_output
 from distprove.stark.verifying_key import VerifyingKey, compile_program
 from kernels.cpu.backend import CpuBackend
@@ -132,6 +132,16 @@ def test_tables_that_sent_something_else(lie: str) -> None:
     """The digest is that of the output given: only the bus tells."""
     with pytest.raises(InvalidProof, match="global buses do not balance"):
         job_of(TEXT, LIES[lie]).check()
+
+
+def test_a_boundary_on_the_outputs_bus() -> None:
+    """Its tuples and the output's add up: where the statement sends the length, tables must not."""
+    sends = (Boundary("output", (0, PublicRef("length")), 1, "first"),)
+    stated = replace(Writes().statement, boundary=sends)
+    with mock.patch.object(Writes, "statement", stated):
+        job_of(TEXT, WORDS[1:]).check()
+        with pytest.raises(InvalidProof, match="global buses do not balance"):
+            job_of(TEXT).check()
 
 
 def test_an_empty_output_has_a_length() -> None:
