@@ -26,7 +26,7 @@ from distprove.formats.folder import Folder
 from distprove.host.memory import most_resident
 from distprove.proof import Aggregates, Proof, invalid_among
 from distprove.settings import ExecutorSettings
-from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
+from distprove.system import ChecksCommitments, Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 from kernels.host.private import NotPrivate, temporary_root
 
 SHORT = 1.0
@@ -206,14 +206,16 @@ def _earlier_sessions(run: Run) -> list[Session]:
 
 
 def _load_barrier(system: ProofSystem, run: Run, plan: list[Partition]) -> Barrier | None:
-    """The stored barrier, if it is of this plan and its challenge follows from its commitments."""
+    """The stored barrier, if it is of this plan and job, and its challenge follows from its commitments."""
     try:
         barrier = run.load_barrier()
         if barrier is None or barrier[0].keys() != {p.name for p in plan}:
             return None
         commitments = {p.name: barrier[0][p.name] for p in plan}
+        if isinstance(system, ChecksCommitments):
+            system.check_commitments(list(commitments.values()))  # of another output, no proof made under it will do
         return barrier if draw_challenge(system, commitments) == barrier[1] else None
-    except InputError:
+    except (InputError, InvalidProof):
         return None
 
 

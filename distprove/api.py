@@ -154,7 +154,7 @@ def verify(
     if not isinstance(proof, Proof):
         if program is not None:
             require_code_outside(program, Path(proof))
-        proof = read_proof(Path(proof))
+        proof = read_proof(Path(proof), with_output=output is None)
     return verify_proof(
         proof,
         Path(vk) if vk is not None else None,

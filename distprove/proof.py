@@ -31,6 +31,7 @@ guess.
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -203,18 +204,17 @@ class Proof:
         return cls.from_bytes(read_bounded(path, MAX_BYTES, begins=BEGINS), str(path))
 
     @classmethod
-    def read_from(cls, path: Path) -> Proof:
-        """Read the proof in a file or a run folder, with the output that lies beside it in a run folder. Raises as
-        `read` does, and UsageError for a link to a folder."""
+    def read_from(cls, path: Path, *, with_output: bool = True) -> Proof:
+        """Read the proof in a file or a run folder, with the output that lies beside it under the names that a run has
+        for both, unless the caller has another one. Raises as `read` does, and UsageError for a link to a folder."""
         if path.is_dir():
             with Folder.open(path) as folder:
                 proof = cls.from_bytes(folder.read(PROOF_FILE, MAX_BYTES, begins=BEGINS), str(path / PROOF_FILE))
         else:
             proof = cls.read(path)
-            if path.name != PROOF_FILE:
-                return proof
+            with_output &= path.name == PROOF_FILE
             path = path.parent
-        if not (path / OUTPUT_FILE).exists():
+        if not with_output or not os.path.lexists(path / OUTPUT_FILE):
             return proof
         with Folder.open(path) as folder:
             return replace(proof, output=folder.read(OUTPUT_FILE, MAX_OUTPUT))
@@ -231,7 +231,8 @@ class Proof:
 
         `expected_job` is the digest of the job that the caller expects. Without it, success only means that each of
         these statements is true under this key. A job with an output is verified with the one at hand (`output`);
-        without it OutputMissing is raised if all else holds.
+        without it OutputMissing is raised if all else holds. An output beside the proof of a job without is refused, so
+        that nobody takes it for proven.
         """
         if verifier.key_digest() != self.key_digest:
             raise InvalidProof(
@@ -246,7 +247,12 @@ class Proof:
             bad = [] if _holds(lambda: verifier.verify_batch(listed)) else _some_invalid(verifier, listed)
         if bad:
             raise InvalidProof(f"does not verify: {', '.join(bad[:NAMED])}{' ...' if len(bad) > NAMED else ''}")
-        if self.output is not None and isinstance(verifier, TakesOutput) and verifier.has_output:
+        if self.output is not None:
+            if not isinstance(verifier, TakesOutput) or not verifier.has_output:
+                raise InvalidProof(
+                    f"an output lies beside the proof ({OUTPUT_FILE}), and the statement of this proof has none: "
+                    "nothing is proven of these bytes; move them elsewhere"
+                )
             verifier = verifier.with_output(self.output)
         if isinstance(verifier, VerifiesJob):
             verifier.verify_job(self.partitions)

@@ -154,7 +154,7 @@ class StoredRun:
         if not self.folder.has(PROOF_FILE):
             return {}
         with suppress(InputError, InvalidProof):  # a damaged one is made again
-            return {proof.name: proof for proof in Proof.read_from(self.path).partitions}
+            return {proof.name: proof for proof in Proof.read_from(self.path, with_output=False).partitions}
         return {}
 
     def stored(self) -> set[str]:
@@ -443,10 +443,10 @@ def abandoned_by(folder: Folder) -> str | None:
         return lock.read(200).strip() or "its driver"
 
 
-def read_proof(path: Path) -> Proof:
+def read_proof(path: Path, *, with_output: bool = True) -> Proof:
     """The proof in a file or a run. Raises as `Proof.read_from` does, InputError for a run that is not finished."""
     if not path.is_dir() or not is_run(path) or Folder.open(path).has(PROOF_FILE):
-        return Proof.read_from(path)
+        return Proof.read_from(path, with_output=with_output)
     run = StoredRun.read(path)
     plan = {item["name"] for item in run.record["partitions"]}
     done = f"{len(run.stored() & plan)} of {len(plan)} partitions are proven"

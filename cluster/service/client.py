@@ -192,8 +192,14 @@ class Client:
 
     def proof(self, id: str, path: str | Path) -> Path:
         """Write the proof of a job to a file."""
-        path = Path(path)
+        return self._download(id, "proof", Path(path))
 
+    def output(self, id: str, path: str | Path) -> Path:
+        """Write the output of variable length of a job to a file. Its proof cannot be verified without it: `verify`
+        finds it as output.bin beside proof.msgpack. Raises InputError for a job that has none."""
+        return self._download(id, "output", Path(path))
+
+    def _download(self, id: str, name: str, path: Path) -> Path:
         def download(response: http.client.HTTPResponse) -> Path:
             with replacing(path) as file:
                 while chunk := response.read(CHUNK):
@@ -201,7 +207,7 @@ class Client:
                 _require_whole(response)
             return path
 
-        return self._send("GET", f"/v1/jobs/{quote(id, '')}/proof", None, TIMEOUT, download)
+        return self._send("GET", f"/v1/jobs/{quote(id, '')}/{name}", None, TIMEOUT, download)
 
     def report(self, id: str) -> dict[str, Any]:
         """The report of a job that is over: the content of its report.json."""

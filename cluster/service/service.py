@@ -10,6 +10,7 @@ next start: jobs that were queued or running then go on, from what their runs' f
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from bisect import bisect_left, insort
@@ -55,7 +56,7 @@ from distprove.formats.owncode import names_code
 from distprove.host.provenance import version
 from distprove.job import Job
 from distprove.options import Options
-from distprove.proof import PROOF_FILE
+from distprove.proof import OUTPUT_FILE, PROOF_FILE
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
@@ -441,6 +442,14 @@ class Service:
         if view.state is not JobState.PROVED:
             raise InputError(f"{id} has no proof: it is {view.state.value}")
         return Path(view.run) / PROOF_FILE
+
+    def output(self, id: str) -> Path:
+        """The file of a job's output of variable length. Raises NoSuchJob, and InputError unless the job is proved and
+        has one."""
+        path = self.proof(id).with_name(OUTPUT_FILE)
+        if not os.path.lexists(path):
+            raise InputError(f"{id} has no output beside its proof: its statement has none")
+        return path
 
     def overview(self) -> Overview:
         """The service at a glance."""

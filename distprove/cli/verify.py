@@ -110,7 +110,7 @@ def verify(
         raise UsageError("--srs-verifier, --statement and more than one --job are for aggregates")
     own = own_program(program, arguments or [], proof)
     expected = digests[0] if digests else None
-    loaded = read_proof(proof)
+    loaded = read_proof(proof, with_output=output is None)
     least = SECURITY_BITS if security is None else security
     if output is not None:
         loaded = replace(loaded, output=read_bounded(output, MAX_OUTPUT))

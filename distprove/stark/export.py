@@ -8,14 +8,15 @@ from distprove.entry import Exported
 from distprove.errors import InputError, InvalidProof
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
-from distprove.proof import KEY_FILE, PROOF_FILE, Proof, encode_partition
+from distprove.proof import KEY_FILE, OUTPUT_FILE, PROOF_FILE, Proof, encode_partition
 from distprove.stark.keyfile import key_content, parse_key, shipped_key
 from distprove.stark.programs import PROGRAMS
 from distprove.stark.verifying_key import MAX_BYTES, VerifyingKey
 
 
 def export(proof: Proof, run: Path, folder: Path) -> Exported:
-    """Write the verifying key, and each partition's proof as the map that stands in proof.msgpack, canonically encoded.
+    """Write the verifying key, each partition's proof as the map that stands in proof.msgpack, canonically encoded, and
+    the job's output, if one lies beside the proof.
 
     Raises InvalidProof when the proof is of another key.
     """
@@ -28,8 +29,12 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
         out.write_new(KEY_FILE, key_content(key))
         for name, partition in zip(names, proof.partitions, strict=True):
             out.write_new(f"{name}.msgpack", encode_partition(partition))
+        if proof.output is not None:
+            out.write_new(OUTPUT_FILE, proof.output)
     file = run / PROOF_FILE if run.is_dir() else run
-    command = ("distprove", "verify", str(file), "--vk", str(folder / KEY_FILE))
+    command: tuple[str, ...] = ("distprove", "verify", str(file), "--vk", str(folder / KEY_FILE))
+    if proof.output is not None:
+        command += ("--output", str(folder / OUTPUT_FILE))
     return Exported(names, command, checks_all=True, own_key=not shipped)
 
 

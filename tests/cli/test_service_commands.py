@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import select
@@ -16,11 +17,14 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from cluster.service.contact import holder_of
+from cluster.service.client import Client
+from cluster.service.contact import contact_in, holder_of
 from distprove.cli.app import app
 from distprove.cli.through_service import table_of
+from distprove.errors import InputError
 from distprove.job import Job
 from distprove.settings import ExecutorSettings
+from tests.support import ROOT
 
 RUN = [sys.executable, "-c", "from distprove.cli import main; main()"]
 JOB = 'system = "stark"\nprogram = "fibonacci"\narguments = { rows = 64 }\npartitions = 2\ntitle = "two\\u001b[2J"\n'
@@ -115,6 +119,24 @@ def test_prove_uses_the_service_and_looks_the_same(shell: Shell) -> None:
     other = shell("prove", "job.toml", "--out", "other", "--no-service", "--threads", "1", "--local")
     assert "--no-service" not in own.stderr + other.stderr
     assert "already holds a run" in shell("prove", "job.toml", "--out", "own", code=2).stderr
+
+
+def test_a_guest_that_is_proven_by_the_service_has_its_output(shell: Shell, tmp_path: Path) -> None:
+    """In the run, and downloaded beside the proof; a job without an output has none to download."""
+    (shell.folder / "message").write_bytes(b"abc")
+    guest = ("--elf", str(ROOT / "tests" / "stark" / "riscv" / "guests" / "sha256.elf"), "--input", "message")
+    shell("prove", "stark", "riscv", *guest, "--out", "guest")
+    id, content = shell.json("list")[0]["id"], hashlib.sha256(b"abc").digest()
+    assert (shell.folder / "guest" / "output.bin").read_bytes() == content
+    with Client(contact_in(shell.service)) as client:
+        client.proof(id, tmp_path / "proof.msgpack")
+        shell("verify", str(tmp_path / "proof.msgpack"), code=1)
+        assert client.output(id, tmp_path / "output.bin").read_bytes() == content
+        shell("verify", str(tmp_path / "proof.msgpack"))
+        without = shell.json("submit", "job.toml", "--wait")[0]["id"]
+        with pytest.raises(InputError, match="has no output"):
+            client.output(without, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_second_service_is_not_started_beside_the_first(shell: Shell) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import count
@@ -13,6 +16,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from cluster.record.run import StoredRun
 from distprove import api
 from distprove.errors import FormatError, InputError, InvalidProof, OutputMissing, UsageError
 from distprove.proof import MAX_OUTPUT, OUTPUT_FILE, Proof
@@ -27,10 +31,12 @@ from distprove.stark.output import digest_of, output_public, output_stream
 from distprove.stark.program import Cut, Trace
 from distprove.stark.provable import check_sides
 from distprove.stark.security import job_security
-from distprove.stark.statement import Output, Statement
+from distprove.stark.statement import Boundary, Output, PublicRef, Statement
+from distprove.stark.verifier import check_output
 from distprove.stark.verifying_key import VerifyingKey, compile_program
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.keccak import keccak256
+from tests.cli.conftest import run as command_line
 from tests.support import ROOT, second_verifier
 from tests.support.cheats import WEAK, Job, prove_job
 from tests.support.output_program import Unbounded, Writes
@@ -128,6 +134,16 @@ def test_tables_that_sent_something_else(lie: str) -> None:
         job_of(TEXT, LIES[lie]).check()
 
 
+def test_a_boundary_on_the_outputs_bus() -> None:
+    """Its tuples and the output's add up: where the statement sends the length, tables must not."""
+    sends = (Boundary("output", (0, PublicRef("length")), 1, "first"),)
+    stated = replace(Writes().statement, boundary=sends)
+    with mock.patch.object(Writes, "statement", stated):
+        job_of(TEXT, WORDS[1:]).check()
+        with pytest.raises(InvalidProof, match="global buses do not balance"):
+            job_of(TEXT).check()
+
+
 def test_an_empty_output_has_a_length() -> None:
     with pytest.raises(InvalidProof, match="global buses do not balance"):
         job_of(b"", []).check()
@@ -180,6 +196,18 @@ def test_two_outputs_whose_digests_begin_alike() -> None:
         changed = replace(job_of(TEXT), publics=[(*stated[:k], stated[k] ^ 1, *stated[k + 1 :])] * 2)
         with pytest.raises(InvalidProof):
             changed.check()
+
+
+@pytest.mark.parametrize("at", range(1, 9))
+def test_a_digest_that_is_none(at: int) -> None:
+    """A public value of a digest that has more than 32 bits is no other spelling of its lower ones."""
+    stated = list(output_public(TEXT))
+    stated[at] = (stated[at] + (1 << 32)) % P
+    key = compile_program(Writes(), WEAK)
+    with pytest.raises(InvalidProof, match="is not the one that the job states"):
+        check_output(key, stated, TEXT)
+    with pytest.raises(OutputMissing, match="no digest"):
+        check_output(key, stated, None)
 
 
 # -- why the digest is bound before the challenges --------------------------------------------------------------------
@@ -403,6 +431,91 @@ def test_a_run_has_its_output_beside_the_proof(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(squares)
     with pytest.raises((UsageError, InputError), match="link"):
         api.verify(out, program=program, least_security=20)
+
+
+SQUARES = "tests.support.squares:Squares"
+
+
+@pytest.fixture(scope="module")
+def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("squares") / "run"
+    api.prove(system="stark", program=SQUARES, arguments={"count": 5}, partitions=2, security=20, out=out)
+    return out
+
+
+def a_link(path: Path) -> None:
+    path.symlink_to(path.with_name("proof.msgpack"))
+
+
+def a_dangling_link(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def a_huge_file(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(10 << 30)  # sparse: reading it would take all memory
+
+
+WRONG_FILES = [a_link, a_dangling_link, a_huge_file, Path.mkdir, os.mkfifo]
+
+
+@pytest.mark.parametrize("make", WRONG_FILES)
+def test_what_is_no_file_of_an_output(squares: Path, tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """It is refused before it is read, in the run folder and where it is named; one that is named goes first."""
+    out = tmp_path / "run"
+    shutil.copytree(squares, out)
+    good = (out / OUTPUT_FILE).rename(tmp_path / "good")
+    make(out / OUTPUT_FILE)
+    for where in (out, out / "proof.msgpack"):
+        with pytest.raises(InputError, match=r"link|larger than 16777216|not a regular file|directory|folder"):
+            api.verify(where, program=SQUARES, least_security=20)
+        assert api.verify(where, program=SQUARES, least_security=20, output=good).partitions == 2
+        command = ("verify", where, "--program", SQUARES, "--security", "20")
+        assert command_line(*command).exit_code == 2
+        assert command_line(*command, "--output", good).exit_code == 0
+    if make is not a_link:
+        assert command_line(*command, "--output", out / OUTPUT_FILE).exit_code == 2
+    assert StoredRun.read(out).stored() == {"part-0000", "part-0001"}  # what is proven is not lost with it
+
+
+def test_an_output_of_a_statement_without(squares: Path, tmp_path: Path) -> None:
+    """Nobody is to take a file for proven that lies beside the proof of something else."""
+    out = tmp_path / "run"
+    api.prove(system="stark", program="fibonacci", arguments={"rows": 8}, partitions=2, security=20, out=out)
+    assert command_line("verify", out, "--security", "20").exit_code == 0
+    shutil.copy(squares / OUTPUT_FILE, out / OUTPUT_FILE)
+    for where in (out, out / "proof.msgpack"):
+        with pytest.raises(InvalidProof, match="the statement of this proof has none"):
+            api.verify(where, least_security=20)
+        assert command_line("verify", where, "--security", "20").exit_code == 1
+        assert command_line("verify", where, "--security", "20", "--output", squares / OUTPUT_FILE).exit_code == 2
+    with pytest.raises(UsageError, match="the statement of this proof has none"):
+        api.verify(out, least_security=20, output=b"")
+
+
+def test_a_run_that_is_resumed_for_another_output(squares: Path, tmp_path: Path) -> None:
+    """Partitions that state the old one are proven again: they would never be one job with what is cut now."""
+    out = tmp_path / "run"
+    shutil.copytree(squares, out)
+    record = json.loads((out / "job.json").read_text())
+    del record["sha256"]
+    changed = json.dumps(record).replace('"count": 5', '"count": 6').replace("count=5", "count=6")
+    assert changed != json.dumps(record)
+    (out / "job.json").write_text(changed)
+    proof = api.resume(out, program=SQUARES).proof
+    assert proof.output == (out / OUTPUT_FILE).read_bytes() == Squares(6).output()
+    assert api.verify(out, program=SQUARES, least_security=20).proven["output"]["bytes"] == 24
+
+
+def test_an_exported_proof_has_its_output(squares: Path, tmp_path: Path) -> None:
+    done = command_line("export", squares, "--out", tmp_path / "E")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "E" / OUTPUT_FILE).read_bytes() == Squares(5).output()
+    alone = tmp_path / "alone.msgpack"
+    shutil.copy(squares / "proof.msgpack", alone)
+    key = ("--vk", tmp_path / "E" / "verifying_key.msgpack", "--security", "20")
+    assert command_line("verify", alone, *key).exit_code == 1
+    assert command_line("verify", alone, *key, "--output", tmp_path / "E" / OUTPUT_FILE).exit_code == 0
 
 
 def test_the_guides_excerpt_is_the_program_that_is_tested() -> None:

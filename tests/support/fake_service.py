@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -93,6 +94,12 @@ class FakeService:
         if view.state is not JobState.PROVED:
             raise InputError(f"{id} has no proof: it is {view.state.value}")
         return Path(view.run) / "proof.msgpack"
+
+    def output(self, id: str) -> Path:
+        path = self.proof(id).with_name("output.bin")
+        if not os.path.lexists(path):
+            raise InputError(f"{id} has no output")
+        return path
 
     def overview(self) -> Overview:
         self.held.wait(30)

@@ -215,6 +215,23 @@ async def proof(call: Call) -> web.StreamResponse:
     return await send_file(call, path, "application/octet-stream")
 
 
+@TABLE.route(
+    "GET",
+    "/v1/jobs/{id}/output",
+    {200: "The file output.bin, without which the proof of a job that has one cannot be verified."},
+    media="application/octet-stream",
+    errors=(404, 422),
+    streams=True,
+)
+async def output(call: Call) -> web.StreamResponse:
+    """Download the output of variable length of a job that is proved and has one."""
+    try:
+        path = await call.ask(call.service.output, call.id)
+    except InputError as error:
+        raise NotYet(str(error)) from None
+    return await send_file(call, path, "application/octet-stream")
+
+
 @TABLE.route("GET", "/v1/jobs/{id}/report", {200: "The report, report.json."}, errors=(404, 422), streams=True)
 async def report(call: Call) -> web.StreamResponse:
     """Download the report of a job that is over: times, bytes and retries of each partition and each worker."""

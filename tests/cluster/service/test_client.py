@@ -72,8 +72,10 @@ def test_a_job_from_its_submission_to_its_proof(here: Served, tmp_path: Path) ->
         run = Path(view.run)
         run.mkdir()
         (run / "proof.msgpack").write_bytes(b"proof" * 1000)
+        (run / "output.bin").write_bytes(b"words" * 1000)
         (run / "report.json").write_text('{"status": "proved"}')
         assert client.proof(view.id, tmp_path / "p").read_bytes() == b"proof" * 1000
+        assert client.output(view.id, tmp_path / "o").read_bytes() == b"words" * 1000
         assert client.report(view.id) == {"status": "proved"}
         assert client.overview().counts["proved"] == 1
         client.shut_down(drain=False)
@@ -89,6 +91,7 @@ def test_errors_are_those_that_the_service_names(here: Served) -> None:
             (IdTaken, lambda: client.submit({"system": "toy", "title": "x"}, id="a")),
             (InputError, lambda: client.submit({})),
             (InputError, lambda: client.proof("a", "proof")),
+            (InputError, lambda: client.output("a", "proof")),
             (UsageError, lambda: client.submit(JOB, priority="soon")),
             (UsageError, lambda: client.submit({"system": object()})),
             (UsageError, lambda: client.submit(JOB, id="a b")),

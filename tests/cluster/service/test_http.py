@@ -106,7 +106,7 @@ def test_a_job_from_its_submission_to_its_proof(here: Served) -> None:
     assert (made.status, made.json["state"], made.json["title"]) == (201, "queued", "<b>x</b>")
     assert submit(here).status == 200
     assert submit(here, title="another").status == 409
-    for name in ("proof", "report"):
+    for name in ("proof", "report", "output"):
         early = ask(here, "GET", f"/v1/jobs/a/{name}")
         assert (early.status, early.json["kind"]) == (404, "InputError")
     assert ask(here, "GET", "/v1/jobs/b").status == 404
@@ -118,6 +118,10 @@ def test_a_job_from_its_submission_to_its_proof(here: Served) -> None:
     (run / "report.json").write_text('{"status": "proved"}')
     here.service.change("a", state=JobState.PROVED, exit_code=0)
     assert ask(here, "GET", "/v1/jobs/a/proof").content == (run / "proof.msgpack").read_bytes()
+    none = ask(here, "GET", "/v1/jobs/a/output")
+    assert (none.status, none.json["error"]) == (404, "a has no output")
+    (run / "output.bin").write_bytes(os.urandom(1 << 20))
+    assert ask(here, "GET", "/v1/jobs/a/output").content == (run / "output.bin").read_bytes()
     assert ask(here, "GET", "/v1/jobs/a/report").json == {"status": "proved"}
     assert [job["id"] for job in ask(here, "GET", "/v1/jobs?state=proved&limit=5").json["jobs"]] == ["a"]
     assert ask(here, "GET", "/v1/jobs?state=failed").json == {"jobs": []}
@@ -415,9 +419,10 @@ def test_a_run_that_somebody_laid_is_read_through_no_link(here: Served) -> None:
     run.mkdir()
     (here.service.folder / "secret").write_text('"secret"')
     (run / "report.json").symlink_to(here.service.folder / "secret")
-    (run / "proof.msgpack").symlink_to(here.service.folder / "secret")
+    for file in ("proof.msgpack", "output.bin"):
+        (run / file).symlink_to(here.service.folder / "secret")
     here.service.change("a", state=JobState.PROVED)
-    for name in ("report", "proof"):
+    for name in ("report", "proof", "output"):
         found = ask(here, "GET", f"/v1/jobs/a/{name}")
         assert found.status == 422
         assert b'"secret"' not in found.content

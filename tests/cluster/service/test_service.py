@@ -193,9 +193,19 @@ def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place) -> N
     failed = service.wait("taken", PATIENCE)
     assert (failed.state, failed.exit_code, failed.error_kind) == (JobState.FAILED, 2, "UsageError")
     assert "not empty and not a run" in str(failed.error)
-    with pytest.raises(InputError, match="has no proof"):
-        service.proof("taken")
-    for ask in (service.job, service.cancel, service.proof, service.log, lambda id: service.wait(id, 0.0)):
+    for read in (service.proof, service.output):
+        with pytest.raises(InputError, match="has no proof"):
+            read("taken")
+    with pytest.raises(InputError, match="good has no output"):
+        service.output("good")
+    for ask in (
+        service.job,
+        service.cancel,
+        service.proof,
+        service.output,
+        service.log,
+        lambda id: service.wait(id, 0.0),
+    ):
         with pytest.raises(NoSuchJob):
             ask("unknown")
 

@@ -349,6 +349,31 @@ def test_a_length_that_was_not_written() -> None:
     assert rules(job) == {"outputs", "bus output"}
 
 
+@pytest.mark.parametrize("call", ["exit", "write"])
+def test_a_call_after_the_exit(call: str) -> None:
+    """A second length, even an equal one, or a word behind the length is one tuple too many, and no cycle calls it."""
+    job = job_of(run(fibonacci(5)))
+    (row,) = np.flatnonzero(job.column("host", "is_exit"))
+    time = int(job.column("host", "time")[row])
+    assert row + 1 < len(job.column("host", "time"))
+    put(job, "host", int(row) + 1, time=time + 4, gap=3, argument=9, result=9)
+    job.column("host", f"is_{call}")[row + 1] = 1
+    count = int(call == "write")
+    job.column("host", "outputs")[row + 2 :] += np.uint64(count)
+    job.public[0]["outputs_end"] += count
+    assert rules(job) == {"bus host", "bus output"}
+    if call == "write":  # an output that has the word has no length that was sent
+        job.output += b"\t\0\0\0"
+        assert rules(job) == {"bus host", "bus output"}
+
+
+def test_an_exit_that_sends_no_length() -> None:
+    job = job_of(run(fibonacci(5)))
+    (row,) = np.flatnonzero(job.column("host", "is_exit"))
+    job.column("host", "is_exit")[row] = 0
+    assert rules(job) == {"bus host", "bus output"}
+
+
 def test_words_that_are_counted_from_the_start_again() -> None:
     """Each segment counts on from the one before: with equal counts two words would have one place."""
     code = [word for value in (1, 2) for word in (asm.imm("addi", 10, 0, value), *asm.call(2))]
