@@ -281,7 +281,7 @@ def use_stark_file(data: bytes) -> None:
     proof = Proof.from_bytes(data)
     for job in _stark().values():
         if job.key.digest == proof.key_digest:
-            proof.verify(StarkVerifier(job.key))
+            proof.verify(StarkVerifier(job.key, output=job.output))
             expected = [(p.name, p.public, canonical.encode(p.data)) for p in _partitions(job)]
             found = [(p.name, p.public, canonical.encode(p.data)) for p in proof.partitions]
             assert found == expected, "a changed proof was verified"
@@ -324,7 +324,7 @@ def use_stark_key(data: bytes) -> None:
     key = read_key(path)
     for job in _stark().values():
         if job.key.program == key.program:
-            verifier = StarkVerifier(key, program_of(key))
+            verifier = StarkVerifier(key, program_of(key), job.output)
             for part in _partitions(job):
                 verifier.verify(part)
             verifier.verify_job(_partitions(job))

@@ -724,7 +724,8 @@ def everything(folder: Path) -> str:
 
 def test_a_record_on_disk_cannot_bring_the_content_of_an_input(tmp_path: Path) -> None:
     (tmp_path / "k").write_bytes(b"")
-    options = {"zkey": str(tmp_path / "k"), "wasm": str(tmp_path / "k"), "witnesses": [], "vk": None}
+    given = {"zkey": str(tmp_path / "k"), "wasm": str(tmp_path / "k"), "witnesses": []}
+    options = {**dict.fromkeys(("params", "r1cs", "circuit", "vk", "aggregate")), **given}
     item = {"name": "a", "path": "", "content": "{}"}
     record = {"system": "groth16", "title": "", "options": {**options, "inputs": [item]}, "executor": {}}
     with pytest.raises(InputError, match="kept nowhere"):
