@@ -23,7 +23,7 @@ from distprove.errors import ClusterError
 PATIENCE = 5.0
 """Seconds that an address has to take a connection: the system there does, however busy it is."""
 SLOW = 30.0
-"""Seconds that who took one has to say that it is a Ray: a head on a busy machine may take its time."""
+"""Seconds that an address which took a connection has to say that it is a Ray: a busy head may take its time."""
 LOOK = 0.5
 """Seconds between two looks at a Ray that is used."""
 OWN, JOINED = 1.0, 10.0
@@ -75,7 +75,7 @@ def refused_token(error: BaseException) -> bool:
 
 
 def refusal(address: str) -> ClusterError:
-    """What is told then."""
+    """The error of a Ray that refused our token."""
     return ClusterError(
         f"Ray at {address} refused the token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's"
     )

@@ -44,8 +44,11 @@ TIMED = (
     "without a pause; CPU of the driver's process without what the simulated workers took there"
 )
 
-PER_NODE, SEED = 8, 1
 CHECKED = "each proof's digest, by the driver, as it verifies others; the job ended proved"
+PER_NODE = 8
+"""Number of simulated workers on a node."""
+SEED = 1
+"""Seed of the simulated workers' times, and of which workers are lost."""
 
 
 @dataclass(frozen=True)

@@ -263,7 +263,7 @@ class PartOfC:
 
     @classmethod
     def of(cls, key: ResidentKey, a: HostArray, b1: HostArray, masks: Masks) -> PartOfC:
-        """Compute it from the commitments under the bases of A and of B in G1."""
+        """Compute A and s A + r B1 from the commitments under the bases of A and of B in G1."""
         curve = key.curve
         blinded = np.stack([group.add(curve, Group.G1, a, masks.a), group.add(curve, Group.G1, b1, masks.b1)])
         factors = scalars_from_ints(curve.fr, [masks.blinding.s, masks.blinding.r])

@@ -59,8 +59,10 @@ AFFINE_DENSITY = 8
 """Fewest entries for each bucket with which there is an affine round; with twice as many there are two, and so on."""
 
 
-MAX_AFFINE_ROUNDS, MANY_ENTRIES = 3, 1 << 28
-"""Most affine rounds of fewer entries than that. Of more there is one more: a fourth takes 1 % off where there are 2^29
+MAX_AFFINE_ROUNDS = 3
+"""Maximum number of affine rounds of an MSM of fewer than MANY_ENTRIES entries."""
+MANY_ENTRIES = 1 << 28
+"""Number of entries from which on an MSM may have one affine round more. The fourth takes 1 % off where there are 2^29
 entries, 64 for each bucket, and was not measured to gain elsewhere."""
 
 

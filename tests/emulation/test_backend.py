@@ -253,7 +253,7 @@ def test_synthesis(emulated: CudaBackend, field: Field) -> None:
 
 @pytest.mark.parametrize("lanes", [1, 2, 8, 32])
 def test_groups_of_threads_make_the_products_of_one(lanes: int) -> None:
-    """Whatever the size of a group."""
+    """Groups of any size give the wires that the CPU backend gives."""
     device = EmulatedDevice()
     backend, field = CudaBackend(device), BLS12_381.fr
     backend.synthesis.group_threads = lanes * LANES * PLACEMENTS * BATCH // device.sm_count + 1

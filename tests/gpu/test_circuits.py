@@ -22,6 +22,7 @@ from distprove.groth16.verifier import verify
 from distprove.groth16.zkey import read_zkey
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
+from kernels.cuda.synthesis import GROUP_THREADS
 
 pytestmark = pytest.mark.gpu
 
@@ -32,7 +33,9 @@ def cpu() -> Iterator[CpuBackend]:
         yield backend
 
 
-def test_a_replica(cpu: CpuBackend, cuda: CudaBackend) -> None:
+@pytest.mark.parametrize("group_threads", [0, GROUP_THREADS], ids=["one thread", "groups"])
+def test_a_replica(cpu: CpuBackend, cuda: CudaBackend, group_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda.synthesis, "group_threads", group_threads)
     circuit = porep_circuit(1, 2, (8, 8)).build()
     inputs = porep_inputs(1, 2, (8, 8), Random(2))
     assert np.array_equal(circuit.witness(inputs, cuda), circuit.witness(inputs, cpu))

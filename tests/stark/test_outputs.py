@@ -135,7 +135,7 @@ def test_tables_that_sent_something_else(lie: str) -> None:
 
 
 def test_a_boundary_on_the_outputs_bus() -> None:
-    """Its tuples and the output's add up: where the statement sends the length, tables must not."""
+    """Tuples of a boundary and of the output add up: where the statement sends the length, tables must not."""
     sends = (Boundary("output", (0, PublicRef("length")), 1, "first"),)
     stated = replace(Writes().statement, boundary=sends)
     with mock.patch.object(Writes, "statement", stated):
@@ -306,7 +306,7 @@ def _pairs(a: np.ndarray, b: np.ndarray, start: int, width: int) -> tuple[np.nda
 
 
 def _window(a: np.ndarray, b: np.ndarray, start: int, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same for sums of integers that do not reach p."""
+    """Sums of integers in start .. start + width - 1, which do not reach p, and the indices of their terms."""
     order = np.argsort(b)
     ordered = b[order].astype(np.int64)
     least = np.int64(start) - a.astype(np.int64)
@@ -402,7 +402,7 @@ def test_the_check_shows_a_word_that_is_not_the_outputs() -> None:
 
 
 def test_a_run_has_its_output_beside_the_proof(tmp_path: Path) -> None:
-    """From a job to `verify`, with the file in the run folder, another one, and none."""
+    """`verify` takes the output from the run folder or from `--output`, and refuses another output and none."""
     program = "tests.support.squares:Squares"
     out = tmp_path / "run"
     result = api.prove(system="stark", program=program, arguments={"count": 5}, partitions=2, security=20, out=out)

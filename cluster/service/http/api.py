@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -208,11 +209,7 @@ async def log(call: Call) -> web.StreamResponse:
 )
 async def proof(call: Call) -> web.StreamResponse:
     """Download the proof of a job that is proved."""
-    try:
-        path = await call.ask(call.service.proof, call.id)
-    except InputError as error:
-        raise NotYet(str(error)) from None
-    return await send_file(call, path, "application/octet-stream")
+    return await _download(call, call.service.proof)
 
 
 @TABLE.route(
@@ -225,8 +222,13 @@ async def proof(call: Call) -> web.StreamResponse:
 )
 async def output(call: Call) -> web.StreamResponse:
     """Download the output of variable length of a job that is proved and has one."""
+    return await _download(call, call.service.output)
+
+
+async def _download(call: Call, find: Callable[[str], Path]) -> web.StreamResponse:
+    """Send the file of the job in the call that `find` names."""
     try:
-        path = await call.ask(call.service.output, call.id)
+        path = await call.ask(find, call.id)
     except InputError as error:
         raise NotYet(str(error)) from None
     return await send_file(call, path, "application/octet-stream")

@@ -31,8 +31,8 @@ MAY_SPILL = {
 
 
 MEASURED = {"ntt_pass": 8, "merkle_leaves": 24, "lde_strided_forward": 16, "lde_strided_inverse": 16, "msm_merge": 64}
-"""Of these the shape that spills a few bytes was the fastest on an H200: more threads, or lanes that share an addition,
-outweigh them."""
+"""Bytes that a thread of these kernels may spill over any group or field: on an H200 the shape that spills them was the
+fastest, because more threads, or lanes that share an addition, outweigh them."""
 
 
 TOWER = {"miller_loops": 48, "target_products": 16}
