@@ -193,15 +193,15 @@ def _heading(name: str, document: dict[str, Any]) -> list[str]:
 
 
 def _notes(document: dict[str, Any]) -> list[str]:
-    ceilings = sorted({_ceiling(row["curve"], row["ceiling"]) for row in document["rows"] if row.get("ceiling")})
+    ceilings: dict[str, set[str]] = {}
+    for row in document["rows"]:
+        if ceiling := row.get("ceiling"):
+            rate = f"{row['curve']} {ceiling['per_second']:.3g} {ceiling['operation']}"
+            ceilings.setdefault(ceiling["source"], set()).add(rate)
     notes = [f"Timed: {document['timed']}.", f"Checked: {document['checked']}."]
-    if ceilings:
-        notes.append(f"Ceilings: {'; '.join(ceilings)}.")
+    for source, rates in sorted(ceilings.items()):
+        notes.append(f"Ceilings, per second: {'; '.join(sorted(rates))} ({source}).")
     return notes
-
-
-def _ceiling(curve: str, ceiling: dict[str, Any]) -> str:
-    return f"{curve} {ceiling['per_second']:.3g} {ceiling['operation']} per second ({ceiling['source']})"
 
 
 def _cell(row: dict[str, Any] | None) -> str:

@@ -39,7 +39,7 @@ def test_a_table_has_a_column_per_size_and_the_share_of_the_ceiling() -> None:
     page = render([("cpu.json", document([row(16, 0.002, ceiling), row(18, 0.5)]))])
     assert "|  | 2^16 | 2^18 |" in page
     assert "| BN254, natural | 2.00 ms (50 %) | 500 ms |" in page
-    assert "BN254 1e+06 butterflies per second (measured)" in page
+    assert "Ceilings, per second: BN254 1e+06 butterflies (measured)." in page
 
 
 def test_a_comparison_shows_cpu_time_where_it_was_taken() -> None:
