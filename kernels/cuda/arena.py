@@ -11,7 +11,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
@@ -22,16 +21,18 @@ import numpy as np
 from kernels.cuda.large_blocks import LargeBlocks, Loan
 from kernels.cuda.pinned import RING, STAGING_SLOT, STAGING_SLOTS
 from kernels.errors import OutOfMemory
+from kernels.host.native import native
 from kernels.host.units import format_bytes
 from kernels.interface.arrays import Array, HostArray
 
 HEADROOM = 512 << 20
 """Bytes left to the driver and to loading modules when the budget is derived from the free memory."""
 
-PARALLEL_COPY = 12 << 20
-"""Smallest copy, in bytes, that is split among threads. Below it, handing over costs more than it saves: uploads of 2,
-8 and 16 MiB took 0.27, 0.98 and 2.7 ms with one thread, 0.85, 1.14 and 1.6 with four."""
+COPY_THREADS = 8
+"""Most threads of one `PinnedStaging`."""
 
+IDLE_SHARE = 32
+"""Part of the budget that idle blocks may take while work is recorded."""
 
 LARGE = 32 << 20
 """Smallest request, in bytes, that gets a block of its own."""
@@ -111,7 +112,15 @@ class Arena:
     @contextmanager
     def set_apart(self) -> Iterator[SetApart]:
         """Take memory from a pool of its own within the block, and yield it. What comes back to it is used again within
-        the block, and by nobody else for as long as the pool lives."""
+        the block, and by nobody else for as long as the pool lives.
+
+        Nothing is given back to the driver within the block, because that would wait for a device whose work is only
+        being recorded. So idle blocks go before it, where they take more than `IDLE_SHARE` of the budget: those of a
+        key that went may be what the next one's recordings need.
+        """
+        with self._lock:
+            if self._held() - self._used() > self.budget // IDLE_SHARE:
+                self._give_back()
         self._recorded = apart = SetApart()
         try:
             yield apart
@@ -235,13 +244,14 @@ class PinnedStaging:
     """
 
     def __init__(self, slot_bytes: int = STAGING_SLOT, slots: int = STAGING_SLOTS, threads: int = 4) -> None:
-        """`threads` threads copy between host memory and the buffers: one core copies a fifth as fast as the link.
+        """At most `threads` threads copy between host memory and the buffers: one copies a fifth as fast as the link.
 
         `slots` must be at least two: a copy to the host holds all but one of them while it waits for the device.
         """
         self.slot_bytes = slot_bytes
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="staging")
+        self._threads = native.Pool(min(threads, COPY_THREADS))
+        self._copying = threading.Lock()
+        """Held for each copy, as the threads make one at a time."""
         self._held_to_host = slots - 1
         self._ring: SimpleQueue[_Slot] = SimpleQueue()
         for _ in range(slots):
@@ -300,15 +310,11 @@ class PinnedStaging:
 
     def close(self) -> None:
         """End the threads that copy."""
-        self._pool.shutdown()
+        self._threads = None
 
     def _copy(self, target: HostArray, source: HostArray) -> None:
-        if target.size < PARALLEL_COPY:
-            np.copyto(target, source)
-            return
-        step = -(-target.size // self._threads)
-        parts = range(0, target.size, step)
-        list(self._pool.map(lambda i: np.copyto(target[i : i + step], source[i : i + step]), parts))
+        with self._copying:
+            native.copy(self._threads, source, target)
 
     def _take(self) -> _Slot:
         slot = self._ring.get()

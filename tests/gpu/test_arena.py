@@ -25,3 +25,15 @@ def test_a_budget_is_usable_in_any_order_of_sizes(cuda: CudaBackend) -> None:
         ):
             backend.empty((160 * MIB,), "u1")
         assert half.nbytes == 128 * MIB
+
+
+def test_a_recording_has_room_that_idle_blocks_took(cuda: CudaBackend) -> None:
+    """The blocks of a key that went took the memory in which the next key's work was to be recorded."""
+    with CudaBackend(budget=256 * MIB) as backend:
+        held = [backend.empty((size * MIB,), "u1") for size in (96, 96)]
+        assert sum(array.nbytes for array in held) == 192 * MIB
+        del held
+        recording, result = backend.device.record([], lambda: backend.zeros((160 * MIB,), "u1"))
+        recording.replay([])
+        backend.synchronize()
+        assert not backend.to_host(result).any()

@@ -20,6 +20,7 @@ import pytest
 
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import BackendError
+from kernels.host.native import native
 
 SLOT = 64
 TO_DEVICE, TO_HOST = 1, 2
@@ -191,3 +192,15 @@ def test_ring_keeps_what_still_waits(arena: Any) -> None:
     assert 0 < stream.done < len(stream.queue)
     stream.run_to(len(stream.queue))
     assert all(np.array_equal(a, b) for a, b in zip(sent, received, strict=True))
+
+
+@pytest.mark.parametrize(("size", "begin"), [(0, 0), (1, 0), (5 << 20, 0), ((3 << 20) + 7, 5)])
+def test_threads_copy_all_bytes_and_no_more(size: int, begin: int) -> None:
+    source, target = random_bytes(begin + size, 2), np.full(begin + size + 9, 7, np.uint8)
+    source.flags.writeable = False
+    native.copy(native.Pool(3), source[begin:], target[begin : begin + size])
+    assert np.array_equal(target[begin : begin + size], source[begin:])
+    assert (target[:begin] == 7).all()
+    assert (target[begin + size :] == 7).all()
+    with pytest.raises(ValueError, match="wrong length"):
+        native.copy(native.Pool(1), source, target[: len(source) + 1])
