@@ -27,6 +27,7 @@ from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.links import Words, cut_evenly
+from distprove.stark.riscv.record import Usage
 from distprove.stark.riscv.segment import (
     NO_WORD,
     OPTIONAL,
@@ -171,7 +172,7 @@ class RiscV(Program):
         if self.calls:
             private = private_input(private, self.input)
         execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
-        snapshots, usages = [], []
+        snapshots, usages = list[bytes](), list[Usage]()
         for snapshot in execution.segments(self.segment):
             if len(snapshots) == MOST_SEGMENTS:
                 raise UsageError(
