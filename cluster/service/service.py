@@ -436,15 +436,20 @@ class Service:
     def log(self, id: str, after: int = 0) -> tuple[list[str], int]:
         """Whole lines of the journal of a job's run from byte `after` on, and where the next ones begin. Raises
         NoSuchJob, InputError."""
+        return journal_lines(self.run(id), after, LOG)
+
+    def run(self, id: str) -> Path:
+        """The folder of a job's run, to read from. Raises NoSuchJob, and UsageError where a link that was laid above it
+        since leads out of the folders that are allowed."""
         run = Path(self.job(id).run)
-        return journal_lines(run, after, LOG)
+        return run if run.parent == self.folder / RUNS else allowed_out(run, self.limits, self.folder)
 
     def proof(self, id: str) -> Path:
         """The file of a job's proof. Raises NoSuchJob, and InputError unless it is proved."""
         view = self.job(id)
         if view.state is not JobState.PROVED:
             raise InputError(f"{id} has no proof: it is {view.state.value}")
-        return Path(view.run) / PROOF_FILE
+        return self.run(id) / PROOF_FILE
 
     def output(self, id: str) -> Path:
         """The file of a job's output of variable length. Raises NoSuchJob, and InputError unless the job is proved and

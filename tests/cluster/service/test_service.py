@@ -634,6 +634,23 @@ def test_a_run_that_was_led_elsewhere_is_not_written(place: Place) -> None:
     assert not list(outside.iterdir())
 
 
+def test_a_run_that_was_led_elsewhere_is_not_read(place: Place) -> None:
+    """A link above a run at `--out`, laid once it was over, had a run outside of the roots read in its place."""
+    inside, outside = place.folder / "inside", place.folder / "outside"
+    (inside / "runs").mkdir(parents=True)
+    place.gate.is_open.set()
+    service = place.open(Limits(running=1, allow_code=True, roots=(inside,)))
+    service.submit(JobRequest("a", {"system": "toy", "folder": "x"}, str(inside), out="runs/r"))
+    assert service.wait("a", PATIENCE).state is JobState.PROVED
+    assert service.log("a")[0]
+    assert service.proof("a").exists()
+    (inside / "runs").rename(outside)
+    (inside / "runs").symlink_to(outside)
+    for ask in (service.log, service.proof, service.output, service.run):
+        with pytest.raises(UsageError, match="not in a folder that this service takes files from"):
+            ask("a")
+
+
 @pytest.mark.parametrize("out", ["..", "runs/.."])
 def test_a_run_has_a_name_of_its_own(out: str, place: Place) -> None:
     """`..` at the end led above a root: what was there could be read as a report or a log."""
