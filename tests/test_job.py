@@ -330,7 +330,7 @@ def test_files_of_a_program_are_relative_to_the_job_file_and_must_exist(folder: 
         (STARK + 'zkey = "c.zkey"', "unknown key `zkey`"),
         (STARK + "blowup = 3", "blowup must be 2, 4 or 8, not 3"),
         (STARK + "security = 129", "security must be at most 128"),
-        (STARK + "grinding = 41", "grinding must be at most 40"),
+        (STARK + "grinding = 33", "grinding must be at most 32"),
         (STARK.replace("partitions = 3", "partitions = 0"), "partitions must be at least 1"),
         (STARK.replace("partitions = 3", 'partitions = "3"'), '`partitions` must be an integer or "auto", not'),
         (STARK.replace("rows", "row"), "has no argument row; did you mean `rows`?"),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from cluster.record.report import Counters
 from distprove.formats.visible import visible
+from distprove.registry import SYSTEMS
 
 SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000)
 """Bounds of the histograms: a proof takes milliseconds on a GPU and minutes on a CPU."""
 LARGEST = 1 << 62
 STAGES = ("synthesise", "prove", "verify")
+STATUSES = ("running", "waiting", "proved", "resumed", "failed", "interrupted")
+"""What a report says of a run or a partition. Others, as those that somebody else may have written, are one series."""
 
 
 class Metric(NamedTuple):
@@ -61,11 +64,10 @@ class RunMetrics:
 
     def add(self, report: Mapping[str, Any]) -> None:
         """Add a run, by the content of its report.json. What an earlier session proved does not count again."""
-        system = visible(str(report.get("system", "")))
-        status = visible(report["status"])
+        system, status = _known(report.get("system"), SYSTEMS), _known(report["status"], STATUSES)
         self._of["distprove_run_seconds"].labels(system, status).observe(_amount(report["wall_seconds"]))
         for partition in report["partitions"]:
-            self._of["distprove_run_partitions_total"].labels(system, visible(partition["status"])).inc()
+            self._of["distprove_run_partitions_total"].labels(system, _known(partition["status"], STATUSES)).inc()
             if partition["status"] == "proved":
                 self._add_proved(system, partition)
         for kind in vars(Counters()):
@@ -85,8 +87,13 @@ def textfile(name: str, report: Mapping[str, Any]) -> bytes:
     registry = CollectorRegistry()
     RunMetrics(registry).add(report)
     ended = _amount(report.get("started")) + _amount(report["wall_seconds"])
-    register([ENDED], registry)[ENDED.name].labels(visible(name), visible(report["status"])).set(ended)
+    register([ENDED], registry)[ENDED.name].labels(visible(name), _known(report["status"], STATUSES)).set(ended)
     return generate_latest(registry)
+
+
+def _known(value: Any, known: Container[str]) -> str:
+    """A label: what a report says, if it is one of those that are known."""
+    return value if isinstance(value, str) and value in known else "other"
 
 
 def _amount(value: Any) -> float:

@@ -45,6 +45,7 @@ from distprove.errors import (
 from distprove.formats import jsontext
 from distprove.formats.files import read_bounded, replacing
 from distprove.formats.visible import bounded
+from distprove.proof import MAX_BYTES, MAX_OUTPUT
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -52,6 +53,7 @@ else:
     import tomli as tomllib
 
 Answer = TypeVar("Answer")
+Part = TypeVar("Part")
 
 TIMEOUT = 30.0
 """Seconds that a service may take to answer, beside what it was asked to wait."""
@@ -65,6 +67,7 @@ MAX_JOB = 1 << 24
 CHUNK = 1 << 20
 LOT = 1 << 22
 """Bytes of jobs that are sent together, about."""
+NO_SERVICE = "what answers is not a service of distprove"
 
 
 def connect(
@@ -129,7 +132,9 @@ class Client:
             pause = 0.0
             for lot in _lots(asked, left):
                 body = {"jobs": [asdict(asked[place]) for place in lot]}
-                answered = self._ask("POST", "/v1/submissions", body=body)["jobs"]
+                answered = _part(self._ask("POST", "/v1/submissions", body=body), "jobs", list)
+                if len(answered) != len(lot) or not all(isinstance(each, dict) for each in answered):
+                    raise FormatError(NO_SERVICE)
                 for place, each in zip(lot, answered, strict=True):
                     if each.get("job") is not None:
                         told[place] = read(JobView, each["job"], "the answer", strict=False)
@@ -173,7 +178,7 @@ class Client:
             query["state"] = JobState(state).value
         if before is not None:
             query["before"] = before
-        jobs = self._ask("GET", "/v1/jobs", query=query)["jobs"]
+        jobs = _part(self._ask("GET", "/v1/jobs", query=query), "jobs", list)
         return [read(JobView, job, "the answer", strict=False) for job in jobs]
 
     def logs(self, id: str, *, follow: bool = False, after: int = 0) -> Iterator[str]:
@@ -182,27 +187,36 @@ class Client:
             over = self.status(id).state.final  # before it reads: what is written last comes before the end is told
             while True:
                 found = self._ask("GET", f"/v1/jobs/{quote(id, '')}/log", query={"after": after})
-                yield from found["lines"]
-                if not found["lines"]:
+                lines, following = read(list[str], _part(found, "lines", list), "the answer"), _part(found, "next", int)
+                yield from lines
+                if not lines:
                     break
-                after = found["next"]
+                if following <= after:  # these lines would come again, and again
+                    raise FormatError(NO_SERVICE)
+                after = following
             if over or not follow:
                 return
             self._job(id, 0.5)
 
     def proof(self, id: str, path: str | Path) -> Path:
         """Write the proof of a job to a file."""
-        return self._download(id, "proof", Path(path))
+        return self._download(id, "proof", Path(path), MAX_BYTES)
 
     def output(self, id: str, path: str | Path) -> Path:
         """Write the output of variable length of a job to a file. Its proof cannot be verified without it: `verify`
         finds it as output.bin beside proof.msgpack. Raises InputError for a job that has none."""
-        return self._download(id, "output", Path(path))
+        return self._download(id, "output", Path(path), MAX_OUTPUT)
 
-    def _download(self, id: str, name: str, path: Path) -> Path:
+    def _download(self, id: str, name: str, path: Path, most: int) -> Path:
+        """Write a file of a job, of at most so many bytes: who answers may send for ever."""
+
         def download(response: http.client.HTTPResponse) -> Path:
+            size = 0
             with replacing(path) as file:
                 while chunk := response.read(CHUNK):
+                    size += len(chunk)
+                    if size > most:
+                        raise FormatError(f"the service sends more than the {most} bytes that a file of a job may have")
                     file.write(chunk)
                 _require_whole(response)
             return path
@@ -211,7 +225,9 @@ class Client:
 
     def report(self, id: str) -> dict[str, Any]:
         """The report of a job that is over: the content of its report.json."""
-        found: dict[str, Any] = self._ask("GET", f"/v1/jobs/{quote(id, '')}/report")
+        found = self._ask("GET", f"/v1/jobs/{quote(id, '')}/report")
+        if not isinstance(found, dict):
+            raise FormatError(NO_SERVICE)
         return found
 
     # -- the service ------------------------------------------------------------------------------------------------
@@ -410,7 +426,15 @@ def _decoded(response: http.client.HTTPResponse) -> Any:
     try:
         return jsontext.loads_own(data, "the answer")
     except ValueError:
-        raise FormatError("what answers is not a service of distprove") from None
+        raise FormatError(NO_SERVICE) from None
+
+
+def _part(answer: Any, name: str, kind: type[Part]) -> Part:
+    """What an answer has under a name. Raises FormatError."""
+    found = answer.get(name) if isinstance(answer, dict) else None
+    if type(found) is not kind:
+        raise FormatError(NO_SERVICE)
+    return found
 
 
 def _require_whole(response: http.client.HTTPResponse) -> None:
@@ -425,7 +449,7 @@ def _error(response: http.client.HTTPResponse) -> DistproveError:
         told = _decoded(response)
         return _named(told, response.headers.get("Retry-After"))
     except (DistproveError, KeyError, TypeError):
-        return ServiceGone(f"what answers is not a service of distprove (status {response.status})")
+        return ServiceGone(f"{NO_SERVICE} (status {response.status})")
 
 
 def _refusal(told: Mapping[str, Any]) -> DistproveError:
@@ -433,7 +457,7 @@ def _refusal(told: Mapping[str, Any]) -> DistproveError:
     try:
         return _named(told["error"], str(told.get("retry_after")))
     except (KeyError, TypeError):
-        raise FormatError("what answers is not a service of distprove") from None
+        raise FormatError(NO_SERVICE) from None
 
 
 def _named(told: Mapping[str, Any], retry_after: str | None) -> DistproveError:

@@ -19,7 +19,8 @@ from distprove.job import Job
 from distprove.settings import ExecutorSettings
 
 MAX_TITLE, MAX_PATH = 1000, 4096
-"""Characters of what is kept, and told in every list of jobs."""
+"""Characters of a title, which is kept and told in every list of jobs, and of a path. The kernel opens no longer path,
+and finding out where one leads takes time that grows with the square of its length."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Limits:
     queued: int = 10_000
     """Jobs that may wait at a time."""
     queued_bytes: int = 1 << 30
-    """Bytes of the inputs that jobs which are not over were given as values, all together: they are in memory."""
+    """Bytes of memory that the inputs of jobs which are not over take, all together: those that were given as values,
+    and the names of the others, a KiB each."""
     running: int = 64
     """Jobs that are worked on at a time, of one priority and the more urgent ones together: an urgent job does not wait
     for a place that a less urgent one has. Of short jobs eight times as many (`cluster.service.lines`)."""
@@ -64,11 +66,14 @@ def job_of(
         raise UsageError("a job names its `system`, and both `system` and `title` are strings")
     if len(title) > MAX_TITLE:
         raise UsageError(f"a title has at most {MAX_TITLE} characters, not {len(title)}")
+    # Before anything is looked for: that there is no such file is told of allowed places alone.
+    named = [text for key, value in table.items() if key != "program" for text in _texts(value)]
+    longest = max(map(len, (request.base, *named)))
+    if longest > MAX_PATH:
+        raise UsageError(f"a path in a job has at most {MAX_PATH} characters, not {longest}")
     base = Path(request.base or "/")
     if not base.is_absolute():
         raise UsageError("the base of a job is an absolute path on the service's machine")
-    # Before anything is looked for: that there is no such file is told of allowed places alone.
-    named = [text for key, value in table.items() if key != "program" for text in _texts(value)]
     if any(map(is_url, named)):
         raise UsageError("this service fetches nothing from elsewhere: name files of its own machine, not URLs")
     looked = set() if looked is None else looked

@@ -25,6 +25,8 @@ log = logger("distprove.service")
 
 LOOK = 0.2
 """Seconds between two looks at whether the service has ended."""
+ENDS = 30.0
+"""Seconds for which an end that waits for no jobs waits for what cannot be stopped, such as a guest that is run."""
 
 
 def serve(
@@ -38,8 +40,8 @@ def serve(
     main program, whose copy the processes that the service starts are forked from.
 
     SIGTERM and SIGINT end it without waiting for jobs, which go on at the next start. A second one while jobs are
-    waited for ends the process at once. Raises InUse where a service runs in the folder, and what `Service` and
-    `Server` raise.
+    waited for ends the process at once, and so does the time for which a job may hold up the end. Raises InUse where a
+    service runs in the folder, and what `Service` and `Server` raise.
     """
     with nullcontext() if names_code(settings.backend) else forking_from_here():
         _serve(folder, settings, limits, options, ready)
@@ -79,8 +81,10 @@ def _serve(
             log.info("ending, %s", "after the jobs that run" if ending.drain else "at once")
             closing = threading.Thread(target=service.close, kwargs={"drain": ending.drain}, daemon=True)
             closing.start()
-            while closing.is_alive() and (ending.drain or not ending.again):
+            left = ENDS
+            while closing.is_alive() and (ending.drain or (left > 0 and not ending.again)):
                 closing.join(LOOK)
+                left -= 0 if ending.drain else LOOK
             remove_contact(folder, os.getpid())  # and not what the next service says by now
             if closing.is_alive():
                 log.warning("ended before its jobs stopped")

@@ -73,6 +73,9 @@ BEHIND = 64
 """Jobs to be forgotten at which whoever ends a job forgets some too."""
 POLITE = 0.05
 """Seconds for which a submission waits, at most, while another one is read."""
+NAMED = 1 << 10
+"""Bytes of memory that a file which a job names takes, about: its path and its place in the job and in its record. One
+pattern may stand for a million of them."""
 LOG = 1 << 20
 """Bytes of a log that are given at a time, at most."""
 
@@ -84,7 +87,7 @@ class _Ticket(Row):
     job: Job | None = None
     """The job, while it is not over."""
     nbytes: int = 0
-    """Bytes of the inputs that it was given as values, while it is not over."""
+    """Bytes of memory that its inputs take (`_nbytes`), while it is not over."""
     known: bool = False
     """Whether an earlier service had it: there may be a run."""
     lent: Client | None = None
@@ -174,7 +177,7 @@ class Service:
         self._alone = False
         """Whether a job has the workers to itself."""
         self._nbytes = 0
-        """Bytes of inputs that jobs were given as values and that are in memory."""
+        """Bytes of memory that the inputs of jobs which are not over take (`_nbytes`)."""
         self._counts: Counter[str] = Counter()
         self._ended: deque[float] = deque(maxlen=1000)
         """Times at which jobs ended."""
@@ -433,15 +436,20 @@ class Service:
     def log(self, id: str, after: int = 0) -> tuple[list[str], int]:
         """Whole lines of the journal of a job's run from byte `after` on, and where the next ones begin. Raises
         NoSuchJob, InputError."""
+        return journal_lines(self.run(id), after, LOG)
+
+    def run(self, id: str) -> Path:
+        """The folder of a job's run, to read from. Raises NoSuchJob, and UsageError where a link that was laid above it
+        since leads out of the folders that are allowed."""
         run = Path(self.job(id).run)
-        return journal_lines(run, after, LOG)
+        return run if run.parent == self.folder / RUNS else allowed_out(run, self.limits, self.folder)
 
     def proof(self, id: str) -> Path:
         """The file of a job's proof. Raises NoSuchJob, and InputError unless it is proved."""
         view = self.job(id)
         if view.state is not JobState.PROVED:
             raise InputError(f"{id} has no proof: it is {view.state.value}")
-        return Path(view.run) / PROOF_FILE
+        return self.run(id) / PROOF_FILE
 
     def output(self, id: str) -> Path:
         """The file of a job's output of variable length. Raises NoSuchJob, and InputError unless the job is proved and
@@ -888,5 +896,6 @@ def _contents(job: Job | None) -> list[bytes]:
 
 
 def _nbytes(job: Job) -> int:
-    """Bytes of the inputs that a job was given as values."""
-    return sum(map(len, _contents(job)))
+    """Bytes of memory that a job's inputs take while it waits: those that it was given as values, and the names of the
+    others. A job's first input is not counted: each job takes so much."""
+    return NAMED * max(0, len(job.sources) - 1) + sum(map(len, _contents(job)))

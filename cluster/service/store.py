@@ -263,6 +263,8 @@ _INSERT = (
     f"INSERT INTO jobs (seq, digest, record, {', '.join(_COLUMNS)}) VALUES ({', '.join('?' * (len(_COLUMNS) + 3))})"
 )
 _UPDATE = f"UPDATE jobs SET {', '.join(f'{name} = ?' for name in _COLUMNS)} WHERE seq = ?"
+_UPDATE_OVER = _UPDATE.replace("SET ", "SET record = '{}', ", 1)
+"""Of a job that is over: nobody asks for its record again, which may name a million files."""
 
 
 _SCRUBS = "DELETE FROM inputs WHERE seq = ?"
@@ -276,7 +278,8 @@ def has_values(record: Mapping[str, Any]) -> bool:
 
 def _updates(row: Row) -> list[_Write]:
     scrubs = row.view.state.final and has_values(row.record)
-    return [*([(_SCRUBS, (row.seq,))] if scrubs else []), (_UPDATE, (*_values(row.view), row.seq))]
+    update = _UPDATE_OVER if row.view.state.final else _UPDATE
+    return [*([(_SCRUBS, (row.seq,))] if scrubs else []), (update, (*_values(row.view), row.seq))]
 
 
 def _values(view: JobView) -> list[Any]:

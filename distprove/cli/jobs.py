@@ -259,10 +259,21 @@ def _end(views: list[JobView], as_json: bool) -> None:
     for view in views:
         if view.error and not as_json:
             fail(f"{view.id}: {view.error}")
-    codes = {JobFailed.exit_code if view.exit_code is None else view.exit_code for view in views}
+    codes = {_code(view) for view in views}
     code = codes.pop() if len(codes) == 1 else JobFailed.exit_code
     if code:
         raise typer.Exit(code)
+
+
+def _code(view: JobView) -> int:
+    """The exit code for a job: 0 if it is proved, and for no other one, whatever the service says. A shell has the last
+    eight bits of it."""
+    from cluster.service.views import JobState
+
+    if view.state is JobState.PROVED:
+        return 0
+    told = view.exit_code or JobFailed.exit_code
+    return told if 0 < told < 256 else JobFailed.exit_code
 
 
 def _show_jobs(views: list[JobView], as_json: bool) -> None:

@@ -13,6 +13,10 @@ from distprove.formats.owncode import names_code
 from distprove.options import MAX_PARTITIONS, SECURITY_BITS, InputFile, Options, setting
 from distprove.stark.params import BLOWUPS, MAX_BLOWUP
 
+MOST_GRINDING = 32
+"""Maximum bits of proof of work that a job may ask for, some minutes of a core for each partition. A verifier takes
+more, but a prover at work on 40 bits is lost to others for a day, and cannot be called back."""
+
 
 @dataclass(frozen=True)
 class StarkOptions(Options):
@@ -36,7 +40,9 @@ class StarkOptions(Options):
         flag="--blowup",
     )
     security: int = setting("proven bits; queries follow", SECURITY_BITS, bounds=(1, 128), flag="--security")
-    grinding: int = setting("bits of proof of work before the queries", 16, bounds=(0, 40), flag="--grinding")
+    grinding: int = setting(
+        "bits of proof of work before the queries", 16, bounds=(0, MOST_GRINDING), flag="--grinding"
+    )
     queries: int | None = setting(
         "queries, for programs that do not say how tall they are", bounds=(1, 1024), flag="--queries"
     )

@@ -19,7 +19,9 @@ from typer.testing import CliRunner
 
 from cluster.service.client import Client
 from cluster.service.contact import contact_in, holder_of
+from cluster.service.views import JobState, JobView, Priority
 from distprove.cli.app import app
+from distprove.cli.jobs import _code
 from distprove.cli.through_service import table_of
 from distprove.errors import InputError
 from distprove.job import Job
@@ -29,6 +31,23 @@ from tests.support import ROOT
 RUN = [sys.executable, "-c", "from distprove.cli import main; main()"]
 JOB = 'system = "stark"\nprogram = "fibonacci"\narguments = { rows = 64 }\npartitions = 2\ntitle = "two\\u001b[2J"\n'
 LONG = 'system = "stark"\nprogram = "fibonacci"\narguments = { rows = 1048576 }\npartitions = 200\n'
+
+
+@pytest.mark.parametrize(
+    ("state", "told", "code"),
+    [
+        ("proved", 256, 0),
+        ("failed", 0, 1),
+        ("failed", 256, 1),
+        ("failed", 1 << 90, 1),
+        ("failed", 4, 4),
+        ("cancelled", None, 1),
+    ],
+)
+def test_no_job_that_is_not_proved_exits_as_if_it_were(state: str, told: int | None, code: int) -> None:
+    """A service that said 0, or 256, of a job that failed had `await` end as for one that is proved."""
+    view = JobView("a", JobState(state), Priority.LOW, "toy", "", "r", exit_code=told)
+    assert _code(view) == code
 
 
 class Done(NamedTuple):

@@ -89,6 +89,9 @@ class FakeService:
         self.job(id)
         return self.lines[after:], len(self.lines)
 
+    def run(self, id: str) -> Path:
+        return Path(self.job(id).run)
+
     def proof(self, id: str) -> Path:
         view = self.job(id)
         if view.state is not JobState.PROVED:

@@ -238,7 +238,7 @@ async def _download(call: Call, find: Callable[[str], Path]) -> web.StreamRespon
 async def report(call: Call) -> web.StreamResponse:
     """Download the report of a job that is over: times, bytes and retries of each partition and each worker."""
     view = await call.ask(call.service.job, call.id)
-    path = Path(view.run) / "report.json"
+    path = await call.ask(call.service.run, call.id) / "report.json"
     if not await call.ask(os.path.lexists, path):
         raise NotYet(f"{view.id} has no report yet: it is {view.state.value}")
     return await send_file(call, path, "application/json")

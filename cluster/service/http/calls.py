@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-THREADS = 16
+THREADS, OF_EACH = 32, 16
+"""Threads for calls that block, and number of those that one token's calls have at a time."""
 WAITING = 512
 """Calls that may wait for a thread."""
 CHUNK = 1 << 18
@@ -95,19 +97,33 @@ class Shared:
         self.metrics = metrics
         self._threads = ThreadPoolExecutor(THREADS, "distprove-http")
         self._waiting = 0
+        self._turns: dict[str, asyncio.Semaphore] = {}
 
-    async def ask(self, call: Callable[..., Answer], *arguments: Any, **named: Any) -> Answer:
-        """Do a call that may block on a thread. Raises what it raises, and QueueFull where too many wait already."""
+    async def ask(self, who: str, call: Callable[..., Answer], *arguments: Any, **named: Any) -> Answer:
+        """Do a call that may block on a thread, for a token by its name. Raises what it raises, and QueueFull where too
+        many wait already."""
         if self._waiting >= THREADS + WAITING:
             raise QueueFull("the service has too much to answer; ask again later", 1.0)
         self._waiting += 1
         try:
-            return await asyncio.wrap_future(self._threads.submit(lambda: call(*arguments, **named)))
+            turns = self._turns.setdefault(who, asyncio.Semaphore(OF_EACH))
+            await turns.acquire()
+            doing = self._threads.submit(lambda: call(*arguments, **named))
+            loop = asyncio.get_running_loop()
+            # A call goes on where nobody waits for its answer any more, and its thread is as busy as before.
+            doing.add_done_callback(lambda _: _soon(loop, turns.release))
+            return await asyncio.wrap_future(doing)
         finally:
             self._waiting -= 1
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Have a loop do a call, unless it has ended."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
 
 
 @dataclass(frozen=True)
@@ -151,7 +167,7 @@ class Call:
         return self.shared.service
 
     async def ask(self, call: Callable[..., Answer], *arguments: Any, **named: Any) -> Answer:
-        return await self.shared.ask(call, *arguments, **named)
+        return await self.shared.ask(self.who, call, *arguments, **named)
 
 
 def answer(value: Any, status: int = 200, **headers: str) -> web.Response:

@@ -13,7 +13,7 @@ import socket
 import ssl
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -49,6 +49,8 @@ LINE, HEADERS = 8190, 64
 SMALL, LARGE_AT_ONCE = 1 << 16, 4
 """Bytes of a body that is large, and number of those that are read at a time for each token: they take memory."""
 BODY_DEPTH = 32
+WATCH = "the watch"
+"""For whom the watch looks at jobs: no token has that name."""
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Type: application/json\r\n"
     b'Content-Length: 80\r\n\r\n{"error": "too many connections at a time", "kind": "QueueFull", "exit_code": 3}'
@@ -132,7 +134,7 @@ class Server:
     async def _serve(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         self._large: dict[str, asyncio.Semaphore] = {}
-        watch = Watch(self._service, lambda look: shared.ask(look))
+        watch = Watch(self._service, lambda look: shared.ask(WATCH, look))
         shared = Shared(self._service, watch, self._shut_down, metrics := ServiceMetrics(self._service))
         # No route of aiohttp's own: a path that is not known gets its answer here too, after the same checks.
         app = web.Application(client_max_size=self._options.max_body, middlewares=[self._answers])
@@ -142,6 +144,7 @@ class Server:
         await runner.setup()
         manager = runner.server
         assert manager is not None
+        manager.request_handler = partial(_refusing, manager.request_handler)
 
         def connection() -> asyncio.Protocol:
             return _Connection(
@@ -205,9 +208,7 @@ class Server:
             self._check_host(request)
             response: web.StreamResponse = await handler(request)
         except web.HTTPException as error:  # of aiohttp: no such path, no such method, a body that is too large
-            self_status = {404: "no such path", 405: "no such method here", 413: "the body is too large"}
-            allowed = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
-            response = problem(Refused(error.status, self_status.get(error.status, error.reason), **allowed))
+            response = _refusal(error)
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -255,10 +256,10 @@ class Server:
         if request.content_type != JSON or request.headers.get("Content-Encoding", "identity") != "identity":
             raise Refused(415, "the body must be application/json, as it is")
         if request.content_length is not None and request.content_length <= SMALL:
-            return await shared.ask(_parse, kind, await request.read())
+            return await shared.ask(who, _parse, kind, await request.read())
         # Of each token by itself: who sends theirs slowly holds up nobody else.
         async with self._large.setdefault(who, asyncio.Semaphore(LARGE_AT_ONCE)):
-            return await shared.ask(_parse, kind, await request.read())
+            return await shared.ask(who, _parse, kind, await request.read())
 
     @staticmethod
     def _log_fault(request: web.Request, error: Exception) -> None:
@@ -266,6 +267,26 @@ class Server:
         frames = traceback.extract_tb(error.__traceback__)[-3:]
         where = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
         log.error("fault in %s %s: %s at %s", request.method, route_of(request), type(error).__name__, where)
+
+
+async def _refusing(
+    handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], request: web.BaseRequest
+) -> web.StreamResponse:
+    """Handle a request. What it may not expect (`Expect`) aiohttp refuses before anything of ours sees the request, in
+    words that quote it and under the name of its own version."""
+    try:
+        return await handle(request)
+    except web.HTTPException as error:
+        response = _refusal(error)
+        response.headers.update(SAFE)
+        return response
+
+
+def _refusal(error: web.HTTPException) -> web.Response:
+    """The answer where aiohttp refuses a request."""
+    said = {404: "no such path", 405: "no such method here", 413: "the body is too large"}
+    allowed = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+    return problem(Refused(error.status, said.get(error.status, error.reason), **allowed))
 
 
 def route_of(request: web.Request) -> str:

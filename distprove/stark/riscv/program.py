@@ -27,6 +27,7 @@ from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.links import Words, cut_evenly
+from distprove.stark.riscv.record import Usage
 from distprove.stark.riscv.segment import (
     NO_WORD,
     OPTIONAL,
@@ -51,6 +52,9 @@ FOREIGN_CALLS = ("sp1",)
 """Other systems whose guests can be run and proven."""
 MOST_BYTES = 1 << 32
 """Maximum size of an input."""
+MOST_SEGMENTS = 1 << 14
+"""Maximum number of segments of a run: no file holds more proofs, as each takes more than 64 KiB of its 1 GiB. A guest
+that never ends is given up here, and not after 2^36 cycles, for each few of which there may be a snapshot in memory."""
 
 
 class RiscV(Program):
@@ -168,8 +172,13 @@ class RiscV(Program):
         if self.calls:
             private = private_input(private, self.input)
         execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
-        snapshots, usages = [], []
+        snapshots, usages = list[bytes](), list[Usage]()
         for snapshot in execution.segments(self.segment):
+            if len(snapshots) == MOST_SEGMENTS:
+                raise UsageError(
+                    f"the guest has not ended after {MOST_SEGMENTS} segments of {self.segment} cycles, and a proof has "
+                    "no more of them"
+                )
             snapshots.append(snapshot.to_bytes())
             usages.append(execution.usage)
         count = len(snapshots)

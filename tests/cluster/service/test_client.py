@@ -25,10 +25,11 @@ from cluster.service.contact import (
     make_folder,
     write_contact,
 )
-from cluster.service.views import JobRequest, JobState, Priority
+from cluster.service.views import JobRequest, JobState, JobView, Priority
 from distprove.errors import (
     AccessDenied,
     DistproveError,
+    FormatError,
     IdTaken,
     InputError,
     NoSuchJob,
@@ -214,6 +215,39 @@ def test_what_is_no_service_is_told_and_not_followed(tmp_path: Path, answer: byt
         Client(Contact(url, str(written(tmp_path, "t" * 43))), patience=0.0).overview()
     assert isinstance(raised.value, DistproveError)
     assert len(heard) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *({}, [], 1, None, {"jobs": 1}, {"jobs": [1]}, {"jobs": [{}, {}]}),
+        *({"lines": 1, "next": 0}, {"lines": [1], "next": 1}, {"lines": ["x"]}, {"lines": ["x"], "next": 0}),
+    ],
+)
+def test_what_a_service_answers_is_checked_before_it_is_used(
+    answer: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Errors of Python came out of these, and a log without an end where no line is ever the last."""
+    view = JobView("a", JobState.PROVED, Priority.LOW, "toy", "", "r")
+    monkeypatch.setattr(Client, "status", lambda self, id: view)
+    for ask in (
+        lambda client: client.list(),
+        lambda client: client.submit_all([JobRequest("a", JOB)]),
+        lambda client: list(client.logs("a")),
+    ):
+        right = answer_of(200, json.dumps(answer).encode())
+        with answering(right) as (url, _), pytest.raises(DistproveError):
+            ask(Client(Contact(url, str(written(tmp_path, "t" * 43))), patience=0.0))
+
+
+def test_a_download_is_no_larger_than_the_file_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever answered could fill the disk of a client."""
+    monkeypatch.setattr(client_module, "MAX_BYTES", 1 << 20)
+    chunk = b"10000\r\n" + bytes(1 << 16) + b"\r\n"
+    endless = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 32
+    with answering(endless) as (url, _), pytest.raises(FormatError, match="more than the 1048576 bytes"):
+        Client(Contact(url, str(written(tmp_path, "t" * 43))), patience=0.0).proof("a", tmp_path / "p")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]  # the token
 
 
 def test_where_nobody_answers_the_service_is_gone(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ import jsonschema
 import pytest
 
 from cluster.service.http import server as server_module
-from cluster.service.http.access import Rates, Tokens, is_local_name, peer_of, read_tokens
+from cluster.service.http.access import TOKENS, Rates, Tokens, is_local_name, peer_of, read_tokens
 from cluster.service.http.api import TABLE
-from cluster.service.http.calls import SAFE
+from cluster.service.http.calls import OF_EACH, SAFE
 from cluster.service.http.openapi import document
 from cluster.service.http.routes import Table
 from cluster.service.views import MOST_SUBMITTED, JobState
@@ -510,6 +510,17 @@ def test_heads_are_bounded(here: Served, sent: bytes) -> None:
     assert b"nosniff" in head
 
 
+@pytest.mark.parametrize("path", ["/v1/jobs", "/nowhere"])
+def test_what_may_not_be_expected_is_refused_as_all_else_is(here: Served, path: str) -> None:
+    """aiohttp answered it, with its version, what was sent, and none of the headers that all answers have."""
+    sent = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nExpect: <secret>\r\nConnection: close\r\n\r\n"
+    head, _, body = raw(here, sent.encode()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 417 ")
+    assert all(f"\r\n{name}: {value}\r\n".encode() in head + b"\r\n" for name, value in SAFE.items())
+    assert json.loads(body).keys() == {"error", "kind", "exit_code"}
+    assert b"secret" not in body
+
+
 def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "CONNECTIONS", 2)
     with served(tmp_path) as here:
@@ -587,6 +598,27 @@ def test_the_loop_answers_while_the_service_holds_up_calls(here: Served) -> None
     assert ask(here, "GET", "/healthz", token=None).status == 200
     here.service.held.set()
     slow.join()
+
+
+def test_calls_that_take_long_take_not_all_threads_from_other_tokens(tmp_path: Path) -> None:
+    """Patterns that a minute is looked for, sixteen at a time, left no thread for anybody else."""
+    other = "o" * 43
+    (tmp_path / TOKENS).touch(0o600)
+    (tmp_path / TOKENS).write_text(f"owner {'t' * 43}\nother {other}\n")
+    with served(tmp_path) as here:
+        here.service.held.clear()
+        slow = [threading.Thread(target=ask, args=(here, "GET", "/v1/overview")) for _ in range(40)]
+        for each in slow:
+            each.start()
+        begin = time.monotonic()
+        while sum(thread.name.startswith("distprove-http_") for thread in threading.enumerate()) < OF_EACH:
+            assert time.monotonic() < begin + 30
+            time.sleep(0.01)
+        assert ask(here, "GET", "/v1/jobs", token=other).status == 200
+        assert all(each.is_alive() for each in slow)  # none had to end for that
+        here.service.held.set()
+        for each in slow:
+            each.join()
 
 
 # -- tokens and TLS ----------------------------------------------------------------------------------------------------

@@ -129,6 +129,17 @@ def test_a_report_of_somebody_else_breaks_no_metrics(tmp_path: Path, hostile: ob
     assert textfile("n\udc80", report)
 
 
+def test_a_report_of_somebody_else_adds_no_series(tmp_path: Path) -> None:
+    """Whoever had a run of theirs at `--out` could put a million statuses there, each a series for ever."""
+    report = read_report(MadeRun(40).make(tmp_path / "run"))
+    for number, partition in enumerate(report["partitions"]):
+        partition["status"] = f"s{number}"
+    told = samples(textfile("n", {**report, "status": "x" * 9999, "system": "y" * 9999}))
+    assert told["distprove_run_partitions_total", ("other", "other")] == 40
+    assert told["distprove_run_seconds_count", ("other", "other")] == 1
+    assert not any("s1" in labels or "x" * 9999 in labels for _, labels in told)
+
+
 def test_promtool_finds_nothing_to_mend(tmp_path: Path) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -633,6 +634,23 @@ def test_a_run_that_was_led_elsewhere_is_not_written(place: Place) -> None:
     assert not list(outside.iterdir())
 
 
+def test_a_run_that_was_led_elsewhere_is_not_read(place: Place) -> None:
+    """A link above a run at `--out`, laid once it was over, had a run outside of the roots read in its place."""
+    inside, outside = place.folder / "inside", place.folder / "outside"
+    (inside / "runs").mkdir(parents=True)
+    place.gate.is_open.set()
+    service = place.open(Limits(running=1, allow_code=True, roots=(inside,)))
+    service.submit(JobRequest("a", {"system": "toy", "folder": "x"}, str(inside), out="runs/r"))
+    assert service.wait("a", PATIENCE).state is JobState.PROVED
+    assert service.log("a")[0]
+    assert service.proof("a").exists()
+    (inside / "runs").rename(outside)
+    (inside / "runs").symlink_to(outside)
+    for ask in (service.log, service.proof, service.output, service.run):
+        with pytest.raises(UsageError, match="not in a folder that this service takes files from"):
+            ask("a")
+
+
 @pytest.mark.parametrize("out", ["..", "runs/.."])
 def test_a_run_has_a_name_of_its_own(out: str, place: Place) -> None:
     """`..` at the end led above a root: what was there could be read as a report or a log."""
@@ -654,6 +672,45 @@ def test_text_that_cannot_be_kept_is_refused_and_harms_nobody(place: Place, monk
     assert service.wait("b", PATIENCE).state is JobState.FAILED
     place.end(service, drain=True)
     assert place.open().job("b").error == "\\udcff.zkey: no such file"
+
+
+@pytest.mark.parametrize("path", ["/a" * 400_000, "a/../" * 200_000, "./" * 400_000 + "z"])
+def test_a_path_is_none_that_takes_hours_to_look_at(path: str, place: Place) -> None:
+    """To find out where one of 800 KB leads took 216 s of a thread that nobody could stop, and 16 MiB may be sent."""
+    service = place.open()
+    stark = {"system": "stark", "program": "file-root", "arguments": {"file": path}}
+    groth16 = {"system": "groth16", "zkey": "z", "witnesses": "w"}
+    for job, base in (
+        (groth16, f"/{path}"),
+        ({**groth16, "zkey": path}, "/"),
+        ({**groth16, "witnesses": ["w", path]}, "/"),
+        (stark, "/"),
+    ):
+        with pytest.raises(UsageError, match="at most 4096 characters"):
+            service.submit(JobRequest("a", job, base))
+
+
+def test_jobs_of_many_named_files_fill_neither_memory_nor_the_books(place: Place) -> None:
+    """A pattern of ten characters stood for a million files: 1 KB of memory each while the job waited, which nothing
+    bounded, and 110 bytes each in the books until it was forgotten."""
+    service = place.open(Limits(running=1, allow_code=True, queued_bytes=50_000))
+    service.submit(place.ask("blocks"))
+    reach(place)
+    base = made(place)
+    for index in range(40):
+        (base / f"{index}.wtns").write_bytes(b"none")
+    job = {"system": "groth16", "zkey": "z", "witnesses": "*.wtns"}
+    service.submit(JobRequest("a", job, str(base)))
+    with pytest.raises(QueueFull, match="bytes of inputs"):
+        service.submit(JobRequest("b", job, str(base)))
+    service.submit(JobRequest("one", {**job, "witnesses": "0.wtns"}, str(base)))
+    service.cancel("a")
+    service.submit(JobRequest("b", job, str(base)))
+    place.end(service, drain=False)
+    with sqlite3.connect(place.folder / "service" / FILE) as books:
+        kept = dict(books.execute("SELECT id, record FROM jobs"))
+    assert kept["a"] == "{}"
+    assert "39.wtns" in kept["b"]  # it goes on
 
 
 def test_what_waits_fills_no_memory(place: Place) -> None:

@@ -33,6 +33,7 @@ from kernels.cpu.backend import CpuBackend
 from tests.cli.conftest import run
 from tests.stark.riscv.test_guests import GUESTS, signature
 from tests.stark.test_proofs import check
+from tests.support.riscv_asm import imm, jal
 from tests.support.riscv_elf import code_file
 from tests.support.riscv_programs import fibonacci
 from tests.support.riscv_suites import NOT_OURS, arch_tests, riscv_tests
@@ -180,6 +181,14 @@ def test_arguments(tmp_path: Path) -> None:
             Guest.parse(name)
     with pytest.raises(UsageError, match="argument elf"):
         RiscV().preprocessed()
+
+
+def test_a_guest_that_never_ends_is_given_up_before_it_fills_memory(tmp_path: Path) -> None:
+    """In segments of two cycles there were up to 2^35 snapshots in memory, of a service too, 14 MB more each second."""
+    path = tmp_path / "guest.elf"
+    path.write_bytes(code_file([imm("addi", 5, 5, 1), jal(0, -4)]))
+    with pytest.raises(UsageError, match="has not ended after 16384 segments of 2 cycles"):
+        RiscV(elf=str(path), segment=2).cut(None, lambda heights: True)
 
 
 def guest_file(folder: Path) -> Path:
