@@ -80,6 +80,15 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def require_file(what: str, path: Path) -> None:
+    """Raise InputError, which says `what` the file is for, unless there is a regular file at `path`."""
+    if not is_file(path):
+        with contextlib.suppress(OSError, ValueError):
+            if path.is_dir():
+                raise InputError(f"{what}: {path} is a folder, not a file")
+        raise InputError(f"{what}: no file at {path}")
+
+
 def read_bounded(path: Path, limit: int, descriptor: int | None = None, *, begins: bytes = b"") -> bytes:
     """The content of a regular file of at most `limit` bytes, closed at the end if it was open under `descriptor`.
 

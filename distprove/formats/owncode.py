@@ -46,7 +46,7 @@ def import_named(name: str) -> Any:
             found = importlib.import_module(module)
     except (ImportError, ValueError) as error:  # the latter: an empty name
         looked = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
-        where = "; it is looked for beside the job file or in this folder, and among what is installed" if looked else ""
+        where = "; it is looked for beside the job file, or in this folder, and in what is installed" if looked else ""
         raise UsageError(f"cannot import {name}: {error}{where}") from None
     if not hasattr(found, attribute):
         hint = nearest(attribute, vars(found))

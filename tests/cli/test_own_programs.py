@@ -277,7 +277,7 @@ def test_a_method_of_other_parameters_is_the_programs_fault(folder: Path) -> Non
 
 def test_names_and_arguments_that_a_module_lacks_are_said_with_what_there_is() -> None:
     assert "did you mean `Mine`?" in why_refused(run("security", "own_programs:Mime"))
-    assert "beside the job file or in this folder" in why_refused(run("security", "own_program:Mine"))
+    assert "beside the job file, or in this folder" in why_refused(run("security", "own_program:Mine"))
     assert "it takes rows, first" in why_refused(run("security", "own_programs:Mine", "--with", "row=8"))
 
 
