@@ -20,6 +20,7 @@ from distprove.cli.plain_help import App, PlainGroup
 from distprove.cli.programs import command_of, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError, error_named
+from distprove.formats.nearest import nearest
 from distprove.options import Setting, settings_of
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings, in_bytes
@@ -112,10 +113,15 @@ def job_file(
     as_json: AsJson = False,
 ) -> None:
     """Prove the job that a file describes."""
+    from cluster.record.run import RECORD
     from distprove.job import Job
 
+    if path.is_dir():
+        hint = f": `distprove resume {path}` goes on with a run" if (path / RECORD).exists() else ""
+        raise UsageError(f"{path} is a folder, not a job file{hint}")
     if path.suffix != ".toml" and not path.exists():
-        raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file")
+        hint = nearest(str(path), SYSTEMS)
+        raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file{hint}")
     _prove(Job.from_toml(path), folder, execution, as_json)
 
 

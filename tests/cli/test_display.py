@@ -11,10 +11,12 @@ import pytest
 from rich.console import Console
 
 from cluster.dispatch import Progress
-from distprove.cli.console import format_seconds
+from distprove.cli.console import format_rate, format_seconds
 from distprove.cli.progress import PLAIN_LINES, ProgressDisplay
 from distprove.cli.summary import MAX_ROWS, show_summary
+from distprove.cli.sweep import show_sweep
 from kernels.host.units import format_bytes
+from tests.support.made_sweeps import made_sweep
 
 
 def plain(width: int = 100) -> Console:
@@ -39,6 +41,23 @@ def test_bytes(value: int, shown: str) -> None:
 )
 def test_seconds(value: float, shown: str) -> None:
     assert format_seconds(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [(0, "0"), (0.0712, "0.0712"), (41.72, "41.7"), (334.4, "334"), (1253, "1,253"), (2e6, "2,000,000")],
+)
+def test_rates(rate: float, shown: str) -> None:
+    assert format_rate(rate) == shown
+
+
+@pytest.mark.parametrize("policies", [("off", "static"), ("static",)])
+def test_a_sweep_fits_a_terminal_and_shows_what_was_varied(policies: tuple[str, ...], tmp_path: Path) -> None:
+    console = plain(80)
+    show_sweep(console, made_sweep(policies), tmp_path)
+    head = text(console).splitlines()[0]
+    assert " ".join(head.split()) == "jobs parallel policy a proof a minute prove p95 busy max gap"
+    assert "…" not in text(console)
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e100, -1e100, 1e308])
