@@ -52,6 +52,8 @@ class PartitionReport:
     bad_proofs: int = 0
     witness_bytes: int = 0
     synthesise_seconds: float = 0.0
+    commit_seconds: float = 0.0
+    """Time of the commitment, for a system whose partitions are committed before they are proven."""
     prove_seconds: float = 0.0
     verify_seconds: float = 0.0
     steps: dict[str, float] = field(default_factory=dict)

@@ -266,8 +266,19 @@ def _show_failed(run: Path, error: str, as_json: bool) -> NoReturn:
     report = read_report(run)
     _show(run, report, as_json)
     code = exit_code(report)
-    fail(error, f"distprove resume {run} tries the rest again" if code != InputError.exit_code else None)
+    fail(error, way_on(run, report) if code != InputError.exit_code else None)
     raise typer.Exit(code) from None
+
+
+def way_on(run: Path, report: dict[str, Any]) -> str:
+    """What can be done about partitions that failed, if their inputs are not at fault."""
+    from kernels.errors import OutOfMemory
+
+    if OutOfMemory.__name__ not in {partition["error_kind"] for partition in report["partitions"]}:
+        return f"distprove resume {run} tries the rest again"
+    cut = "partitions" in settings_of(entry_of(report["system"]).options)
+    fewer = "; a new run in more partitions (--partitions) needs less for each" if cut else ""
+    return f"distprove resume {run} tries the rest again, where there is more memory{fewer}"
 
 
 def exit_code(report: dict[str, Any]) -> int:

@@ -131,9 +131,12 @@ def show_sweep(console: Console, result: SweepResult, folder: Path) -> None:
     from distprove.cli.pages.sweep import setting_cells
 
     rows = [setting_cells(measured) for measured in result.measured]
-    names, figures = ("jobs", "parallel", "provers", "policy"), ("a proof", "a minute", "prove p95", "busy", "max gap")
-    asked = [i for i in range(len(names)) if any(row[i] != "-" for row in rows)]  # the others were left as they are
-    table = plain_table(numbers=(*(names[i] for i in asked), *figures))
+    settings, figures = (
+        ("jobs", "parallel", "provers", "policy"),
+        ("a proof", "a minute", "prove p95", "busy", "max gap"),
+    )
+    asked = [i for i in range(len(settings)) if any(row[i] != "-" for row in rows)]  # the others were left as they are
+    table = plain_table(numbers=(*(settings[i] for i in asked), *figures))
     for row, measured in zip(rows, result.measured, strict=True):
         times = [format_seconds(measured.seconds_per_proof), format_rate(measured.proofs_per_minute)]
         times += [format_seconds(measured.prove_latency.p95), f"{measured.busy_share * 100:.1f} %"]
