@@ -123,6 +123,7 @@ _REPORT = {
     "governors": [dict],
     "facts": dict,
     "driver_memory": (int, NoneType),
+    "aggregate": (str, NoneType),
 }
 _SECURITY = {**dict.fromkeys(("bits", "blowup", "queries", "grinding_bits"), NUMBER), "regime": str}
 _PROVEN = {"program": str, "arguments": dict, "says": dict, "security": _SECURITY}

@@ -118,6 +118,8 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     if report["job_digest"]:
         table.add_row("job", escape(str(report["job_digest"])))
         table.add_row("proof", escape(str(run / "proof.msgpack")))
+        if report.get("aggregate"):
+            table.add_row("aggregate", escape(str(run / report["aggregate"])))
         if "output" in report.get("proven", {}):
             table.add_row("output", escape(str(run / "output.bin")))
     return table
