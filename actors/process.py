@@ -1,6 +1,8 @@
 """Messages between a worker's process and those it starts: specs of what to serve, and witnesses that stay where they
 were made.
 
+The processes are started and asked in `actors.processes`, and serve in `actors.server`.
+
 A witness does not travel: the process that made it keeps it (`Kept`), the worker's process maps it and says when it may
 go.
 """

@@ -100,6 +100,7 @@ def prove(
             run.store_proof(content)
             if isinstance(system, Aggregates) and (made := aggregated(system, proof, state)):
                 run.store_aggregate(*made)
+                report.aggregate = made[0]
             report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()
         except (KeyboardInterrupt, SystemExit):  # Ray, once connected, turns SIGTERM into the latter

@@ -1,4 +1,5 @@
-"""Facts about a proof system before it is loaded: the `ENTRY` in the `entry.py` of its folder."""
+"""Facts about a proof system before it is loaded: the `ENTRY` in the `entry.py` of its folder. (The command line begins
+in `distprove.cli`.)"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from distprove.errors import InputError, UsageError
-from distprove.formats.files import is_file
+from distprove.formats.files import is_file, require_file
 from distprove.formats.names import name_after, natural_key, unique
 from distprove.formats.nearest import nearest
 from distprove.formats.patterns import Search
@@ -207,8 +207,8 @@ class Options:
             value = getattr(self, name)
             if value is not None:
                 told.check(name, value)
-            if isinstance(value, Path) and not is_file(value):
-                raise InputError(f"{name}: no file at {value}")
+            if isinstance(value, Path):
+                require_file(name, value)
 
     def _checked(self: Own, base: Path) -> Own:
         made = self.completed(base)

@@ -201,7 +201,7 @@ class Proof:
     def read(cls, path: Path) -> Proof:
         """Read proof.msgpack and check its binding, without the output beside it. Raises InputError, FormatError or
         InvalidProof."""
-        return cls.from_bytes(read_bounded(path, MAX_BYTES, begins=BEGINS), str(path))
+        return cls.from_bytes(read_bounded(path, MAX_BYTES, begins=BEGINS, kind=f"a {PROOF_FILE}"), str(path))
 
     @classmethod
     def read_from(cls, path: Path, *, with_output: bool = True) -> Proof:

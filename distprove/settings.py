@@ -23,6 +23,10 @@ BYTES: Any = {"bounds": (1 << 20, 1 << 50), "size": True}
 MAX_TIMEOUT = 7 * 24 * 3600
 
 
+_ADDRESS = re.compile(r"auto|(ray://)?[^/]+:[0-9]+")
+"""Addresses of a cluster that is joined."""
+
+
 @dataclass(frozen=True)
 class ExecutorSettings:
     """How a job is run. None means: chosen from what the machine or cluster has. Bounds are beyond what a machine has,
@@ -90,6 +94,10 @@ class ExecutorSettings:
     def __post_init__(self) -> None:
         if self.local and self.address is not None:
             raise UsageError("local and address exclude each other")
+        if self.address is not None and not _ADDRESS.fullmatch(self.address):
+            dashboard = self.address.startswith(("http://", "https://"))
+            hint = "; a dashboard takes whole commands: ray job submit --address" if dashboard else ""
+            raise UsageError(f"address must be HOST:PORT of a Ray's head, or auto, not {self.address!r}{hint}")
         if self.isolate is not None and (self.local is False or self.address is not None):
             raise UsageError("isolate is for local: over Ray every worker is a process")
         settings = settings_of(ExecutorSettings)
@@ -137,8 +145,14 @@ def _usual() -> ExecutorSettings:
 
 def in_bytes(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with sizes that are written like "48GiB" as numbers of bytes. Raises UsageError."""
-    told = settings_of(ExecutorSettings)
-    return {n: parse_bytes(value) if told[n].size and isinstance(value, str) else value for n, value in given.items()}
+    told, made = settings_of(ExecutorSettings), dict(given)
+    for name, value in given.items():
+        if told[name].size and isinstance(value, str):
+            try:
+                made[name] = parse_bytes(value)
+            except UsageError as error:
+                raise UsageError(f"{name}: {error}") from None
+    return made
 
 
 def parse_bytes(text: str) -> int:

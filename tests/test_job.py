@@ -96,6 +96,7 @@ def test_misuse_is_a_usage_error(text: str, message: str, folder: Path) -> None:
         ("= 1", "not a TOML file"),
         ("a = " + "[" * 50_000, "job.toml"),
         (GOOD.replace("c.zkey", "missing.zkey"), "zkey: no file at"),
+        (GOOD.replace("c.zkey", "w"), "w is a folder, not a file"),
         (GOOD.replace("inputs/*", "inputs/x*"), "inputs/x*.json: no file matches"),
         (GOOD.replace("inputs/*.json", "w"), "w: folder without .json files"),
     ],
@@ -316,6 +317,8 @@ def test_files_of_a_program_are_relative_to_the_job_file_and_must_exist(folder: 
     assert [(s.name, s.path) for s in made.sources] == [("file", folder / "c.zkey")]
     with pytest.raises(InputError, match="file: no file at"):
         job(folder, text.replace("c.zkey", "missing"))
+    with pytest.raises(InputError, match="w is a folder, not a file"):
+        job(folder, text.replace("c.zkey", "w"))
     record = made.to_record()
     (folder / "c.zkey").unlink()
     with pytest.raises(InputError, match="file: no file at"):

@@ -15,7 +15,7 @@ from distprove.cli.prove import Execution
 from distprove.errors import UsageError
 from distprove.groth16.options import Groth16Options
 from distprove.options import KINDS, Setting, check_keys, keys_of, setting, settings_of
-from distprove.settings import ExecutorSettings
+from distprove.settings import ExecutorSettings, settings_from
 from distprove.stark.options import StarkOptions
 from tests.support import ROOT
 
@@ -39,6 +39,19 @@ class Oven:
 
 class OvenOptions(SettingsGroup):
     settings, panel = Oven, "The oven"
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"memory": "lots"}, "memory: 'lots' is not a size"),
+        ({"address": "10.0.0.1"}, "HOST:PORT of a Ray's head, or auto, not '10.0.0.1'"),
+        ({"address": "http://10.0.0.1:8265"}, "ray job submit --address"),
+    ],
+)
+def test_a_setting_that_is_of_no_use_is_told_by_its_name(table: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        settings_from(table)
 
 
 def test_keys_of_a_job_file_follow_from_the_fields() -> None:

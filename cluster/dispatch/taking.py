@@ -164,6 +164,7 @@ def _succeeded(
         partition.report.synthesise_seconds = made.ended - made.started
     partition.report.witness_bytes = outcome.witness_bytes
     if outcome.ask is Ask.COMMIT:
+        partition.report.commit_seconds = outcome.stretches[-1].ended - outcome.stretches[-1].started
         _committed(state, partition, worker, outcome.value)
     elif outcome.ask is Ask.DIAGNOSE:
         trouble.bad_proof(state, partition, partition.suspicion)

@@ -52,6 +52,8 @@ class PartitionReport:
     bad_proofs: int = 0
     witness_bytes: int = 0
     synthesise_seconds: float = 0.0
+    commit_seconds: float = 0.0
+    """Time of the commitment, for a system whose partitions are committed before they are proven."""
     prove_seconds: float = 0.0
     verify_seconds: float = 0.0
     steps: dict[str, float] = field(default_factory=dict)
@@ -114,6 +116,8 @@ class Report:
     status: str = "running"
     error: str | None = None
     job_digest: str | None = None
+    aggregate: str | None = None
+    """Name of the file in the run folder that has the aggregate of the proofs, for a job that asked for one."""
     proven: dict[str, Any] = field(default_factory=dict)
     """The proof's statement and its security, for systems that tell (`distprove.system.Explains`)."""
     made_by: dict[str, Any] = field(default_factory=provenance)

@@ -394,7 +394,9 @@ def require_run(path: Path) -> None:
     if not is_run(path):
         if (path / COPY).is_file():
             raise UsageError(f"{path} has lost its job.json: copy {COPY} there to {RECORD} to go on")
-        raise UsageError(f"{path} is not a run (it has no job.json)")
+        if not path.is_dir():
+            raise UsageError(f"there is no run at {path}: no such folder")
+        raise UsageError(f"{path} is not a run (it has no {RECORD})")
 
 
 def is_run(path: Path) -> bool:

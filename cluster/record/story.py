@@ -100,7 +100,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
 _OPTIONAL = {
     **dict.fromkeys(("error", "worker"), (str, NoneType)),
-    **dict.fromkeys(("busy_seconds", "load_seconds", "device_peak"), (*NUMBER, NoneType)),
+    **dict.fromkeys(("busy_seconds", "load_seconds", "commit_seconds", "device_peak"), (*NUMBER, NoneType)),
     "memory": (dict, NoneType),
 }
 """Fields that the records of partitions and workers may lack."""
@@ -123,6 +123,7 @@ _REPORT = {
     "governors": [dict],
     "facts": dict,
     "driver_memory": (int, NoneType),
+    "aggregate": (str, NoneType),
 }
 _SECURITY = {**dict.fromkeys(("bits", "blowup", "queries", "grinding_bits"), NUMBER), "regime": str}
 _PROVEN = {"program": str, "arguments": dict, "says": dict, "security": _SECURITY}

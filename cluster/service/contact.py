@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -114,7 +115,7 @@ def contact_in(folder: Path) -> Contact:
             raise ServiceGone(f"the service in {folder} is starting or ending; try again")
         return read(Contact, found, f"{folder / CONTACT}", strict=False)
     if found is None:
-        raise ServiceGone("no service runs here; `distprove up` starts one")
+        raise ServiceGone(f"no service runs here, in {folder}; `distprove up` starts one")
     raise ServiceGone(
         f"the service in {folder} has died, or was killed (process {_pid(found)}); `distprove up` starts it again, and "
         "its jobs go on"
@@ -140,6 +141,8 @@ def find(service: str | None = None, token_file: Path | None = None, ca_file: Pa
     Raises UsageError, InputError, ServiceGone.
     """
     service = service or os.environ.get(VARIABLE) or ""
+    if re.fullmatch(r"[^/]+:\d+", service) and not Path(service).exists():
+        raise UsageError(f"{service!r} is no folder, and a URL has http:// or https:// before it")
     if not service.startswith(("http://", "https://")):
         return contact_in(Path(service) if service else default_folder())
     token = token_file or os.environ.get(TOKEN_VARIABLE)

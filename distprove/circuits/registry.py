@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from distprove.errors import UsageError
 from distprove.formats.nearest import nearest
-from distprove.formats.owncode import names_code
+from distprove.formats.owncode import import_named, names_code, own_faults
 
 if TYPE_CHECKING:
     from distprove.circuits.builder import CircuitBuilder
@@ -99,14 +99,11 @@ def check_circuit(name: str) -> None:
 
 
 def circuit_maker(name: str) -> Callable[[], CircuitBuilder]:
-    """What makes a circuit that ships, or a user's own, whose module is imported. Raises UsageError."""
+    """What makes a circuit that ships, or a user's own, whose module is imported: then it raises CodeFault for an error
+    in the user's code. Raises UsageError, CodeFault."""
     if not names_code(name):
         return find_circuit(name).make
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"no circuit {name!r}: {error}") from None
+    found = import_named(name)
     if not callable(found):
         raise UsageError(f"{name} is not a function that makes a CircuitBuilder")
     return partial(_own, name, found)
@@ -115,7 +112,8 @@ def circuit_maker(name: str) -> Callable[[], CircuitBuilder]:
 def _own(name: str, function: Callable[[], Any]) -> CircuitBuilder:
     from distprove.circuits.builder import CircuitBuilder
 
-    made = function()
+    with own_faults(name.partition(":")[0]):
+        made = function()
     if not isinstance(made, CircuitBuilder):
         raise UsageError(f"{name} makes no CircuitBuilder but a {type(made).__name__}")
     return made

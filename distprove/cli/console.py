@@ -174,6 +174,11 @@ def _resume_hint(run: object) -> str | None:
     return f"distprove resume {run} does what is missing" if begun else None
 
 
+def format_rate(rate: float) -> str:
+    """A number of things in some time, in three digits or more: 2.5, 41.7, 1,253."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
 def format_seconds(seconds: float) -> str:
     """0.0042 -> "4.2 ms", 75 -> "1 min 15 s"; "?" for what is not a number, or beyond all clocks."""
     if not abs(seconds) < LONGEST:

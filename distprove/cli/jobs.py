@@ -14,6 +14,7 @@ from distprove.cli.console import (
     escape,
     facts_table,
     fail,
+    format_rate,
     format_seconds,
     message,
     out,
@@ -339,8 +340,11 @@ def _show_service(url: str, overview: Overview) -> None:
     table.add_row("service", f"{escape(url)}, distprove {escape(overview.version)}, {takes}")
     table.add_row("up", format_seconds(max(0.0, time.time() - overview.started)))
     table.add_row("jobs", f"{overview.running} running, {overview.queued} of {overview.capacity} queued")
-    table.add_row("ever", ", ".join(f"{count} {escape(state)}" for state, count in overview.counts.items() if count))
-    table.add_row("rate", f"{overview.rate * 60:.3g} partitions a minute, {overview.partitions} since it started")
+    ever = ", ".join(f"{count} {escape(state)}" for state, count in overview.counts.items() if count)
+    table.add_row("ever", ever or "no jobs yet")
+    table.add_row(
+        "rate", f"{format_rate(overview.rate * 60)} partitions a minute, {overview.partitions} since it started"
+    )
     console.print(table)
     if overview.workers:
         workers = plain_table("worker", "node", "device", numbers=("busy", "proven", "memory"))

@@ -33,7 +33,13 @@ PLAIN_LINES = 100
 EVERY = 0.1
 """Seconds between two updates of the bar: events come by the thousand."""
 PROVING = "proving"
-STAGES = (("synthesising", "witnesses"), ("proving", "proving"), ("verifying", "verifying"))
+STAGES = (
+    ("synthesising", "witnesses"),
+    ("committing", "committing"),
+    ("committed", "committed"),
+    ("proving", "proving"),
+    ("verifying", "verifying"),
+)
 
 
 @contextmanager
@@ -54,6 +60,8 @@ class ProgressDisplay:
         self._console = console or err()
         self._stages: Mapping[str, int] = {}
         self._shown = 0
+        self._committed = 0
+        """Most partitions that were committed and not yet proven, as far as a line said so."""
         self.doing = "starting"
         """The thing that the job waits for before there is work, then `PROVING`."""
         self._said = ""
@@ -118,9 +126,12 @@ class ProgressDisplay:
         if event.event == "waiting" and self.doing != PROVING and wait != self._said:
             self._said = wait
             self._console.print(f"{wait} [dim]({time.monotonic() - self._began:.1f} s)[/]")
+        step, committed = max(1, event.total // PLAIN_LINES), self._stages.get("committed", 0)
+        if event.event == "stage" and event.total > 1 and committed >= self._committed + step:
+            self._committed = committed
+            self._console.print(f"\\[{committed}/{event.total}] committed")
         if event.event != "proved":
             return
-        step = max(1, event.total // PLAIN_LINES)
         if event.done - self._shown < step and event.done + event.failed < event.total:
             return
         self._shown = event.done

@@ -20,6 +20,7 @@ from distprove.cli.plain_help import App, PlainGroup
 from distprove.cli.programs import command_of, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError, error_named
+from distprove.formats.nearest import nearest
 from distprove.options import Setting, settings_of
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings, in_bytes
@@ -112,10 +113,15 @@ def job_file(
     as_json: AsJson = False,
 ) -> None:
     """Prove the job that a file describes."""
+    from cluster.record.run import RECORD
     from distprove.job import Job
 
+    if path.is_dir():
+        hint = f": `distprove resume {path}` goes on with a run" if (path / RECORD).exists() else ""
+        raise UsageError(f"{path} is a folder, not a job file{hint}")
     if path.suffix != ".toml" and not path.exists():
-        raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file")
+        hint = nearest(str(path), SYSTEMS)
+        raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file{hint}")
     _prove(Job.from_toml(path), folder, execution, as_json)
 
 
@@ -260,8 +266,19 @@ def _show_failed(run: Path, error: str, as_json: bool) -> NoReturn:
     report = read_report(run)
     _show(run, report, as_json)
     code = exit_code(report)
-    fail(error, f"distprove resume {run} tries the rest again" if code != InputError.exit_code else None)
+    fail(error, way_on(run, report) if code != InputError.exit_code else None)
     raise typer.Exit(code) from None
+
+
+def way_on(run: Path, report: dict[str, Any]) -> str:
+    """What can be done about partitions that failed, if their inputs are not at fault."""
+    from kernels.errors import OutOfMemory
+
+    if OutOfMemory.__name__ not in {partition["error_kind"] for partition in report["partitions"]}:
+        return f"distprove resume {run} tries the rest again"
+    cut = "partitions" in settings_of(entry_of(report["system"]).options)
+    fewer = "; a new run in more partitions (--partitions) needs less for each" if cut else ""
+    return f"distprove resume {run} tries the rest again, where there is more memory{fewer}"
 
 
 def exit_code(report: dict[str, Any]) -> int:

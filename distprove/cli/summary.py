@@ -55,16 +55,22 @@ def _partitions(partitions: list[dict[str, Any]]) -> Table:
         shown = partitions
     pcie = any(p["to_device"] or p["to_host"] for p in shown)
     moved = ("to GPU", "back") if pcie else ()
-    table = plain_table("partition", "status", numbers=("witness", "prove", "verify", "tries", *moved))
+    table = plain_table("partition", "status", numbers=(*stage_columns(partitions).values(), "tries", *moved))
     table.add_column("by")
     for p in shown:
         cells = [escape(p["name"]), STATUS.get(p["status"], escape(p["status"]))]
-        cells += [_time(p[f"{stage}_seconds"]) for stage in ("synthesise", "prove", "verify")]
+        cells += [_time(p.get(f"{stage}_seconds") or 0.0) for stage in stage_columns(partitions)]
         cells.append(str(p["attempts"]) if p["attempts"] else "-")
         if pcie:
             cells += [format_bytes(p["to_device"]), format_bytes(p["to_host"])]
         table.add_row(*cells, escape(p["worker"] or "-"))
     return table
+
+
+def stage_columns(partitions: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """The stages of a partition whose times are listed, and the names of their columns."""
+    commits = {"commit": "commit"} if any(p.get("commit_seconds") for p in partitions) else {}
+    return {"synthesise": "witness", **commits, "prove": "prove", "verify": "verify"}
 
 
 def grouped_errors(partitions: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -112,6 +118,8 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     if report["job_digest"]:
         table.add_row("job", escape(str(report["job_digest"])))
         table.add_row("proof", escape(str(run / "proof.msgpack")))
+        if report.get("aggregate"):
+            table.add_row("aggregate", escape(str(run / report["aggregate"])))
         if "output" in report.get("proven", {}):
             table.add_row("output", escape(str(run / "output.bin")))
     return table

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from distprove.cli.console import err, escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import (
+    err,
+    escape,
+    format_rate,
+    format_seconds,
+    out,
+    plain_table,
+    print_json,
+    reports_errors,
+)
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.programs import import_from_here
 from distprove.cli.prove import Execution
@@ -100,7 +109,7 @@ def sweep(
     if as_json:
         print_json(document)
     else:
-        _show(out(), result, destination)
+        show_sweep(out(), result, destination)
 
 
 def _watcher(console: Console) -> Callable[[Step], None]:
@@ -116,20 +125,26 @@ def _watcher(console: Console) -> Callable[[Step], None]:
     return watch
 
 
-def _show(console: Console, result: SweepResult, folder: Path) -> None:
+def show_sweep(console: Console, result: SweepResult, folder: Path) -> None:
+    """Print a row for each setting, then the best, and where the figures are."""
     from cluster.lab.sweep.results import CLOSE
     from distprove.cli.pages.sweep import setting_cells
 
-    settings, figures = ("jobs", "parallel", "provers", "policy"), ("a proof", "a minute", "prove p95", "busy")
-    table = plain_table(numbers=(*settings, *figures, "longest gap"))
-    for measured in result.measured:
-        times = [format_seconds(measured.seconds_per_proof), f"{measured.proofs_per_minute:.3g}"]
+    rows = [setting_cells(measured) for measured in result.measured]
+    settings, figures = (
+        ("jobs", "parallel", "provers", "policy"),
+        ("a proof", "a minute", "prove p95", "busy", "max gap"),
+    )
+    asked = [i for i in range(len(settings)) if any(row[i] != "-" for row in rows)]  # the others were left as they are
+    table = plain_table(numbers=(*(settings[i] for i in asked), *figures))
+    for row, measured in zip(rows, result.measured, strict=True):
+        times = [format_seconds(measured.seconds_per_proof), format_rate(measured.proofs_per_minute)]
         times += [format_seconds(measured.prove_latency.p95), f"{measured.busy_share * 100:.1f} %"]
         gap = format_seconds(measured.idle.most) if measured.idle.count else "-"
         style = "bold green" if measured is result.best else None
-        table.add_row(*setting_cells(measured), *times, gap, style=style)
+        table.add_row(*(row[i] for i in asked), *times, gap, style=style)
     console.print(table)
-    rate = f"{result.best.proofs_per_minute:.3g} proofs a minute"
+    rate = f"{format_rate(result.best.proofs_per_minute)} proofs a minute"
     console.print(f"\n[bold]best[/]: {escape(result.best.cell.id)}, {rate}")
     if result.close:
         names = ", ".join(measured.cell.id for measured in result.close)
@@ -141,7 +156,7 @@ def _show(console: Console, result: SweepResult, folder: Path) -> None:
 
 
 def _praise(best: Measured) -> str:
-    rate = f"{best.proofs_per_minute:.3g} proofs a minute"
+    rate = f"{format_rate(best.proofs_per_minute)} proofs a minute"
     return (
         f"The best setting of a sweep: {rate} with {best.cell.jobs} jobs at once.\n"
         "Its figures are in sweep.json beside this file."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from distprove.cli.console import escape, format_seconds, message, out, plain_table, reports_errors
+from distprove.cli.console import escape, format_rate, format_seconds, message, out, plain_table, reports_errors
 from distprove.errors import UsageError
 from distprove.formats.visible import bounded
 from kernels.host.units import format_bytes
@@ -141,7 +141,7 @@ def _rate(view: dict[str, Any]) -> str:
     elapsed = format_seconds(max(0.0, view["time"] - view["began"]))
     rate = float(view["rate"])
     left = view["total"] - view["done"] - view["failed"]
-    text = f"{rate * 60:.3g} partitions a minute after {elapsed}"
+    text = f"{format_rate(rate * 60)} partitions a minute after {elapsed}"
     return f"{text}, about {format_seconds(left / rate)} left" if rate and left > 0 and not over(view) else text
 
 

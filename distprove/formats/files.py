@@ -80,10 +80,22 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def read_bounded(path: Path, limit: int, descriptor: int | None = None, *, begins: bytes = b"") -> bytes:
+def require_file(what: str, path: Path) -> None:
+    """Raise InputError, which says `what` the file is for, unless there is a regular file at `path`."""
+    if not is_file(path):
+        with contextlib.suppress(OSError, ValueError):
+            if path.is_dir():
+                raise InputError(f"{what}: {path} is a folder, not a file")
+        raise InputError(f"{what}: no file at {path}")
+
+
+def read_bounded(
+    path: Path, limit: int, descriptor: int | None = None, *, begins: bytes = b"", kind: str = "a file of its kind"
+) -> bytes:
     """The content of a regular file of at most `limit` bytes, closed at the end if it was open under `descriptor`.
 
-    A file that does not begin with `begins` is refused before it is read. Raises InputError or FormatError.
+    A file that does not begin with `begins` is refused before it is read, as none of this `kind`. Raises InputError or
+    FormatError.
     """
     if descriptor is None:
         try:
@@ -100,7 +112,7 @@ def read_bounded(path: Path, limit: int, descriptor: int | None = None, *, begin
         if size > limit:
             raise FormatError(f"{path}: larger than {limit} bytes")
         if os.pread(descriptor, len(begins), 0) != begins:
-            raise FormatError(f"{path}: begins with other bytes than a file of its kind")
+            raise FormatError(f"{path}: not {kind}: it begins with other bytes")
         # Reading allocates what it asks for: the file's size, not the limit, and a byte more to see that it ends there.
         data = file.read(size + 1)
     if len(data) > size:

@@ -84,7 +84,7 @@ class Folder:
     def read(self, name: str, limit: int, *, begins: bytes = b"") -> bytes:
         """The content of a regular file of at most `limit` bytes. Raises InputError, and FormatError for more bytes, or
         other ones at the file's start than `begins`."""
-        return read_bounded(self.path / name, limit, self.open_file(name), begins=begins)
+        return read_bounded(self.path / name, limit, self.open_file(name), begins=begins, kind=f"a {name}")
 
     def open_file(self, name: str) -> int:
         """A descriptor to read a regular file. Raises InputError."""

@@ -4,12 +4,14 @@ The command line, a job file and Python may name code. A run folder, a proof and
 choose what runs here.
 
 An error that such code raises is its author's to mend: `own_faults` reports it with the lines of that code, and without
-those of distprove, and without the error's message where that may quote a witness.
+those of distprove, and without the error's message where that may quote a witness. So is a call of such code that fails
+because it does not take what distprove gives it.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -20,12 +22,15 @@ from types import FrameType
 from typing import Any
 
 from distprove.errors import CodeFault, DistproveError, UsageError
+from distprove.formats.nearest import nearest
 from kernels.errors import BackendError
 
 OURS = ("distprove", "actors", "cluster", "kernels")
 """The top-level packages of distprove."""
 LINES = 8
 """Maximum number of lines of code that a fault shows, the innermost ones."""
+_WRONG_CALL = re.compile(r"([\w.]+)\(\) (?:missing|takes|got) ")
+"""Start of Python's message about a call with other arguments than the function takes."""
 
 
 def names_code(name: str) -> bool:
@@ -40,9 +45,12 @@ def import_named(name: str) -> Any:
         with own_faults(module):
             found = importlib.import_module(module)
     except (ImportError, ValueError) as error:  # the latter: an empty name
-        raise UsageError(f"cannot import {name}: {error}") from None
+        looked = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        where = "; it is looked for beside the job file, or in this folder, and in what is installed" if looked else ""
+        raise UsageError(f"cannot import {name}: {error}{where}") from None
     if not hasattr(found, attribute):
-        raise UsageError(f"cannot import {name}: module {module!r} has no attribute {attribute!r}")
+        hint = nearest(attribute, vars(found))
+        raise UsageError(f"cannot import {name}: module {module!r} has no attribute {attribute!r}{hint}")
     return getattr(found, attribute)
 
 
@@ -54,11 +62,13 @@ def import_also_from(folder: str | Path) -> None:
 
 
 @contextmanager
-def own_faults(module: str, *, secret: bool = False) -> Iterator[None]:
-    """Raise CodeFault for an error that passed through code of a user's own: of the top-level package of `module`.
+def own_faults(module: str, *, secret: bool = False, told_by: str = "") -> Iterator[None]:
+    """Raise CodeFault for an error that passed through code of a user's own, or that was raised by a call of it: of the
+    top-level package of `module`.
 
     Errors of ours, of the system and of memory stay as they are, as do those in which no such code had a part. With
-    `secret` the code is given inputs that may be secret: the error's message, which may quote them, is left out.
+    `secret` the code is given inputs that may be secret: the error's message, which may quote them, is left out. The
+    command `told_by` shows it, if there is one.
     """
     try:
         yield
@@ -66,10 +76,13 @@ def own_faults(module: str, *, secret: bool = False) -> Iterator[None]:
         raise
     except Exception as error:
         lines = own_lines(error, module)
-        if not lines:
+        called = [] if lines else _called_wrongly(error, module)
+        if not lines and not called:
             raise
-        kind = type(error).__name__
-        text = "its message may quote the inputs, and is left out" if secret else str(error)
+        kind, text = type(error).__name__, str(error)
+        if secret and not called:  # Python's message about a call names parameters, and no value
+            text = "its message may quote the inputs, and is left out" + (f"; {told_by} shows it" if told_by else "")
+        lines += called
         fault = CodeFault("\n".join([f"{module} raised {kind}{f': {text}' if text else ''}", *lines]))
         raise fault from (None if secret else error)
 
@@ -85,6 +98,19 @@ def own_lines(error: Exception, module: str) -> list[str]:
     if isinstance(error, SyntaxError) and not any(owned):  # no line of the module has run
         return [f"{error.filename}:{error.lineno}"]
     return shown if any(owned) else []
+
+
+def _called_wrongly(error: Exception, module: str) -> list[str]:
+    """The place of the function of `module` that an error says was called with other arguments than it takes: no line
+    of it has run. Empty for any other error."""
+    message = _WRONG_CALL.match(str(error)) if isinstance(error, TypeError) else None
+    if message is None or module.partition(".")[0] in OURS:
+        return []
+    found: Any = sys.modules.get(module)
+    for part in message[1].split("."):
+        found = getattr(found, part, None)
+    code = getattr(found, "__code__", None)
+    return [] if code is None else [f"{code.co_filename}:{code.co_firstlineno}, in {code.co_name}"]
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -161,7 +161,8 @@ class BinFile:
             position += _SECTION.size
             if length > size - position:
                 raise FormatError(
-                    f"{name}: section {ident} at byte {position} claims {length} bytes, {size - position} are left"
+                    f"{name}: the file ends too early, as one that was not copied in full: section {ident} at byte "
+                    f"{position} has {length} bytes, of which {size - position} are there"
                 )
             if ident in sections:
                 raise FormatError(f"{name}: section {ident} occurs twice, the second time at byte {position}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from distprove.errors import InputError, UsageError
-from distprove.formats.files import is_file
+from distprove.formats.files import require_file
 from distprove.formats.names import is_name
 from distprove.options import MAX_PARTITIONS, InputFile, Options, setting
 
@@ -79,5 +79,5 @@ class Groth16Options(Options):
             raise InputError("partition names must be distinct and fit for file names")
         super().check()
         for source in self.sources:
-            if source.is_here and not is_file(source.path):
-                raise InputError(f"input {source.name}: no file at {source.path}")
+            if source.is_here:
+                require_file(f"input {source.name}", source.path)

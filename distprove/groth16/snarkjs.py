@@ -167,7 +167,11 @@ def parse_verification_key(data: bytes, what: str = "verification_key.json") -> 
 
 def read_verification_key(path: Path) -> VerificationKey:
     """Read verification_key.json as `parse_verification_key` does. Raises InputError, FormatError or InvalidKey."""
-    return parse_verification_key(read_bounded(path, MAX_LIST_BYTES), str(path))
+    data = read_bounded(path, MAX_LIST_BYTES)
+    try:
+        return parse_verification_key(data, str(path))
+    except FormatError as error:
+        raise FormatError(f"{path}: not a verification_key.json: {str(error).removeprefix(f'{path}: ')}") from None
 
 
 def write_verification_key(path: Path, key: VerificationKey) -> None:

@@ -167,7 +167,8 @@ class WitnessProgram:
             )
         if self.n_vars != circuit.n_vars:
             raise WitnessMismatch(
-                f"{self.name}: the program makes witnesses of {self.n_vars} wires, the circuit has {circuit.n_vars}"
+                f"{self.name}: the program makes witnesses of {self.n_vars} wires, the circuit of the key has "
+                f"{circuit.n_vars}: program and key are of different circuits"
             )
 
     def generate(self, inputs: Inputs, empty: Empty = np.empty) -> Words:
@@ -312,6 +313,8 @@ class _Instance:
     def end_signal(self) -> None:
         """Raises WitnessGenerationError unless the signal has all its values."""
         if self._expected not in (None, self._given):
+            if self._expected == 0:  # what circom's programs say of a signal that they do not have
+                raise WitnessGenerationError(f"{self._name}: {self._signal!r} is not an input signal of the circuit")
             raise WitnessGenerationError(
                 f"{self._name}: signal {self._signal!r} takes {self._expected} values, {self._given} are given"
             )

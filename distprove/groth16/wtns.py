@@ -50,7 +50,10 @@ class CircomWitness:
             )
         n = self.values.shape[0]
         if n != circuit.n_vars:
-            raise WitnessMismatch(f"{self.name}: the witness has {n} wires, the circuit {circuit.n_vars}")
+            raise WitnessMismatch(
+                f"{self.name}: the witness has {n} wires, that of the key's circuit {circuit.n_vars}: "
+                "they are of different circuits"
+            )
         if int(self.values[0, 0]) != 1 or np.any(self.values[0, 1:]):
             raise WitnessMismatch(f"{self.name}: the first wire is not 1, so this is not a witness of a circom circuit")
 

@@ -13,7 +13,7 @@ from distprove.errors import DistproveError, FormatError, InputError, InvalidPro
 from distprove.formats import canonical
 from distprove.formats.files import read_bounded
 from distprove.formats.owncode import names_code, own_faults
-from distprove.proof import check_fields
+from distprove.proof import KEY_FILE, check_fields
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program
 from distprove.stark.programs import PROGRAMS, find_program, load_program
@@ -33,7 +33,7 @@ def key_content(key: VerifyingKey) -> bytes:
 
 def read_key(path: Path) -> VerifyingKey:
     """Read a key file. Raises InputError, FormatError."""
-    return parse_key(read_bounded(path, MAX_BYTES, begins=BEGINS), str(path))
+    return parse_key(read_bounded(path, MAX_BYTES, begins=BEGINS, kind=f"a {KEY_FILE}"), str(path))
 
 
 def parse_key(data: bytes, what: str) -> VerifyingKey:

@@ -7,8 +7,8 @@ from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from distprove.errors import InputError, UsageError
-from distprove.formats.files import is_file
+from distprove.errors import UsageError
+from distprove.formats.files import require_file
 from distprove.formats.owncode import names_code
 from distprove.options import MAX_PARTITIONS, SECURITY_BITS, InputFile, Options, setting
 from distprove.stark.params import BLOWUPS, MAX_BLOWUP
@@ -63,8 +63,7 @@ class StarkOptions(Options):
             raise UsageError(f"blowup must be 2, 4 or 8, not {self.blowup}")
         super().check()
         for source in self.sources:
-            if not is_file(source.path):
-                raise InputError(f"{source.name}: no file at {source.path}")
+            require_file(source.name, source.path)
 
 
 def _arguments(program: str, given: Mapping[str, Any], base: Path, prefer: str) -> dict[str, int | str]:

@@ -89,7 +89,7 @@ def commit(
         shape = ProofShape(pk.key, tuple(expected))
         plan_for(shape)
         pk.prepare_optional(shape)
-    with steps("trace"), own_faults(pk.program.__module__, secret=True):
+    with steps("trace"), own_faults(pk.program.__module__, secret=True, told_by="`distprove air check`"):
         given = {key: backend.to_device(value) for key, value in inputs.items()}
         trace = whole_trace(pk.program, given, pk.fixed_columns, backend)
     log_heights = check_trace_shape(pk.key, trace)

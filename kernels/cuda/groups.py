@@ -1,4 +1,5 @@
-"""Points on the GPU: multi-scalar and fixed-base multiplication, and their checking."""
+"""Points on the GPU: fixed-base multiplication, and the check of points. Multi-scalar multiplication, which
+`CudaGroups` inherits, is in `kernels.cuda.msm`."""
 
 from __future__ import annotations
 

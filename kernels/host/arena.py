@@ -43,6 +43,8 @@ LARGE = 1 << 20
 HUGE_PAGE = 2 << 20
 HUGE_BLOCK = 4 * HUGE_PAGE
 """Smallest block, in bytes, that is on huge pages: the unused part of its last page then matters little."""
+COARSE = 1 << 30
+"""Largest array, in bytes, whose block has a power of two."""
 SLICE = 32 << 20
 """Bytes given back to the system at a time. Other threads' mappings and faults wait for it, some milliseconds."""
 
@@ -139,11 +141,14 @@ class HostArena:
 
 
 def block_size(nbytes: int) -> int:
-    """Return the size of the block that holds `nbytes` bytes: the next power of two.
+    """Return the size of the block that holds `nbytes` bytes: the next power of two, or beyond `COARSE` the next
+    multiple of an eighth of the power below.
 
-    Sizes are coarse so that arrays of similar size share blocks. Parts of a block never written to take no memory.
+    Sizes are coarse so that arrays of similar size share blocks. Parts of a block never written to take no memory, but
+    the system refuses a block that is larger than its memory.
     """
-    return 1 << (nbytes - 1).bit_length()
+    step = 1 << (nbytes - 1).bit_length() - (0 if nbytes <= COARSE else 4)
+    return -(-nbytes // step) * step
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import distprove
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.registry import CIRCUITS, circuit_maker, find_circuit, random_inputs
-from distprove.errors import InputError, JobFailed, UntrustedName, UsageError
+from distprove.errors import CodeFault, InputError, JobFailed, UntrustedName, UsageError
 from distprove.groth16 import system
 from distprove.groth16.setup import setup
 from distprove.job import Job
@@ -38,6 +39,17 @@ def squares() -> CircuitBuilder:
 
 def number() -> int:
     return 5
+
+
+FAULTY = """
+def misspelt():
+    from distprove.circuits.builder import CircuitBuilder
+    from kernels.maths.curves import BN254
+    return CircuitBuilder(BN254).multply(1, 2)
+
+def other_parameters(builder):
+    return builder
+"""
 
 
 def keyed(folder: Path, backend: Backend) -> Path:
@@ -136,6 +148,23 @@ def test_a_run_does_not_choose_a_circuit_of_code(backend: Backend, tmp_path: Pat
 def test_bad_names_are_told(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         circuit_maker(name)()
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        ("misspelt", "has no attribute 'multply'"),
+        ("other_parameters", "missing 1 required positional argument: 'builder'"),
+    ],
+)
+def test_faults_in_a_circuit_are_its_own(
+    function: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "faulty_circuit.py").write_text(FAULTY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(CodeFault, match=rf"{told}[^\n]*\n.*faulty_circuit\.py:\d+, in {function}"):
+        circuit_maker(f"faulty_circuit:{function}")()
+    monkeypatch.delitem(sys.modules, "faulty_circuit")
 
 
 def test_circuits_that_ship() -> None:

@@ -126,6 +126,7 @@ def test_a_job_aggregates_at_its_end(small_job: SmallJob, keys: Path, made: Path
     out = tmp_path / "run"
     done = run(*small_job.prove(out, "--no-isolate", "--backend", "cpu", "--aggregate", str(keys)))
     assert done.exit_code == 0, done.output
+    assert str(out / "aggregate.msgpack") in "".join(done.stdout.split())
     found = AggregatedJobs.read(out / "aggregate.msgpack")
     assert found.jobs == AggregatedJobs.read(made).jobs
     report = json.loads((out / "report.json").read_text())

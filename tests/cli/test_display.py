@@ -11,10 +11,13 @@ import pytest
 from rich.console import Console
 
 from cluster.dispatch import Progress
-from distprove.cli.console import format_seconds
+from distprove.cli.console import format_rate, format_seconds
 from distprove.cli.progress import PLAIN_LINES, ProgressDisplay
+from distprove.cli.prove import way_on
 from distprove.cli.summary import MAX_ROWS, show_summary
+from distprove.cli.sweep import show_sweep
 from kernels.host.units import format_bytes
+from tests.support.made_sweeps import made_sweep
 
 
 def plain(width: int = 100) -> Console:
@@ -41,6 +44,23 @@ def test_seconds(value: float, shown: str) -> None:
     assert format_seconds(value) == shown
 
 
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [(0, "0"), (0.0712, "0.0712"), (41.72, "41.7"), (334.4, "334"), (1253, "1,253"), (2e6, "2,000,000")],
+)
+def test_rates(rate: float, shown: str) -> None:
+    assert format_rate(rate) == shown
+
+
+@pytest.mark.parametrize("policies", [("off", "static"), ("static",)])
+def test_a_sweep_fits_a_terminal_and_shows_what_was_varied(policies: tuple[str, ...], tmp_path: Path) -> None:
+    console = plain(80)
+    show_sweep(console, made_sweep(policies), tmp_path)
+    head = text(console).splitlines()[0]
+    assert " ".join(head.split()) == "jobs parallel policy a proof a minute prove p95 busy max gap"
+    assert "…" not in text(console)
+
+
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e100, -1e100, 1e308])
 def test_what_is_no_time_is_shown_as_not_known(value: float) -> None:
     assert format_seconds(value) == "?"
@@ -64,6 +84,29 @@ def test_a_log_gets_a_line_per_partition() -> None:
     lines = text(console).splitlines()
     assert lines[0].startswith("prover-0 ready after")
     assert lines[1:] == [f"[{i + 1}/3] p{i} proved by prover-0" for i in range(3)]
+
+
+def test_commitments_are_told_once_each_before_any_proof() -> None:
+    """The first half of a job's time, in which nothing is proven yet."""
+    console = plain()
+    with ProgressDisplay(console) as display:
+        for committed in (1, 1, 2, 3, 2, 1):  # then they are proven
+            display(Progress("stage", None, None, None, 0, 0, 3, stages={"committed": committed}))
+    assert text(console).splitlines() == [f"[{k}/3] committed" for k in (1, 2, 3)]
+
+
+def test_the_summary_tells_the_time_of_commitments() -> None:
+    shown = summary(report([partition("a", commit_seconds=0.5), partition("b", commit_seconds=0.25)])).splitlines()
+    assert shown[0].split() == ["partition", "status", "witness", "commit", "prove", "verify", "tries", "by"]
+    assert "500 ms" in shown[1]
+    assert "commit" not in summary(report([partition("a")]))
+
+
+def test_too_little_memory_is_answered_with_more_of_it_or_more_partitions() -> None:
+    lacking = partition("a", status="failed", error="needs 32 GiB", error_kind="OutOfMemory")
+    assert "--partitions" in way_on(Path("run"), report([lacking], system="stark"))
+    assert "--partitions" not in way_on(Path("run"), report([lacking], system="groth16"))
+    assert way_on(Path("run"), report([partition("a")])) == "distprove resume run tries the rest again"
 
 
 def test_a_long_log_stays_short_and_ends_with_the_last() -> None:

@@ -77,7 +77,14 @@ def test_a_failed_job_is_the_inputs_fault_only_if_all_of_it_is() -> None:
         (["prove"], "Missing command"),
         (["prove", "groth16"], "--out"),
         (["prove", "groth16", "--out", "R"], "--zkey"),
-        (["prove", "groth61", "--out", "R"], "neither a proof system"),
+        (
+            ["prove", "groth61", "--out", "R"],
+            "neither a proof system (groth16, stark) nor a job file; did you mean `groth16`",
+        ),
+        (["prove", "folder", "--out", "R"], "folder is a folder, not a job file"),
+        (["prove", "old-run", "--out", "R"], "`distprove resume old-run` goes on"),
+        (["verify", "other.bin"], "not a proof.msgpack"),
+        (["status", "--service", "127.0.0.1:4870"], "a URL has http:// or https://"),
         (["prove", "groth16", "--out", "R", "--zkey", "K"], "--wtns"),
         (["prove", "groth16", "--out", "R", "--zkey", "K", "--wtns", "w", "--threads", "0"], "--threads"),
         (["prove", "job.toml", "--out", "R", "--zkey", "K"], "--zkey"),
@@ -86,7 +93,8 @@ def test_a_failed_job_is_the_inputs_fault_only_if_all_of_it_is() -> None:
         (["verify", "missing.msgpack"], "missing.msgpack"),
         (["verify", "missing.msgpack", "--job", "12"], "hexadecimal"),
         (["export", "missing", "--out", "D"], "missing"),
-        (["resume", "missing"], "not a run"),
+        (["resume", "missing"], "no run at missing: no such folder"),
+        (["resume", "folder"], "folder is not a run"),
         (["setup", "groth16", "--r1cs", "c.r1cs", "--out", "c.zkey"], "--ptau"),
         (["bench", "msm", "--group", "g3"], "--group"),
         (["bench", "ntt", "--curve", "p256", "--backend", "cpu"], "p256"),
@@ -99,6 +107,10 @@ def test_bad_usage_exits_2_and_says_what(
     args: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    for folder in ("folder", "old-run"):
+        Path(folder).mkdir()
+    Path("old-run/job.json").touch()
+    Path("other.bin").write_bytes(b"another kind of file")
     assert says in why_refused(run(*args))
 
 

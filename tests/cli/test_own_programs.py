@@ -58,6 +58,10 @@ class FaultyInputs(Mine):
     def inputs(self, source):
         return {{"start": int("{SECRET}")}}
 
+class OtherParameters(Mine):
+    def trace(self, inputs, fixed, backend):
+        return super().trace(inputs, backend)
+
 class FaultyStatement(Mine):
     @property
     def statement(self):
@@ -252,10 +256,29 @@ def test_faults_where_inputs_are_at_hand_do_not_quote_them(folder: Path, name: s
     assert done.exit_code == 2, done.output
     assert where(" ".join(done.output.split()), function)
     assert "ValueError" in done.output
+    assert ("`distprove air check` shows it" in " ".join(done.output.split())) == (name == "FaultyTrace")
     for told in (done.output, *(path.read_text(errors="replace") for path in (folder / "run").rglob("*.json*"))):
         assert SECRET not in told
     journal = [json.loads(line) for line in (folder / "run" / "journal.jsonl").read_text().splitlines()]
     assert not [event for event in journal if event["event"] == "fault"]  # no other worker would do better
+
+
+def test_a_method_of_other_parameters_is_the_programs_fault(folder: Path) -> None:
+    """No line of it has run, so that the error passed through lines of ours alone."""
+    for command in (("prove", "stark"), ("air", "check")):
+        more = ("--out", "run", *LOCAL) if command[0] == "prove" else ()
+        done = run(*command, "own_programs:OtherParameters", *more)
+        assert done.exit_code == 2, done.output
+        told = " ".join(done.output.split())
+        assert "OtherParameters.trace() missing 1 required positional argument: 'backend'" in told
+        assert re.search(r"own_programs\.py:\d+, in trace", told)
+        assert "fault in distprove" not in told
+
+
+def test_names_and_arguments_that_a_module_lacks_are_said_with_what_there_is() -> None:
+    assert "did you mean `Mine`?" in why_refused(run("security", "own_programs:Mime"))
+    assert "beside the job file, or in this folder" in why_refused(run("security", "own_program:Mine"))
+    assert "it takes rows, first" in why_refused(run("security", "own_programs:Mine", "--with", "row=8"))
 
 
 @pytest.mark.parametrize(

@@ -307,6 +307,7 @@ def test_after_the_barrier_a_commitment_must_be_reproduced(
 ) -> None:
     system = ToySystem(3, faults(bad_proof={"p1": 1}), needs_barrier=True)
     run_toy(system, local).verify(system)
+    assert all(p["commit_seconds"] > 0 for p in report(tmp_path)["partitions"])
     assert report(tmp_path)["counters"]["bad_proofs"] == 1
 
 

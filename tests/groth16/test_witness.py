@@ -74,6 +74,12 @@ def test_bad_inputs_name_the_signal(inputs: dict[str, Any], message: str) -> Non
         generate(inputs)
 
 
+def test_a_signal_of_no_values_is_none_of_the_circuits() -> None:
+    """Programs of newer circom versions say so of a name that they do not have; those of others say -1."""
+    with pytest.raises(WitnessGenerationError, match="'y' is not an input signal"):
+        generate({"x": [1, 2], "y": 5}, size_of_unknown=0)
+
+
 def test_programs_without_signal_sizes_are_checked_in_total() -> None:
     """Programs of the first circom 2 versions do not tell a signal's size."""
     assert generate({"x": [3, 4]}, input_size=False) == [1, 3, 4]
@@ -242,7 +248,7 @@ def test_a_program_is_held_against_a_circuit() -> None:
     program.check_for(SimpleNamespace(curve=BN254, n_vars=3))
     with pytest.raises(CurveMismatch, match=r"for BN254, the key for BLS12-381"):
         program.check_for(SimpleNamespace(curve=BLS12_381, n_vars=3))
-    with pytest.raises(WitnessMismatch, match="of 3 wires, the circuit has 4"):
+    with pytest.raises(WitnessMismatch, match="of 3 wires, the circuit of the key has 4: program and key"):
         program.check_for(SimpleNamespace(curve=BN254, n_vars=4))
 
 

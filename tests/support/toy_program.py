@@ -51,7 +51,7 @@ _PROGRAM = """
 
 _INPUT_SIZE = """
   (func (export "getInputSignalSize") (param i32 i32) (result i32)
-    (select (i32.const 2) (i32.const -1) (call $is_x (local.get 0) (local.get 1))))
+    (select (i32.const 2) (i32.const {unknown}) (call $is_x (local.get 0) (local.get 1))))
 """
 
 FOREVER = "(loop $forever (br $forever))"
@@ -72,6 +72,7 @@ def toy_program(
     init: str = "",
     run: str = "",
     input_size: bool = True,
+    size_of_unknown: int = -1,
     prime: int | None = None,
 ) -> bytes:
     """The program's wasm. `init`, `run`, `talk` are code run by init, when all inputs are set, and for each
@@ -87,7 +88,7 @@ def toy_program(
         talk=talk,
         init=init,
         run=run,
-        input_size=_INPUT_SIZE if input_size else "",
+        input_size=_INPUT_SIZE.format(unknown=size_of_unknown) if input_size else "",
         prime="".join(f"\\{byte:02x}" for byte in number),
         high=key >> 32,
         low=key & 0xFFFFFFFF,

@@ -90,7 +90,8 @@ class Tokens:
         shown = _digest(token.strip() if scheme.lower() == "bearer" else "")
         names = [name for name, digest in self._digests.items() if hmac.compare_digest(digest, shown)]
         if not names:
-            raise AccessDenied("this service asks for a token: Authorization: Bearer TOKEN")
+            asks = "asks for a token: Authorization: Bearer TOKEN"
+            raise AccessDenied(f"this service {asks if authorization is None else 'does not know this token'}")
         return names[0]
 
     def _follow(self) -> None:

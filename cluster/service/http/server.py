@@ -351,7 +351,7 @@ def _listen(host: str, port: int, any_port: bool) -> socket.socket:
         listening.close()
         if any_port and error.errno == errno.EADDRINUSE:
             return _listen(host, 0, False)
-        raise ResourceError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+        raise ResourceError(f"cannot listen on {host} port {port}: {error.strerror}; --port chooses another") from None
     return listening
 
 

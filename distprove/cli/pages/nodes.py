@@ -142,6 +142,7 @@ def _plot(
         y_format=form,
         y_most=most,
         binary=form is format_bytes,
+        whole=form is _count,
         width=560,
     )
     return f"<div><h3>{escape(title)}</h3>{keys}{chart(drawn)}</div>"

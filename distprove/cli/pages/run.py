@@ -15,7 +15,7 @@ from distprove.cli.pages.html import bars, cards, chart, document, escape, folde
 from distprove.cli.pages.nodes import governor, gpus, processes, witnesses
 from distprove.cli.pages.svg import legend
 from distprove.cli.pages.waterfall import Mark, device_lanes, waterfall
-from distprove.cli.summary import COUNTERS, grouped_errors, proven_rows
+from distprove.cli.summary import COUNTERS, grouped_errors, proven_rows, stage_columns
 from kernels.host.units import format_bytes
 
 LISTED = 60
@@ -233,12 +233,13 @@ def _partitions(story: Story) -> list[str]:
     if not partitions:
         return []
     ordered = sorted(partitions, key=lambda p: (p["status"] not in ("failed", "waiting"), -p["prove_seconds"]))
-    head = ("partition", "status", "witness", "prove", "verify", "tries", "size of witness", "by")
+    stages = stage_columns(partitions)
+    head = ("partition", "status", *stages.values(), "tries", "size of witness", "by")
     rows = [
         (
             p["name"],
             p["status"],
-            *(_time(p[f"{stage}_seconds"]) for stage in ("synthesise", "prove", "verify")),
+            *(_time(p.get(f"{stage}_seconds") or 0.0) for stage in stages),
             str(p["attempts"] or "-"),
             format_bytes(p["witness_bytes"]) if p["witness_bytes"] else "-",
             str(p.get("worker") or "-"),
@@ -246,7 +247,7 @@ def _partitions(story: Story) -> list[str]:
         for p in ordered[:LISTED]
     ]
     more = note(f"and {len(ordered) - LISTED} more, in report.json") if len(ordered) > LISTED else ""
-    listed = table(head, rows, numbers=range(2, 7)) + more
+    listed = table(head, rows, numbers=range(2, len(head) - 1)) + more
     return ["<h2>Partitions</h2>", folded("Those that failed, then the slowest", listed, opened=len(ordered) <= 12)]
 
 

@@ -102,10 +102,12 @@ def line_chart(
     x_ticks: Sequence[float] | None = None,
     y_most: float = 0.0,
     binary: bool = False,
+    whole: bool = False,
     height: float = 170,
     width: float = WIDTH,
 ) -> str:
-    """Lines over a common axis from 0 to the largest value, or to `y_most` where that is more."""
+    """Lines over a common axis from 0 to the largest value, or to `y_most` where that is more. With `whole` only whole
+    numbers are marked."""
     values = [y for line in series for _, y in (*line.points, *line.ranges)]
     most = max([y_most, *values], default=0.0) or 1.0
     left = min(LEFT, 84.0)
@@ -115,6 +117,8 @@ def line_chart(
     # Bytes are told in powers of 1024, and round there.
     unit = 1024.0 ** int(math.log(most, 1024)) if binary and most >= 1 else 1.0
     for value in up.ticks(5, unit):
+        if whole and value % 1:
+            continue
         drawing.line(left, up(value), width - RIGHT, up(value), "grid")
         drawing.text(left - 6, up(value) + 4, y_format(value), "axis", anchor="end")
     for value in along.ticks() if x_ticks is None else x_ticks:

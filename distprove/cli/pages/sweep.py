@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cluster.lab.sweep.results import DISTURBED, TIMED, Measured, SweepResult, headline_inflation
-from distprove.cli.console import format_seconds
+from distprove.cli.console import format_rate, format_seconds
 from distprove.cli.pages.html import COLOURS, cards, chart, document, escape, note, table
 from distprove.cli.pages.svg import Series, legend, line_chart
 from kernels.host.units import format_bytes
@@ -23,8 +23,8 @@ def sweep_page(title: str, result: SweepResult) -> str:
         *_verdict(result),
         cards(
             [
-                ("proofs a minute", f"{best.proofs_per_minute:.3g}"),
-                ("seconds a proof", format_seconds(best.seconds_per_proof)),
+                ("proofs a minute", format_rate(best.proofs_per_minute)),
+                ("time of a proof", format_seconds(best.seconds_per_proof)),
                 ("devices busy", f"{best.busy_share * 100:.1f} %"),
                 ("partitions a proof", str(about["partitions"])),
                 ("repeats", f"{about['repeats']} after {about['warmup']}"),
@@ -53,7 +53,7 @@ def _verdict(result: SweepResult) -> list[str]:
     if result.disturbed:
         told.append(
             f'<p class="warn">The baseline, one partition at a time, was disturbed: {escape(result.disturbed)}. '
-            "What stages took longer than in it says little.</p>"
+            "A comparison of stages with it says little.</p>"
         )
     return told
 
@@ -70,13 +70,13 @@ def _plots(result: SweepResult) -> list[str]:
         (
             "Proofs a minute, and their range over the repeats",
             lambda m: m.proofs_per_minute,
-            lambda v: f"{v:.3g}",
+            format_rate,
             False,
         ),
         ("Latency of a proof, median", lambda m: m.proof_latency.median, _seconds, False),
         ("Devices busy", lambda m: m.busy_share, lambda v: f"{v * 100:.0f} %", False),
         ("Idle gaps, p95", lambda m: m.idle.p95, _seconds, False),
-        ("Stage inflated most, times isolation", lambda m: _worst(m, result), lambda v: f"{v:.2f}", False),
+        ("Slowest stage, as a multiple of its time alone", lambda m: _worst(m, result), lambda v: f"{v:.2f}", False),
         ("Host memory, most", lambda m: float(m.host_peak), format_bytes, True),
     ]
     drawn = "".join(
@@ -125,8 +125,8 @@ def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
     stage, ratio = max(headline_inflation(measured.inflation(result.isolated)), key=lambda p: p[1], default=("", 1.0))
     return [
         format_seconds(measured.seconds_per_proof),
-        f"{measured.proofs_per_minute:.3g}",
-        " to ".join(f"{rate:.3g}" for rate in measured.range),
+        format_rate(measured.proofs_per_minute),
+        " to ".join(format_rate(rate) for rate in measured.range),
         f"{format_seconds(measured.prove_latency.median)}, {format_seconds(measured.prove_latency.p95)}",
         f"{measured.busy_share * 100:.1f} %",
         str(measured.idle.count),
@@ -140,7 +140,7 @@ def _table(result: SweepResult) -> list[str]:
     head: tuple[str, ...] = (
         "jobs",
         "parallel",
-        "workers",
+        "provers",
         "policy",
         "a proof",
         "a minute",

@@ -279,7 +279,7 @@ class AggregatedJobs:
     @classmethod
     def read(cls, path: Path) -> AggregatedJobs:
         """Read aggregate.msgpack. Raises InputError or FormatError."""
-        return cls.from_bytes(read_bounded(path, MAX_BYTES, begins=BEGINS), str(path))
+        return cls.from_bytes(read_bounded(path, MAX_BYTES, begins=BEGINS, kind=f"an {AGGREGATE_FILE}"), str(path))
 
 
 def published(made: AggregatedJobs | Statement) -> bytes:

@@ -164,7 +164,8 @@ def load_program(name: str, arguments: Mapping[str, int | str], prefer: str = "s
     try:
         inspect.signature(make).bind(**values)
     except TypeError as error:
-        raise UsageError(f"{name} does not take these arguments: {error}") from None
+        takes = ", ".join(inspect.signature(make).parameters) or "none"
+        raise UsageError(f"{name} does not take these arguments: {error}; it takes {takes}") from None
     with own_faults(make.__module__):
         program = make(**values)
         check_arguments(program, lambda changed: make(**{**values, **changed}))

@@ -173,6 +173,20 @@ def test_ticks_are_round_and_inside() -> None:
     assert Scale(2.0, 2.0, 5, 9)(2.0) == 5
 
 
+def test_counts_are_marked_at_whole_numbers() -> None:
+    lines = [Series("witnesses", [(0.0, 0.0), (1.0, 2.0)], 0)]
+    form: dict[str, Any] = {"x_format": lambda value: "", "y_format": lambda value: f"at {value:g}."}
+    drawn = {whole: line_chart("c", lines, (0.0, 1.0), whole=whole, **form) for whole in (False, True)}
+    assert "at 1.5." in drawn[False]
+    assert [f"at {value}." in drawn[True] for value in ("0", "0.5", "1", "1.5", "2")] == [
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
+
+
 def test_thinned_lines_keep_their_extremes() -> None:
     points = [(i / 100, float(i % 7)) for i in range(50_000)]
     points[777] = (7.77, 1e6)

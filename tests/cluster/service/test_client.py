@@ -104,7 +104,7 @@ def test_errors_are_those_that_the_service_names(here: Served) -> None:
             assert "secret" not in str(raised.value)
         assert not Path("proof").exists()
         here.tokens.write_text(f"x {'y' * 43}\n")
-        with pytest.raises(AccessDenied):
+        with pytest.raises(AccessDenied, match="does not know this token"):
             Client(Contact(here.server.url, str(written(here.tokens.parent, "z" * 43)))).overview()
 
 

@@ -24,7 +24,7 @@ from cluster.service.http.calls import OF_EACH, SAFE
 from cluster.service.http.openapi import document
 from cluster.service.http.routes import Table
 from cluster.service.views import MOST_SUBMITTED, JobState
-from distprove.errors import AccessDenied, InputError, QueueFull, UsageError
+from distprove.errors import AccessDenied, InputError, QueueFull, ResourceError, UsageError
 from tests.support.fake_service import Served, served
 
 DOCUMENT = document(TABLE)
@@ -649,8 +649,10 @@ def test_several_tokens_have_names_and_one_alone_is_withdrawn(tmp_path: Path, mo
     tokens = Tokens(file)
     assert [tokens.name_of(f"Bearer {letter * 40}") for letter in "ab"] == ["ann", "bob"]
     file.write_text(f"ann {'a' * 40}\n")
-    with pytest.raises(AccessDenied):
+    with pytest.raises(AccessDenied, match="does not know this token"):
         tokens.name_of(f"Bearer {'b' * 40}")
+    with pytest.raises(AccessDenied, match="asks for a token"):
+        tokens.name_of(None)
     assert tokens.name_of(f"Bearer {'a' * 40}") == "ann"
     file.write_text("spoiled")
     for _ in range(2):
@@ -694,6 +696,14 @@ def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: p
 def test_a_network_is_not_listened_on_in_plain_text_unasked(tmp_path: Path, host: str) -> None:
     with pytest.raises(UsageError, match="not encrypted"):
         Served(tmp_path, host=host)
+
+
+def test_a_port_that_is_taken_is_answered_with_the_option_for_another() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(ResourceError, match="--port chooses another"),
+    ):
+        server_module._listen("127.0.0.1", taken.getsockname()[1], False)
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion")

@@ -73,6 +73,9 @@ def test_the_page_shows_the_service_live_and_its_names_as_text(tmp_path: Path) -
         assert await tab.value("document.querySelectorAll('main img, main script').length") == 0
         assert "payroll, week 3" in text
         assert "its process ended" in text
+        assert "on 1 worker, 1 job at work" in text
+        numbers = "[7, 2.25, 999, 10000, 2500000].map(short).join(' ')"
+        assert await tab.value(numbers) == "7 2.3 999 10,000 2.50 M"
         assert await tab.value("document.getElementById('failure-list').children.length") == 1
 
         here.service.submit(JobRequest("new-one", {"system": "toy", "title": "later"}))

@@ -25,7 +25,7 @@ function say(id, value) { find(id).textContent = visible(value); }
 
 function short(value) {
   if (value >= 1e6) return (value / 1e6).toPrecision(3) + " M";
-  if (value >= 1e4) return (value / 1e3).toPrecision(3) + " k";
+  if (value >= 1e3) return Math.round(value).toLocaleString("en");
   return value >= 100 || Number.isInteger(value) ? String(Math.round(value)) : value.toPrecision(2);
 }
 
@@ -64,7 +64,7 @@ function worker(told) {
     return made;
   }
   made.append(meter("busy", told.busy, Math.round(told.busy * 100) + " %"));
-  if (told.memory_total) {
+  if (told.memory_total && told.memory_used !== null) {
     made.append(meter("memory", told.memory_used / told.memory_total, bytes(told.memory_used) + " of " + bytes(told.memory_total)));
   }
   made.append(make("p", "dim", short(told.proven) + " partitions proven"));
@@ -75,7 +75,7 @@ function key(told) {
   const workers = told.workers + (told.workers === 1 ? " worker, " : " workers, ");
   return make("article", "",
     make("h3", "", told.title || told.digest.slice(0, 16)),
-    make("p", "dim", told.system + ", " + bytes(told.bytes) + ", on " + workers + told.jobs + " jobs at work"));
+    make("p", "dim", told.system + ", " + bytes(told.bytes) + ", on " + workers + told.jobs + (told.jobs === 1 ? " job" : " jobs") + " at work"));
 }
 
 function job(told, now) {
