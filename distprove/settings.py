@@ -14,7 +14,6 @@ from typing import Any
 
 from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
-from distprove.offload import parse_place
 from distprove.options import MAX_PARTITIONS, check_keys, keys_of, setting, settings_of
 
 POLICIES = ("off", "static")
@@ -47,11 +46,6 @@ class ExecutorSettings:
         "synthesisers in all, shared out among the workers, at least one for each", bounds=(1, 1024)
     )
     memory: int | None = setting("host memory per node for keys and witnesses, like 48GiB", **BYTES, flag="--memory")
-    place: str | Mapping[str, str] | None = setting(
-        "run these on the CPU beside each GPU: spmv, msm_g1, msm_g2; or auto: choose by memory and speed",
-        flag="--place",
-        metavar="OPERATION=cpu,...",
-    )
     device_memory: int | None = setting(
         "memory of each device to use, at most; by default what is free there", **BYTES, flag="--device-memory"
     )
@@ -101,7 +95,6 @@ class ExecutorSettings:
             settings["threads"].check(f"limits.{lease_class}", limit)
         if self.limits and self.policy != "static":
             raise UsageError(f"limits are for the policy static, not {self.policy}")
-        parse_place(self.place)
 
     def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
         """These settings with those of `given` that are not None in their place. Raises UsageError."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from typing import Any
 
 from actors.backends import BackendChoice, ahead_of, device_backend
@@ -26,8 +25,6 @@ from cluster.executor.placement import (
     THREADS_EACH,
     host_threads,
     shares,
-    split_threads,
-    synthesis_threads,
 )
 from cluster.executor.residents import of_node, of_prover
 from cluster.executor.transport import Transport
@@ -40,7 +37,6 @@ from distprove.host.machine import usable_threads
 from distprove.host.set_aside import remember, remembered
 from distprove.host.telemetry import idle_memory
 from distprove.host.topology import read_topology
-from distprove.offload import parse_place
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
 from kernels.host.arena import HostArena
@@ -69,9 +65,7 @@ class LocalFleet(Fleet):
         choices = prover_choices(settings, devices, threads, per_gpu)
         keys = memory_for_keys()
         if system is not None:
-            placing = parse_place(settings.place, system.name)
-            provers = [of_prover(system, replace(choice, placing=placing)) for choice in choices]
-            keys = of_node(_files(system), provers).memory
+            keys = of_node(_files(system), [of_prover(system, choice) for choice in choices]).memory
         budget = node_budget(settings, keys)
         self.governor = LocalGovernor(budget, policy_for(settings, budget.threads), read_topology())
         self.governor.start()
@@ -79,8 +73,7 @@ class LocalFleet(Fleet):
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         count = len(choices)
         if devices:
-            left = synthesis_threads(threads, choices[0].host_threads, len(choices), parse_place(settings.place))
-            count = min(SYNTHESISERS_PER_GPU * len(devices), left)
+            count = min(SYNTHESISERS_PER_GPU * len(devices), threads)
         count = max(len(choices), settings.synthesisers or count)
         names = [f"synthesiser-{index}" for index in range(count)]
         for index, choice in enumerate(choices):
@@ -263,18 +256,15 @@ def prover_choices(
     if name == "auto":
         found = device_backend(name) if devices else None
         name = found[0] if found else "cpu"
-    if devices:
-        each, beside = min(GPU_THREADS, threads // len(spread)), host_threads(threads, len(spread))
-    else:
-        each, beside = split_threads(max(1, threads // len(spread)), settings)
+    each = threads // len(spread)
     return [
         BackendChoice(
             name,
             device=devices[index % len(devices)] if devices else 0,
-            threads=max(1, each),
+            threads=max(1, min(GPU_THREADS, each) if devices else each),
             budget=settings.device_memory,
             share=share,
-            host_threads=beside,
+            host_threads=host_threads(threads, len(spread)),
         )
         for index, share in enumerate(spread)
     ]

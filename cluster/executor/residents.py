@@ -23,11 +23,10 @@ class Residents:
 
 
 def of_prover(system: ProofSystem, choice: BackendChoice) -> Residents:
-    """A prover's: its transfers' buffers on a GPU, what it makes of the key for operations on the processors."""
+    """A prover's: its transfers' buffers on a GPU, on the CPU what it makes of the key."""
     on_device = device_backend(choice.name)
     pinned = on_device[1].pinned if on_device else 0
-    computes = on_device is None or bool(choice.placing)
-    made = system.key_bytes() if computes and isinstance(system, PredictsKey) else 0
+    made = system.key_bytes() if on_device is None and isinstance(system, PredictsKey) else 0
     return Residents(made + pinned, pinned)
 
 

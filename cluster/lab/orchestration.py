@@ -197,7 +197,7 @@ class PreparedProcesses(PreparedThreads, ProcessExecutor):
 
     def bare_provers(self, system: ProofSystem) -> list[ProverWorker]:
         """As many provers as the pipeline has, on the same devices, made in this process."""
-        choices = [site.placing(system, self.settings) for site in self.fleet.sites.values()]
+        choices = [site.choice for site in self.fleet.sites.values()]
         self._bare = [ProverWorker(system, choice, leases_from(self.fleet.governor, choice)) for choice in choices]
         return self._bare
 

@@ -389,7 +389,6 @@ memory = "48GiB"
 start_timeout = 60.5
 policy = "static"
 limits = { synthesis = 4 }
-place = { msm_g2 = "cpu" }
 """,
     b"""system = "groth16"
 zkey = "c.zkey"

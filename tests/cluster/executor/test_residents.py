@@ -19,7 +19,6 @@ from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
 from distprove.groth16.wtns import write_wtns
 from distprove.groth16.zkey import read_zkey
-from distprove.offload import parse_place
 from distprove.options import InputFile
 from distprove.settings import ExecutorSettings
 from distprove.stark.options import StarkOptions
@@ -58,18 +57,13 @@ def test_the_prediction_of_a_stark_key_is_what_its_columns_take() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "matrices", "pinned"),
-    [
-        ("cpu", None, True, 0),
-        ("cuda", None, False, PINNED_BYTES),
-        ("cuda", "spmv=cpu", True, PINNED_BYTES),
-        ("cuda", "auto", True, PINNED_BYTES),
-    ],
+    ("name", "matrices", "pinned"),
+    [("cpu", True, 0), ("cuda", False, PINNED_BYTES)],
 )
 def test_what_a_prover_keeps_follows_from_where_it_computes(
-    groth16: Groth16System, name: str, place: str | None, matrices: bool, pinned: int
+    groth16: Groth16System, name: str, matrices: bool, pinned: int
 ) -> None:
-    own = of_prover(groth16, BackendChoice(name, placing=parse_place(place)))
+    own = of_prover(groth16, BackendChoice(name))
     assert own == Residents(pinned + (groth16.key_bytes() if matrices else 0), pinned)
 
 
