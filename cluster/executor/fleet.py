@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.backends import BackendChoice
-from actors.process import SentWitness, WorkerSpec
+from actors.process import WorkerSpec
 from cluster.executor.base import Executor, Worker, end_all
 from cluster.executor.residents import Residents, of_prover
 from cluster.executor.tasks import Finished, Kind
@@ -186,8 +186,6 @@ class FleetExecutor(Executor):
         self.fleet = fleet
         self._own = own
         self._give_back: Callable[[], None] = lambda: None
-        self._given: tuple[SentWitness, ...] = ()
-        """Witnesses that are given, as in `WorkerSpec`."""
         self._shared: Any = None
         """The system's files, as `Fleet.share` gives them to all nodes."""
 
@@ -217,9 +215,7 @@ class FleetExecutor(Executor):
         worker, system = site.worker, self._system
         assert system is not None, "start first"
         in_flight = self.settings.in_flight
-        spec = WorkerSpec(
-            worker.id, system, site.choice, worker.synthesisers, site.threads, in_flight, given=self._given
-        )
+        spec = WorkerSpec(worker.id, system, site.choice, worker.synthesisers, site.threads, in_flight)
         self._transports[worker.id] = self.fleet.room(spec, self._shared)
         return worker
 
