@@ -16,8 +16,6 @@ from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
 from distprove.options import MAX_PARTITIONS, check_keys, keys_of, setting, settings_of
 
-POLICIES = ("off", "static")
-"""The policies of a node's governor."""
 BYTES: Any = {"bounds": (1 << 20, 1 << 50), "size": True}
 MAX_TIMEOUT = 7 * 24 * 3600
 
@@ -74,11 +72,8 @@ class ExecutorSettings:
         60.0,
         bounds=(0, MAX_TIMEOUT),
     )
-    policy: str = setting(
-        "who decides how much runs at once on a node: off or static", "static", choices=POLICIES, flag="--policy"
-    )
     limits: Mapping[str, int] = setting(
-        "threads that a lease class may have at once per node, like { synthesis = 4 }; for the policy static", dict
+        "threads that a lease class may have at once per node, like { synthesis = 4 }", dict
     )
 
     def __post_init__(self) -> None:
@@ -93,8 +88,6 @@ class ExecutorSettings:
         check_keys(self.limits, dict.fromkeys((lease_class.value for lease_class in LeaseClass), (int,)), "limits.")
         for lease_class, limit in self.limits.items():
             settings["threads"].check(f"limits.{lease_class}", limit)
-        if self.limits and self.policy != "static":
-            raise UsageError(f"limits are for the policy static, not {self.policy}")
 
     def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
         """These settings with those of `given` that are not None in their place. Raises UsageError."""
@@ -106,8 +99,6 @@ class ExecutorSettings:
             changes["local"] = None
         if changes.get("address") or changes.get("local") is False:
             changes.setdefault("isolate", None)
-        if changes.get("policy", "static") != "static":
-            changes["limits"] = {}  # those that were there belong to "static"
         return replace(self, **changes)
 
 

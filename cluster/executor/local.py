@@ -29,8 +29,7 @@ from cluster.executor.placement import (
 from cluster.executor.residents import of_node, of_prover
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
-from cluster.governor import Budget, LocalGovernor, memory_for_keys, node_budget
-from cluster.policy import policy_for
+from cluster.governor import Budget, LocalGovernor, limits_of, memory_for_keys, node_budget
 from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
@@ -67,7 +66,7 @@ class LocalFleet(Fleet):
         if system is not None:
             keys = of_node(_files(system), [of_prover(system, choice) for choice in choices]).memory
         budget = node_budget(settings, keys)
-        self.governor = LocalGovernor(budget, policy_for(settings, budget.threads), read_topology())
+        self.governor = LocalGovernor(budget, limits_of(settings), read_topology())
         self.governor.start()
         self.verifying_threads = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.

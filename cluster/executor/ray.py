@@ -43,8 +43,7 @@ from cluster.executor.reach import PATIENCE as ANSWERS
 from cluster.executor.residents import Residents, of_node
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
-from cluster.governor import NodeGovernor, memory_for_keys
-from cluster.policy import policy_for
+from cluster.governor import NodeGovernor, limits_of, memory_for_keys
 from distprove.errors import ClusterError, DistproveError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
@@ -535,9 +534,8 @@ class RayFleet(Fleet):
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
-        policy = policy_for(settings, threads)
         keys = self._expected.get(node.id, max(self._expected.values(), default=0))
-        return options.remote(threads, settings.memory, policy, keys=keys)
+        return options.remote(threads, settings.memory, limits_of(settings), keys=keys)
 
 
 def _present(nodes: list[Node]) -> list[Node]:

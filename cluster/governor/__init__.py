@@ -7,19 +7,21 @@ has.
 """
 
 from cluster.governor.actor import NodeGovernor
-from cluster.governor.budget import default_memory, memory_for_keys, node_budget
+from cluster.governor.budget import default_memory, limits_of, memory_for_keys, node_budget
 from cluster.governor.local import LocalGovernor
-from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
+from cluster.governor.state import NOBODY, Budget, Governor, Holder, Limits, Request
 
 __all__ = [
     "NOBODY",
     "Budget",
     "Governor",
     "Holder",
+    "Limits",
     "LocalGovernor",
     "NodeGovernor",
     "Request",
     "default_memory",
+    "limits_of",
     "memory_for_keys",
     "node_budget",
 ]

@@ -14,9 +14,8 @@ import psutil
 
 from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
-from cluster.governor.state import NOBODY, Holder, Request
+from cluster.governor.state import NOBODY, Holder, Limits, Request
 from cluster.governor.watch import NodeWatch
-from cluster.policy import Policy
 from distprove.host.lease_class import LeaseClass
 from distprove.host.set_aside import remember
 from distprove.host.topology import read_topology
@@ -37,7 +36,7 @@ class NodeGovernor:
 
     It runs on the node that it governs, so it can see for itself when a holder's process is gone. Drivers may be
     elsewhere: they say now and then that they live (`attend`), and one that does not is taken for dead. All jobs of a
-    cluster share it; budget and policy are those that it was made with, by the first of them. With the last it ends.
+    cluster share it; budget and limits are those that it was made with, by the first of them. With the last it ends.
     """
 
     POLL = 0.5
@@ -49,14 +48,14 @@ class NodeGovernor:
         self,
         threads: int,
         memory: int | None,
-        policy: Policy | None = None,
+        limits: Limits | None = None,
         pinned: int | None = None,
         keys: int = 0,
     ) -> None:
         """`memory`, `pinned` and `keys` are those of `budget_of`."""
         self._threads = threads
         self._governor = LocalGovernor(
-            budget_of(threads, memory, pinned, keys), policy, read_topology(), self._lives, NodeWatch(beside=True)
+            budget_of(threads, memory, pinned, keys), limits, read_topology(), self._lives, NodeWatch(beside=True)
         )
         self._drivers: dict[str, _Driver] = {}
         self._numbers = itertools.count(1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from cluster.governor.state import Budget
+from cluster.governor.state import Budget, Limits
 from distprove.host.cgroup import memory_available, memory_total
+from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.settings import ExecutorSettings
 
@@ -20,6 +21,11 @@ def budget_of(threads: int, memory: int | None = None, pinned: int | None = None
     """
     memory = memory or default_memory(keys)
     return Budget(threads, memory, memory // 2 if pinned is None else pinned)
+
+
+def limits_of(settings: ExecutorSettings) -> Limits:
+    """The limits of the lease classes that the settings name."""
+    return {LeaseClass(name): limit for name, limit in settings.limits.items()}
 
 
 def memory_for_keys() -> int:

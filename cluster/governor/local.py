@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from actors import grants
 from actors.grants import Grant, Wanted
 from cluster.governor.samples import PERIOD, Samples
-from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
+from cluster.governor.state import NOBODY, Budget, Governor, Holder, Limits, Request
 from cluster.governor.watch import NodeWatch
-from cluster.policy import Policy, static
 from distprove.errors import ClusterError
 from distprove.host.topology import Topology
 
@@ -41,18 +40,16 @@ class LocalGovernor(grants.Governor):
     def __init__(
         self,
         budget: Budget,
-        policy: Policy | None = None,
+        limits: Limits | None = None,
         topology: Topology | None = None,
         lives: Callable[[Holder], bool] | None = None,
         watch: NodeWatch | None = None,
     ) -> None:
-        """`policy`: None is `static` with no limits but the budget's threads. `topology` goes into the report. `lives`
-        tells whether a holder still does; None: all do, until `reclaim`. `watch`: None is one of what this process
-        starts."""
-        self._policy = policy or static(budget.threads)
+        """`limits`: None is none but the budget's threads. `topology` goes into the report. `lives` tells whether a
+        holder still does; None: all do, until `reclaim`. `watch`: None is one of what this process starts."""
         self._topology = topology
         self._lives = lives
-        self._state = Governor(budget, self._policy.limits)
+        self._state = Governor(budget, limits or {})
         self._lock = threading.RLock()
         self._waiting: dict[int, Future[int]] = {}
         """Futures of the requests that wait, by ticket."""
@@ -144,7 +141,6 @@ class LocalGovernor(grants.Governor):
             return {
                 **self._state.report(),
                 **seen,
-                "policy": self._policy.name,
                 "topology": asdict(self._topology) if self._topology is not None else {},
                 "samples": [{**vars(sample), "t": round(sample.t + shift, 3)} for sample in taken],
             }

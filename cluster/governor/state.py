@@ -1,7 +1,7 @@
 """The governor's state: what is leased to whom, who waits, and which keys are resident.
 
 A plain state machine without clocks, threads or processes, so that its promises are tested as properties, whatever the
-limits of the policy are:
+limits are:
 
 * never more memory is leased, predicted bytes and resident keys together, than the budget; the same for pinned memory;
 * requests of a lease class for threads, and those for memory alone, are served first come first served, and nobody
@@ -25,14 +25,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cluster.governor.keys import Keys
-from cluster.policy import Limits
 from distprove.errors import ClusterError
-from distprove.host.lease_class import SHARING, LeaseClass
+from distprove.host.lease_class import LeaseClass
 from kernels.host.units import format_bytes
 
 
@@ -46,6 +45,10 @@ class Budget:
     pinned: int = 0
     """Bytes of page-locked memory."""
 
+
+Limits = Mapping[LeaseClass, int]
+"""Threads that the leases of a lease class may hold together; a lease class that is not named has no limit of its own.
+"""
 
 Holder = tuple[int, float]
 """Holder of a lease: number of a thread or process, and the process's start time (0: a thread, or gone). A job as a
@@ -91,8 +94,11 @@ class Request:
 
     @property
     def shares_threads(self) -> bool:
-        """Whether its threads are counted with those of other lease classes."""
-        return bool(self.threads) and (self.lease_class in SHARING or self.least > 0)
+        """Whether its threads are counted with those of synthesis. The other lease classes are short or run in one pool
+        per node of fixed size: holding synthesis back while they work would leave cores idle in the pool's serial
+        parts. A prover without a GPU is different, because it uses all threads of the node for one operation after the
+        other."""
+        return bool(self.threads) and (self.lease_class is LeaseClass.SYNTHESIS or self.least > 0)
 
 
 @dataclass
@@ -100,8 +106,7 @@ class Governor:
     """The state. Not thread-safe; see the module's text for its promises."""
 
     budget: Budget
-    limits: Limits | None = None
-    """Limits of the policy; None: the budget's threads for the lease classes that share them."""
+    limits: Limits = field(default_factory=dict)
     leases: dict[int, Request] = field(default_factory=dict)
     lane_waiting: deque[tuple[int, Request]] = field(default_factory=deque)
     keys: Keys = field(default_factory=Keys)
@@ -114,9 +119,6 @@ class Governor:
     """Requests that wait."""
     _held: _Held = field(default_factory=lambda: _Held())
     _tickets: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-
-    def __post_init__(self) -> None:
-        self._limits = self.limits or Limits(threads=self.budget.threads)
 
     def request(self, request: Request) -> int:
         """Queue a request; its ticket is in `leases` once it is granted. Raises ClusterError if it never can be.
@@ -245,7 +247,7 @@ class Governor:
             "pinned": self.budget.pinned,
             "peak_pinned": self.peak_pinned,
             "keys": self.keys.report(),
-            "limits": {lease_class.value: limit for lease_class, limit in self._limits.lease_classes.items()},
+            "limits": {lease_class.value: limit for lease_class, limit in self.limits.items()},
         }
 
     def _change(self, ticket: int, lease: Request) -> None:
@@ -267,15 +269,14 @@ class Governor:
             else:
                 self._queues[request.queue].popleft()
                 self._give(ticket, replace(request, threads=threads))
-        width = self._limits.lane
-        while self.lane_waiting and (width is None or self._held.lane < width):
+        if self.lane_waiting and not self._held.lane:
             self._give(*self.lane_waiting.popleft())
 
     def _room(self, request: Request, held_back: _HeldBack) -> int | None:
         """Number of threads that `request` would get now; None if it must wait: what it then keeps from later ones is
         in `held_back`."""
-        limit = self._limits.lease_classes.get(request.lease_class)
-        together = self._limits.threads if request.shares_threads else None
+        limit = self.limits.get(request.lease_class)
+        together = self.budget.threads if request.shares_threads else None
         threads = min(bound for bound in (request.threads, limit, together) if bound is not None)
         least = min(request.least or threads, threads)
         if limit is not None and threads:

@@ -211,7 +211,7 @@ def _figures(
         tuple(place.device for place in workers),
         counters,
         warmup,
-        tuple({"node": node.node, "policy": node.policy, "limits": dict(node.limits)} for node in nodes),
+        tuple({"node": node.node, "limits": dict(node.limits)} for node in nodes),
         bool(by_events) and all(by_events),
     )
 

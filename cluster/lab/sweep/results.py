@@ -34,11 +34,7 @@ and so was a baseline whose stages are slower by more than those of partitions t
 
 _SPREAD = dict.fromkeys(("count", "median", "p95", "most", "fastest"), NUMBER)
 _SHAPE = {
-    "cell": {
-        "jobs": int,
-        **dict.fromkeys(("parallel", "gpu_workers"), (int, NoneType)),
-        "policy": (str, NoneType),
-    },
+    "cell": {"jobs": int, **dict.fromkeys(("parallel", "gpu_workers"), (int, NoneType))},
     **dict.fromkeys(("partitions", "host_peak", "device_peak", "node_peak", "warmup", "schema"), int),
     **dict.fromkeys(("busy_share", "idle_share", "load_seconds"), NUMBER),
     **dict.fromkeys(("proof_latency", "prove_latency", "idle"), _SPREAD),
@@ -87,7 +83,7 @@ class Measured:
     warmup: int = 0
     """Repeats before those that count."""
     governors: Sequence[Mapping[str, Any]] = ()
-    """State of each node's governor at the end: its policy, and its limits by stage."""
+    """Limits of each node's governor at the end, by lease class."""
     by_events: bool = False
     """Whether busy and idle are by events of the devices; else they are by their queues, as the host saw them."""
 
@@ -143,7 +139,7 @@ class Measured:
 
 
 _COLUMNS = {
-    **{name: f"cell.{name}" for name in ("jobs", "parallel", "gpu_workers", "policy")},
+    **{name: f"cell.{name}" for name in ("jobs", "parallel", "gpu_workers")},
     **{name: name for name in ("seconds_per_proof", "proofs_per_minute")},
     **{f"{name}_{of}": f"{name}.{of}" for name in ("proof_latency", "prove_latency") for of in ("median", "p95")},
     "busy_share": "busy_share",

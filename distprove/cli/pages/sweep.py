@@ -117,7 +117,7 @@ def _plot(
 
 def setting_cells(measured: Measured) -> list[str]:
     cell = measured.cell
-    return [str(cell.jobs), *("-" if v is None else str(v) for v in (cell.parallel, cell.gpu_workers, cell.policy))]
+    return [str(cell.jobs), *("-" if v is None else str(v) for v in (cell.parallel, cell.gpu_workers))]
 
 
 def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
@@ -141,7 +141,6 @@ def _table(result: SweepResult) -> list[str]:
         "jobs",
         "parallel",
         "workers",
-        "policy",
         "a proof",
         "a minute",
         "of repeats",
@@ -172,7 +171,7 @@ def _inflation(result: SweepResult) -> list[str]:
 
 def _group(measured: Measured) -> str:
     cell = measured.cell
-    values = (("parallel", cell.parallel), ("provers", cell.gpu_workers), ("policy", cell.policy))
+    values = (("parallel", cell.parallel), ("provers", cell.gpu_workers))
     return ", ".join(f"{name} {value}" for name, value in values if value is not None) or "as the job has it"
 
 

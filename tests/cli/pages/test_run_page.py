@@ -63,7 +63,6 @@ def test_a_page_says_what_happened(tmp_path: Path) -> None:
         "NVIDIA H200",
         "node0 GPU 1",
         "prove: quotient_msm",
-        "policy static",
     ):
         assert said in text
     for said in ("Waiting for a lease", "1 retries, 1 faults", "check", "93 %", "640 W", "79 (1)"):

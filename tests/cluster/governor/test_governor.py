@@ -21,9 +21,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from actors import grants
 from actors.grants import Memory, Purse, Shift, Shifts
 from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
-from cluster.policy import Limits, Policy, static
+from cluster.governor.state import Limits
 from distprove.errors import ClusterError
-from distprove.host.lease_class import SHARING, LeaseClass
+from distprove.host.lease_class import LeaseClass
 from distprove.host.topology import read_topology
 
 BUDGET = Budget(threads=4, memory=100, pinned=50)
@@ -33,18 +33,12 @@ KEYS = {"a": 30, "b": 45, "c": 60}
 PINNED = {"a": 20, "b": 0, "c": 40}
 """And what is page-locked of them."""
 
-LIMITS = st.builds(
-    Limits,
-    lease_classes=st.dictionaries(st.sampled_from(list(LeaseClass)), st.integers(1, 4)),
-    threads=st.none() | st.integers(1, 4),
-    lane=st.none() | st.integers(1, 2),
-)
-"""Whatever a policy may come to want."""
+LIMITS = st.dictionaries(st.sampled_from(list(LeaseClass)), st.integers(1, 4))
 
 
 def shares(request: Request) -> bool:
     """Whether its threads are counted with those of synthesis."""
-    return request.lease_class in SHARING or request.least > 0
+    return request.lease_class is LeaseClass.SYNTHESIS or request.least > 0
 
 
 class Machine(RuleBasedStateMachine):
@@ -53,7 +47,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.governor = Governor(BUDGET)
-        self.limits = Limits(threads=BUDGET.threads)
+        self.limits: Limits = {}
         self.tickets: dict[int, int] = {}
         self.next_holder = 0
 
@@ -164,7 +158,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def never_more_than_the_budget(self) -> None:
-        """Of memory, whatever the policy; of threads, what the limits were when they were granted."""
+        """Of memory, whatever the limits; of threads, what the limits were when they were granted."""
         leases = self.governor.leases.values()
         in_use = {lease.key for lease in leases if lease.key is not None}
         assert sum(lease.memory for lease in leases if lease.key is None) + sum(map(KEYS.get, in_use)) <= BUDGET.memory
@@ -193,21 +187,20 @@ class Machine(RuleBasedStateMachine):
         governor, limits = self.governor, self.limits
         if governor.waiting:
             _, head = governor.waiting[0]
-            limit = limits.lease_classes.get(head.lease_class, BUDGET.threads)
+            limit = limits.get(head.lease_class, BUDGET.threads)
             alike = governor.threads_of(head.lease_class)
             shared = sum(lease.threads for lease in governor.leases.values() if shares(lease))
-            bounds = [head.threads, limit, limits.threads if shares(head) and limits.threads else head.threads]
-            least = min(head.least or head.threads, *bounds)
+            least = min(head.least or head.threads, head.threads, limit)
             memory = 0 if head.key in governor.keys else head.memory
             pinned = 0 if head.key in governor.keys else head.pinned
             assert (
-                (head.threads and head.lease_class in limits.lease_classes and alike + least > limit)
-                or (head.threads and shares(head) and limits.threads and shared + least > limits.threads)
+                (head.threads and head.lease_class in limits and alike + least > limit)
+                or (head.threads and shares(head) and shared + least > BUDGET.threads)
                 or governor.memory + memory > BUDGET.memory
                 or governor.pinned + pinned > BUDGET.pinned
             )
         if governor.lane_waiting:
-            assert sum(lease.lane for lease in governor.leases.values()) >= (limits.lane or 10**9)
+            assert sum(lease.lane for lease in governor.leases.values()) == 1
         assert list(governor.waiting) == sorted(governor.waiting, key=lambda item: item[0])
 
     @invariant()
@@ -312,19 +305,15 @@ def test_a_prover_takes_what_synthesis_leaves_and_synthesis_gets_in_between() ->
     assert late in governor.leases
 
 
-POLICIES = {
-    "off": Limits(lane=None),
-    "static": Limits(threads=2),
-    "narrow": Limits(dict.fromkeys(LeaseClass, 1), threads=1),
-    "one verifier": Limits({LeaseClass.VERIFICATION: 1}, threads=2),
-}
-
-
-@pytest.mark.parametrize("limits", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize(
+    "limits",
+    [{}, dict.fromkeys(LeaseClass, 1), {LeaseClass.VERIFICATION: 1}],
+    ids=["none", "narrow", "one verifier"],
+)
 def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> None:
     """Memory for one witness: its synthesis begins when the last one was proven and verified, while others already
     wait. Whoever of them waited for one who waits for memory would wait for ever."""
-    governor = LocalGovernor(Budget(threads=2, memory=100), Policy("static", limits))
+    governor = LocalGovernor(Budget(threads=2, memory=100), limits)
     made: SimpleQueue[Memory] = SimpleQueue()
     proven: SimpleQueue[Memory] = SimpleQueue()
     count, worst = 12, 0
@@ -515,7 +504,7 @@ def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
 
 
 def test_a_lease_class_with_a_limit_gets_that_many_threads() -> None:
-    governor = LocalGovernor(BUDGET, static(4, {LeaseClass.CPU_MSM: 2}))
+    governor = LocalGovernor(BUDGET, {LeaseClass.CPU_MSM: 2})
     with governor.lease(lease_class=LeaseClass.CPU_MSM, threads=4) as lease:
         assert lease.threads == 2
 
@@ -530,7 +519,6 @@ def test_the_report_has_what_pages_and_plots_read() -> None:
             time.sleep(0.1)
             report = governor.report(began)
     governor.close()
-    assert report["policy"] == "static"
     assert set(report["topology"]) == {"cores", "siblings", "l3", "numa"}
     sample = report["samples"][-1]
     assert 99.0 < sample["t"] < 300.0
