@@ -35,7 +35,6 @@ from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.set_aside import remember, remembered
 from distprove.host.telemetry import idle_memory
-from distprove.host.topology import read_topology
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
 from kernels.host.arena import HostArena
@@ -66,7 +65,7 @@ class LocalFleet(Fleet):
         if system is not None:
             keys = of_node(_files(system), [of_prover(system, choice) for choice in choices]).memory
         budget = node_budget(settings, keys)
-        self.governor = LocalGovernor(budget, limits_of(settings), read_topology())
+        self.governor = LocalGovernor(budget, limits_of(settings))
         self.governor.start()
         self.verifying_threads = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.

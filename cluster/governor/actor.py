@@ -18,7 +18,6 @@ from cluster.governor.state import NOBODY, Holder, Limits, Request
 from cluster.governor.watch import NodeWatch
 from distprove.host.lease_class import LeaseClass
 from distprove.host.set_aside import remember
-from distprove.host.topology import read_topology
 
 
 @dataclass
@@ -55,7 +54,7 @@ class NodeGovernor:
         """`memory`, `pinned` and `keys` are those of `budget_of`."""
         self._threads = threads
         self._governor = LocalGovernor(
-            budget_of(threads, memory, pinned, keys), limits, read_topology(), self._lives, NodeWatch(beside=True)
+            budget_of(threads, memory, pinned, keys), limits, self._lives, NodeWatch(beside=True)
         )
         self._drivers: dict[str, _Driver] = {}
         self._numbers = itertools.count(1)

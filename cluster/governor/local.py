@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors import grants
@@ -17,7 +16,6 @@ from cluster.governor.samples import PERIOD, Samples
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Limits, Request
 from cluster.governor.watch import NodeWatch
 from distprove.errors import ClusterError
-from distprove.host.topology import Topology
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -41,13 +39,11 @@ class LocalGovernor(grants.Governor):
         self,
         budget: Budget,
         limits: Limits | None = None,
-        topology: Topology | None = None,
         lives: Callable[[Holder], bool] | None = None,
         watch: NodeWatch | None = None,
     ) -> None:
-        """`limits`: None is none but the budget's threads. `topology` goes into the report. `lives` tells whether a
+        """`limits`: None is none but the budget's threads. `lives` tells whether a
         holder still does; None: all do, until `reclaim`. `watch`: None is one of what this process starts."""
-        self._topology = topology
         self._lives = lives
         self._state = Governor(budget, limits or {})
         self._lock = threading.RLock()
@@ -141,7 +137,6 @@ class LocalGovernor(grants.Governor):
             return {
                 **self._state.report(),
                 **seen,
-                "topology": asdict(self._topology) if self._topology is not None else {},
                 "samples": [{**vars(sample), "t": round(sample.t + shift, 3)} for sample in taken],
             }
 
