@@ -20,7 +20,7 @@ from typing import Any
 from actors.backends import BackendChoice
 from actors.process import WorkerSpec
 from cluster.executor.base import Executor, Worker, end_all
-from cluster.executor.residents import Residents, of_prover
+from cluster.executor.residents import kept_by
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
@@ -121,9 +121,9 @@ class Fleet(ABC):
         its own: a prover never waits for memory that these hold until they are proven.
         """
 
-    def residents(self, system: ProofSystem) -> dict[str, Residents]:
-        """What each worker keeps of its own, by its id."""
-        return {name: of_prover(system, site.choice) for name, site in self.sites.items()}
+    def residents(self, system: ProofSystem) -> dict[str, int]:
+        """Bytes of host memory that each worker keeps of its own, by its id."""
+        return {name: kept_by(system, site.choice) for name, site in self.sites.items()}
 
     @abstractmethod
     def verifiers(self, system: ProofSystem) -> Verifiers | None:

@@ -26,7 +26,7 @@ from cluster.executor.placement import (
     host_threads,
     shares,
 )
-from cluster.executor.residents import of_node, of_prover
+from cluster.executor.residents import kept_by
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
 from cluster.governor import Budget, LocalGovernor, limits_of, memory_for_keys, node_budget
@@ -63,7 +63,7 @@ class LocalFleet(Fleet):
         choices = prover_choices(settings, devices, threads, per_gpu)
         keys = memory_for_keys()
         if system is not None:
-            keys = of_node(_files(system), [of_prover(system, choice) for choice in choices]).memory
+            keys = _files(system) + sum(kept_by(system, choice) for choice in choices)
         budget = node_budget(settings, keys)
         self.governor = LocalGovernor(budget, limits_of(settings))
         self.governor.start()
@@ -100,9 +100,9 @@ class LocalFleet(Fleet):
         return lambda: host.call("open", number, spec)
 
     def keep(self, system: ProofSystem) -> Callable[[], None]:
-        resident = of_node(_files(system), self.residents(system).values())
+        memory = _files(system) + sum(self.residents(system).values())
         name = f"{system.key_digest().hex()}-{next(self._rooms)}"
-        ticket = self.governor.keep(name, memory=resident.memory, pinned=resident.pinned)
+        ticket = self.governor.keep(name, memory=memory)
         return lambda: self.governor.release(ticket)
 
     def verifiers(self, system: ProofSystem) -> Verifiers | None:

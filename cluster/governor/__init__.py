@@ -1,5 +1,4 @@
-"""The node's governor: leases of CPU threads by lease class, host and pinned memory, resident keys and the deallocation
-lane.
+"""The node's governor: leases of CPU threads by lease class, host memory, resident keys and the deallocation lane.
 
 `state` is the state machine with its promises, and `keys` the resident keys in it. `local` is the governor as threads
 use it, with `samples` of what it sees of the node; `actor` makes it the Ray actor of a node. `budget` says what a node

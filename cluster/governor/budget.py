@@ -11,16 +11,13 @@ from distprove.settings import ExecutorSettings
 
 def node_budget(settings: ExecutorSettings, keys: int = 0) -> Budget:
     """The budget of the node this runs on: what the settings say, else every usable thread and the default memory."""
-    return budget_of(settings.threads or usable_threads(), settings.memory, keys=keys)
+    return budget_of(settings.threads or usable_threads(), settings.memory, keys)
 
 
-def budget_of(threads: int, memory: int | None = None, pinned: int | None = None, keys: int = 0) -> Budget:
-    """A budget of `memory` bytes (None: `default_memory`), half of them page-locked unless `pinned` says otherwise.
-
-    `keys`: bytes that the job's keys take, which the default leaves room for.
-    """
-    memory = memory or default_memory(keys)
-    return Budget(threads, memory, memory // 2 if pinned is None else pinned)
+def budget_of(threads: int, memory: int | None = None, keys: int = 0) -> Budget:
+    """A budget of `memory` bytes (None: `default_memory`). `keys`: bytes that the job's keys take, which the default
+    leaves room for."""
+    return Budget(threads, memory or default_memory(keys))
 
 
 def limits_of(settings: ExecutorSettings) -> Limits:

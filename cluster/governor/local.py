@@ -72,9 +72,9 @@ class LocalGovernor(grants.Governor):
     def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
         return self.hold(Request((os.getpid(), 0.0), thread=next(self._numbers), **wanted))
 
-    def keep(self, key: str, *, memory: int = 0, pinned: int = 0) -> int:
+    def keep(self, key: str, *, memory: int = 0) -> int:
         """Keep a key resident until `release` of the ticket that is returned, whatever thread that comes from."""
-        return self.hold(Request(NOBODY, memory=memory, pinned=pinned, key=key)).ticket
+        return self.hold(Request(NOBODY, memory=memory, key=key)).ticket
 
     def hold(self, request: Request) -> Grant:
         """Wait for a lease. Raises ClusterError if it never can be had, or when its holder is reclaimed meanwhile."""
@@ -105,9 +105,9 @@ class LocalGovernor(grants.Governor):
         with self._lock:
             return self._state.threads_wanted
 
-    def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
-        """Reduce a key that this lease alone keeps to so many bytes of memory and pinned memory."""
-        self._change(lambda state: state.shrink_key(ticket, memory, pinned))
+    def shrink_key(self, ticket: int, memory: int) -> None:
+        """Reduce a key that this lease alone keeps to so many bytes of memory."""
+        self._change(lambda state: state.shrink_key(ticket, memory))
 
     def reclaim(self, holder: Holder) -> None:
         """Take back what a holder has that is no more, and end its waiting."""
