@@ -77,7 +77,7 @@ def _plots(result: SweepResult) -> list[str]:
         ("Devices busy", lambda m: m.busy_share, lambda v: f"{v * 100:.0f} %", False),
         ("Idle gaps, p95", lambda m: m.idle.p95, _seconds, False),
         ("Stage inflated most, times isolation", lambda m: _worst(m, result), lambda v: f"{v:.2f}", False),
-        ("Host memory, most", lambda m: float(m.host_peak), format_bytes, True),
+        ("Host memory, most", lambda m: float(m.node_peak), format_bytes, True),
     ]
     drawn = "".join(
         f"<div><h3>{escape(name)}</h3>{_plot(name, shown, figure, form, binary, place == 0)}</div>"
@@ -131,7 +131,7 @@ def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
         f"{measured.busy_share * 100:.1f} %",
         str(measured.idle.count),
         format_seconds(measured.idle.most) if measured.idle.count else "-",
-        format_bytes(measured.host_peak),
+        format_bytes(measured.node_peak),
         f"{(ratio - 1) * 100:+.0f} % {stage}" if stage else "-",
     ]
 
