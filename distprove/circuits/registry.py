@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from distprove.errors import UsageError
 from distprove.formats.nearest import nearest
-from distprove.formats.owncode import names_code
+from distprove.formats.owncode import import_named, names_code
 
 if TYPE_CHECKING:
     from distprove.circuits.builder import CircuitBuilder
@@ -99,14 +99,10 @@ def check_circuit(name: str) -> None:
 
 
 def circuit_maker(name: str) -> Callable[[], CircuitBuilder]:
-    """What makes a circuit that ships, or a user's own, whose module is imported. Raises UsageError."""
+    """What makes a circuit that ships, or a user's own, whose module is imported. Raises UsageError, CodeFault."""
     if not names_code(name):
         return find_circuit(name).make
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"no circuit {name!r}: {error}") from None
+    found = import_named(name)
     if not callable(found):
         raise UsageError(f"{name} is not a function that makes a CircuitBuilder")
     return partial(_own, name, found)
