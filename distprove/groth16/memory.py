@@ -59,15 +59,15 @@ class KeyShape:
     points: Mapping[str, int]
     """Number of points of each of `SECTIONS`."""
     entries: tuple[int, ...]
-    """Number of entries of A and of B, or of both together."""
+    """Number of entries of A and of B."""
     picked: tuple[int, ...]
     """Number of wires that are picked out of a witness, for A and for B where not every wire has a point."""
     on_device: bool = False
     """Whether the points are in the backend's memory already."""
 
     @classmethod
-    def of(cls, key: LoadableKey, matrices: Collection[SparseRows] | None = None) -> KeyShape:
-        """The sizes of `key`, whose circuit is read for the number of entries unless `matrices` are given."""
+    def of(cls, key: LoadableKey, matrices: Collection[SparseRows]) -> KeyShape:
+        """The sizes of `key`, which has the matrices A and B."""
         points = {"a": key.points_a, "b1": key.points_b1, "b2": key.points_b2, "c": key.points_c, "h": key.points_h}
         return cls(
             key.curve,
@@ -75,7 +75,7 @@ class KeyShape:
             key.domain_size,
             key.monomial,
             {name: len(vector) for name, vector in points.items()},
-            (key.nnz,) if matrices is None else tuple(matrix.nnz for matrix in matrices),
+            tuple(matrix.nnz for matrix in matrices),
             tuple(len(wires) for wires in (key.wires_a, key.wires_b) if wires is not None),
             on_device=not isinstance(key.points_a[:1], np.ndarray),
         )
