@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from actors.grants import Governor
 from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
-from distprove.offload import ChoosesOffload, OffloadRequest
-from distprove.system import ProofSystem
 from kernels.host.arena import HostArena
 from kernels.interface.backend import Backend
 from kernels.interface.entry import BackendEntry
 from kernels.interface.leases import Lease
-from kernels.interface.offload import Offload
 
 
 @dataclass(frozen=True)
@@ -36,10 +30,8 @@ class BackendChoice:
     """CPU threads: of the CPU backend's kernels; of a GPU's compilation and staging."""
     budget: int | None = None
     """Bytes of the device's memory, for all that share it; None leaves it to the backend."""
-    placing: OffloadRequest = field(default_factory=OffloadRequest)
-    """Operations that run on the processors beside the device."""
     host_threads: int = 1
-    """CPU threads for these."""
+    """CPU threads for what is computed on the CPU beside a GPU."""
     share: int = 1
     """Number of provers that share the device: each may take that part of the budget, or else of the device's memory.
     """
@@ -52,7 +44,7 @@ class Leases:
     device: Lease | None = None
     """Lease for computations of a prover without a GPU."""
     host: Lease | None = None
-    """Lease for operations that are offloaded from its device to the CPU."""
+    """Lease for computations on the CPU beside its device."""
 
 
 def least_of(threads: int) -> int:
@@ -155,44 +147,3 @@ def make_backend(choice: BackendChoice, arena: HostArena | None = None, lease: L
     named = {name: every[name] for name in signature(make).parameters if name in every}
     backend: Backend = make(**(named or plain))
     return backend
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A backend, and what of it is offloaded, for which reason."""
-
-    backend: Backend
-    placement: Offload
-    reason: str
-    leave: Callable[[], None] = lambda: None
-    """Releases what is beside the device."""
-
-
-def place_operations(
-    device: Backend,
-    choice: BackendChoice,
-    system: ProofSystem,
-    shared: dict[str, NDArray[np.uint8]],
-    lease: Lease | None = None,
-    arena: HostArena | None = None,
-) -> Placed:
-    """`device`, and beside it the host for the operations that `choice` places there, or that `system` chooses to.
-
-    `lease` is held while the host computes, in `arena`. Raises InputError when the key is at fault.
-    """
-    if not choice.placing:
-        return Placed(device, Offload(), "nothing was placed")
-    from kernels.cpu.backend import CpuBackend
-    from kernels.split import SplitBackend
-
-    host = CpuBackend(threads=choice.host_threads, arena=arena, lease=lease)
-    placement, reason = choice.placing.placement, "as asked for"
-    if choice.placing.auto:
-        reason = f"there is nothing to place of {system.name}"
-        if isinstance(system, ChoosesOffload):
-            placement, reason = system.choose_offload(shared, device, host)
-    if not placement.host:
-        host.close()
-        return Placed(device, placement, reason)
-    split = SplitBackend(device, host, placement)
-    return Placed(split, placement, reason, split.close_host)

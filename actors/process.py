@@ -95,8 +95,6 @@ class WorkerSpec:
     in_flight: int
     shared: dict[str, Sent | MappedFile] | None = None
     """The system's files, or where they are; None: the process reads them as the driver did."""
-    given: tuple[SentWitness, ...] = ()
-    """Witnesses that are there, of partition 0, 1, ... and then again: with any, nothing is synthesised."""
 
 
 @dataclass(frozen=True)

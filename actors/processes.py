@@ -6,12 +6,10 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
@@ -192,46 +190,6 @@ def received(sent: SentWitness, receiver: Receiver) -> Witness:
         return Witness(sent.name, {name: receiver.array(a) for name, a in sent.arrays.items()}, sent.seconds)
     except OSError:
         raise WitnessGone("the process that made the witness ended") from None
-
-
-class Given:
-    """A synthesiser that hands out witnesses that are there, so that what is beside synthesis can be measured."""
-
-    def __init__(self, witnesses: Sequence[SentWitness]) -> None:
-        self._witnesses = witnesses
-        self._receiver = Receiver()
-
-    def load(self) -> Timed:
-        now = time.time()
-        return Timed({"device": "CPU", "kind": "cpu"}, now, now)
-
-    def make(self, partition: Partition) -> tuple[GivenWitness, float, float]:
-        now, sent = time.time(), self._witnesses[partition.index % len(self._witnesses)]
-        return GivenWitness(replace(sent, name=partition.name), self._receiver), now, now
-
-    def kill(self) -> None:
-        """Do nothing: it is no process."""
-
-    def end(self) -> None:
-        """Do nothing: it is at nothing."""
-
-
-@dataclass
-class GivenWitness:
-    """A witness that stays where it is."""
-
-    sent: SentWitness
-    receiver: Receiver
-
-    @property
-    def nbytes(self) -> int:
-        return self.sent.nbytes
-
-    def read(self) -> Witness:
-        return received(self.sent, self.receiver)
-
-    def release(self) -> None:
-        """Do nothing: it stays."""
 
 
 class Process(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.backends import BackendChoice, Leases, Placed, make_backend, place_operations
+from actors.backends import BackendChoice, Leases, make_backend
 from actors.inflight import InFlight, Line, Timed, Turn
 from distprove.system import (
     ChecksKey,
@@ -90,7 +90,6 @@ class ProverWorker:
         self._leases = leases or Leases()
         self._arena = arena
         self._shared: Shared = {}
-        self._placed: Placed | None = None
         self._prover: Prover | None = None
         self._in_flight = self._device.in_flight
         self.beside = 0
@@ -121,8 +120,7 @@ class ProverWorker:
         """(PartitionProof, StepTimes)"""
         timed = self._in_flight.prove(self._ready(), partition, witness, challenge, turn)
         times: StepTimes = timed.value[1]
-        assert self._placed is not None
-        times.device_peak = int(self._placed.backend.info().details.get("peak_bytes", 0))
+        times.device_peak = int(self._device.backend().info().details.get("peak_bytes", 0))
         return timed
 
     def check(self, turn: Turn | None = None) -> Timed:
@@ -158,8 +156,7 @@ class ProverWorker:
         device, took = self._device.backend(), 0
         if self._prover is None:
             took = self._bring(shared, device)
-        assert self._placed is not None
-        info = self._placed.backend.info()
+        info = device.info()
         return {
             "device": info.name,
             "kind": info.kind,
@@ -169,8 +166,6 @@ class ProverWorker:
             "memory_used": _used(device),
             "key_bytes": took,
             "gpus": [str(self._choice.device)] if info.kind != "cpu" else [],
-            "placement": str(self._placed.placement),
-            "placement_reason": self._placed.reason,
             **process_facts(),
         }
 
@@ -184,9 +179,8 @@ class ProverWorker:
         reserved = device.empty((others,), np.uint8) if others else None
         before = _used(device)
         try:
-            self._placed = place_operations(device, self._choice, self._system, shared, self._leases.host, self._arena)
             self._shared = shared
-            self._prover = self._system.prover(shared, self._placed.backend)
+            self._prover = self._system.prover(shared, device)
         except BaseException:
             self._close()
             raise
@@ -199,17 +193,15 @@ class ProverWorker:
 
     def _commit(self, partition: Partition, witness: Witness) -> tuple[bytes | None, StepTimes]:
         prover = self._ready()
-        assert self._placed is not None
-        busy = self._placed.backend.watch_busy()
+        busy = self._device.backend().watch_busy()
         commitment = prover.commit(partition, witness)
         busy.end()
         return commitment, StepTimes(on_device=busy.time())
 
     def _check(self) -> None:
         self._ready()
-        assert self._placed is not None
         if isinstance(self._system, ChecksKey):
-            self._system.check(self._shared, self._placed.backend)
+            self._system.check(self._shared, self._device.backend())
 
     def _diagnose(self, partition: Partition, witness: Witness) -> None:
         prover = self._ready()
@@ -231,15 +223,12 @@ class ProverWorker:
 
     def _close(self) -> None:
         prover, self._prover = self._prover, None
-        placed, self._placed = self._placed, None
         if self in self._device.provers:
             self._device.provers.remove(self)
         if prover is not None:
             prover.close()
             del prover
             gc.collect()  # what of the key is in a circle is the device's memory all the same
-        if placed is not None:
-            placed.leave()
         self._shared = {}
         if self._own:
             self._device._close()

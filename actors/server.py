@@ -28,7 +28,7 @@ from actors.inflight import Timed
 from actors.lastwords import LastWords
 from actors.nursery import Nursery
 from actors.process import HostSpec, Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
-from actors.processes import Given, SynthesiserProcess, WorkerDied
+from actors.processes import SynthesiserProcess, WorkerDied
 from actors.prover import SWITCH_INTERVAL, Shared, process_facts
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
@@ -181,8 +181,6 @@ class _Rooms(Rooms):
         self.open(room, made if shared is None else replace(made, shared=shared))
 
     def _synthesisers(self, spec: WorkerSpec) -> dict[str, Maker]:
-        if spec.given:
-            return {name: Given(spec.given) for name in spec.synthesisers}
         made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))
         if self._nursery is not None:
             self._nursery.prepare(made)

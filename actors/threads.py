@@ -9,7 +9,6 @@ from typing import Any
 from actors.grants import Governor
 from actors.inflight import Timed
 from actors.process import HostSpec, WorkerSpec
-from actors.processes import Given
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker
@@ -22,9 +21,7 @@ class RoomsHere:
 
     def __init__(self, spec: HostSpec, governor: Governor, arena: HostArena) -> None:
         def makers(room: WorkerSpec) -> dict[str, Maker]:
-            return {
-                name: Given(room.given) if room.given else SynthesiserThread(room, arena) for name in room.synthesisers
-            }
+            return {name: SynthesiserThread(room, arena) for name in room.synthesisers}
 
         self.rooms = Rooms(spec, governor, arena, makers, lambda room: room.system.shared())
 

@@ -14,8 +14,6 @@ from distprove.options import Options
 if TYPE_CHECKING:
     from distprove.proof import Proof, Verifier
 
-CPU, GPU = "cpu", "gpu"
-
 
 @dataclass(frozen=True)
 class OwnProgram:
@@ -47,8 +45,6 @@ class Entry:
     Nothing is written through a link, and nothing over a file with another content. A partition whose name is that of
     the key's file, which whoever sends a proof may choose, gets a number after it. Raises UsageError, InputError.
     """
-    operations: Mapping[str, tuple[str, ...]]
-    """The operations that have a name, and where each can run: `GPU`, `CPU`."""
     own_verifier: Callable[[dict[str, Any], OwnProgram], Verifier] | None = None
     """Makes the verifier from a program of the caller's own, under the parameters that the proof names; None for a
     system without programs. Raises UsageError, InvalidProof and CodeFault."""

@@ -17,7 +17,6 @@ from distprove.errors import InputError, UntrustedName, UsageError
 from distprove.formats.files import read_bounded
 from distprove.formats.nearest import nearest
 from distprove.formats.owncode import import_also_from, names_code
-from distprove.offload import parse_place
 from distprove.options import InputFile, Options, check_keys, keys_of, settings_of
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings, Settings, settings_from
@@ -43,9 +42,6 @@ class Job:
     """The folder from which code of the user's own is imported, beside what Python finds by itself: that of the job
     file, or the one that the job was made in. Empty for a job without such code, or one from a record: a run does not
     choose where code comes from."""
-
-    def __post_init__(self) -> None:
-        parse_place(self.executor.place, self.system)
 
     @classmethod
     def from_toml(cls, path: Path) -> Job:

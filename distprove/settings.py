@@ -14,11 +14,8 @@ from typing import Any
 
 from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
-from distprove.offload import parse_place
 from distprove.options import MAX_PARTITIONS, check_keys, keys_of, setting, settings_of
 
-POLICIES = ("off", "static")
-"""The policies of a node's governor."""
 BYTES: Any = {"bounds": (1 << 20, 1 << 50), "size": True}
 MAX_TIMEOUT = 7 * 24 * 3600
 
@@ -51,11 +48,6 @@ class ExecutorSettings:
         "synthesisers in all, shared out among the workers, at least one for each", bounds=(1, 1024)
     )
     memory: int | None = setting("host memory per node for keys and witnesses, like 48GiB", **BYTES, flag="--memory")
-    place: str | Mapping[str, str] | None = setting(
-        "run these on the CPU beside each GPU: spmv, msm_g1, msm_g2; or auto: choose by memory and speed",
-        flag="--place",
-        metavar="OPERATION=cpu,...",
-    )
     device_memory: int | None = setting(
         "memory of each device to use, at most; by default what is free there", **BYTES, flag="--device-memory"
     )
@@ -84,11 +76,8 @@ class ExecutorSettings:
         60.0,
         bounds=(0, MAX_TIMEOUT),
     )
-    policy: str = setting(
-        "who decides how much runs at once on a node: off or static", "static", choices=POLICIES, flag="--policy"
-    )
     limits: Mapping[str, int] = setting(
-        "threads that a lease class may have at once per node, like { synthesis = 4 }; for the policy static", dict
+        "threads that a lease class may have at once per node, like { synthesis = 4 }", dict
     )
 
     def __post_init__(self) -> None:
@@ -107,9 +96,6 @@ class ExecutorSettings:
         check_keys(self.limits, dict.fromkeys((lease_class.value for lease_class in LeaseClass), (int,)), "limits.")
         for lease_class, limit in self.limits.items():
             settings["threads"].check(f"limits.{lease_class}", limit)
-        if self.limits and self.policy != "static":
-            raise UsageError(f"limits are for the policy static, not {self.policy}")
-        parse_place(self.place)
 
     def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
         """These settings with those of `given` that are not None in their place. Raises UsageError."""
@@ -121,8 +107,6 @@ class ExecutorSettings:
             changes["local"] = None
         if changes.get("address") or changes.get("local") is False:
             changes.setdefault("isolate", None)
-        if changes.get("policy", "static") != "static":
-            changes["limits"] = {}  # those that were there belong to "static"
         return replace(self, **changes)
 
 

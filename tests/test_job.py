@@ -244,8 +244,6 @@ def test_a_record_whose_files_are_gone_is_refused(folder: Path) -> None:
         ("isolate", 1),
         ("address", 7),
         ("backend", ["cpu"]),
-        ("policy", 7),
-        ("place", 7),
         ("limits", {"synthesis": 10**9}),
         ("limits", {"synthesis": 1.5}),
         ("limits", "synthesis"),

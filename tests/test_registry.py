@@ -108,7 +108,6 @@ def test_what_is_wrong_with_a_job_of_it_is_told_from_its_settings(toy: Path, tmp
     for wrong, told in (
         (text.replace("count = 3", "counts = 3"), "did you mean `count`"),
         (text.replace("count = 3", 'count = "3"'), "`count` must be an integer"),
-        (text + 'place = "squaring=gpu"', "squaring runs on cpu"),
         (text.replace('"toy"', '"tory"'), "did you mean `toy`"),
     ):
         toy.write_text(wrong)

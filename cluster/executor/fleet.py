@@ -14,18 +14,17 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from actors.backends import BackendChoice
-from actors.process import SentWitness, WorkerSpec
+from actors.process import WorkerSpec
 from cluster.executor.base import Executor, Worker, end_all
-from cluster.executor.residents import Residents, of_prover
+from cluster.executor.residents import kept_by
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
 from distprove.errors import ClusterError
-from distprove.offload import parse_place
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
 
@@ -39,10 +38,6 @@ class Site:
     threads: int
     """CPU threads of each of its synthesisers."""
     host: Transport
-
-    def placing(self, system: ProofSystem, settings: ExecutorSettings) -> BackendChoice:
-        """Its backend, with what is offloaded from it for this system."""
-        return replace(self.choice, placing=parse_place(settings.place, system.name))
 
 
 class Fleet(ABC):
@@ -126,9 +121,9 @@ class Fleet(ABC):
         its own: a prover never waits for memory that these hold until they are proven.
         """
 
-    def residents(self, system: ProofSystem) -> dict[str, Residents]:
-        """What each worker keeps of its own, by its id."""
-        return {name: of_prover(system, site.placing(system, self.settings)) for name, site in self.sites.items()}
+    def residents(self, system: ProofSystem) -> dict[str, int]:
+        """Bytes of host memory that each worker keeps of its own, by its id."""
+        return {name: kept_by(system, site.choice) for name, site in self.sites.items()}
 
     @abstractmethod
     def verifiers(self, system: ProofSystem) -> Verifiers | None:
@@ -191,8 +186,6 @@ class FleetExecutor(Executor):
         self.fleet = fleet
         self._own = own
         self._give_back: Callable[[], None] = lambda: None
-        self._given: tuple[SentWitness, ...] = ()
-        """Witnesses that are given, as in `WorkerSpec`."""
         self._shared: Any = None
         """The system's files, as `Fleet.share` gives them to all nodes."""
 
@@ -221,8 +214,8 @@ class FleetExecutor(Executor):
         """Prepare a room on a worker of the fleet."""
         worker, system = site.worker, self._system
         assert system is not None, "start first"
-        choice, in_flight = site.placing(system, self.settings), self.settings.in_flight
-        spec = WorkerSpec(worker.id, system, choice, worker.synthesisers, site.threads, in_flight, given=self._given)
+        in_flight = self.settings.in_flight
+        spec = WorkerSpec(worker.id, system, site.choice, worker.synthesisers, site.threads, in_flight)
         self._transports[worker.id] = self.fleet.room(spec, self._shared)
         return worker
 

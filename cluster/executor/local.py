@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from typing import Any
 
 from actors.backends import BackendChoice, ahead_of, device_backend
@@ -26,21 +25,16 @@ from cluster.executor.placement import (
     THREADS_EACH,
     host_threads,
     shares,
-    split_threads,
-    synthesis_threads,
 )
-from cluster.executor.residents import of_node, of_prover
+from cluster.executor.residents import kept_by
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
-from cluster.governor import Budget, LocalGovernor, memory_for_keys, node_budget
-from cluster.policy import policy_for
+from cluster.governor import Budget, LocalGovernor, limits_of, memory_for_keys, node_budget
 from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.set_aside import remember, remembered
 from distprove.host.telemetry import idle_memory
-from distprove.host.topology import read_topology
-from distprove.offload import parse_place
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
 from kernels.host.arena import HostArena
@@ -69,18 +63,15 @@ class LocalFleet(Fleet):
         choices = prover_choices(settings, devices, threads, per_gpu)
         keys = memory_for_keys()
         if system is not None:
-            placing = parse_place(settings.place, system.name)
-            provers = [of_prover(system, replace(choice, placing=placing)) for choice in choices]
-            keys = of_node(_files(system), provers).memory
+            keys = _files(system) + sum(kept_by(system, choice) for choice in choices)
         budget = node_budget(settings, keys)
-        self.governor = LocalGovernor(budget, policy_for(settings, budget.threads), read_topology())
+        self.governor = LocalGovernor(budget, limits_of(settings))
         self.governor.start()
         self.verifying_threads = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
         count = len(choices)
         if devices:
-            left = synthesis_threads(threads, choices[0].host_threads, len(choices), parse_place(settings.place))
-            count = min(SYNTHESISERS_PER_GPU * len(devices), left)
+            count = min(SYNTHESISERS_PER_GPU * len(devices), threads)
         count = max(len(choices), settings.synthesisers or count)
         names = [f"synthesiser-{index}" for index in range(count)]
         for index, choice in enumerate(choices):
@@ -109,9 +100,9 @@ class LocalFleet(Fleet):
         return lambda: host.call("open", number, spec)
 
     def keep(self, system: ProofSystem) -> Callable[[], None]:
-        resident = of_node(_files(system), self.residents(system).values())
+        memory = _files(system) + sum(self.residents(system).values())
         name = f"{system.key_digest().hex()}-{next(self._rooms)}"
-        ticket = self.governor.keep(name, memory=resident.memory, pinned=resident.pinned)
+        ticket = self.governor.keep(name, memory=memory)
         return lambda: self.governor.release(ticket)
 
     def verifiers(self, system: ProofSystem) -> Verifiers | None:
@@ -263,18 +254,15 @@ def prover_choices(
     if name == "auto":
         found = device_backend(name) if devices else None
         name = found[0] if found else "cpu"
-    if devices:
-        each, beside = min(GPU_THREADS, threads // len(spread)), host_threads(threads, len(spread))
-    else:
-        each, beside = split_threads(max(1, threads // len(spread)), settings)
+    each = threads // len(spread)
     return [
         BackendChoice(
             name,
             device=devices[index % len(devices)] if devices else 0,
-            threads=max(1, each),
+            threads=max(1, min(GPU_THREADS, each) if devices else each),
             budget=settings.device_memory,
             share=share,
-            host_threads=beside,
+            host_threads=host_threads(threads, len(spread)),
         )
         for index, share in enumerate(spread)
     ]

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from actors.backends import device_backend
 from distprove.errors import ClusterError
-from distprove.offload import OffloadRequest, parse_place
 from distprove.settings import ExecutorSettings
 
 SYNTHESISERS_PER_GPU = 16
@@ -50,26 +49,15 @@ class Place:
     """A part of one where several provers share a GPU."""
     threads: int
     host_threads: int = 1
-    """Threads for operations that are placed beside the prover's device, on the CPU."""
+    """Threads for what is computed on the CPU beside the prover's device."""
     share: int = 1
     """Number of provers that share its device."""
 
 
 def host_threads(threads: int, provers: int) -> int:
-    """Threads for operations placed on the CPU beside each of a node's provers on GPUs: half, the rest synthesises."""
+    """Threads for what is computed on the CPU beside the device of each of a node's provers: half, the rest
+    synthesises."""
     return max(1, threads // (2 * provers))
-
-
-def synthesis_threads(threads: int, beside: int, provers: int, placing: OffloadRequest) -> int:
-    """Number of a node's threads that are left to synthesis where each prover on a GPU has `beside` for what is placed
-    on the CPU by name."""
-    return max(1, threads - provers * beside) if placing.placement.host else threads
-
-
-def split_threads(threads: int, settings: ExecutorSettings) -> tuple[int, int]:
-    """(a CPU prover's own threads, those for what is placed beside it): together `threads`, but for a single one."""
-    beside = max(1, threads // 2)
-    return (max(1, threads - beside) if parse_place(settings.place).placement.host else threads, beside)
 
 
 def shares(devices: int, workers: int | None, per_gpu: int = 1) -> list[int]:
@@ -164,8 +152,10 @@ def _cpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
     for node in nodes:
         # They run on all cores of their node, as far as its governor leases them to this job.
         each = shares(0, settings.gpu_workers)
-        threads = split_threads(max(1, _threads(node, settings) // len(each)), settings)
-        places += [Place(node, name, min(CPU_SHARE, node.cpus / 2) / share, 0, *threads, share) for share in each]
+        threads = max(1, _threads(node, settings) // len(each))
+        beside = host_threads(_threads(node, settings), len(each))
+        cpus = min(CPU_SHARE, node.cpus / 2)
+        places += [Place(node, name, cpus / share, 0, threads, beside, share) for share in each]
     return places
 
 
@@ -180,8 +170,7 @@ def _synthesisers(nodes: list[Node], provers: list[Place], settings: ExecutorSet
         here = [prover for prover in provers if prover.node == node]
         room, most = node.cpus - sum(prover.num_cpus for prover in here), 1.0
         if here and here[0].num_gpus:
-            left = synthesis_threads(int(room), here[0].host_threads, len(here), parse_place(settings.place))
-            count = min(SYNTHESISERS_PER_GPU * round(sum(p.num_gpus for p in here)), left)
+            count = min(SYNTHESISERS_PER_GPU * round(sum(p.num_gpus for p in here)), int(room))
         elif here:
             count, most = 1, CPU_SHARE
         else:

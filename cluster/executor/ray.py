@@ -40,11 +40,9 @@ from cluster.executor.fleet import Fleet, Site
 from cluster.executor.placement import Node, Place, place, place_more
 from cluster.executor.reach import LOOK, Nodes, answering, watching
 from cluster.executor.reach import PATIENCE as ANSWERS
-from cluster.executor.residents import Residents, of_node
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
-from cluster.governor import NodeGovernor, memory_for_keys
-from cluster.policy import policy_for
+from cluster.governor import NodeGovernor, limits_of, memory_for_keys
 from distprove.errors import ClusterError, DistproveError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
@@ -148,9 +146,9 @@ class _KeptKey:
     """A key that is resident, and the memory that it takes on each node, by node id."""
 
     system: ProofSystem
-    own: dict[str, tuple[str, Residents]]
+    own: dict[str, tuple[str, int]]
     """Each worker's node, and its part."""
-    resident: dict[str, Residents]
+    resident: dict[str, int]
     tickets: dict[str, int]
 
 
@@ -208,7 +206,7 @@ class RayFleet(Fleet):
         self._settle(provers, synthesisers)
         self._expected = {node.id: memory_for_keys() for node in nodes}
         if system is not None:
-            self._expected = {node: resident.memory for node, resident in self._predicted(system).resident.items()}
+            self._expected = self._predicted(system).resident
         for node in nodes:  # while the workers' processes start
             self._governors[node.id] = self._govern(node)
         self._join(nodes)
@@ -339,11 +337,9 @@ class RayFleet(Fleet):
         """Lease what the key takes on these nodes. Raises ClusterError where that does not fit."""
         governors = self._governors
         asked = {
-            node: governors[node].keep.remote(
-                self._name, key.resident[node].memory, key.resident[node].pinned, str(number)
-            )
+            node: governors[node].keep.remote(self._name, key.resident[node], str(number))
             for node in nodes
-            if key.resident[node].memory and node in governors
+            if key.resident[node] and node in governors
         }
         try:
             for node, ref in asked.items():
@@ -372,13 +368,10 @@ class RayFleet(Fleet):
     def _predicted(self, system: ProofSystem) -> _KeptKey:
         """What a key will take, without a lease of it."""
         files = sum(array.nbytes for array in system.shared().values())
-        own = {
-            name: (self.sites[name].worker.node_id or "", resident) for name, resident in self.residents(system).items()
-        }
+        own = {name: (self.sites[name].worker.node_id or "", nbytes) for name, nbytes in self.residents(system).items()}
         resident = {
-            node.id: of_node(
-                files if node.id in self._used else 0, [part for where, part in own.values() if where == node.id]
-            )
+            node.id: (files if node.id in self._used else 0)
+            + sum(nbytes for where, nbytes in own.values() if where == node.id)
             for node in self._nodes
         }
         return _KeptKey(system, own, resident, {})
@@ -386,11 +379,11 @@ class RayFleet(Fleet):
     def retire(self, worker: str) -> None:
         super().retire(worker)
         for key in list(self._keys.values()):
-            node, own = key.own.pop(worker, ("", Residents(0)))
+            node, own = key.own.pop(worker, ("", 0))
             governor = self._governors.get(node)
             if node in key.tickets and governor is not None:
-                left = key.resident[node] = key.resident[node].without(own)
-                governor.shrink_key.remote(key.tickets[node], left.memory, left.pinned)
+                key.resident[node] -= own
+                governor.shrink_key.remote(key.tickets[node], key.resident[node])
 
     def verifying(self) -> AbstractContextManager[object]:
         return nullcontext() if self._here is None else self._here.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
@@ -535,9 +528,8 @@ class RayFleet(Fleet):
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
-        policy = policy_for(settings, threads)
         keys = self._expected.get(node.id, max(self._expected.values(), default=0))
-        return options.remote(threads, settings.memory, policy, keys=keys)
+        return options.remote(threads, settings.memory, limits_of(settings), keys=keys)
 
 
 def _present(nodes: list[Node]) -> list[Node]:

@@ -14,12 +14,10 @@ import psutil
 
 from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
-from cluster.governor.state import NOBODY, Holder, Request
+from cluster.governor.state import NOBODY, Holder, Limits, Request
 from cluster.governor.watch import NodeWatch
-from cluster.policy import Policy
 from distprove.host.lease_class import LeaseClass
 from distprove.host.set_aside import remember
-from distprove.host.topology import read_topology
 
 
 @dataclass
@@ -37,7 +35,7 @@ class NodeGovernor:
 
     It runs on the node that it governs, so it can see for itself when a holder's process is gone. Drivers may be
     elsewhere: they say now and then that they live (`attend`), and one that does not is taken for dead. All jobs of a
-    cluster share it; budget and policy are those that it was made with, by the first of them. With the last it ends.
+    cluster share it; budget and limits are those that it was made with, by the first of them. With the last it ends.
     """
 
     POLL = 0.5
@@ -49,15 +47,12 @@ class NodeGovernor:
         self,
         threads: int,
         memory: int | None,
-        policy: Policy | None = None,
-        pinned: int | None = None,
+        limits: Limits | None = None,
         keys: int = 0,
     ) -> None:
-        """`memory`, `pinned` and `keys` are those of `budget_of`."""
+        """`memory` and `keys` are those of `budget_of`."""
         self._threads = threads
-        self._governor = LocalGovernor(
-            budget_of(threads, memory, pinned, keys), policy, read_topology(), self._lives, NodeWatch(beside=True)
-        )
+        self._governor = LocalGovernor(budget_of(threads, memory, keys), limits, self._lives, NodeWatch(beside=True))
         self._drivers: dict[str, _Driver] = {}
         self._numbers = itertools.count(1)
         self._ever = False
@@ -106,20 +101,18 @@ class NodeGovernor:
             Request(_process(pid), threads, memory, lane, LeaseClass(lease_class), thread=thread, least=least)
         )
 
-    async def keep(self, driver: str, memory: int, pinned: int = 0, key: str = "") -> int:
+    async def keep(self, driver: str, memory: int, key: str = "") -> int:
         """Keep a driver's key, of that name among its own, resident until it leaves or releases it, once there is room
         for it; the lease's ticket. Raises ClusterError if there never is."""
         known = self._drivers.get(driver)  # one unknown after a restart of this actor soon says that it lives
         holder = known.holder if known is not None else NOBODY
         thread = next(self._numbers)  # a driver may keep several
-        ticket, _ = await self._granted(
-            Request(holder, memory=memory, pinned=pinned, key=f"{driver}{key}", thread=thread)
-        )
+        ticket, _ = await self._granted(Request(holder, memory=memory, key=f"{driver}{key}", thread=thread))
         return ticket
 
-    async def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
-        """Reduce the key that `keep` leased to so many bytes of memory and pinned memory."""
-        self._governor.shrink_key(ticket, memory, pinned)
+    async def shrink_key(self, ticket: int, memory: int) -> None:
+        """Reduce the key that `keep` leased to so many bytes of memory."""
+        self._governor.shrink_key(ticket, memory)
 
     async def remember(self, device: str, reason: str) -> None:
         """Have a device of this node not used by later jobs."""

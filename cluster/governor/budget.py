@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from cluster.governor.state import Budget
+from cluster.governor.state import Budget, Limits
 from distprove.host.cgroup import memory_available, memory_total
+from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.settings import ExecutorSettings
 
 
 def node_budget(settings: ExecutorSettings, keys: int = 0) -> Budget:
     """The budget of the node this runs on: what the settings say, else every usable thread and the default memory."""
-    return budget_of(settings.threads or usable_threads(), settings.memory, keys=keys)
+    return budget_of(settings.threads or usable_threads(), settings.memory, keys)
 
 
-def budget_of(threads: int, memory: int | None = None, pinned: int | None = None, keys: int = 0) -> Budget:
-    """A budget of `memory` bytes (None: `default_memory`), half of them page-locked unless `pinned` says otherwise.
+def budget_of(threads: int, memory: int | None = None, keys: int = 0) -> Budget:
+    """A budget of `memory` bytes (None: `default_memory`). `keys`: bytes that the job's keys take, which the default
+    leaves room for."""
+    return Budget(threads, memory or default_memory(keys))
 
-    `keys`: bytes that the job's keys take, which the default leaves room for.
-    """
-    memory = memory or default_memory(keys)
-    return Budget(threads, memory, memory // 2 if pinned is None else pinned)
+
+def limits_of(settings: ExecutorSettings) -> Limits:
+    """The limits of the lease classes that the settings name."""
+    return {LeaseClass(name): limit for name, limit in settings.limits.items()}
 
 
 def memory_for_keys() -> int:

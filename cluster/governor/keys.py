@@ -13,7 +13,6 @@ from typing import Any
 @dataclass
 class _Key:
     memory: int
-    pinned: int
     users: int = 0
 
 
@@ -29,24 +28,19 @@ class Keys:
 
     @property
     def memory(self) -> int:
-        return self.size(self._resident)[0]
+        return self.size(self._resident)
 
-    @property
-    def pinned(self) -> int:
-        return self.size(self._resident)[1]
-
-    def size(self, names: Collection[str]) -> tuple[int, int]:
-        """Bytes that these keys take, and how many of them are page-locked."""
-        keys = [key for name, key in self._resident.items() if name in names]
-        return sum(key.memory for key in keys), sum(key.pinned for key in keys)
+    def size(self, names: Collection[str]) -> int:
+        """Bytes that these keys take."""
+        return sum(key.memory for name, key in self._resident.items() if name in names)
 
     def users(self, name: str) -> int:
         return self._resident[name].users if name in self._resident else 0
 
-    def pin(self, name: str, memory: int, pinned: int) -> None:
+    def pin(self, name: str, memory: int) -> None:
         """Count one more user of a key; the first brings the key, for which there must be room."""
         self.loaded += name not in self._resident
-        self._resident.setdefault(name, _Key(memory, pinned)).users += 1
+        self._resident.setdefault(name, _Key(memory)).users += 1
 
     def unpin(self, name: str) -> None:
         """Count one user less; the key goes with its last."""
@@ -54,10 +48,10 @@ class Keys:
         if not self._resident[name].users:
             del self._resident[name]
 
-    def shrink(self, name: str, memory: int, pinned: int) -> None:
+    def shrink(self, name: str, memory: int) -> None:
         """A key takes at most these bytes from here on."""
         key = self._resident[name]
-        key.memory, key.pinned = min(memory, key.memory), min(pinned, key.pinned)
+        key.memory = min(memory, key.memory)
 
     def report(self) -> dict[str, Any]:
         resident = len(self._resident)

@@ -8,17 +8,14 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors import grants
 from actors.grants import Grant, Wanted
 from cluster.governor.samples import PERIOD, Samples
-from cluster.governor.state import NOBODY, Budget, Governor, Holder, Request
+from cluster.governor.state import NOBODY, Budget, Governor, Holder, Limits, Request
 from cluster.governor.watch import NodeWatch
-from cluster.policy import Policy, static
 from distprove.errors import ClusterError
-from distprove.host.topology import Topology
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -41,18 +38,14 @@ class LocalGovernor(grants.Governor):
     def __init__(
         self,
         budget: Budget,
-        policy: Policy | None = None,
-        topology: Topology | None = None,
+        limits: Limits | None = None,
         lives: Callable[[Holder], bool] | None = None,
         watch: NodeWatch | None = None,
     ) -> None:
-        """`policy`: None is `static` with no limits but the budget's threads. `topology` goes into the report. `lives`
-        tells whether a holder still does; None: all do, until `reclaim`. `watch`: None is one of what this process
-        starts."""
-        self._policy = policy or static(budget.threads)
-        self._topology = topology
+        """`limits`: None is none but the budget's threads. `lives` tells whether a
+        holder still does; None: all do, until `reclaim`. `watch`: None is one of what this process starts."""
         self._lives = lives
-        self._state = Governor(budget, self._policy.limits)
+        self._state = Governor(budget, limits or {})
         self._lock = threading.RLock()
         self._waiting: dict[int, Future[int]] = {}
         """Futures of the requests that wait, by ticket."""
@@ -79,9 +72,9 @@ class LocalGovernor(grants.Governor):
     def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
         return self.hold(Request((os.getpid(), 0.0), thread=next(self._numbers), **wanted))
 
-    def keep(self, key: str, *, memory: int = 0, pinned: int = 0) -> int:
+    def keep(self, key: str, *, memory: int = 0) -> int:
         """Keep a key resident until `release` of the ticket that is returned, whatever thread that comes from."""
-        return self.hold(Request(NOBODY, memory=memory, pinned=pinned, key=key)).ticket
+        return self.hold(Request(NOBODY, memory=memory, key=key)).ticket
 
     def hold(self, request: Request) -> Grant:
         """Wait for a lease. Raises ClusterError if it never can be had, or when its holder is reclaimed meanwhile."""
@@ -112,9 +105,9 @@ class LocalGovernor(grants.Governor):
         with self._lock:
             return self._state.threads_wanted
 
-    def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
-        """Reduce a key that this lease alone keeps to so many bytes of memory and pinned memory."""
-        self._change(lambda state: state.shrink_key(ticket, memory, pinned))
+    def shrink_key(self, ticket: int, memory: int) -> None:
+        """Reduce a key that this lease alone keeps to so many bytes of memory."""
+        self._change(lambda state: state.shrink_key(ticket, memory))
 
     def reclaim(self, holder: Holder) -> None:
         """Take back what a holder has that is no more, and end its waiting."""
@@ -144,8 +137,6 @@ class LocalGovernor(grants.Governor):
             return {
                 **self._state.report(),
                 **seen,
-                "policy": self._policy.name,
-                "topology": asdict(self._topology) if self._topology is not None else {},
                 "samples": [{**vars(sample), "t": round(sample.t + shift, 3)} for sample in taken],
             }
 

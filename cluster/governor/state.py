@@ -1,9 +1,9 @@
 """The governor's state: what is leased to whom, who waits, and which keys are resident.
 
 A plain state machine without clocks, threads or processes, so that its promises are tested as properties, whatever the
-limits of the policy are:
+limits are:
 
-* never more memory is leased, predicted bytes and resident keys together, than the budget; the same for pinned memory;
+* never more memory is leased, predicted bytes and resident keys together, than the budget;
 * requests of a lease class for threads, and those for memory alone, are served first come first served, and nobody
   waits for ever;
 * a key in use is never given up.
@@ -25,14 +25,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cluster.governor.keys import Keys
-from cluster.policy import Limits
 from distprove.errors import ClusterError
-from distprove.host.lease_class import SHARING, LeaseClass
+from distprove.host.lease_class import LeaseClass
 from kernels.host.units import format_bytes
 
 
@@ -43,9 +42,11 @@ class Budget:
     threads: int
     memory: int
     """Bytes: of witnesses in the making and on their way, and of resident keys."""
-    pinned: int = 0
-    """Bytes of page-locked memory."""
 
+
+Limits = Mapping[LeaseClass, int]
+"""Threads that the leases of a lease class may hold together; a lease class that is not named has no limit of its own.
+"""
 
 Holder = tuple[int, float]
 """Holder of a lease: number of a thread or process, and the process's start time (0: a thread, or gone). A job as a
@@ -69,9 +70,8 @@ class Request:
     memory: int = 0
     lane: bool = False
     lease_class: LeaseClass = LeaseClass.SYNTHESIS
-    pinned: int = 0
     key: str | None = None
-    """A proving key to keep resident; `memory` and `pinned` are then what it takes, which its first user pays."""
+    """A proving key to keep resident; `memory` is then what it takes, which its first user pays."""
     thread: int = 0
     """Tells apart the threads of a process, each of which may hold a lease."""
     least: int = 0
@@ -91,8 +91,11 @@ class Request:
 
     @property
     def shares_threads(self) -> bool:
-        """Whether its threads are counted with those of other lease classes."""
-        return bool(self.threads) and (self.lease_class in SHARING or self.least > 0)
+        """Whether its threads are counted with those of synthesis. The other lease classes are short or run in one pool
+        per node of fixed size: holding synthesis back while they work would leave cores idle in the pool's serial
+        parts. A prover without a GPU is different, because it uses all threads of the node for one operation after the
+        other."""
+        return bool(self.threads) and (self.lease_class is LeaseClass.SYNTHESIS or self.least > 0)
 
 
 @dataclass
@@ -100,8 +103,7 @@ class Governor:
     """The state. Not thread-safe; see the module's text for its promises."""
 
     budget: Budget
-    limits: Limits | None = None
-    """Limits of the policy; None: the budget's threads for the lease classes that share them."""
+    limits: Limits = field(default_factory=dict)
     leases: dict[int, Request] = field(default_factory=dict)
     lane_waiting: deque[tuple[int, Request]] = field(default_factory=deque)
     keys: Keys = field(default_factory=Keys)
@@ -109,21 +111,17 @@ class Governor:
     reclaimed: int = 0
     peak_threads: int = 0
     peak_memory: int = 0
-    peak_pinned: int = 0
     _queues: dict[Queue, deque[tuple[int, Request]]] = field(default_factory=dict)
     """Requests that wait."""
     _held: _Held = field(default_factory=lambda: _Held())
     _tickets: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-
-    def __post_init__(self) -> None:
-        self._limits = self.limits or Limits(threads=self.budget.threads)
 
     def request(self, request: Request) -> int:
         """Queue a request; its ticket is in `leases` once it is granted. Raises ClusterError if it never can be.
 
         A lease class with a limit is granted at most that many threads: the lease says how many.
         """
-        if request.lane and (request.threads or request.memory or request.pinned or request.key):
+        if request.lane and (request.threads or request.memory or request.key):
             raise ClusterError("the deallocation lane is leased by itself")
         self._refuse_what_never_fits(request)
         ranks = self._held.ranks.get((request.holder, request.thread))
@@ -139,20 +137,16 @@ class Governor:
         """Refuse a request that never fits, also beside the keys that are kept until their job ends: waiting for those
         would be waiting for the job to end."""
         kept = {lease.key for lease in self.leases.values() if lease.holder[0] <= 0 and lease.key is not None}
-        memory, pinned = self.keys.size(kept - {request.key})
-        if (
-            request.threads <= self.budget.threads
-            and (not request.memory or request.memory + memory <= self.budget.memory)
-            and (not request.pinned or request.pinned + pinned <= self.budget.pinned)
+        memory = self.keys.size(kept - {request.key})
+        if request.threads <= self.budget.threads and (
+            not request.memory or request.memory + memory <= self.budget.memory
         ):
             return
         who = "a key, with what provers make of it and their buffers, " if request.key is not None else ""
-        also = f" and {format_bytes(request.pinned)} of pinned memory" if request.pinned else ""
         beside = f", {format_bytes(memory)} of that for keys in use" if memory else ""
         raise ClusterError(
-            f"{who}needs {request.threads} threads and {format_bytes(request.memory)} of host memory{also}; "
+            f"{who}needs {request.threads} threads and {format_bytes(request.memory)} of host memory; "
             f"this node's budget is {self.budget.threads} threads and {format_bytes(self.budget.memory)}{beside}"
-            + (f" and {format_bytes(self.budget.pinned)} of pinned memory" if also else "")
         )
 
     def release(self, ticket: int) -> None:
@@ -174,12 +168,12 @@ class Governor:
         if lease is not None and lease.key is None:
             self._change(ticket, replace(lease, memory=min(memory, lease.memory)))
 
-    def shrink_key(self, ticket: int, memory: int, pinned: int) -> None:
-        """`memory` and `pinned` bytes stay of a key that this lease alone uses. A ticket that is not known, or of a key
-        that others use, is ignored."""
+    def shrink_key(self, ticket: int, memory: int) -> None:
+        """`memory` bytes stay of a key that this lease alone uses. A ticket that is not known, or of a key that others
+        use, is ignored."""
         lease = self.leases.get(ticket)
         if lease is not None and lease.key is not None and self.keys.users(lease.key) == 1:
-            self.keys.shrink(lease.key, memory, pinned)
+            self.keys.shrink(lease.key, memory)
             self._grant()
 
     def reclaim(self, holder: Holder) -> None:
@@ -215,10 +209,6 @@ class Governor:
         """Bytes leased, and those of resident keys."""
         return self._held.memory + self.keys.memory
 
-    @property
-    def pinned(self) -> int:
-        return self._held.pinned + self.keys.pinned
-
     def threads_of(self, lease_class: LeaseClass) -> int:
         return self._held.threads[lease_class]
 
@@ -242,10 +232,8 @@ class Governor:
             "reclaimed": self.reclaimed,
             "peak_threads": self.peak_threads,
             "peak_memory": self.peak_memory,
-            "pinned": self.budget.pinned,
-            "peak_pinned": self.peak_pinned,
             "keys": self.keys.report(),
-            "limits": {lease_class.value: limit for lease_class, limit in self._limits.lease_classes.items()},
+            "limits": {lease_class.value: limit for lease_class, limit in self.limits.items()},
         }
 
     def _change(self, ticket: int, lease: Request) -> None:
@@ -267,15 +255,14 @@ class Governor:
             else:
                 self._queues[request.queue].popleft()
                 self._give(ticket, replace(request, threads=threads))
-        width = self._limits.lane
-        while self.lane_waiting and (width is None or self._held.lane < width):
+        if self.lane_waiting and not self._held.lane:
             self._give(*self.lane_waiting.popleft())
 
     def _room(self, request: Request, held_back: _HeldBack) -> int | None:
         """Number of threads that `request` would get now; None if it must wait: what it then keeps from later ones is
         in `held_back`."""
-        limit = self._limits.lease_classes.get(request.lease_class)
-        together = self._limits.threads if request.shares_threads else None
+        limit = self.limits.get(request.lease_class)
+        together = self.budget.threads if request.shares_threads else None
         threads = min(bound for bound in (request.threads, limit, together) if bound is not None)
         least = min(request.least or threads, threads)
         if limit is not None and threads:
@@ -289,25 +276,22 @@ class Governor:
                 held_back.threads = True
                 return None
             threads = min(threads, free)
-        if request.key not in self.keys and not self._fits(request.memory, request.pinned):
+        if request.key not in self.keys and not self._fits(request.memory):
             held_back.memory = True
             return None
         return threads
 
-    def _fits(self, memory: int, pinned: int) -> bool:
-        return (not memory or self.memory + memory <= self.budget.memory) and (
-            not pinned or self.pinned + pinned <= self.budget.pinned
-        )
+    def _fits(self, memory: int) -> bool:
+        return not memory or self.memory + memory <= self.budget.memory
 
     def _give(self, ticket: int, request: Request) -> None:
         if request.key is not None:
-            self.keys.pin(request.key, request.memory, request.pinned)
+            self.keys.pin(request.key, request.memory)
         self.leases[ticket] = request
         self._held.count(request, 1)
         self.granted += 1
         self.peak_threads = max(self.peak_threads, self.threads)
         self.peak_memory = max(self.peak_memory, self.memory)
-        self.peak_pinned = max(self.peak_pinned, self.pinned)
 
 
 @dataclass
@@ -318,7 +302,6 @@ class _Held:
     shared: int = 0
     """Threads that are counted together."""
     memory: int = 0
-    pinned: int = 0
     lane: int = 0
     ranks: dict[tuple[Holder, int], list[int]] = field(default_factory=dict)
     """Ranks of the leases that each thread of each process holds."""
@@ -337,7 +320,6 @@ class _Held:
         self.lane += sign * lease.lane
         if lease.key is None:  # keys are counted once, however many use them
             self.memory += sign * lease.memory
-            self.pinned += sign * lease.pinned
 
 
 @dataclass
@@ -352,5 +334,5 @@ class _HeldBack:
         return (
             queue in self.queues
             or (self.threads and request.shares_threads)
-            or (self.memory and bool(request.memory or request.pinned or request.key))
+            or (self.memory and bool(request.memory or request.key))
         )

@@ -13,7 +13,6 @@ from typing import Any
 from cluster.dispatch import Progress
 from cluster.driver import prove
 from cluster.executor.opening import open_executor
-from cluster.lab.orchestration import repeated
 from cluster.record.run import Run
 from cluster.record.timeline import read_timeline
 from distprove.errors import UsageError
@@ -97,6 +96,17 @@ def measure_scaling(
             chosen = replace(chosen, gpus=count) if gpus else replace(chosen, gpus=0, gpu_workers=count)
             scales.append(_scale(system, chosen, way, count, plan, scratch / "run"))
     return Scaling(what, tuple(scales))
+
+
+def repeated(system: ProofSystem, count: int | None) -> list[Partition]:
+    """So many partitions: the job's own ones again and again, under other names; None: the job's as they are. Raises
+    UsageError for partitions that fit each other."""
+    own = system.plan()
+    if count is None or (system.needs_barrier and count == len(own)):
+        return own
+    if system.needs_barrier:
+        raise UsageError(f"the partitions of a {system.name} job fit each other: they cannot be repeated")
+    return [replace(own[i % len(own)], index=i, name=f"partition-{i}") for i in range(count)]
 
 
 def _scale(

@@ -1,34 +1,39 @@
 """Measures the rate of a standing service at jobs of one partition, beside a bare loop over the same witness.
 
 The service runs in this process, with the workers that it has anywhere; the jobs are submitted from threads, many at a
-time and without HTTP. The bare loop is that of `cluster.lab.orchestration`: provers that hold the key, and nothing
-else. The two take turns. CPU time is that of this process, by what its threads are for; workers in processes of their
-own are not in it.
+time and without HTTP. The bare loop hands partitions to provers in this process that hold the key, as many in flight
+as a worker has, and does nothing else. The two take turns. CPU time is that of this process, by what its threads are
+for; workers in processes of their own are not in it.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import statistics
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cluster.lab.orchestration import PreparedProcesses, bare_loop, repeated
+from actors.prover import SWITCH_INTERVAL, ProverWorker
+from cluster.executor.local import local_devices, prover_choices
+from cluster.lab.scaling import repeated
 from cluster.service.requests import Limits
 from cluster.service.service import Service
 from cluster.service.views import JobRequest, JobState, JobView
 from cluster.service.writer import WriterBeside
 from distprove.errors import DistproveError, JobFailed, UsageError
+from distprove.host.machine import usable_threads
+from distprove.proof import invalid_among
 from distprove.settings import ExecutorSettings
-from distprove.system import ProofSystem
-from kernels.host.arena import HostArena
+from distprove.system import Partition, PartitionProof, ProofSystem, Witness
 
 TIMED = (
     "key resident; service, from the first submission to the last job's end, submissions of 32 jobs each, both "
@@ -101,18 +106,17 @@ def measure_service(
         raise UsageError("a job of one partition is needed, of a proof system whose partitions stand alone")
     with ExitStack() as stack:
         tell("loading the key for the bare loop")
-        arena = stack.enter_context(HostArena(shared=True))
         witness = system.synthesiser(system.shared(), settings.threads or 1).synthesise(system.plan()[0])
-        executor = PreparedProcesses(settings, [witness], arena)
-        stack.enter_context(executor)
-        executor.start(system)
-        provers = executor.bare_provers(system)
+        choices = prover_choices(settings, local_devices(settings), settings.threads or usable_threads())
+        provers = [ProverWorker(system, choice) for choice in choices]
+        for prover in provers:
+            stack.callback(prover.close)
         facts = [prover.load(system.shared()).value for prover in provers]
         plan = repeated(system, jobs)
 
         def bare() -> float:
             works = [replace(witness, name=partition.name) for partition in plan]
-            return jobs / bare_loop(system, settings, provers, plan, works).wall
+            return jobs / bare_loop(system, provers, settings.in_flight, plan, works)
 
         tell("starting the service")
         limits = Limits(queued=max(10_000, jobs), kept=max(10_000, 4 * jobs))
@@ -129,6 +133,38 @@ def measure_service(
             turns.append(load.run(jobs, str(number)))
             bares.append(bare())
     return ServiceRate(what, jobs, tuple(turns), tuple(bares)), facts[0]
+
+
+def bare_loop(
+    system: ProofSystem,
+    provers: Sequence[ProverWorker],
+    in_flight: int,
+    plan: Sequence[Partition],
+    works: Sequence[Witness],
+) -> float:
+    """Seconds in which the provers prove all partitions, each its share of them, `in_flight` at a time. Raises
+    JobFailed when a proof does not verify."""
+    pools = [ThreadPoolExecutor(in_flight) for _ in provers]
+    before = sys.getswitchinterval()
+
+    def proven(prover: ProverWorker, partition: Partition, witness: Witness) -> PartitionProof:
+        proof: PartitionProof = prover.prove(partition, witness, None).value[0]
+        return proof
+
+    try:
+        sys.setswitchinterval(SWITCH_INTERVAL)  # as in a worker's process
+        began = time.perf_counter()
+        turns = zip(itertools.cycle(zip(pools, provers, strict=True)), plan, works, strict=False)
+        asked = [pool.submit(proven, prover, partition, witness) for (pool, prover), partition, witness in turns]
+        proofs = [each.result() for each in asked]
+        wall = time.perf_counter() - began
+    finally:
+        sys.setswitchinterval(before)
+        for pool in pools:
+            pool.shutdown(cancel_futures=True)
+    if invalid_among(system, proofs):
+        raise JobFailed("a proof of the bare loop does not verify")
+    return wall
 
 
 class _Load:

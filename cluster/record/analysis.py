@@ -76,13 +76,6 @@ class StageTime:
     """Seconds in all. Of a step, what it cost: without what passed behind another partition."""
     share: float
     """Part of the total of all stages, 0 to 1."""
-    alone: float | None = None
-    """Median in a run without competition, in seconds; None where there is none."""
-
-    @property
-    def ratio(self) -> float | None:
-        """Median over that in the run without competition; None without one, or where it is too short for the clock."""
-        return self.spread.median / self.alone if self.alone is not None and self.alone > 1e-6 else None
 
 
 @dataclass(frozen=True)
@@ -146,8 +139,8 @@ def step_seconds(span: Span) -> Mapping[str, float]:
     return seconds
 
 
-def stage_times(spans: Sequence[Span], isolated: Iterable[Span] = ()) -> list[StageTime]:
-    """The time of every stage and step, those of the key first; with that in `isolated`, where it is there."""
+def stage_times(spans: Sequence[Span]) -> list[StageTime]:
+    """The time of every stage and step, those of the key first."""
     good = [span for span in spans if span.outcome == "ok"]
     samples: dict[str, list[float]] = {}
     totals: dict[str, float] = {}
@@ -160,9 +153,8 @@ def stage_times(spans: Sequence[Span], isolated: Iterable[Span] = ()) -> list[St
             totals[name] = totals.get(name, 0.0) + seconds
     samples |= stage_samples(good)
     everything = sum(seconds for name, seconds in totals.items() if ":" not in name)
-    alone = {stage: statistics.median(taken) for stage, taken in stage_samples(isolated).items()}
     return [
-        StageTime(name, Spread.of(taken), total, total / everything if everything else 0.0, alone.get(name))
+        StageTime(name, Spread.of(taken), total, total / everything if everything else 0.0)
         for name, taken in samples.items()
         for total in [totals.get(name, 0.0)]
     ]

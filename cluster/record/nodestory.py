@@ -1,6 +1,6 @@
 """Reads what a node's governor wrote into report.json, as far as it is there: its limits, and samples of the node.
 
-    {"node", "policy", "limits": {lease class: n}, "samples": [sample...], "processes": {name: bytes}, "gpus": [gpu...]}
+    {"node", "limits": {lease class: n}, "samples": [sample...], "processes": {name: bytes}, "gpus": [gpu...]}
     sample = {"t", "cpu", "memory_used", "memory_leased", "leases": {lease class: n}, "queue": {lease class: n}}
 
 Times are seconds since the session began. Reports of other versions have other fields; what is missing stays empty.
@@ -34,7 +34,6 @@ class NodeStory:
     """One node over a session."""
 
     node: str
-    policy: str
     limits: Mapping[str, float]
     samples: tuple[Sample, ...]
     peak_memory: float | None
@@ -50,7 +49,6 @@ class NodeStory:
         samples = [_sample(item) for item in _items(record.get("samples"))]
         return cls(
             str(record.get("node", "?")),
-            str(record.get("policy", "")),
             _numbers(record.get("limits")),
             tuple(sorted((s for s in samples if s is not None), key=lambda s: s.time)),
             number(record.get("peak_memory")),

@@ -3,7 +3,7 @@
     {"format": "distprove.status", "version": 1, "time", "began", "status", "error", "total", "done", "failed",
      "proved", "retries", "rate", "stages": {stage: count}, "workers": [worker...], "nodes": [node...]}
     worker = {"id", "role", "node", "status", "device", "gpus", "partitions", "tasks": [[partition, stage]...]}
-    node = {"node", "policy", "limits", "threads", "memory", "cpu", "memory_used", "memory_leased", "leases", "queue"}
+    node = {"node", "limits", "threads", "memory", "cpu", "memory_used", "memory_leased", "leases", "queue"}
 
 `time` and `began` are seconds since the epoch, `rate` partitions a second over the last minute. Public facts only. The
 file is renamed into place but not synced: one that a power cut takes is not missed.
@@ -140,7 +140,7 @@ def status_view(
 def node_view(report: dict[str, Any]) -> dict[str, Any]:
     """The part of a governor's report that a live view shows: its limits, and its last sample."""
     samples = report.get("samples") or [{}]
-    shown = {key: report.get(key) for key in ("node", "policy", "limits", "threads", "memory")}
+    shown = {key: report.get(key) for key in ("node", "limits", "threads", "memory")}
     return shown | {key: samples[-1].get(key) for key in ("cpu", "memory_used", "memory_leased", "leases", "queue")}
 
 

@@ -34,7 +34,6 @@ TITLES = {
     "versions": "STARKs on the CPU, one version beside the other",
     "peers": "Side by side with other provers",
     "witness": "Witness programs",
-    "orchestration": "Orchestration",
     "scaling": "Several GPUs",
     "cluster": "The driver of a large cluster",
 }
@@ -112,22 +111,6 @@ def _stark(name: str, document: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *_notes(document)]) + "\n"
 
 
-def _orchestration(name: str, document: dict[str, Any]) -> str:
-    """The section that compares a bare loop with the whole pipeline: times per partition, the pipeline's overhead."""
-    head = ["", "policy", "partitions", "device", "bare loop", "pipeline", "longer by", "while proving", "device idle"]
-    lines = [*_heading(name, document), "", _cells(head), _cells(["---", "---", *("---:" for _ in head[2:])])]
-    for row in document["rows"]:
-        bare, pipeline = row["bare"], row["pipeline"]
-        values = [row["what"], row["policy"], str(row["partitions"])]
-        values += [_milliseconds(pipeline["device_seconds_per_partition"])]
-        values += [_milliseconds(each["seconds_per_partition"]) for each in (bare, pipeline)]
-        values += [f"{row[cost] * 100:.1f} %" for cost in ("cost", "cost_while_proving")]
-        lines.append(_cells([*values, f"{pipeline['idle_share'] * 100:.1f} % (bare {bare['idle_share'] * 100:.1f} %)"]))
-    seen = "events of the device" if all(row["by_events"] for row in document["rows"]) else "its queue"
-    said = f"Device: at work on a partition, by {seen}; idle between the first work and the last."
-    return "\n".join([*lines, "", *_notes(document), said]) + "\n"
-
-
 def _scaling(name: str, document: dict[str, Any]) -> str:
     """The section on rates by number of workers: a table for each job, a row for each way and number."""
     head = ["over", "workers", "steady rate", "of so many alone", "first proof", "tail", "driver's CPU"]
@@ -173,7 +156,6 @@ _SECTIONS = {
     "versions": _peers,
     "witness": _peers,
     "stark": _stark,
-    "orchestration": _orchestration,
     "scaling": _scaling,
     "filecoin": _filecoin,
     "cluster": _cluster,

@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,...,groth16,aggregate,stark,versus,filecoin,orchestration,scaling,cluster,service}`."""
+"""`distprove bench {msm,ntt,...,groth16,aggregate,stark,versus,filecoin,scaling,cluster,service}`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from distprove.cli.console import escape, format_seconds, out, plain_table, prin
 from distprove.cli.filecoin import filecoin
 from distprove.cli.measured import document, show_notes, tell
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
-from distprove.cli.orchestration import orchestration
 from distprove.cli.plain_help import App
 from distprove.cli.scaling import scaling
 from distprove.cli.service_rate import service
@@ -265,7 +264,6 @@ def versus(
 
 
 app.command("filecoin")(filecoin)
-app.command("orchestration")(orchestration)
 app.command("scaling")(scaling)
 app.command("cluster")(cluster)
 app.command("service")(service)

@@ -87,8 +87,6 @@ def _processor(machine: Machine) -> Iterator[Finding]:
     yield Finding("processor", "model", "ok", cpu.model)
     cores = f"{cpu.logical} logical" + (f", {cpu.physical} physical" if cpu.physical else "")
     yield Finding("processor", "cores", "ok", f"{cores}; {cpu.threads} for us")
-    if shared := str(machine.topology):
-        yield Finding("processor", "topology", "ok", shared)
     if cpu.quota is not None:
         advice = "" if cpu.quota >= cpu.usable else "the control group grants less than there are; threads follow it"
         yield Finding("processor", "control group", "note", f"{cpu.quota:g} processors", advice)

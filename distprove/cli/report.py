@@ -16,9 +16,6 @@ from distprove.errors import UsageError
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
     destination: Annotated[Path | None, typer.Option("--out", help="The page; RUN/report.html by default.")] = None,
-    against: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="A run without competition: stages are compared with its.")
-    ] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The trace for Perfetto; RUN/trace.json by default.")
     ] = None,
@@ -35,7 +32,7 @@ def report(
 
     story = Story.read(run)
     page, traced = destination or run / "report.html", trace or run / "trace.json"
-    shown = run_page(story, Story.read(against) if against is not None else None).encode()
+    shown = run_page(story).encode()
     drawn = json.dumps(chrome_trace(story), separators=(",", ":")).encode()
     with Folder.open(run) as folder:
         for path, given, content in ((page, destination, shown), (traced, trace, drawn)):

@@ -102,10 +102,6 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     devices = sorted({str(w["facts"].get("device", "?")) for w in workers if w["facts"]})
     if devices:
         table.add_row("provers", f"{len(workers)} on {escape(', '.join(devices))} ({escape(str(report['executor']))})")
-    placements = {(w["facts"].get("placement", "device"), str(w["facts"].get("placement_reason"))) for w in workers}
-    for placement, reason in sorted(placements):
-        if placement != "device":
-            table.add_row("placed", escape(f"{placement}: {reason}"))
     memory = memory_line(partitions)
     if memory:
         table.add_row("memory", escape(memory))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -63,8 +63,6 @@ def sweep(
 ) -> None:
     """Measure a job under a grid of settings, and name the best. What is measured is kept: run it again to go on.
 
-    `--policy` may be a list too: off,static.
-
     Writes sweep.json, sweep.csv, sweep.html with the plots, and best.toml, a job file with the best setting.
     """
     from cluster.lab.sweep.grid import Grid
@@ -76,14 +74,9 @@ def sweep(
     from distprove.jobfile import job_text
 
     import_from_here()
-    grid = Grid(
-        numbers("jobs", jobs),
-        numbers("parallel", parallel),
-        numbers("gpu-workers", gpu_workers),
-        policies(execution.values["policy"] or ""),
-    )
+    grid = Grid(numbers("jobs", jobs), numbers("parallel", parallel), numbers("gpu-workers", gpu_workers))
     job = Job.from_toml(path)
-    job = replace(job, executor=job.executor.changed({**execution.given(), "policy": None}))
+    job = replace(job, executor=job.executor.changed(execution.given()))
     give_back_large_blocks()
     system = job.load()
     result = run_sweep(
@@ -131,10 +124,7 @@ def show_sweep(console: Console, result: SweepResult, folder: Path) -> None:
     from distprove.cli.pages.sweep import setting_cells
 
     rows = [setting_cells(measured) for measured in result.measured]
-    settings, figures = (
-        ("jobs", "parallel", "provers", "policy"),
-        ("a proof", "a minute", "prove p95", "busy", "max gap"),
-    )
+    settings, figures = ("jobs", "parallel", "provers"), ("a proof", "a minute", "prove p95", "busy", "max gap")
     asked = [i for i in range(len(settings)) if any(row[i] != "-" for row in rows)]  # the others were left as they are
     table = plain_table(numbers=(*(settings[i] for i in asked), *figures))
     for row, measured in zip(rows, result.measured, strict=True):
@@ -165,22 +155,11 @@ def _praise(best: Measured) -> str:
 
 def numbers(axis: str, text: str) -> list[int]:
     """[1, 2, 5] from "1,2,5". Raises UsageError."""
-    return _values(axis, text, int, "a list of whole numbers of at least 1, such as 1,2,5", lambda value: value >= 1)
-
-
-def policies(text: str) -> list[str]:
-    """["off", "static"] from "off,static". Raises UsageError."""
-    from distprove.settings import POLICIES
-
-    return _values("policy", text, str, f"a list of {', '.join(POLICIES)}", lambda value: value in POLICIES)
-
-
-def _values(axis: str, text: str, kind: Callable[[str], T], wanted: str, good: Callable[[T], bool]) -> list[T]:
-    parts: Sequence[str] = [part.strip() for part in text.split(",")] if text.strip() else []
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
     try:
-        values = [kind(part) for part in parts]
+        values = [int(part) for part in parts]
     except ValueError:
-        values = []
-    if len(values) != len(parts) or not all(good(value) for value in values):
-        raise UsageError(f"--{axis} {text!r}: expected {wanted}")
+        values = [0]
+    if not all(value >= 1 for value in values):
+        raise UsageError(f"--{axis} {text!r}: expected a list of whole numbers of at least 1, such as 1,2,5")
     return values

@@ -176,8 +176,7 @@ def _provers(view: dict[str, Any]) -> RenderableType:
 
 def _nodes(view: dict[str, Any]) -> RenderableType:
     table = plain_table()
-    for title in ("node", "policy"):
-        table.add_column(title, no_wrap=True, max_width=16)
+    table.add_column("node", no_wrap=True, max_width=16)
     for title in ("CPU", "memory", "leased"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("leases")
@@ -186,7 +185,6 @@ def _nodes(view: dict[str, Any]) -> RenderableType:
         leased = _bytes(node.get("memory_leased"))
         table.add_row(
             escape(str(node.get("node"))),
-            escape(str(node.get("policy") or "-")),
             f"{node['cpu'] * 100:.0f} %" if isinstance(node.get("cpu"), (int, float)) else "-",
             _bytes(node.get("memory_used")),
             f"{leased} of {_bytes(node.get('memory'))}" if leased != "-" else "-",

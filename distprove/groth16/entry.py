@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from distprove.entry import CPU, GPU, Entry, Exported
+from distprove.entry import Entry, Exported
 from distprove.errors import InvalidProof
 from distprove.groth16.options import Groth16Options
-from kernels.interface.offload import OPERATIONS
 
 if TYPE_CHECKING:
     from distprove.proof import Proof, Verifier
@@ -42,6 +41,4 @@ ENTRY = Entry(
     verifier=verifier,
     remakes_key=False,
     export=export,
-    # circom's witness programs run on the CPU.
-    operations={"synthesis": (CPU,), **dict.fromkeys(OPERATIONS, (GPU, CPU))},
 )

@@ -26,8 +26,6 @@ from distprove.groth16.key import LoadableKey
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
 from kernels.interface.backend import Backend
-from kernels.interface.leases import SPMV
-from kernels.interface.offload import MSM, Offload
 from kernels.interface.sparse import SparseRows
 from kernels.interface.vectors import TransformBytes
 from kernels.maths.curves import Curve, Group
@@ -61,15 +59,15 @@ class KeyShape:
     points: Mapping[str, int]
     """Number of points of each of `SECTIONS`."""
     entries: tuple[int, ...]
-    """Number of entries of A and of B, or of both together."""
+    """Number of entries of A and of B."""
     picked: tuple[int, ...]
     """Number of wires that are picked out of a witness, for A and for B where not every wire has a point."""
     on_device: bool = False
     """Whether the points are in the backend's memory already."""
 
     @classmethod
-    def of(cls, key: LoadableKey, matrices: Collection[SparseRows] | None = None) -> KeyShape:
-        """The sizes of `key`, whose circuit is read for the number of entries unless `matrices` are given."""
+    def of(cls, key: LoadableKey, matrices: Collection[SparseRows]) -> KeyShape:
+        """The sizes of `key`, which has the matrices A and B."""
         points = {"a": key.points_a, "b1": key.points_b1, "b2": key.points_b2, "c": key.points_c, "h": key.points_h}
         return cls(
             key.curve,
@@ -77,7 +75,7 @@ class KeyShape:
             key.domain_size,
             key.monomial,
             {name: len(vector) for name, vector in points.items()},
-            (key.nnz,) if matrices is None else tuple(matrix.nnz for matrix in matrices),
+            tuple(matrix.nnz for matrix in matrices),
             tuple(len(wires) for wires in (key.wires_a, key.wires_b) if wires is not None),
             on_device=not isinstance(key.points_a[:1], np.ndarray),
         )
@@ -155,12 +153,6 @@ def least_memory(shape: KeyShape, backend: Backend) -> int:
     return min(plan.peak for plan in _plans(shape, backend, 1)) * MARGIN // (MARGIN - 1)
 
 
-def resident_memory(shape: KeyShape, backend: Backend, offload: Offload) -> int:
-    """Bytes of the device's memory that a key takes with its proofs if all of it is there, except for what the host
-    computes according to `offload`."""
-    return max(_stages(_Sizes.of(shape, backend, (), {}, offload), WITNESSES).values())
-
-
 @dataclass(frozen=True)
 class _Sizes:
     """Bytes on the device of what a key and its proofs consist of."""
@@ -182,18 +174,16 @@ class _Sizes:
         backend: Backend,
         streamed: Collection[str],
         tables: Mapping[str, int],
-        offload: Offload | None = None,
     ) -> _Sizes:
         """`streamed` and `tables` are as in `MemoryPlan`; points that are in neither are there without multiples."""
         fr, groups, matrix_bytes = shape.curve.fr, backend.groups, backend.sparse.matrix_bytes
-        host = frozenset[str]() if offload is None else offload.host
-        matrices = [0 if SPMV in host else matrix_bytes(shape.domain_size, count) for count in shape.entries]
+        matrices = [matrix_bytes(shape.domain_size, count) for count in shape.entries]
         on_use = MATRICES in streamed
         key = sum(matrix_bytes(count, count) for count in shape.picked) + (0 if on_use else sum(matrices))
         scratch = dict.fromkeys(SECTIONS, 0)
         for section, group in SECTIONS.items():
             n, here = shape.points[section], section not in streamed
-            if n and MSM[group] not in host:
+            if n:
                 memory = tables.get(section, shape.bytes_of(section))
                 key += groups.table_bytes(shape.curve, group, n, memory) if here else 0
                 scratch[section] = groups.msm_scratch(shape.curve, group, n, memory=memory, streamed=not here)

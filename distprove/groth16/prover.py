@@ -28,6 +28,7 @@ from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.busy import BusyWatch
 from kernels.interface.groups import PendingPoint
+from kernels.interface.sparse import Matrix
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Group
 from kernels.maths.encoding import scalars_from_ints
@@ -87,8 +88,7 @@ class StagedWitness:
         self._key = key
         self._times = StepTimes()
 
-        # 1. Copy the witness to the device, the only large transfer of a proof. Start its products with the matrices,
-        #    if the backend can.
+        # 1. Copy the witness to the device, the only large transfer of a proof.
         with self._times.step("upload"):
             backend = key.backend
             self._staged: Staged = (
@@ -98,36 +98,28 @@ class StagedWitness:
                 if key.plan.witnesses > 1
                 else MadeOnUse(partial(_made, key, witness, backend))
             )
-            self._a = backend.sparse.stage_spmv(key.matrix_a, self._staged, standard_form=True)
-            self._b = backend.sparse.stage_spmv(key.matrix_b, self._staged, standard_form=True)
-            self._picked = [
-                None if pick is None else backend.sparse.stage_spmv(pick, self._staged, standard_form=True)
-                for pick in (key.pick_a, key.pick_b)
-            ]
 
     def start(self, blinding: Callable[[int], Blinding] = fresh_blinding) -> PendingGroth16:
         """Submit the work to the device, once. On a GPU the work is still in progress when this returns."""
         key, backend, times = self._key, self._key.backend, self._times
         traffic = backend.traffic.snapshot()
         with times.step("upload"):
-            w = backend.groups.scalars(self._staged)
+            w = self._staged.array()
         busy = backend.watch_busy()
 
         # 2. Commit to the witness under the four witness bases. The launches return at once on a GPU.
         with times.step("witness_msm"):
-            w_a, w_b = (w if each is None else self._scalars(each) for each in self._picked)
+            w_a, w_b = (w if pick is None else self._picked(pick, w) for pick in (key.pick_a, key.pick_b))
             a = backend.groups.msm(key.points_a, w_a)
             b2 = backend.groups.msm(key.points_b2, w_b)
             b1 = backend.groups.msm(key.points_b1, w_b)
             c = backend.groups.msm(key.points_c, w[key.n_public + 1 :])
-            del w, w_a, w_b  # some GiB of a large circuit, which the quotient needs
-            for picked in self._picked:
-                if picked is not None:
-                    picked.release()
+            del w_a, w_b  # some GiB of a large circuit, which the quotient needs
 
         # 3. Compute the scalars of the quotient, A B - C on the odd coset. This is the last use of the witness.
         with times.step("quotient"):
-            products = self._a.array(), self._b.array()
+            products = [backend.sparse.spmv(m, w, standard_form=True) for m in (key.matrix_a, key.matrix_b)]
+            del w
             self.release()
             scalars = key.quotient(*products)
             del products
@@ -142,15 +134,14 @@ class StagedWitness:
         return PendingGroth16(key, a, b1, b2, c, h, blinding(key.curve.fr.modulus), times, busy)
 
     def release(self) -> None:
-        """Free the memory of the witness and of its products. A second call does nothing."""
-        for staged in (self._a, self._b, *self._picked, self._staged):
-            if staged is not None:
-                staged.release()
+        """Free the memory of the witness. A second call does nothing."""
+        self._staged.release()
 
-    def _scalars(self, picked: Staged) -> Array:
-        """Picked elements of the witness, which the product with a matrix left in Montgomery form, as scalars."""
-        elements = picked.array()
-        return self._key.backend.vectors.from_montgomery(self._key.curve.fr, elements, out=elements)
+    def _picked(self, pick: Matrix, w: Array) -> Array:
+        """The elements of the witness that `pick` picks, as scalars."""
+        backend = self._key.backend
+        elements = backend.sparse.spmv(pick, w, standard_form=True)  # in Montgomery form
+        return backend.vectors.from_montgomery(self._key.curve.fr, elements, out=elements)
 
 
 class PendingGroth16:

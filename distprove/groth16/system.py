@@ -25,7 +25,6 @@ from distprove.groth16.elements import Words
 from distprove.groth16.inputs import Inputs, read_input
 from distprove.groth16.key_check import check_key_once
 from distprove.groth16.keyfile import read_key, read_verification_key, verification_key_of
-from distprove.groth16.offload import choose_offload
 from distprove.groth16.options import Groth16Options
 from distprove.groth16.params import ParamsKey
 from distprove.groth16.places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
@@ -41,9 +40,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.host.arena import HostArena
 from kernels.interface.arrays import Empty
 from kernels.interface.backend import Backend
-from kernels.interface.offload import Offload
 from kernels.maths.encoding import unpack
-from kernels.split import SplitBackend
 
 if TYPE_CHECKING:
     from distprove.circuits.circuit import WitnessProgram as CircuitProgram
@@ -175,9 +172,6 @@ class Groth16System(Groth16Verifier):
         """Check that every point of the key is on the curve and in the subgroup, once per job, unless this user's cache
         remembers that these points were checked before. Raises InvalidKey."""
         check_key_once(read_key(shared, self.key_name), backend)
-
-    def choose_offload(self, shared: SharedFiles, device: Backend, host: Backend) -> tuple[Offload, str]:
-        return choose_offload(read_key(shared, self.key_name), device, host)
 
     def synthesis_bytes(self, partition: Partition) -> int:
         """Predicted host memory of a synthesis in bytes: the witness; with a witness program three times as much and
@@ -338,8 +332,8 @@ class Groth16Prover:
         n_public = self._key.n_public
         if "inputs" in witness.arrays:
             encoded = witness.arrays["inputs"]
-            made = self._witness(encoded) if isinstance(self._backend, SplitBackend) else self._maker(encoded)
-            return StagedGroth16(partition, tuple(unpack(encoded[:n_public])), StagedWitness(self._key, made))
+            staged = StagedWitness(self._key, self._maker(encoded))
+            return StagedGroth16(partition, tuple(unpack(encoded[:n_public])), staged)
         values = witness.arrays["witness"]
         return StagedGroth16(partition, tuple(unpack(values[1 : n_public + 1])), StagedWitness(self._key, values))
 
@@ -350,7 +344,7 @@ class Groth16Prover:
         return lambda backend: program.witness_from(backend, encoded)
 
     def _witness(self, encoded: Words) -> Words:
-        """The witness of these inputs in host memory, of which a backend of two parts computes some products."""
+        """The witness of these inputs in host memory."""
         with CpuBackend(threads=1) as cpu:
             made: Words = cpu.to_host(self._maker(encoded)(cpu))
             return made

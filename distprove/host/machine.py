@@ -15,7 +15,6 @@ import psutil
 
 from distprove.host import cgroup
 from distprove.host.telemetry import text_of
-from distprove.host.topology import Topology, read_topology
 from kernels.host.processor import processor_facts
 
 INTERESTING_FLAGS = ("bmi2", "adx", "avx2", "avx512f", "avx512ifma", "asimd", "sve")
@@ -93,14 +92,13 @@ class Gpus:
 
 @dataclass(frozen=True)
 class Machine:
-    """All facts about this machine: operating system, Python, CPU, memory, GPUs, topology."""
+    """All facts about this machine: operating system, Python, CPU, memory, GPUs."""
 
     system: str
     python: str
     processor: Processor
     memory: Memory
     gpus: Gpus = field(default_factory=Gpus)
-    topology: Topology = field(default_factory=Topology)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -123,7 +121,6 @@ def inspect_machine() -> Machine:
         processor=_processor(),
         memory=_memory(),
         gpus=find_gpus(),
-        topology=read_topology(),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from distprove.entry import GPU, Entry, Exported, OwnProgram
+from distprove.entry import Entry, Exported, OwnProgram
 from distprove.errors import InvalidProof
 from distprove.stark.options import StarkOptions
 
@@ -47,6 +47,4 @@ ENTRY = Entry(
     own_verifier=own_verifier,
     remakes_key=True,
     export=export,
-    # The trace is made by the backend that commits to it.
-    operations={"trace": (GPU,)},
 )

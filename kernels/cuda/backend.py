@@ -150,9 +150,6 @@ class CudaBackend(Backend):
     def watch_busy(self) -> BusyWatch:
         return self.device.meter.watch()
 
-    def host_waits(self) -> None:
-        self.device.meter.pause()
-
     # -- life -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:

@@ -95,8 +95,8 @@ class Backend(ABC):
         """Begin to copy `host` while the backend computes, or without `ahead` when the array is asked for. `host` must
         not change until it is released.
 
-        This and `Sparse.stage_spmv` may be called while another thread computes. A backend that cannot copy in the
-        background copies when the array is asked for. Raises OutOfMemory.
+        May be called while another thread computes. A backend that cannot copy in the background copies when the array
+        is asked for. Raises OutOfMemory.
         """
         return MadeOnUse(lambda: self.to_device(host))
 
@@ -141,9 +141,6 @@ class Backend(ABC):
     def watch_busy(self) -> BusyWatch:
         """Begin to record when the device is busy with the work that this thread queues from now on."""
         return QueueWatch()
-
-    def host_waits(self) -> None:  # noqa: B027 (a backend without events has nothing to note)
-        """Note that the computing thread is about to wait for something other than the device, which may go idle."""
 
     def repeated(self, work: Callable[..., Array], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Array]:
         """`work` for many calls with vectors of these shapes, on which it uses this backend; what it returns is valid

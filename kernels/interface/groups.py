@@ -15,7 +15,6 @@ import numpy as np
 from kernels.errors import BackendError, SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array, HostArray
-from kernels.interface.staged import Staged
 from kernels.maths.curves import Curve, Group
 
 MAX_POINTS = 1 << 31
@@ -78,10 +77,6 @@ class Groups(ABC, Generic[T]):
         return (
             self._stream_points(curve, group, points) if streamed else self._load_points(curve, group, points, memory)
         )
-
-    def scalars(self, staged: Staged) -> Array:
-        """Return a staged array as scalars of `msm`, to be given whole or in slices of rows, and to nothing else."""
-        return staged.array()
 
     def repeat(self, table: PointTable, count: int, *, start: int = 0) -> None:
         """Get ready for many MSMs of `count` scalars from point `start` on. A device may keep memory for them. Nothing

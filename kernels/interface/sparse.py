@@ -14,7 +14,6 @@ from kernels.interface import preconditions
 from kernels.interface.arrays import Array
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.placed import PlacedMatrix
-from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Field
 
 
@@ -91,15 +90,6 @@ class Sparse(ABC, Generic[M]):
     def matrix_bytes(self, rows: int, nnz: int) -> int:
         """Bytes of the backend's memory of a matrix, without its few distinct values and long rows."""
         return 4 * (2 * nnz + rows + 1)
-
-    def stage_spmv(self, matrix: Matrix, x: Staged, *, standard_form: bool = False) -> Staged:
-        """Begin matrix @ x (see `spmv`) for a staged x, now if that does not disturb what the backend computes.
-
-        Like `Backend.stage` it may be called while another thread computes. The caller owns the array and may change
-        it; `release` before the first `array` cancels the product. A backend that cannot compute in the background
-        computes when the array is asked for; `x` must not be released before that.
-        """
-        return MadeOnUse(lambda: self.spmv(matrix, x.array(), standard_form=standard_form))
 
     # -- what a backend implements, on checked arguments ------------------------------------------------------------
 

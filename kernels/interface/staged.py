@@ -10,7 +10,8 @@ from kernels.interface.arrays import Array
 
 
 class Staged(Protocol):
-    """An array that is being copied to, or computed in, the backend's memory. Made by `stage` and `stage_spmv`."""
+    """An array that is being copied to, or computed in, the backend's memory. Made by `stage` and
+    `make_ahead`."""
 
     def array(self) -> Array:
         """Return the array on the backend. Work queued after this call waits for the copy; the host does not.
@@ -24,15 +25,11 @@ class Staged(Protocol):
 
 
 class MadeOnUse:
-    """The `Staged` of a backend that does nothing ahead: `make` copies or computes when `array` is first called.
+    """The `Staged` of a backend that does nothing ahead: `make` copies or computes when `array` is first called."""
 
-    `cancel` is called by `release`.
-    """
-
-    def __init__(self, make: Callable[[], Array], cancel: Callable[[], object] | None = None) -> None:
+    def __init__(self, make: Callable[[], Array]) -> None:
         self._make: Callable[[], Array] | None = make
         self._array: Array | None = None
-        self._cancel = cancel
 
     def array(self) -> Array:
         if self._make is None:
@@ -42,6 +39,4 @@ class MadeOnUse:
         return self._array
 
     def release(self) -> None:
-        if self._cancel is not None:
-            self._cancel()
-        self._make = self._array = self._cancel = None
+        self._make = self._array = None

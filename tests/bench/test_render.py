@@ -55,13 +55,3 @@ def test_a_comparison_shows_cpu_time_where_it_was_taken() -> None:
 def test_another_schema_is_refused() -> None:
     with pytest.raises(FormatError, match=r"old\.json"):
         render([("old.json", {**document([]), "schema": 0})])
-
-
-def test_orchestration_stands_beside_a_bare_loop() -> None:
-    bare = {"seconds_per_partition": 0.01, "device_seconds_per_partition": 0.009, "idle_share": 0.02}
-    pipeline = {"seconds_per_partition": 0.0101, "device_seconds_per_partition": 0.0091, "idle_share": 0.031}
-    row = {"what": "votes", "policy": "static", "partitions": 40, "by_events": True, "bare": bare}
-    row |= {"pipeline": pipeline, "cost": 0.01, "cost_while_proving": -0.002}
-    page = render([("x.json", {**document([]), "bench": "orchestration", "rows": [row]})])
-    assert "| votes | static | 40 | 9.10 ms | 10.0 ms | 10.1 ms | 1.0 % | -0.2 % | 3.1 % (bare 2.0 %) |" in page
-    assert "by events of the device" in page

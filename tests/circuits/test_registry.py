@@ -18,10 +18,7 @@ from distprove.job import Job
 from distprove.settings import ExecutorSettings
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
-from kernels.interface.leases import SPMV
-from kernels.interface.offload import MSM, Offload
-from kernels.maths.curves import BN254, Group
-from kernels.split import SplitBackend
+from kernels.maths.curves import BN254
 
 OWN = "tests.circuits.test_registry:squares"
 LOCAL = ExecutorSettings(local=True, isolate=False, backend="cpu", threads=1)
@@ -101,7 +98,7 @@ def test_false_inputs_are_told_by_name_and_without_values(backend: Backend, tmp_
 def test_what_is_sent_to_a_prover_that_makes_the_witness(
     backend: Backend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Inputs alone; a backend of two parts, whose host reads the witness, and a diagnosis make it on the host."""
+    """Inputs alone; a diagnosis makes the witness on the host."""
     monkeypatch.setattr(system, "MADE_WHERE_PROVEN", 1)
     (source,) = inputs((3, 4))
     (tmp_path / "a.json").write_text(json.dumps(source))
@@ -110,14 +107,12 @@ def test_what_is_sent_to_a_prover_that_makes_the_witness(
     shared, (partition,) = groth16.shared(), groth16.plan()
     witness = groth16.synthesiser(shared, 1).synthesise(partition)
     assert {name: array.shape for name, array in witness.arrays.items()} == {"inputs": (3, 4)}
-    split = SplitBackend(CpuBackend(1), CpuBackend(1), Offload(frozenset({MSM[Group.G1], SPMV})))
-    for device in (CpuBackend(1), split):
+    with CpuBackend(1) as device:
         prover = groth16.prover(shared, device)
         proof, _ = prover.prove(partition, witness)
         assert proof.public == (25,)
         assert groth16.verify(proof)
         prover.diagnose(partition, witness)
-        device.close()
 
 
 def test_a_key_of_another_circuit_is_refused(backend: Backend, tmp_path: Path) -> None:

@@ -54,22 +54,6 @@ def test_a_program_is_proven_stage_by_stage() -> None:
     assert "verified in" in run(*args).stdout
 
 
-def test_orchestration_is_measured_beside_a_bare_loop(small_job: SmallJob, tmp_path: Path) -> None:
-    job = tmp_path / "job.toml"
-    job.write_text(f'system = "groth16"\nzkey = "{small_job.zkey}"\nwitnesses = ["{small_job.witnesses}/*.wtns"]\n')
-    args = ("bench", "orchestration", job, "--partitions", 3, "--repeats", 1, "--gpus", 0, "--threads", 2)
-    done = run(*args, "--policy", "off,static", "--json")
-    assert done.exit_code == 0, done.output
-    document = json.loads(done.stdout)
-    assert document["bench"] == "orchestration"
-    assert [row["policy"] for row in document["rows"]] == ["off", "static"]
-    assert all(row["partitions"] == 3 and row["bare"]["seconds_per_partition"] > 0 for row in document["rows"])
-    shown = run(*args)
-    assert shown.exit_code == 0, shown.output
-    assert "3 partitions a pass" in shown.stdout
-    assert run("bench", "orchestration", job, "--policy", "best").exit_code == 2
-
-
 def test_scaling_is_measured_with_one_worker_and_two(small_job: SmallJob, tmp_path: Path) -> None:
     job = tmp_path / "job.toml"
     job.write_text(f'system = "groth16"\nzkey = "{small_job.zkey}"\nwitnesses = ["{small_job.witnesses}/*.wtns"]\n')

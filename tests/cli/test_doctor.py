@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from distprove.cli import diagnosis
 from distprove.cli.app import app
 from distprove.host import machine
 from distprove.host.machine import Gpu, Gpus, Memory, Processor
-from distprove.host.topology import Domain, Topology
 
 ONE_GPU = Gpus((Gpu(0, "NVIDIA H200", "GPU-0", "9.0", 150 << 30, 149 << 30, 0, 700, False),), "580.1", "13.0")
 
@@ -33,14 +31,6 @@ def test_json_is_all_there_is_on_stdout() -> None:
     assert facts["machine"]["processor"]["usable"] >= 1
     assert facts["choice"]["backend"] in ("cpu", "cuda")
     assert done.exit_code == (0 if facts["healthy"] else 1)
-
-
-def test_the_topology_is_told_where_it_is_known() -> None:
-    here = machine.inspect_machine()
-    known = replace(here, topology=Topology(4, 2, (Domain("0-7", 8, 32 << 20),)))
-    assert find(diagnosis._processor(known), "topology").value == "4 cores x 2 threads, 1 L3 domain of 32 MiB"
-    unknown = replace(here, topology=Topology())
-    assert not [finding for finding in diagnosis._processor(unknown) if finding.subject == "topology"]
 
 
 def test_both_cupy_packages_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,6 @@ BESIDE = {
         "filecoin",
         "measured",
         "option_groups",
-        "orchestration",
         "programs",
         "prove",
         "scaling",

@@ -27,7 +27,7 @@ def job_file(small_job: SmallJob, tmp_path: Path) -> Path:
 def test_a_sweep_names_the_best_setting_and_prove_accepts_it(job_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     args = ["sweep", job_file, "--out", out, "--local", "--gpus", 0, "--threads", 2, "--repeats", 1, "--warmup", 0]
-    args += ["--jobs", "1,2", "--parallel", "1", "--gpu-workers", "1,2", "--policy", "static"]
+    args += ["--jobs", "1,2", "--parallel", "1", "--gpu-workers", "1,2"]
     done = run(*args, "--json")
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
@@ -61,7 +61,6 @@ def test_a_sweep_names_the_best_setting_and_prove_accepts_it(job_file: Path, tmp
         ("--jobs", "1,x", "expected a list of whole numbers"),
         ("--jobs", "0", "expected a list of whole numbers"),
         ("--jobs", "", "jobs must be from 1"),
-        ("--policy", "off,best", "expected a list of off, static"),
         ("--parallel", "2,2", "twice"),
     ],
 )

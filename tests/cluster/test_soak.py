@@ -35,7 +35,6 @@ from kernels.maths.curves import BN254
 
 CONSTRAINTS = 500
 PATIENCE = 60.0
-PLACE = "msm_g2=cpu,spmv=cpu"
 COUNT = int(os.environ.get("DISTPROVE_SOAK", "150"))
 RECORD = 5 << 10
 """Bytes that a driver keeps of a partition until the job ends, at most: its proof, its times and steps, its row of the
@@ -121,7 +120,7 @@ def test_memory_and_mappings_stay_flat(files: Path, tmp_path: Path, monkeypatch:
         if progress.event == "proved" and progress.done % (COUNT // 15) == 0:
             measured.take(progress.done, os.getpid())
 
-    settings = ExecutorSettings(local=True, backend="cpu", threads=2, place=PLACE)
+    settings = ExecutorSettings(local=True, backend="cpu", threads=2)
     report = soak(files, COUNT, tmp_path, settings, seen)
     measured.show("in process")
     print(report["leases"], "leases,", report["held"], "held at the end")
@@ -181,7 +180,7 @@ def test_killed_workers_leave_no_lease_and_no_deadlock(
                 if found is not None and found not in killed:
                     taken.take(progress.done, found)
 
-    settings = ExecutorSettings(local=local, isolate=local or None, backend="cpu", threads=2, place=PLACE)
+    settings = ExecutorSettings(local=local, isolate=local or None, backend="cpu", threads=2)
     here = psutil.Process().num_fds()
     report = soak(files, COUNT, tmp_path, settings, seen)
     assert not local or psutil.Process().num_fds() <= here + 2

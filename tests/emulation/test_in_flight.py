@@ -20,9 +20,7 @@ from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
-from kernels.interface.offload import Offload
 from kernels.maths.curves import BN254
-from kernels.split import SplitBackend
 from tests.support.emulated_device import EmulatedDevice
 
 
@@ -71,9 +69,6 @@ def test_picked_wires_and_the_quotients_coefficients_are_those_of_the_cpu(
     here, there = (prove(load_key(key, each), circuit.witness, blinded(0))[0] for each in (CpuBackend(), emulated))
     assert here == there
     assert here != prove(load_key(zkey, CpuBackend()), circuit.witness, blinded(0))[0]
-    split = SplitBackend(emulated, CpuBackend(), Offload(frozenset({"spmv", "msm_g2"})))
-    assert prove(load_key(key, split), circuit.witness, blinded(0))[0] == here
-    split.close_host()
 
 
 def test_two_in_flight_give_the_proofs_of_one_after_the_other(keys: Any) -> None:
@@ -129,20 +124,6 @@ def test_a_witness_that_cannot_be_made_ahead_says_so_at_once(keys: Any) -> None:
     assert staged(device) == 0
 
 
-@pytest.mark.parametrize("host", [{"msm_g2"}, {"spmv"}, {"spmv", "msm_g2"}, {"msm_g1"}], ids=sorted)
-def test_operations_placed_on_the_host_give_the_same_proofs(zkey: ZKey, keys: Any, host: set[str]) -> None:
-    cpu, on_device, witnesses = keys
-    expected = [prove(cpu, witness, blinded(i))[0].to_dict() for i, witness in enumerate(witnesses)]
-    backend = SplitBackend(on_device.backend, CpuBackend(), Offload(frozenset(host)))
-    key = load_key(zkey, backend)
-    assert key.nbytes < on_device.nbytes
-    first, second = (StagedWitness(key, witness) for witness in witnesses)
-    pending = [first.start(blinded(0)), second.start(blinded(1))]
-    assert staged(on_device) == 0
-    later, earlier = pending[1].result(), pending[0].result()
-    assert [earlier[0].to_dict(), later[0].to_dict()] == expected
-
-
 def test_a_failed_proof_gives_its_witness_back(keys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _, device, (witness, _) = keys
 
@@ -163,19 +144,15 @@ def test_a_witness_of_another_circuit_is_not_staged(keys: Any) -> None:
     assert staged(device) == 0
 
 
-@pytest.mark.parametrize(("host", "events"), [(set(), 2), ({"msm_g2"}, 2), ({"spmv"}, 4)], ids=str)
-def test_events_stand_at_both_ends_of_a_proof_and_around_waits_for_the_host(
-    zkey: ZKey, keys: Any, monkeypatch: pytest.MonkeyPatch, host: set[str], events: int
-) -> None:
+def test_events_stand_at_both_ends_of_a_proof(keys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _, on_device, witnesses = keys
-    backend = SplitBackend(on_device.backend, CpuBackend(), Offload(frozenset(host)))
-    staged = StagedWitness(load_key(zkey, backend), witnesses[0])
+    staged = StagedWitness(on_device, witnesses[0])
     meter = on_device.backend.device.meter
     meter.watch().end()  # compares the clocks
     record, recorded = meter._record, []
     monkeypatch.setattr(meter, "_record", lambda: recorded.append(1) or record())
     _, times = staged.start(blinded(0)).result()
-    assert len(recorded) == events
+    assert len(recorded) == 2
     assert times.on_device.by_events
     assert times.on_device.seconds > 0
     assert all(start < end for start, end in times.on_device.stretches)

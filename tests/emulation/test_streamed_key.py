@@ -86,7 +86,7 @@ def test_a_key_that_does_not_fit_gives_the_same_proof(
 
 def test_too_little_memory_is_refused_before_anything_is_loaded(made: tuple[SyntheticCircuit, ZKey]) -> None:
     _, zkey = made
-    least = least_memory(KeyShape.of(zkey), device(260 << 10))
+    least = least_memory(KeyShape.of(zkey, zkey.matrices()), device(260 << 10))
     backend = device(least - (16 << 10))
     with pytest.raises(OutOfMemory, match=r"1\d\.\d KiB of device memory short.* in its stage \w+"):
         load_key(zkey, backend)

@@ -387,9 +387,7 @@ vk = "vk.json"
 threads = 8
 memory = "48GiB"
 start_timeout = 60.5
-policy = "static"
 limits = { synthesis = 4 }
-place = { msm_g2 = "cpu" }
 """,
     b"""system = "groth16"
 zkey = "c.zkey"
@@ -435,7 +433,7 @@ def _make_run(folder: Path) -> None:
     now = {"time": 10.0, "began": 1.0, "rate": 0.5, "total": 3, "done": 1, "failed": 1, "proved": 1, "retries": 1}
     worker = {"id": "prover-0", "role": "prover", "node": "n", "status": "ready", "device": "H200", "gpus": ["0"]}
     status = {"format": "distprove.status", "version": 1, "status": "running", "error": "x", **now}
-    node = {key: nodes[0].get(key) for key in ("node", "policy", "limits", "threads", "memory")}
+    node = {key: nodes[0].get(key) for key in ("node", "limits", "threads", "memory")}
     node |= {key: nodes[0]["samples"][-1][key] for key in ("cpu", "memory_used", "memory_leased", "leases", "queue")}
     status |= {"workers": [{**worker, "partitions": 1, "tasks": [["part-1", "proving"]]}], "nodes": [node]}
     (folder / "status.json").write_text(json.dumps({**status, "stages": {"proving": 1, "done": 1}}))

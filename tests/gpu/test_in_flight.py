@@ -26,9 +26,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import HostArray
-from kernels.interface.offload import OPERATIONS, Offload
 from kernels.maths.curves import BN254
-from kernels.split import SplitBackend
 
 pytestmark = pytest.mark.gpu
 
@@ -133,18 +131,13 @@ def blinded(number: int) -> Callable[[int], Blinding]:
     return lambda _: Blinding(1000 + number, 2000 + number)
 
 
-@pytest.mark.parametrize("host", [(), ("msm_g2",), ("spmv", "msm_g2"), OPERATIONS], ids=str)
-def test_proofs_in_flight_are_those_of_the_cpu(cuda: CudaBackend, circuit: Any, host: tuple[str, ...]) -> None:
-    """With everything on the GPU, and with operations placed on the processors beside it."""
+def test_proofs_in_flight_are_those_of_the_cpu(cuda: CudaBackend, circuit: Any) -> None:
     path, witnesses = circuit
     zkey = read_zkey(path)
     with CpuBackend(threads=8) as cpu:
         on_cpu = load_key(zkey, cpu)
         expected = [prove(on_cpu, w, blinded(i))[0].to_dict() for i, w in enumerate(witnesses)]
-    placed = SplitBackend(cuda, CpuBackend(threads=8), Offload(frozenset(host)))
-    key: ResidentKey = load_key(zkey, placed)
-    read_by_gpu = not {"spmv", "msm_g1"} <= set(host)
-    crossing = read_by_gpu * witnesses[0].nbytes + ("spmv" in host) * 2 * zkey.domain_size * 32
+    key: ResidentKey = load_key(zkey, cuda)
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(StagedWitness, key, witnesses[0])
         before = None
@@ -155,7 +148,7 @@ def test_proofs_in_flight_are_those_of_the_cpu(cuda: CudaBackend, circuit: Any, 
             if before is not None:
                 proof, times = before.result()
                 assert proof.to_dict() == expected[(index + 1) % 2]
-                assert times.to_device == crossing
+                assert times.to_device == witnesses[0].nbytes
             before = pending
         coming.result().release()
     assert before is not None

@@ -154,7 +154,7 @@ def governor(node: str, seconds: float, classes: tuple[str, ...] = ("synthesis",
         for t in range(41)
     ]
     limits = {"synthesis": 6, "cpu_msm": 4}
-    report = {"node": node, "policy": "static", "limits": limits, "samples": samples}
+    report = {"node": node, "limits": limits, "samples": samples}
     seen = {
         "processes": {"prover-0": 3 << 30, "synthesiser-0": 1 << 30, "synthesiser-1": 2 << 30},
         "gpus": [

@@ -11,17 +11,20 @@ from cluster.record.analysis import Spread
 MACHINE = {"processor": {"model": "Xeon <script>", "usable": 16}}
 
 
-def made_sweep(policies: tuple[str, ...] = ("off", "static"), repeats: tuple[float, ...] = (1.0,)) -> SweepResult:
-    """More jobs give more proofs, up to a point; one policy is better than the other. `repeats`: how many times as long
-    as the median each repeat took."""
-    grid = Grid(jobs=(1, 2, 5, 20), parallel=(1, 15), policy=policies)
+WORKERS = (1, 2)
+
+
+def made_sweep(repeats: tuple[float, ...] = (1.0,)) -> SweepResult:
+    """More jobs give more proofs, up to a point; two provers are better than one. `repeats`: how many times as long as
+    the median each repeat took."""
+    grid = Grid(jobs=(1, 2, 5, 20), parallel=(1, 15), gpu_workers=WORKERS)
     about: dict[str, Any] = {"partitions": 32, "repeats": 3, "warmup": 1, "machine": MACHINE}
-    cells = [_measured(cell, policies, repeats) for cell in grid.cells()]
+    cells = [_measured(cell, repeats) for cell in grid.cells()]
     return SweepResult(cells, next(m for m in cells if m.cell == grid.isolation()), about)
 
 
-def _measured(cell: Cell, policies: tuple[str, ...], repeats: tuple[float, ...]) -> Measured:
-    slower = 1 + 0.01 * cell.jobs * (len(policies) - policies.index(str(cell.policy)))
+def _measured(cell: Cell, repeats: tuple[float, ...]) -> Measured:
+    slower = 1 + 0.01 * cell.jobs * (len(WORKERS) - WORKERS.index(cell.gpu_workers or 1))
     wall = cell.jobs * 30.0 * slower / min(3, cell.jobs)
     stages = {name: Spread.of([slower * seconds]) for name, seconds in (("synthesise", 4.0), ("prove", 0.8))}
     walls = tuple(wall * each for each in repeats)
@@ -29,6 +32,4 @@ def _measured(cell: Cell, policies: tuple[str, ...], repeats: tuple[float, ...])
     idle = Spread.of([0.01, 0.02 * cell.jobs])
     memory = (4 + cell.jobs) << 30
     devices = ("NVIDIA H200",)
-    return Measured(
-        cell, 32, walls, latency, stages["prove"], stages, 0.9, idle, 0.1, memory, 9 << 30, 2 * memory, 5.0, devices
-    )
+    return Measured(cell, 32, walls, latency, stages["prove"], stages, 0.9, idle, 0.1, 9 << 30, memory, 5.0, devices)

@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from distprove.entry import CPU, Entry, Exported
+from distprove.entry import Entry, Exported
 from distprove.options import InputFile, Options, setting
 from tests.support.toy_system import Faults, ToySystem
 
@@ -53,5 +53,4 @@ ENTRY = Entry(
     verifier=verifier,
     remakes_key=False,
     export=export,
-    operations={"squaring": (CPU,)},
 )

@@ -24,20 +24,16 @@ class Cell:
     """Partitions of one copy that may be in preparation or ready at a time."""
     gpu_workers: int | None = None
     """Provers per node."""
-    policy: str | None = None
-    """Policy of the nodes' governors."""
 
     @property
     def id(self) -> str:
         """Fit for a file name."""
-        values = (("parallel", self.parallel), ("workers", self.gpu_workers), ("policy", self.policy))
+        values = (("parallel", self.parallel), ("workers", self.gpu_workers))
         return "-".join([f"jobs{self.jobs}", *(f"{name}{value}" for name, value in values if value is not None)])
 
     def settings(self, base: ExecutorSettings) -> ExecutorSettings:
         """`base` with what this cell says. Raises UsageError for what does not go together."""
         given = {name: value for name, value in asdict(self).items() if name != "jobs" and value is not None}
-        if given.get("policy", "static") != "static":
-            given["limits"] = {}  # those of the job belong to "static"
         return replace(base, **given)
 
 
@@ -48,12 +44,11 @@ class Grid:
     jobs: Sequence[int] = (1,)
     parallel: Sequence[int] = ()
     gpu_workers: Sequence[int] = ()
-    policy: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.jobs or not all(1 <= jobs <= MOST_JOBS for jobs in self.jobs):
             raise UsageError(f"jobs must be from 1 to {MOST_JOBS}")
-        for name in ("jobs", "parallel", "gpu_workers", "policy"):
+        for name in ("jobs", "parallel", "gpu_workers"):
             values = getattr(self, name)
             if len(set(values)) != len(values):
                 raise UsageError(f"{name}: a value is there twice")
@@ -62,11 +57,10 @@ class Grid:
 
     def cells(self) -> list[Cell]:
         """Every setting of the grid, few jobs first."""
-        axes = (self.jobs, self.parallel or (None,), self.gpu_workers or (None,), self.policy or (None,))
-        return [Cell(jobs, parallel, workers, policy) for jobs, parallel, workers, policy in itertools.product(*axes)]
+        axes = (self.jobs, self.parallel or (None,), self.gpu_workers or (None,))
+        return [Cell(jobs, parallel, workers) for jobs, parallel, workers in itertools.product(*axes)]
 
     def isolation(self) -> Cell:
         """The setting that stages are compared with: one job, one partition at a time, and as few provers as the grid
         has."""
-        workers = min(self.gpu_workers, default=None)
-        return Cell(1, 1, workers, self.policy[0] if self.policy else None)
+        return Cell(1, 1, min(self.gpu_workers, default=None))

@@ -17,7 +17,6 @@ from typing import Any
 from cluster.driver import prove
 from cluster.executor.pool import Pool
 from cluster.lab.sweep.grid import Cell
-from cluster.lab.sweep.memory import MemoryWatch
 from cluster.lab.sweep.results import Measured
 from cluster.record.analysis import Spread, devices, stage_samples
 from cluster.record.nodestory import NodeStory
@@ -88,7 +87,6 @@ class Bench:
         starting = time.perf_counter()
         self._tell("starting workers")
         with ExitStack() as stack:
-            self._memory = stack.enter_context(MemoryWatch())
             self._pool = stack.enter_context(Pool(self._settings))
             self._load_seconds = time.perf_counter() - starting
             # The first round has the workers load the key, and check it; those that follow only warm up.
@@ -113,15 +111,13 @@ class Bench:
     def repeat(self, number: int, total: int) -> None:
         """A round that counts."""
         self._tell(f"repeat {number + 1} of {total}")
-        if not self._rounds:
-            self._memory.reset()
         self._rounds.append(self._round(self._cell, "repeat"))
 
     def figures(self) -> Measured:
         """Figures of all repeats together."""
         began = self._rounds[0][0].began
         nodes = [NodeStory.of(record) for record in self._pool.governor_report(began)]
-        return _figures(self._cell, self._rounds, nodes, self._memory.peak, self._load_seconds, self._warmed)
+        return _figures(self._cell, self._rounds, nodes, self._load_seconds, self._warmed)
 
     def _round(self, cell: Cell, name: str) -> list[Copy]:
         return _round(self._system, self._pool, self._settings, cell, self._scratch / name)
@@ -172,7 +168,6 @@ def _figures(
     cell: Cell,
     rounds: list[list[Copy]],
     nodes: Sequence[NodeStory],
-    host_peak: int,
     load_seconds: float,
     warmup: int,
 ) -> Measured:
@@ -204,14 +199,13 @@ def _figures(
         sum(shares) / len(shares) if shares else 0.0,
         Spread.of(gaps),
         idle / width if width else 0.0,
-        host_peak,
         _device_peak(copies),
         int(max((s.memory_used or 0 for node in nodes for s in node.samples if s.time >= 0), default=0)),
         load_seconds,
         tuple(place.device for place in workers),
         counters,
         warmup,
-        tuple({"node": node.node, "policy": node.policy, "limits": dict(node.limits)} for node in nodes),
+        tuple({"node": node.node, "limits": dict(node.limits)} for node in nodes),
         bool(by_events) and all(by_events),
     )
 

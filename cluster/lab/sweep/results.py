@@ -34,12 +34,8 @@ and so was a baseline whose stages are slower by more than those of partitions t
 
 _SPREAD = dict.fromkeys(("count", "median", "p95", "most", "fastest"), NUMBER)
 _SHAPE = {
-    "cell": {
-        "jobs": int,
-        **dict.fromkeys(("parallel", "gpu_workers"), (int, NoneType)),
-        "policy": (str, NoneType),
-    },
-    **dict.fromkeys(("partitions", "host_peak", "device_peak", "node_peak", "warmup", "schema"), int),
+    "cell": {"jobs": int, **dict.fromkeys(("parallel", "gpu_workers"), (int, NoneType))},
+    **dict.fromkeys(("partitions", "device_peak", "node_peak", "warmup", "schema"), int),
     **dict.fromkeys(("busy_share", "idle_share", "load_seconds"), NUMBER),
     **dict.fromkeys(("proof_latency", "prove_latency", "idle"), _SPREAD),
     "stages": {str: _SPREAD},
@@ -72,8 +68,6 @@ class Measured:
     idle: Spread
     """Stretches in which a device had nothing to do."""
     idle_share: float
-    host_peak: int
-    """The most resident memory of this process and those it started; pages that they share count for each."""
     device_peak: int
     """The most that provers took of one device; 0 where it does not tell."""
     node_peak: int
@@ -87,7 +81,7 @@ class Measured:
     warmup: int = 0
     """Repeats before those that count."""
     governors: Sequence[Mapping[str, Any]] = ()
-    """State of each node's governor at the end: its policy, and its limits by stage."""
+    """Limits of each node's governor at the end, by lease class."""
     by_events: bool = False
     """Whether busy and idle are by events of the devices; else they are by their queues, as the host saw them."""
 
@@ -143,12 +137,12 @@ class Measured:
 
 
 _COLUMNS = {
-    **{name: f"cell.{name}" for name in ("jobs", "parallel", "gpu_workers", "policy")},
+    **{name: f"cell.{name}" for name in ("jobs", "parallel", "gpu_workers")},
     **{name: name for name in ("seconds_per_proof", "proofs_per_minute")},
     **{f"{name}_{of}": f"{name}.{of}" for name in ("proof_latency", "prove_latency") for of in ("median", "p95")},
     "busy_share": "busy_share",
     **{"idle_gaps": "idle.count", "idle_median": "idle.median", "idle_p95": "idle.p95", "idle_max": "idle.most"},
-    **{name: name for name in ("host_peak", "device_peak", "node_peak")},
+    **{name: name for name in ("device_peak", "node_peak")},
 }
 """Columns of the CSV, and where a measurement has each."""
 

@@ -54,8 +54,7 @@ def governor(session: Session, node: NodeStory) -> list[str]:
     ]
     if any(plots):
         parts.append(f'<div class="half">{"".join(plots)}</div>')
-    title = f"Node {node.node}" + (f", policy {node.policy}" if node.policy else "")
-    return [f"<h2>{escape(title)}</h2>", *parts] if parts else []
+    return [f"<h2>{escape(f'Node {node.node}')}</h2>", *parts] if parts else []
 
 
 def processes(nodes: Sequence[NodeStory], driver: float | None) -> list[str]:

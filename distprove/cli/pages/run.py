@@ -35,12 +35,12 @@ LEGEND = (
 )
 
 
-def run_page(story: Story, against: Story | None = None) -> str:
-    """One self-contained HTML document. `against`: a run without competition, to tell how much longer stages took."""
+def run_page(story: Story) -> str:
+    """One self-contained HTML document."""
     body = [_head(story)]
     for place, session in enumerate(story.sessions, 1):
         last = place == len(story.sessions)
-        parts = _session(story, session, against, last)
+        parts = _session(story, session, last)
         if len(story.sessions) == 1:
             body += parts
         else:
@@ -115,7 +115,7 @@ def _session_facts(session: Session) -> list[tuple[str, str]]:
     return facts
 
 
-def _session(story: Story, session: Session, against: Story | None, last: bool) -> list[str]:
+def _session(story: Story, session: Session, last: bool) -> list[str]:
     marks = [
         Mark(event["time"], _event_text(event))
         for event in story.trouble
@@ -133,8 +133,7 @@ def _session(story: Story, session: Session, against: Story | None, last: bool) 
     else:
         parts.append(note("Nothing ran."))
     parts += _devices(session)
-    isolated = [span for s in against.sessions for span in s.spans] if against is not None else []
-    parts += _stages(session.spans, isolated, against.name if against is not None else "")
+    parts += _stages(session.spans)
     parts += witnesses(story, session)
     for story_of_node in nodes:
         parts += governor(session, story_of_node)
@@ -175,30 +174,25 @@ def _device_row(use: DeviceUse) -> tuple[str, ...]:
     )
 
 
-def _stages(spans: Sequence[Span], isolated: Sequence[Span], name: str) -> list[str]:
-    found = stage_times(spans, isolated)
+def _stages(spans: Sequence[Span]) -> list[str]:
+    found = stage_times(spans)
     if not found:
         return []
-    head = ("stage", "times", "median", "p95", "in all", *(("alone", "longer by") if isolated else ()), "share")
-    rows = [(_stage_row(stage, bool(isolated)), stage.share) for stage in found]
-    compared = f"Alone: the median of the run {name}. " if isolated else ""
+    head = ("stage", "times", "median", "p95", "in all", "share")
+    rows = [(_stage_row(stage), stage.share) for stage in found]
     return [
         "<h2>Stages</h2>",
         bars(head, rows),
         note(
-            f"{compared}The share is that of the time of all stages together. A step counts there with what it cost, "
-            "and in its median and p95 in full, also where it passed behind another partition."
+            "The share is that of the time of all stages together. A step counts there with what it cost, and "
+            "in its median and p95 in full, also where it passed behind another partition."
         ),
     ]
 
 
-def _stage_row(stage: StageTime, compared: bool) -> tuple[str, ...]:
-    cells = [stage.stage, str(stage.spread.count)]
-    cells += [format_seconds(value) for value in (stage.spread.median, stage.spread.p95, stage.total)]
-    if compared:
-        cells.append("-" if stage.alone is None else format_seconds(stage.alone))
-        cells.append("-" if stage.ratio is None else f"{(stage.ratio - 1) * 100:+.0f} %")
-    return (*cells, f"{stage.share * 100:.1f} %")
+def _stage_row(stage: StageTime) -> tuple[str, ...]:
+    times = (format_seconds(value) for value in (stage.spread.median, stage.spread.p95, stage.total))
+    return (stage.stage, str(stage.spread.count), *times, f"{stage.share * 100:.1f} %")
 
 
 def _trouble(story: Story) -> list[str]:

@@ -77,7 +77,7 @@ def _plots(result: SweepResult) -> list[str]:
         ("Devices busy", lambda m: m.busy_share, lambda v: f"{v * 100:.0f} %", False),
         ("Idle gaps, p95", lambda m: m.idle.p95, _seconds, False),
         ("Slowest stage, as a multiple of its time alone", lambda m: _worst(m, result), lambda v: f"{v:.2f}", False),
-        ("Host memory, most", lambda m: float(m.host_peak), format_bytes, True),
+        ("Host memory, most", lambda m: float(m.node_peak), format_bytes, True),
     ]
     drawn = "".join(
         f"<div><h3>{escape(name)}</h3>{_plot(name, shown, figure, form, binary, place == 0)}</div>"
@@ -117,7 +117,7 @@ def _plot(
 
 def setting_cells(measured: Measured) -> list[str]:
     cell = measured.cell
-    return [str(cell.jobs), *("-" if v is None else str(v) for v in (cell.parallel, cell.gpu_workers, cell.policy))]
+    return [str(cell.jobs), *("-" if v is None else str(v) for v in (cell.parallel, cell.gpu_workers))]
 
 
 def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
@@ -131,7 +131,7 @@ def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
         f"{measured.busy_share * 100:.1f} %",
         str(measured.idle.count),
         format_seconds(measured.idle.most) if measured.idle.count else "-",
-        format_bytes(measured.host_peak),
+        format_bytes(measured.node_peak),
         f"{(ratio - 1) * 100:+.0f} % {stage}" if stage else "-",
     ]
 
@@ -141,7 +141,6 @@ def _table(result: SweepResult) -> list[str]:
         "jobs",
         "parallel",
         "provers",
-        "policy",
         "a proof",
         "a minute",
         "of repeats",
@@ -172,7 +171,7 @@ def _inflation(result: SweepResult) -> list[str]:
 
 def _group(measured: Measured) -> str:
     cell = measured.cell
-    values = (("parallel", cell.parallel), ("provers", cell.gpu_workers), ("policy", cell.policy))
+    values = (("parallel", cell.parallel), ("provers", cell.gpu_workers))
     return ", ".join(f"{name} {value}" for name, value in values if value is not None) or "as the job has it"
 
 

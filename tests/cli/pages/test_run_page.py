@@ -48,9 +48,8 @@ class Page(HTMLParser):
             self.text += data
 
 
-def page(made: MadeRun, path: Path, against: Path | None = None) -> Page:
-    story = Story.read(made.make(path))
-    return Page(run_page(story, Story.read(against) if against else None))
+def page(made: MadeRun, path: Path) -> Page:
+    return Page(run_page(Story.read(made.make(path))))
 
 
 def test_a_page_says_what_happened(tmp_path: Path) -> None:
@@ -63,7 +62,6 @@ def test_a_page_says_what_happened(tmp_path: Path) -> None:
         "NVIDIA H200",
         "node0 GPU 1",
         "prove: quotient_msm",
-        "policy static",
     ):
         assert said in text
     for said in ("Waiting for a lease", "1 retries, 1 faults", "check", "93 %", "640 W", "79 (1)"):
@@ -106,13 +104,6 @@ def test_shares_of_stages_add_up_and_luck_makes_no_bar(tmp_path: Path) -> None:
     assert found["prove: grind"].share + found["prove: rest"].share == pytest.approx(found["prove"].share)
     assert found["prove: grind"].share < 0.05
     assert found["check"].spread.count == 1
-
-
-def test_stages_are_compared_with_an_isolated_run(tmp_path: Path) -> None:
-    alone = MadeRun(1, gpus=1, prove_seconds=0.2).make(tmp_path / "alone")
-    text = page(MadeRun(10, prove_seconds=0.4), tmp_path / "run", alone).text
-    assert "Alone: the median of the run alone" in text
-    assert "+1" in text  # about 100 % longer
 
 
 @pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "]]></style><b>"])

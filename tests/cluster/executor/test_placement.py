@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from actors.backends import BackendChoice, make_backend
 from cluster.executor.local import ProcessFleet, local_devices, prover_choices
 from cluster.executor.placement import Node, place
-from cluster.executor.residents import Residents, of_prover
+from cluster.executor.residents import kept_by
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
 from distprove.stark.params import Parameters
@@ -100,7 +100,7 @@ def test_a_backend_of_ones_own_gets_a_prover_on_each_device() -> None:
     choices = prover_choices(local, [0, 1, 2], 8)
     assert [(choice.name, choice.device) for choice in choices] == [(settings.backend, n) for n in range(3)]
     assert make_backend(replace(choices[2], budget=100, share=4)) == (2, 25, 4)
-    assert of_prover(toy, choices[0]) == Residents(5, 5)
+    assert kept_by(toy, choices[0]) == 5
 
 
 def test_without_gpus_every_node_proves() -> None:

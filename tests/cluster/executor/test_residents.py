@@ -11,7 +11,7 @@ import pytest
 
 from actors.backends import BackendChoice
 from cluster.executor.local import InProcessExecutor
-from cluster.executor.residents import Residents, of_node, of_prover
+from cluster.executor.residents import kept_by
 from cluster.governor import default_memory
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import ClusterError
@@ -19,7 +19,6 @@ from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
 from distprove.groth16.wtns import write_wtns
 from distprove.groth16.zkey import read_zkey
-from distprove.offload import parse_place
 from distprove.options import InputFile
 from distprove.settings import ExecutorSettings
 from distprove.stark.options import StarkOptions
@@ -58,26 +57,13 @@ def test_the_prediction_of_a_stark_key_is_what_its_columns_take() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "matrices", "pinned"),
-    [
-        ("cpu", None, True, 0),
-        ("cuda", None, False, PINNED_BYTES),
-        ("cuda", "spmv=cpu", True, PINNED_BYTES),
-        ("cuda", "auto", True, PINNED_BYTES),
-    ],
+    ("name", "matrices", "pinned"),
+    [("cpu", True, 0), ("cuda", False, PINNED_BYTES)],
 )
 def test_what_a_prover_keeps_follows_from_where_it_computes(
-    groth16: Groth16System, name: str, place: str | None, matrices: bool, pinned: int
+    groth16: Groth16System, name: str, matrices: bool, pinned: int
 ) -> None:
-    own = of_prover(groth16, BackendChoice(name, placing=parse_place(place)))
-    assert own == Residents(pinned + (groth16.key_bytes() if matrices else 0), pinned)
-
-
-def test_files_are_counted_once_and_provers_each() -> None:
-    provers = [Residents(30, 20), Residents(30, 20)]
-    node = of_node(100, provers)
-    assert node == Residents(160, 40)
-    assert node.without(provers[0]).without(provers[1]) == Residents(100)
+    assert kept_by(groth16, BackendChoice(name)) == pinned + (groth16.key_bytes() if matrices else 0)
 
 
 def test_the_default_budget_has_room_for_a_key_whose_files_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,14 +90,14 @@ def test_a_key_that_does_not_fit_is_refused_before_anything_is_loaded(
 
 
 def test_what_is_kept_is_in_the_report_and_witnesses_have_the_rest(groth16: Groth16System, tmp_path: Path) -> None:
-    needs = of_node(sum(a.nbytes for a in groth16.shared().values()), [Residents(groth16.key_bytes())])
+    needs = sum(a.nbytes for a in groth16.shared().values()) + groth16.key_bytes()
     settings = ExecutorSettings(local=True, backend="cpu", threads=1, memory=64 << 20)
     with InProcessExecutor(settings) as executor:
         executor.start(groth16)
         (report,) = executor.governor_report(0.0)
-    assert report["keys"] == {"resident": 1, "memory": needs.memory, "loaded": 1, "evicted": 0}
+    assert report["keys"] == {"resident": 1, "memory": needs, "loaded": 1, "evicted": 0}
     assert report["held"] == 0
     with InProcessExecutor(replace(settings, memory=None)) as executor:
         executor.start(groth16)
         (report,) = executor.governor_report(0.0)
-    assert report["memory"] > needs.memory
+    assert report["memory"] > needs

@@ -21,30 +21,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from actors import grants
 from actors.grants import Memory, Purse, Shift, Shifts
 from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
-from cluster.policy import Limits, Policy, static
+from cluster.governor.state import Limits
 from distprove.errors import ClusterError
-from distprove.host.lease_class import SHARING, LeaseClass
-from distprove.host.topology import read_topology
+from distprove.host.lease_class import LeaseClass
 
-BUDGET = Budget(threads=4, memory=100, pinned=50)
+BUDGET = Budget(threads=4, memory=100)
 PICK = st.randoms(use_true_random=False)
 KEYS = {"a": 30, "b": 45, "c": 60}
 """Bytes of three keys: two of them fit together at best."""
-PINNED = {"a": 20, "b": 0, "c": 40}
-"""And what is page-locked of them."""
 
-LIMITS = st.builds(
-    Limits,
-    lease_classes=st.dictionaries(st.sampled_from(list(LeaseClass)), st.integers(1, 4)),
-    threads=st.none() | st.integers(1, 4),
-    lane=st.none() | st.integers(1, 2),
-)
-"""Whatever a policy may come to want."""
+LIMITS = st.dictionaries(st.sampled_from(list(LeaseClass)), st.integers(1, 4))
 
 
 def shares(request: Request) -> bool:
     """Whether its threads are counted with those of synthesis."""
-    return request.lease_class in SHARING or request.least > 0
+    return request.lease_class is LeaseClass.SYNTHESIS or request.least > 0
 
 
 class Machine(RuleBasedStateMachine):
@@ -53,16 +44,15 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.governor = Governor(BUDGET)
-        self.limits = Limits(threads=BUDGET.threads)
+        self.limits: Limits = {}
         self.tickets: dict[int, int] = {}
         self.next_holder = 0
 
     def _ask(self, keeps: bool = False, **what: Any) -> bool:
         """Whether it was not refused, as what does not fit beside the keys that are kept must be."""
         kept = sum(KEYS[str(key)] for key in self.kept - {what.get("key")})
-        kept_pinned = sum(PINNED[str(key)] for key in self.kept - {what.get("key")})
-        memory, pinned = what.get("memory", 0), what.get("pinned", 0)
-        fits = not (memory and memory + kept > BUDGET.memory) and not (pinned and pinned + kept_pinned > BUDGET.pinned)
+        memory = what.get("memory", 0)
+        fits = not (memory and memory + kept > BUDGET.memory)
         self.next_holder += 1
         try:
             ticket = self.governor.request(Request(NOBODY if keeps else (self.next_holder, 0.0), **what))
@@ -82,11 +72,10 @@ class Machine(RuleBasedStateMachine):
         lease_class=st.sampled_from(list(LeaseClass)),
         threads=st.integers(0, 4),
         memory=st.integers(0, 100),
-        pinned=st.sampled_from([0, 0, 0, 20, 50]),
         least=st.sampled_from([0, 0, 1, 2]),
     )
-    def ask(self, lease_class: LeaseClass, threads: int, memory: int, pinned: int, least: int) -> None:
-        self._ask(lease_class=lease_class, threads=threads, memory=memory, pinned=pinned, least=min(least, threads))
+    def ask(self, lease_class: LeaseClass, threads: int, memory: int, least: int) -> None:
+        self._ask(lease_class=lease_class, threads=threads, memory=memory, least=min(least, threads))
 
     @rule(
         lease_class=st.sampled_from([LeaseClass.CPU_MSM, LeaseClass.SPMV, LeaseClass.PROVING, LeaseClass.VERIFICATION])
@@ -99,21 +88,18 @@ class Machine(RuleBasedStateMachine):
         assert self._ask(lease_class=lease_class, threads=threads, least=least), "threads there are"
         ticket = max(self.tickets)
         held = sum(lease.threads for lease in self.governor.leases.values())
-        odd = any(
-            request.lease_class is lease_class and request.memory + request.pinned
-            for _, request in self.governor.waiting
-        )
+        odd = any(request.lease_class is lease_class and request.memory for _, request in self.governor.waiting)
         if ticket not in self.governor.leases and not odd:
             assert held, "nobody computes, and one who asks for threads alone waits"
 
     @rule(name=st.sampled_from(sorted(KEYS)))
     def ask_for_a_key(self, name: str) -> None:
-        self._ask(key=name, memory=KEYS[name], pinned=PINNED[name])
+        self._ask(key=name, memory=KEYS[name])
 
     @rule(name=st.sampled_from(sorted(KEYS)))
     def keep_a_key(self, name: str) -> None:
         """As an executor does, for as long as its job takes."""
-        self._ask(keeps=True, key=name, memory=KEYS[name], pinned=PINNED[name])
+        self._ask(keeps=True, key=name, memory=KEYS[name])
 
     @rule(pick=PICK)
     def ask_for_the_lane(self, pick: random.Random) -> None:
@@ -164,14 +150,12 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def never_more_than_the_budget(self) -> None:
-        """Of memory, whatever the policy; of threads, what the limits were when they were granted."""
+        """Of memory, whatever the limits; of threads, what the limits were when they were granted."""
         leases = self.governor.leases.values()
         in_use = {lease.key for lease in leases if lease.key is not None}
         assert sum(lease.memory for lease in leases if lease.key is None) + sum(map(KEYS.get, in_use)) <= BUDGET.memory
         assert self.governor.memory <= BUDGET.memory
         assert self.governor.peak_memory <= BUDGET.memory
-        pinned = sum(lease.pinned for lease in leases if lease.key is None) + sum(map(PINNED.get, in_use))
-        assert pinned <= self.governor.pinned <= self.governor.peak_pinned <= BUDGET.pinned
         assert all(lease.threads <= BUDGET.threads for lease in leases)
 
     @invariant()
@@ -193,21 +177,18 @@ class Machine(RuleBasedStateMachine):
         governor, limits = self.governor, self.limits
         if governor.waiting:
             _, head = governor.waiting[0]
-            limit = limits.lease_classes.get(head.lease_class, BUDGET.threads)
+            limit = limits.get(head.lease_class, BUDGET.threads)
             alike = governor.threads_of(head.lease_class)
             shared = sum(lease.threads for lease in governor.leases.values() if shares(lease))
-            bounds = [head.threads, limit, limits.threads if shares(head) and limits.threads else head.threads]
-            least = min(head.least or head.threads, *bounds)
+            least = min(head.least or head.threads, head.threads, limit)
             memory = 0 if head.key in governor.keys else head.memory
-            pinned = 0 if head.key in governor.keys else head.pinned
             assert (
-                (head.threads and head.lease_class in limits.lease_classes and alike + least > limit)
-                or (head.threads and shares(head) and limits.threads and shared + least > limits.threads)
+                (head.threads and head.lease_class in limits and alike + least > limit)
+                or (head.threads and shares(head) and shared + least > BUDGET.threads)
                 or governor.memory + memory > BUDGET.memory
-                or governor.pinned + pinned > BUDGET.pinned
             )
         if governor.lane_waiting:
-            assert sum(lease.lane for lease in governor.leases.values()) >= (limits.lane or 10**9)
+            assert sum(lease.lane for lease in governor.leases.values()) == 1
         assert list(governor.waiting) == sorted(governor.waiting, key=lambda item: item[0])
 
     @invariant()
@@ -312,19 +293,15 @@ def test_a_prover_takes_what_synthesis_leaves_and_synthesis_gets_in_between() ->
     assert late in governor.leases
 
 
-POLICIES = {
-    "off": Limits(lane=None),
-    "static": Limits(threads=2),
-    "narrow": Limits(dict.fromkeys(LeaseClass, 1), threads=1),
-    "one verifier": Limits({LeaseClass.VERIFICATION: 1}, threads=2),
-}
-
-
-@pytest.mark.parametrize("limits", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize(
+    "limits",
+    [{}, dict.fromkeys(LeaseClass, 1), {LeaseClass.VERIFICATION: 1}],
+    ids=["none", "narrow", "one verifier"],
+)
 def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> None:
     """Memory for one witness: its synthesis begins when the last one was proven and verified, while others already
     wait. Whoever of them waited for one who waits for memory would wait for ever."""
-    governor = LocalGovernor(Budget(threads=2, memory=100), Policy("static", limits))
+    governor = LocalGovernor(Budget(threads=2, memory=100), limits)
     made: SimpleQueue[Memory] = SimpleQueue()
     proven: SimpleQueue[Memory] = SimpleQueue()
     count, worst = 12, 0
@@ -451,14 +428,14 @@ def test_early_returns_and_keys_through_the_shell() -> None:
 
 def test_a_prover_that_is_gone_gives_back_its_part_of_what_is_kept() -> None:
     governor = Governor(BUDGET)
-    kept = governor.request(Request(NOBODY, key="job", memory=90, pinned=40))
+    kept = governor.request(Request(NOBODY, key="job", memory=90))
     with pytest.raises(ClusterError, match="100 B, 90 B of that for keys in use"):
         governor.request(Request((1, 0.0), threads=1, memory=20))
-    governor.shrink_key(kept, 70, 20)
-    ticket = governor.request(Request((1, 0.0), threads=1, memory=30, pinned=30))
+    governor.shrink_key(kept, 70)
+    ticket = governor.request(Request((1, 0.0), threads=1, memory=30))
     assert ticket in governor.leases
-    governor.shrink_key(kept, 100, 50)
-    assert (governor.memory, governor.pinned) == (100, 50), "a key never grows"
+    governor.shrink_key(kept, 100)
+    assert governor.memory == 100, "a key never grows"
     governor.release(ticket)
     governor.release(kept)
     assert governor.request(Request((1, 0.0), threads=1, memory=100)) in governor.leases, "the key went with its user"
@@ -467,24 +444,21 @@ def test_a_prover_that_is_gone_gives_back_its_part_of_what_is_kept() -> None:
 def test_a_key_that_can_never_fit_is_refused() -> None:
     with pytest.raises(ClusterError, match="a key, with what provers make of it"):
         LocalGovernor(BUDGET).keep("large", memory=101)
-    with pytest.raises(ClusterError, match="of pinned memory"):
-        LocalGovernor(BUDGET).keep("buffers", memory=60, pinned=60)
 
 
 def test_a_node_keeps_what_the_driver_asks_for() -> None:
     async def story() -> dict[str, Any]:
         governor = NodeGovernor(4, 100)
-        ticket = await governor.keep("job", 60, 40)
+        ticket = await governor.keep("job", 60)
         with pytest.raises(ClusterError, match="keys in use"):
             await governor.acquire(os.getpid(), threads=1, memory=50)
-        await governor.shrink_key(ticket, 40, 20)
+        await governor.shrink_key(ticket, 40)
         lease, _ = await governor.acquire(os.getpid(), threads=1, memory=50)
         await governor.release(lease)
         return await governor.report()
 
     report = asyncio.run(story())
     assert (report["held"], report["keys"]["memory"], report["peak_memory"]) == (0, 40, 90)
-    assert (report["pinned"], report["peak_pinned"]) == (50, 40)
 
 
 def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
@@ -515,13 +489,13 @@ def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
 
 
 def test_a_lease_class_with_a_limit_gets_that_many_threads() -> None:
-    governor = LocalGovernor(BUDGET, static(4, {LeaseClass.CPU_MSM: 2}))
+    governor = LocalGovernor(BUDGET, {LeaseClass.CPU_MSM: 2})
     with governor.lease(lease_class=LeaseClass.CPU_MSM, threads=4) as lease:
         assert lease.threads == 2
 
 
 def test_the_report_has_what_pages_and_plots_read() -> None:
-    governor = LocalGovernor(BUDGET, topology=read_topology())
+    governor = LocalGovernor(BUDGET)
     governor.start()
     with governor.lease(threads=1, memory=50):
         began, late = time.time() - 100.0, time.monotonic() + 120.0
@@ -530,8 +504,6 @@ def test_the_report_has_what_pages_and_plots_read() -> None:
             time.sleep(0.1)
             report = governor.report(began)
     governor.close()
-    assert report["policy"] == "static"
-    assert set(report["topology"]) == {"cores", "siblings", "l3", "numa"}
     sample = report["samples"][-1]
     assert 99.0 < sample["t"] < 300.0
     assert (sample["leases"], sample["queue"], sample["memory_leased"]) == ({"synthesis": 1}, {}, 50)

@@ -60,8 +60,8 @@ def sweep(job: Path, out: Path, *options: str, environment: dict[str, str]) -> d
     return document
 
 
-def check(document: dict[str, Any], cells: list[tuple[int, str | None]]) -> None:
-    assert [(cell["cell"]["jobs"], cell["cell"]["policy"]) for cell in document["cells"]] == cells
+def check(document: dict[str, Any], cells: list[tuple[int, int | None]]) -> None:
+    assert [(cell["cell"]["jobs"], cell["cell"]["parallel"]) for cell in document["cells"]] == cells
     for cell in (*document["cells"], document["isolated"]):
         assert cell["partitions"] == 2
         assert cell["seconds_per_proof"] > 0
@@ -77,13 +77,13 @@ def test_each_setting_has_a_ray_of_its_own(groth16_job: Path, tmp_path: Path) ->
     check(document, [(2, None)])
 
 
-@pytest.mark.parametrize(("job", "policies"), [("groth16_job", ["static", "off"]), ("stark_job", ["off"])])
+@pytest.mark.parametrize(("job", "parallel"), [("groth16_job", [1, 2]), ("stark_job", [2])])
 def test_a_cluster_is_joined_and_left_as_it_was(
-    ray_cluster: Any, job: str, policies: list[str], request: pytest.FixtureRequest, tmp_path: Path
+    ray_cluster: Any, job: str, parallel: list[int], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    options = ("--address", ray_cluster.address, "--jobs", "2", "--policy", ",".join(policies))
+    options = ("--address", ray_cluster.address, "--jobs", "2", "--parallel", ",".join(map(str, parallel)))
     document = sweep(request.getfixturevalue(job), tmp_path / "sweep", *options, environment=dict(os.environ))
-    check(document, [(2, policy) for policy in policies])
+    check(document, [(2, each) for each in parallel])
     import ray
 
     until = time.monotonic() + PATIENCE

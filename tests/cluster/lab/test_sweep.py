@@ -35,23 +35,18 @@ Make = Callable[..., Faults]
 def measured(cell: Cell, wall: float, **stages: float) -> Measured:
     spreads = {name: Spread.of([seconds]) for name, seconds in stages.items()}
     times = Spread.of([wall])
-    return Measured(cell, 4, (wall, wall * 3, wall), times, times, spreads, 0.5, Spread.of([]), 0.0, 1 << 20, 0, 0, 1.0)
+    return Measured(cell, 4, (wall, wall * 3, wall), times, times, spreads, 0.5, Spread.of([]), 0.0, 0, 0, 1.0)
 
 
 # -- the grid ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_grid_is_every_combination_and_axes_left_out_stay_as_they_are() -> None:
-    cells = Grid(jobs=(1, 2), policy=("off", "static")).cells()
-    assert [cell.id for cell in cells] == [
-        "jobs1-policyoff",
-        "jobs1-policystatic",
-        "jobs2-policyoff",
-        "jobs2-policystatic",
-    ]
+    cells = Grid(jobs=(1, 2), gpu_workers=(1, 4)).cells()
+    assert [cell.id for cell in cells] == ["jobs1-workers1", "jobs1-workers4", "jobs2-workers1", "jobs2-workers4"]
     base = ExecutorSettings(parallel=7, limits={"synthesis": 3})
-    assert cells[0].settings(base) == replace(base, policy="off", limits={})
-    assert cells[1].settings(base) == base
+    assert cells[1].settings(base) == replace(base, gpu_workers=4)
+    assert Cell(2).settings(base) == base
     assert Cell(3, 2, 4).settings(base) == replace(base, parallel=2, gpu_workers=4)
     assert Grid(gpu_workers=(4, 2)).isolation() == Cell(1, 1, 2)
 
@@ -82,7 +77,7 @@ def test_the_best_has_the_most_proofs_a_minute_and_inflation_is_over_isolation()
     assert result.close == [nearly]
     assert busy.inflation(alone) == {"synthesise": 1.5, "prove": 1.25}
     record = json.loads(json.dumps(result.to_record()))
-    assert record["best"] == {"jobs": 4, "parallel": 1, "gpu_workers": None, "policy": None}
+    assert record["best"] == {"jobs": 4, "parallel": 1, "gpu_workers": None}
     assert [row["inflation"].get("prove") for row in record["cells"]] == [1.0, None, 1.25]
     rows = list(csv.DictReader(io.StringIO(result.to_csv())))
     assert [row["seconds_per_proof"] for row in rows] == ["10.0", "5.125", "5.0"]
@@ -90,7 +85,7 @@ def test_the_best_has_the_most_proofs_a_minute_and_inflation_is_over_isolation()
 
 
 def test_a_measurement_is_read_as_it_was_written(tmp_path: Path) -> None:
-    one = measured(Cell(2, None, 3, "static"), 5.0, prove=1.0)
+    one = measured(Cell(2, None, 3), 5.0, prove=1.0)
     folder = Folder.open(tmp_path)
     path = tmp_path / f"{one.cell.id}.json"
     path.write_text(json.dumps(one.to_record()))
@@ -104,13 +99,13 @@ def test_a_measurement_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (("host_peak",), {}),
+        (("node_peak",), {}),
         (("busy_share",), "1"),
         (("devices",), [1.5]),
         (("wall",), [1e-320]),
         (("wall",), ["9" * 400]),
         (("cell", "jobs"), 0),
-        (("cell", "policy"), 3),
+        (("cell", "parallel"), "3"),
         (("idle", "median"), None),
         (("stages", "prove", "median"), "a"),
         (("stages",), {"prove": []}),
@@ -138,11 +133,11 @@ def test_a_sweep_measures_every_setting_and_keeps_it(
 ) -> None:
     names = [f"copy{copy}-{i}" for copy in range(2) for i in range(3)]
     system = ToySystem(3, faults(slow=dict.fromkeys(names, 0.02)), needs_barrier=barrier)
-    grid = Grid(jobs=(1, 2), parallel=(2,), policy=("static",))
+    grid = Grid(jobs=(1, 2), parallel=(2,))
     steps: list[Step] = []
     result = sweep(system, local, grid, tmp_path / "sweep", repeats=2, in_turn=in_turn, watch=steps.append)
-    assert [m.cell.id for m in result.measured] == ["jobs1-parallel2-policystatic", "jobs2-parallel2-policystatic"]
-    assert result.isolated.cell == Cell(1, 1, None, "static")
+    assert [m.cell.id for m in result.measured] == ["jobs1-parallel2", "jobs2-parallel2"]
+    assert result.isolated.cell == Cell(1, 1, None)
     for each in result.measured:
         assert len(each.wall) == 2
         assert each.partitions == 3
@@ -150,8 +145,7 @@ def test_a_sweep_measures_every_setting_and_keeps_it(
         assert each.prove_latency.median >= 0.02
         assert each.proof_latency.count == 2 * each.cell.jobs
         assert 0 < each.busy_share <= 1
-        assert each.host_peak > 1 << 20
-        assert [node["policy"] for node in each.governors] == ["static"]
+        assert [node["limits"] for node in each.governors] == [{}]
         assert each.devices == ("toy",)
         assert not any(each.counters.values())
     assert {"commit"} & result.isolated.stages.keys() == ({"commit"} if barrier else set())

@@ -66,7 +66,7 @@ def test_a_running_job_is_shown_with_all_that_moves(tmp_path: Path) -> None:
     assert "about 6.00 s left" in text
     assert "p2 (proving), p3[red] (proving)" in text
     assert "0 of 1 at work" in text
-    assert "static" in text
+    assert "synthesis 1, cpu_msm 2" in text
     assert "synthesis" in text
     assert "fault part-1 on prover" in " ".join(text.split())
     assert not over(look(run))

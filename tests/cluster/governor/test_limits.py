@@ -1,4 +1,4 @@
-"""Policies: what the settings ask for, and limits that a governor holds."""
+"""Limits of lease classes: what the settings ask for, and what a governor holds."""
 
 from __future__ import annotations
 
@@ -7,40 +7,27 @@ import sys
 
 import pytest
 
-from cluster.governor import Budget, LocalGovernor
-from cluster.policy import Limits, off, policy_for, static
+from cluster.governor import Budget, LocalGovernor, limits_of
 from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
-from distprove.host.topology import Domain, Topology
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
 
 
-def test_a_governor_holds_a_limit_and_reports_its_node() -> None:
-    topology = Topology(16, 1, (Domain("0-15", 16, 32 << 20),))
-    governor = LocalGovernor(Budget(16, 100), static(16, {LeaseClass.CPU_MSM: 6}), topology)
+def test_a_governor_holds_a_limit_and_reports_it() -> None:
+    governor = LocalGovernor(Budget(16, 100), limits_of(ExecutorSettings(limits={"cpu_msm": 6})))
     with governor.lease(lease_class=LeaseClass.CPU_MSM, threads=16) as lease:
         assert lease.threads == 6
     report = governor.report()
     assert report["limits"] == {"cpu_msm": 6}
-    assert report["topology"]["l3"][0]["cpus"] == "0-15"
-
-
-def test_the_policy_follows_the_settings() -> None:
-    chosen = policy_for(ExecutorSettings(limits={"synthesis": 3}), 8)
-    assert (chosen.name, chosen.limits) == ("static", Limits({LeaseClass.SYNTHESIS: 3}, threads=8))
-    assert policy_for(ExecutorSettings(policy="off"), 8).limits == off().limits == Limits(lane=None)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"policy": "sttaic"},
-        {"policy": "auto"},
         {"limits": {"synthesiss": 3}},
         {"limits": {"synthesis": 0}},
         {"limits": {"synthesis": "3"}},
-        {"limits": {"synthesis": 3}, "policy": "off"},
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
