@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from actors.channel import sendable
 from actors.lastwords import LastWords
 from distprove.system import (
     Partition,
@@ -36,6 +37,16 @@ class Timed:
     value: Any
     started: float
     ended: float
+
+
+def attempted(call: Callable[[], Any]) -> Timed:
+    """The result of `call()`, or the error that it raises, which can be sent."""
+    started = time.time()
+    try:
+        value = call()
+    except BaseException as error:  # whatever it is, whoever asked must hear of it
+        value = sendable(error)
+    return Timed(value, started, time.time())
 
 
 class Line:

@@ -160,6 +160,33 @@ def test_an_array_whose_memory_is_gone_is_not_mistaken() -> None:
         os.close(other)
 
 
+def test_memory_that_is_mapped_is_not_mistaken_for_other_memory_under_its_numbers() -> None:
+    """Numbers of processes, descriptors and inodes are used again: the first array's map is there, another array claims
+    the same numbers."""
+    with HostArena(shared=True) as arena, HostArena(shared=True) as another:
+        first, kept = share(np.full(LARGE, 1, np.uint8), arena)
+        second, other = share(np.full(LARGE, 2, np.uint8), another)
+        assert isinstance(first, SharedArray)
+        assert isinstance(second, SharedArray)
+        assert first.token != second.token
+        receiver = Receiver()
+        assert (receiver.array(first) == kept).all()
+        again = replace(second, process=first.process, inode=first.inode)
+        with pytest.raises(OSError, match="gone"):
+            receiver.array(again)
+        assert (receiver.array(second) == other).all()
+
+
+def test_memory_that_is_mapped_is_not_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with HostArena(shared=True) as arena:
+        receiver = Receiver()
+        sent, kept = share(np.full(LARGE, 1, np.uint8), arena)
+        assert receiver.array(sent).all()
+        monkeypatch.setattr("os.open", lambda *_: pytest.fail("opened"))
+        kept[:] = 5
+        assert (receiver.array(sent) == 5).all()
+
+
 def test_a_kept_witness_is_wiped_when_it_is_dropped() -> None:
     with HostArena(shared=True) as arena:
         kept = Kept(arena)
