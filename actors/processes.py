@@ -11,7 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
@@ -165,8 +165,8 @@ class SynthesiserProcess(HostProcess):
         child = self._living()
         made: list[Timed] = child.call("ask", "synthesise", partitions, child.take_unused())
         return [
-            replace(timed, value=HeldWitness(timed.value, child)) if isinstance(timed.value, SentWitness) else timed
-            for timed in made
+            Timed(HeldWitness(value, child), *times) if isinstance(value, SentWitness) else Timed(value, *times)
+            for value, *times in made
         ]
 
     def tidy(self) -> None:
@@ -218,7 +218,7 @@ class Given:
 
     def make(self, partitions: Sequence[Partition]) -> list[Timed]:
         now, count = time.time(), len(self._witnesses)
-        sent = [replace(self._witnesses[each.index % count], name=each.name) for each in partitions]
+        sent = [self._witnesses[each.index % count]._replace(name=each.name) for each in partitions]
         return [Timed(GivenWitness(each, self._receiver), now, now) for each in sent]
 
     def tidy(self) -> None:

@@ -12,8 +12,7 @@ import mmap
 import os
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,7 @@ MAPS = 64
 """Most blocks that a receiver keeps mapped: senders use the same ones again and again."""
 
 
-@dataclass(frozen=True)
-class SharedArray:
+class SharedArray(NamedTuple):
     """Location of an array in another process. Plain data; the sender must keep the array until it is read."""
 
     process: int

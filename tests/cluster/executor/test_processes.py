@@ -171,7 +171,7 @@ def test_memory_that_is_mapped_is_not_mistaken_for_other_memory_under_its_number
         assert first.token != second.token
         receiver = Receiver()
         assert (receiver.array(first) == kept).all()
-        again = replace(second, process=first.process, inode=first.inode)
+        again = second._replace(process=first.process, inode=first.inode)
         with pytest.raises(OSError, match="gone"):
             receiver.array(again)
         assert (receiver.array(second) == other).all()
