@@ -31,6 +31,11 @@ class Pace:
         self._bytes = 1
         """Size of the largest witness."""
 
+    @property
+    def ahead(self) -> int:
+        """Number of witnesses to hold beside what is with the prover, at least; 0 where none are made in rows."""
+        return ROWS * self.in_a_row if self.in_a_row > 1 else 0
+
     def made(self, seconds: float, nbytes: int) -> None:
         """A witness of `nbytes` bytes took its synthesiser so many seconds."""
         self._making = _followed(self._making, seconds)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from actors.channel import sendable
 from actors.grants import HELD, Governor, Memory, Purse, Shift, Shifts
 from actors.inflight import Timed, Turn
-from actors.pace import ROWS, Pace
+from actors.pace import Pace
 from actors.processes import WorkerDied
 from actors.prover import ProverWorker, Shared
 from actors.spans import of_times, span_json
@@ -565,7 +565,7 @@ class Worker:
             count = 1
         # Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
         # that wait for a barrier are beside it.
-        room = self._in_flight + max(len(self._makers), ROWS * self._pace.in_a_row)
+        room = self._in_flight + max(len(self._makers), self._pace.ahead)
         return (best, count) if held + count <= room else (None, 0)
 
     def _synthesise(self, orders: list[_Order], name: str, maker: Maker, shift: Shift) -> None:

@@ -15,7 +15,7 @@ import pytest
 from actors.backends import BackendChoice
 from actors.grants import Grant, Purse, Ungoverned
 from actors.inflight import Timed, attempted
-from actors.pace import MOST, ROW_BYTES, SPAN, Pace
+from actors.pace import MOST, ROW_BYTES, ROWS, SPAN, Pace
 from actors.process import HostSpec, SentWitness, WitnessGone, WorkerSpec
 from actors.processes import DROPS, HeldWitness, WorkerDied
 from actors.rooms import Rooms
@@ -33,6 +33,7 @@ def test_short_witnesses_of_short_proofs_are_made_in_rows() -> None:
         if proving is not None:
             pace.proven(proving)
         pace.made(making, nbytes)
+        assert pace.ahead == (ROWS * pace.in_a_row if pace.in_a_row > 1 else 0)
         return pace.in_a_row
 
     assert row(SPAN / 1000, SPAN / 1000) == MOST
