@@ -16,9 +16,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import psutil
-from numpy.typing import NDArray
 
 from actors.backends import Ahead
 from actors.channel import Channel, ChannelClosed, Handler
@@ -30,7 +28,6 @@ from actors.process import HostSpec, SentWitness, Spec, SynthesiserSpec, Witness
 from actors.reserve import RESERVE
 from distprove.host.lease_class import LeaseClass
 from distprove.system import Partition, Witness
-from kernels.host.arena import LARGE
 from kernels.host.shared_arrays import Receiver
 
 ENDS = 3.0
@@ -40,10 +37,6 @@ DROPS = 8 << 20
 """Bytes of witnesses that nobody reads any more from which a synthesiser is told at once to drop them. Fewer are told
 with the next order, or when its worker tidies up: a message for each takes the interpreter from the prover once more.
 """
-NEAR = 8 << 20
-"""Bytes of the largest array of a witness that is read ahead of its turn."""
-LINE = 64
-"""Bytes of a cache line."""
 READS = 10
 """Seconds for which a process that is stopped, or hangs, may keep whoever tells it something waiting."""
 
@@ -196,22 +189,12 @@ class HeldWitness:
         """Raises WitnessGone when the process that made it has ended."""
         if self._child.ended:
             raise WitnessGone("the process that made the witness ended")
-        witness = received(self._sent, self._child.receiver)
-        for array in witness.arrays.values():
-            _bring_near(array)
-        return witness
+        return received(self._sent, self._child.receiver)
 
     def release(self) -> None:
         self._unused()
         if len(self._child.unused) * self.nbytes >= DROPS:
             self._child.drop_unused()
-
-
-def _bring_near(array: NDArray[Any]) -> None:
-    """Have this core's cache take in an array that another process wrote, before the prover copies it: the next proof
-    waits for that copy, and nothing waits for this. The interpreter is let go of meanwhile."""
-    if LARGE <= array.nbytes <= NEAR:
-        np.bitwise_or.reduce(array.reshape(-1).view(np.uint8)[::LINE])
 
 
 def received(sent: SentWitness, receiver: Receiver) -> Witness:
