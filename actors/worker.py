@@ -436,7 +436,7 @@ class Worker:
                     if kept is not None and kept.witness is not None:
                         kept.witness.release()
                     ours.waiting.append(new)
-            self._wake_maker()
+            self._makeable.notify_all()
 
     def give_back(self, count: int, job: str = "") -> None:
         """Up to `count` orders of a job that have not begun, the last first, go back (`Batch.returned`)."""
@@ -451,7 +451,7 @@ class Worker:
         """A job is over: what waits of it is dropped, and nothing of it is told any more."""
         with self._lock:
             self._forget(job)
-            self._wake_maker()
+            self._makeable.notify_all()
         if self.prover.keeps:  # who tells does not wait
             threading.Thread(target=self.prover.drop, args=(job,), name="distprove-drop", daemon=True).start()
 
@@ -539,7 +539,6 @@ class Worker:
                     job.held += count
                     job.preparing += count
                     job.made = next(self._crew.turns)
-                    self._wake_maker()
                     return [job.waiting.popleft() for _ in range(count)]
                 if not shift.held:
                     self._makeable.wait()
@@ -568,12 +567,6 @@ class Worker:
         # that wait for a barrier are beside it.
         room = self._in_flight + max(len(self._makers), self._pace.ahead)
         return (best, count) if held + count <= room else (None, 0)
-
-    def _wake_maker(self) -> None:
-        """Wake a synthesiser if it finds something to make; it wakes the next one then. More would take the interpreter
-        from the prover for nothing. Called with the lock held."""
-        if self._next_job_to_make()[1]:
-            self._makeable.notify()
 
     def _synthesise(self, orders: list[_Order], name: str, maker: Maker, shift: Shift) -> None:
         """Have witnesses made in a row. Those for which there is no memory wait again, and leave the `orders`."""
@@ -638,7 +631,7 @@ class Worker:
                 job.under_way.pop(order.outcome.name, None)
                 if not job.over:
                     job.waiting.appendleft(order)
-            self._wake_maker()
+            self._makeable.notify()
 
     def _made(self, order: _Order, name: str, timed: Timed) -> None:
         """Note a witness."""
@@ -686,7 +679,7 @@ class Worker:
         if order.outcome.stretches:  # it was made for this order
             job.preparing -= 1
             if job.parallel is not None:
-                self._wake_maker()
+                self._makeable.notify()
         turn = self.prover.line.join()
         turn.about = (job.name, order.outcome.name)
         if shared:
@@ -770,7 +763,8 @@ class Worker:
             job.under_way.pop(outcome.name, None)
             job.turns.pop(outcome.name, None)
             job.batch.outcomes.append(outcome)
-            self._wake_maker()
+            if self._next_job_to_make()[1]:  # a synthesiser that wakes takes the interpreter from the prover
+                self._makeable.notify()
             if len(job.batch.outcomes) == 1 or job.is_urgent:
                 self._news.notify()
 
