@@ -104,6 +104,8 @@ class Memory(Lease):
     """Leased memory, in bytes."""
 
     size: int
+    holders: int = field(default=1, kw_only=True)
+    """Number of witnesses in it: it is in use until it was put back for each."""
 
 
 @dataclass
@@ -156,14 +158,22 @@ class Purse(_Idle[Memory]):
     """A worker's leases of memory for witnesses."""
 
     def find(self, size: int) -> Memory | None:
-        """Memory that is leased already and not in use; None where there is none of that size."""
+        """Memory that is leased already and not in use, as little as will do; None where there is none of that size."""
         if not size:
             return Memory(0, 0)
         with self._lock:
-            for place, memory in enumerate(self._idle):
-                if memory.size >= size:
-                    return self._idle.pop(place)
-        return None
+            enough = [memory for memory in self._idle if memory.size >= size]
+            found = min(enough, key=lambda memory: memory.size, default=None)
+            if found is not None:
+                self._idle.remove(found)
+        return found
+
+    def put(self, lease: Memory) -> None:
+        with self._lock:
+            lease.holders -= 1
+            if lease.holders > 0:
+                return
+        super().put(lease)
 
     def take(self, size: int) -> Memory:
         """Lease memory. What is not in use is given back first: nobody may wait for it while this waits."""

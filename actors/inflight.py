@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+from actors.channel import sendable
 from actors.lastwords import LastWords
 from distprove.system import (
     Partition,
@@ -29,13 +30,22 @@ from distprove.system import (
 from kernels.errors import OutOfMemory
 
 
-@dataclass(frozen=True)
-class Timed:
+class Timed(NamedTuple):
     """A value with the times at which its computation started and ended, in seconds since the epoch."""
 
     value: Any
     started: float
     ended: float
+
+
+def attempted(call: Callable[[], Any]) -> Timed:
+    """The result of `call()`, or the error that it raises, which can be sent."""
+    started = time.time()
+    try:
+        value = call()
+    except BaseException as error:  # whatever it is, whoever asked must hear of it
+        value = sendable(error)
+    return Timed(value, started, time.time())
 
 
 class Line:
@@ -136,6 +146,11 @@ class _Passed:
             self.since = time.time()
 
 
+@cache  # to ask a prover itself takes ten microseconds for each partition
+def _stages(kind: type[Prover]) -> bool:
+    return issubclass(kind, Stages)
+
+
 class InFlight:
     """The partitions in flight on one device. Every use of its backend, and of the provers that share it, goes through
     this object."""
@@ -173,8 +188,9 @@ class InFlight:
 
         The times leave out what was hidden behind the previous partition, so they add up to what this partition cost.
         """
-        if not isinstance(prover, Stages):
+        if not _stages(type(prover)):
             return self.alone(lambda: prover.prove(partition, witness, challenge), turn)
+        stages = cast(Stages, prover)
         staged: StagedPartition | None = None
         with turn or self.line.join() as place:
             try:
@@ -182,12 +198,12 @@ class InFlight:
                 staging = time.time()
                 try:
                     with self._staging:
-                        staged = prover.stage(partition, witness)
+                        staged = stages.stage(partition, witness)
                 except OutOfMemory:
                     place.wait_for_room(0)
                     staging = time.time()
                     with self._staging:
-                        staged = self._fitting(lambda: prover.stage(partition, witness))
+                        staged = self._fitting(lambda: stages.stage(partition, witness))
                 waiting = time.time()
                 ours = place.wait_for_head()
                 starting = time.time()

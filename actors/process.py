@@ -13,10 +13,10 @@ import io
 import pickle
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from actors.backends import BackendChoice
 from distprove.system import ProofSystem, Witness
@@ -28,15 +28,17 @@ class WitnessGone(Exception):
     """The process that made the witness has ended, and the witness with it."""
 
 
-@dataclass(frozen=True)
-class SentWitness:
+class SentWitness(NamedTuple):
     """A witness of another process, and the number under which that keeps it. Secret."""
 
     name: str
     seconds: float
     nbytes: int
     number: int
-    arrays: dict[str, Sent] = field(repr=False)
+    arrays: dict[str, Sent]
+
+    def __repr__(self) -> str:
+        return f"<SentWitness: {self.name}, {self.nbytes} bytes>"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -31,6 +31,10 @@ from kernels.host.shared_arrays import Receiver
 ENDS = 3.0
 """Seconds in which a process that was killed ends. One that a driver of the system holds in an uninterruptible state
 may never end, and nobody waits for it longer."""
+DROPS = 8 << 20
+"""Bytes of witnesses that nobody reads any more from which a synthesiser is told at once to drop them. Fewer are told
+with the next order, or when its worker tidies up: a message for each takes the interpreter from the prover once more.
+"""
 READS = 10
 """Seconds for which a process that is stopped, or hangs, may keep whoever tells it something waiting."""
 
@@ -149,39 +153,46 @@ class SynthesiserProcess(HostProcess):
         nursery: Nursery | None = None,
     ) -> None:
         super().__init__(name, spec, governor, nursery)
-        self._receiver = Receiver()
 
     def load(self) -> Timed:
         self.start()
         loaded: Timed = self.call("load")
         return loaded
 
-    def make(self, partition: Partition) -> tuple[HeldWitness, float, float]:
+    def make(self, partitions: Sequence[Partition]) -> list[Timed]:
         child = self._living()
-        child.drop_unused()
-        timed: Timed = child.call("ask", "synthesise", partition)
-        return HeldWitness(timed.value, child, self._receiver), timed.started, timed.ended
+        made: list[Timed] = child.call("ask", "synthesise", partitions, child.take_unused())
+        return [
+            Timed(HeldWitness(value, child), *times) if isinstance(value, SentWitness) else Timed(value, *times)
+            for value, *times in made
+        ]
+
+    def tidy(self) -> None:
+        with suppress(WorkerDied):
+            self._living().drop_unused()
 
 
 class HeldWitness:
     """A witness in the memory of the process that made it, where it stays until `release`, or until nothing refers to
     this object and that process is asked for the next one."""
 
-    def __init__(self, sent: SentWitness, child: _Child, receiver: Receiver) -> None:
+    def __init__(self, sent: SentWitness, child: _Child) -> None:
         self.nbytes = sent.nbytes
         self._sent = sent
         self._child = child
-        self._receiver = receiver
         self._unused = weakref.finalize(self, child.unused.append, sent.number)
         self._unused.atexit = False
 
     def read(self) -> Witness:
         """Raises WitnessGone when the process that made it has ended."""
-        return received(self._sent, self._receiver)
+        if self._child.ended:
+            raise WitnessGone("the process that made the witness ended")
+        return received(self._sent, self._child.receiver)
 
     def release(self) -> None:
         self._unused()
-        self._child.drop_unused()
+        if len(self._child.unused) * self.nbytes >= DROPS:
+            self._child.drop_unused()
 
 
 def received(sent: SentWitness, receiver: Receiver) -> Witness:
@@ -275,6 +286,8 @@ class _Child:
         """What the process was at when it ended."""
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
+        self.receiver = Receiver()
+        """What of its memory is mapped here, for as long as it lives."""
         self._name = name
         self._governor = governor
         self._lock = threading.Lock()
@@ -328,9 +341,18 @@ class _Child:
 
     def drop_unused(self) -> None:
         """Have the process drop what nobody reads."""
-        with suppress(IndexError, ChannelClosed):
+        unused = self.take_unused()
+        if unused:
+            with suppress(ChannelClosed):
+                self.channel.tell("tell", "drop", unused)
+
+    def take_unused(self) -> list[int]:
+        """Numbers of witnesses that the process is to be told to drop."""
+        numbers: list[int] = []
+        with suppress(IndexError):
             while True:
-                self.channel.tell("tell", "drop", self.unused.popleft())
+                numbers.append(self.unused.popleft())
+        return numbers
 
     def kill(self) -> None:
         """Kill the process, and those that it started. Where it does not end, what is asked of it ends all the same."""

@@ -16,7 +16,6 @@ import pickle
 import platform
 import sys
 import threading
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,7 +162,7 @@ def _placed(loaded: Loaded) -> Loaded:
     gpus = {"gpus": context.get_accelerator_ids().get("GPU", [])}
 
     def told(timed: Timed, **facts: Any) -> Timed:
-        return replace(timed, value={**timed.value, **facts})
+        return timed._replace(value={**timed.value, **facts})
 
     makers = {name: told(timed, **node) for name, timed in loaded.synthesisers.items()}
     return Loaded(told(loaded.prover, **node, **gpus), makers)

@@ -14,8 +14,10 @@ import pickle
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -24,10 +26,20 @@ import numpy as np
 from actors.backends import Ahead, open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
-from actors.inflight import Timed
+from actors.inflight import Timed, attempted
 from actors.lastwords import LastWords
 from actors.nursery import Nursery
-from actors.process import HostSpec, Kept, MappedFile, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
+from actors.process import (
+    HostSpec,
+    Kept,
+    MappedFile,
+    SentWitness,
+    Spec,
+    SynthesiserSpec,
+    VerifierSpec,
+    WorkerSpec,
+    pickled,
+)
 from actors.processes import SynthesiserProcess, WorkerDied
 from actors.prover import SWITCH_INTERVAL, Shared, process_facts
 from actors.rooms import Rooms
@@ -144,12 +156,17 @@ class _Synthesiser:
         started = time.time()
         return Timed(self._worker.load(_files_of(self._spec)), started, time.time())
 
-    def synthesise(self, partition: Partition) -> Timed:
-        started = time.time()
-        return Timed(self._kept.send(self._worker.synthesise(partition)), started, time.time())
+    def synthesise(self, partitions: Sequence[Partition], unused: Sequence[int]) -> list[Timed]:
+        """For each partition the `SentWitness`, or the error. Those under the numbers `unused` are dropped before."""
+        self.drop(unused)
+        return [attempted(partial(self._make, each)) for each in partitions]
 
-    def drop(self, number: int) -> None:
-        self._kept.drop(number)
+    def _make(self, partition: Partition) -> SentWitness:
+        return self._kept.send(self._worker.synthesise(partition))
+
+    def drop(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self._kept.drop(number)
 
 
 def _files_of(spec: WorkerSpec | SynthesiserSpec) -> Shared:

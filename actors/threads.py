@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from actors.grants import Governor
-from actors.inflight import Timed
+from actors.inflight import Timed, attempted
 from actors.process import HostSpec, WorkerSpec
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
@@ -52,9 +54,14 @@ class SynthesiserThread:
         started = time.time()
         return Timed(self._synthesiser.load(self._system.shared()), started, time.time())
 
-    def make(self, partition: Partition) -> tuple[WitnessHere, float, float]:
-        started = time.time()
-        return WitnessHere(self._synthesiser.synthesise(partition)), started, time.time()
+    def make(self, partitions: Sequence[Partition]) -> list[Timed]:
+        return [attempted(partial(self._make, each)) for each in partitions]
+
+    def _make(self, partition: Partition) -> WitnessHere:
+        return WitnessHere(self._synthesiser.synthesise(partition))
+
+    def tidy(self) -> None:
+        """Do nothing: a witness goes with its last reference."""
 
     def kill(self) -> None:
         """Threads cannot be ended."""

@@ -22,11 +22,12 @@ from typing import Any, NamedTuple, Protocol
 from actors.channel import sendable
 from actors.grants import HELD, Governor, Memory, Purse, Shift, Shifts
 from actors.inflight import Timed, Turn
+from actors.pace import Pace
 from actors.processes import WorkerDied
 from actors.prover import ProverWorker, Shared
 from actors.spans import of_times, span_json
 from actors.waiting import LastFirst
-from distprove.errors import InputError
+from distprove.errors import ClusterError, InputError
 from distprove.system import DeviceTask, Partition, PredictsMemory, ProofSystem, StepTimes, Witness
 
 LINGER = 0.25
@@ -120,8 +121,11 @@ class Maker(Protocol):
     def load(self) -> Timed:
         """Make the program ready, also after a death; public facts."""
 
-    def make(self, partition: Partition) -> tuple[WitnessRef, float, float]:
-        """The witness, and when its making began and ended. Raises WorkerDied beside the errors of the system."""
+    def make(self, partitions: Sequence[Partition]) -> Sequence[Timed]:
+        """For each partition, one after the other, its `WitnessRef` or the system's error. Raises WorkerDied."""
+
+    def tidy(self) -> None:
+        """Have those witnesses given back that were released, and have not been."""
 
     def kill(self) -> None:
         """End its process, where it has one; what it is making raises WorkerDied."""
@@ -147,6 +151,8 @@ class _Order:
     outcome: Outcome
     witness: WitnessRef | None = None
     memory: Memory | None = None
+    alone: bool = False
+    """Whether its witness is made by itself: a synthesiser died at it and others."""
 
 
 @dataclass
@@ -305,9 +311,8 @@ class Worker:
         self._crew = crew
         self._purse = Purse(governor)
         self._shifts = Shifts(governor, threads, keeps=not prover.on_cpu)
-        self._room = in_flight + len(self._makers)
-        """Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
-        that wait for a barrier are beside it."""
+        self._in_flight = in_flight
+        self._pace = Pace()
         self._lock = self._crew.lock
         self._makeable = LastFirst(self._lock)
         self._news = threading.Condition(self._lock)
@@ -508,32 +513,33 @@ class Worker:
         """One synthesiser at work, until it is dismissed."""
         maker, shift = self._makers[name], Shift(self._shifts)
         try:
-            while (order := self._next_to_make(name, shift)) is not None:
+            while orders := self._next_to_make(name, shift):
                 started = time.time()
                 try:
-                    self._synthesise(order, name, maker, shift)
+                    self._synthesise(orders, name, maker, shift)
                 except BaseException as error:  # whatever it is, whoever gave the order must hear of it
                     shift.end()
-                    order.outcome.worker, order.outcome.error = name, error
-                    self._note(order, name, "synthesise", started, time.time(), None)
-                    self._drop(order)
-                    self._done(order)
+                    # A synthesiser that died was at one of them, and nobody knows which: the first is told to be lost,
+                    # and the others are made by themselves, so that none is charged for another one.
+                    self._wait_again(orders[1:], alone=isinstance(error, WorkerDied))
+                    self._failed_to_make(orders[0], name, Timed(error, started, time.time()))
                     if isinstance(error, WorkerDied) and not self._again(name, maker):
                         return
         finally:
             shift.end()
 
-    def _next_to_make(self, name: str, shift: Shift) -> _Order | None:
+    def _next_to_make(self, name: str, shift: Shift) -> list[_Order]:
+        """Orders of one job whose witnesses are made in a row; none when it is over."""
         with self._lock:
             while True:
                 if self._over or name not in self._makers:
-                    return None
-                job = self._next_job_to_make()
+                    return []
+                job, count = self._next_job_to_make()
                 if job is not None:
-                    job.held += 1
-                    job.preparing += 1
+                    job.held += count
+                    job.preparing += count
                     job.made = next(self._crew.turns)
-                    return job.waiting.popleft()
+                    return [job.waiting.popleft() for _ in range(count)]
                 if not shift.held:
                     self._makeable.wait()
                 else:
@@ -543,45 +549,109 @@ class Worker:
                     finally:
                         self._lock.acquire()
 
-    def _next_job_to_make(self) -> _Job | None:
-        """The job whose witness is made next, if there is room for one. Called with the lock held."""
+    def _next_job_to_make(self) -> tuple[_Job | None, int]:
+        """The job whose witnesses are made next, and how many in a row, if there is room. Called with the lock held."""
         jobs = self._jobs.values()
         may = [job for job in jobs if job.waiting and (job.parallel is None or job.preparing < job.parallel)]
         best = min(may, key=lambda job: (job.rank, job.made), default=None)
-        if best is None or sum(job.held for job in jobs if job.rank <= best.rank) >= self._room:
-            return None  # a later rank counts these too
-        return best
+        if best is None:
+            return None, 0
+        held = sum(job.held for job in jobs if job.rank <= best.rank)  # a later rank counts these too
+        # Whoever makes the first ones of a job hands each over at once.
+        count = min(self._pace.in_a_row, len(best.waiting), 1 + held)
+        if best.parallel is not None:
+            count = min(count, best.parallel - best.preparing)
+        if any(order.alone for order in itertools.islice(best.waiting, count)):
+            count = 1
+        # Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
+        # that wait for a barrier are beside it.
+        room = self._in_flight + max(len(self._makers), self._pace.ahead)
+        return (best, count) if held + count <= room else (None, 0)
 
-    def _synthesise(self, order: _Order, name: str, maker: Maker, shift: Shift) -> None:
-        system, partition = self._system, order.order.partition
-        size = system.synthesis_bytes(partition) if isinstance(system, PredictsMemory) else 0
-        memory = self._purse.find(size)
-        if memory is None:
-            shift.end()  # who waits for memory must not hold threads
-            memory = self._purse.take(size)
-        order.memory = memory
+    def _synthesise(self, orders: list[_Order], name: str, maker: Maker, shift: Shift) -> None:
+        """Have witnesses made in a row. Those for which there is no memory wait again, and leave the `orders`."""
+        self._have_memory(orders, shift)
         shift.begin()
         with self._lock:
-            self._begin(order, "synthesising", name)  # not before: who waits for others does not hang
-        witness, started, ended = maker.make(partition)
-        order.witness, order.outcome.witness_bytes = witness, witness.nbytes
-        self._note(order, name, "synthesise", started, ended, None)
+            for order in orders:
+                self._begin(order, "synthesising", name)  # not before: who waits for others does not hang
+        made = maker.make([order.order.partition for order in orders])
+        ready = []
+        for order, timed in zip(orders, made, strict=True):
+            if isinstance(timed.value, BaseException):
+                self._failed_to_make(order, name, timed)
+            else:
+                self._made(order, name, timed)
+                ready.append(order)
+        with self._lock:
+            for order in ready:
+                job, partition = order.job, order.order.partition
+                stretch = order.outcome.stretches[-1]
+                self._pace.made(stretch.ended - stretch.started, order.outcome.witness_bytes)
+                job.under_way.pop(partition.name, None)
+                job.under_way[partition.name] = ("ready", self._name)
+                if job.over:
+                    self._drop(order)
+                else:
+                    job.ready.append(order)
+            self._crew.provable.notify()
+
+    def _have_memory(self, orders: list[_Order], shift: Shift) -> None:
+        """Lease memory for the witnesses, all at once: who waits for more holds none. Where it can never be had for
+        all, the first one is made alone."""
+        system, sizes = self._system, [0] * len(orders)
+        if isinstance(system, PredictsMemory):
+            sizes = [system.synthesis_bytes(order.order.partition) for order in orders]
+        memory = self._purse.find(sum(sizes))
+        if memory is None:
+            shift.end()  # who waits for memory must not hold threads
+            try:
+                memory = self._purse.take(sum(sizes))
+            except ClusterError:
+                if len(orders) == 1:
+                    raise
+                self._wait_again(orders[1:])
+                del orders[1:]
+                memory = self._purse.take(sizes[0])
+        memory.holders = len(orders)
+        for order in orders:
+            order.memory = memory
+
+    def _wait_again(self, orders: list[_Order], *, alone: bool = False) -> None:
+        """Orders whose making has not begun, or has to begin again, wait before all others of their job."""
+        if not orders:
+            return
+        with self._lock:
+            for order in reversed(orders):
+                self._drop(order)
+                order.alone |= alone
+                job = order.job
+                job.held -= 1
+                job.preparing -= 1
+                job.under_way.pop(order.outcome.name, None)
+                if not job.over:
+                    job.waiting.appendleft(order)
+            self._makeable.notify()
+
+    def _made(self, order: _Order, name: str, timed: Timed) -> None:
+        """Note a witness."""
+        order.witness, order.outcome.witness_bytes = timed.value, timed.value.nbytes
+        self._note(order, name, "synthesise", timed.started, timed.ended, None)
+        assert order.memory is not None
         if self._system.needs_barrier:
             # Before a barrier every witness is kept, however many there are: waiting for their memory would be waiting
             # for ever.
-            self._purse.put(memory)
+            self._purse.put(order.memory)
             order.memory = None
-        else:
-            self._purse.fit(memory, witness.nbytes)
-        with self._lock:
-            job = order.job
-            job.under_way.pop(partition.name, None)
-            job.under_way[partition.name] = ("ready", self._name)
-            if job.over:
-                self._drop(order)
-                return
-            job.ready.append(order)
-            self._crew.provable.notify()
+        elif order.memory.holders == 1:
+            self._purse.fit(order.memory, timed.value.nbytes)
+
+    def _failed_to_make(self, order: _Order, name: str, timed: Timed) -> None:
+        """Tell of a witness that was not made: the value is the error."""
+        order.outcome.worker, order.outcome.error = name, timed.value
+        self._note(order, name, "synthesise", timed.started, timed.ended, None)
+        self._drop(order)
+        self._done(order)
 
     def _again(self, name: str, maker: Maker) -> bool:
         """Load a synthesiser that died; whether it came back."""
@@ -680,7 +750,7 @@ class Worker:
 
     def _done(self, order: _Order) -> None:
         outcome, job = order.outcome, order.job
-        at_prover = outcome.worker == self._name
+        at_prover, last = outcome.worker == self._name, outcome.stretches[-1]
         if outcome.error is not None:
             outcome.error = sendable(outcome.error)
         with self._lock:
@@ -688,10 +758,13 @@ class Worker:
                 job.held -= 1
                 if not at_prover:
                     job.preparing -= 1
+            if at_prover:
+                self._pace.proven(last.ended - last.started)
             job.under_way.pop(outcome.name, None)
             job.turns.pop(outcome.name, None)
             job.batch.outcomes.append(outcome)
-            self._makeable.notify()
+            if self._next_job_to_make()[1]:  # a synthesiser that wakes takes the interpreter from the prover
+                self._makeable.notify()
             if len(job.batch.outcomes) == 1 or job.is_urgent:
                 self._news.notify()
 
@@ -703,6 +776,8 @@ class Worker:
             if over:
                 return
             self._purse.give_back(HELD)
+            for maker in list(self._makers.values()):
+                maker.tidy()
             self._shifts.give_back(IDLE)
             with suppress(Exception):  # the governor is gone: whoever asks it for something next tells
                 self._shifts.look()

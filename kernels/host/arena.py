@@ -22,6 +22,7 @@ import ctypes
 import math
 import mmap
 import os
+import secrets
 import threading
 import weakref
 from collections import deque
@@ -91,9 +92,9 @@ class HostArena:
     def use(self) -> ArenaUse:
         return self._shelves.use()
 
-    def locate(self, array: NDArray[Any]) -> tuple[int, int] | None:
-        """Return the descriptor of the memory of a contiguous array in this shared arena, and the array's offset there
-        in bytes. None for any other array."""
+    def locate(self, array: NDArray[Any]) -> tuple[int, int, bytes] | None:
+        """Return the descriptor of the memory of a contiguous array in this shared arena, the array's offset there in
+        bytes, and the memory's token. None for any other array."""
         return self._shelves.locate(array) if array.flags.c_contiguous else None
 
     def settle(self) -> None:
@@ -162,6 +163,9 @@ class _Block:
     size: int
     descriptor: int | None = None
     """File descriptor of memory that other processes can map; closed with the last reference to the memory."""
+    token: bytes = b""
+    """Random name of memory that other processes can map. No other memory ever has it, whereas numbers of processes,
+    descriptors and inodes are used again."""
 
     @classmethod
     def make(cls, size: int, shared: bool = False) -> _Block:
@@ -179,7 +183,7 @@ class _Block:
                 memory.madvise(mmap.MADV_HUGEPAGE)
         start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         offset = -start % HUGE_PAGE if spare else 0
-        return cls(memory, start + offset, offset, size, descriptor)
+        return cls(memory, start + offset, offset, size, descriptor, secrets.token_bytes(16) if shared else b"")
 
     def clear(self, nbytes: int) -> None:
         ctypes.memset(self.address, 0, nbytes)  # releases the GIL
@@ -270,14 +274,14 @@ class _Shelves:
             self._unmapped += 1
             return block
 
-    def locate(self, array: NDArray[Any]) -> tuple[int, int] | None:
+    def locate(self, array: NDArray[Any]) -> tuple[int, int, bytes] | None:
         address = int(array.__array_interface__["data"][0])
         with self._lock:
             for block in self._mappable:
                 within = address - block.address
                 if within >= 0 and within + array.nbytes <= block.size:
                     assert block.descriptor is not None
-                    return block.descriptor, block.offset + within
+                    return block.descriptor, block.offset + within, block.token
         return None
 
     def use(self) -> ArenaUse:

@@ -12,8 +12,7 @@ import mmap
 import os
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +23,15 @@ MAPS = 64
 """Most blocks that a receiver keeps mapped: senders use the same ones again and again."""
 
 
-@dataclass(frozen=True)
-class SharedArray:
+class SharedArray(NamedTuple):
     """Location of an array in another process. Plain data; the sender must keep the array until it is read."""
 
     process: int
     descriptor: int
     inode: int
     """Inode of the memory, because numbers of processes and descriptors are reused."""
+    token: bytes
+    """Name of the memory, which no other memory ever has: a receiver that has mapped it once need not open it again."""
     offset: int
     """Offset of the array in the memory, in bytes."""
     shape: tuple[int, ...]
@@ -68,21 +68,22 @@ def share(array: NDArray[Any], arena: HostArena) -> tuple[Sent, NDArray[Any]]:
         np.copyto(copy, array)
         array, place = copy, arena.locate(copy)
         assert place is not None, "the arena is shared"
-    descriptor, offset = place
+    descriptor, offset, token = place
     inode = os.fstat(descriptor).st_ino
-    return SharedArray(os.getpid(), descriptor, inode, offset, array.shape, array.dtype.str), array
+    return SharedArray(os.getpid(), descriptor, inode, token, offset, array.shape, array.dtype.str), array
 
 
 class Receiver:
     """Maps the arrays that other processes sent. Thread-safe."""
 
     def __init__(self) -> None:
-        self._maps: OrderedDict[tuple[int, int], mmap.mmap] = OrderedDict()
-        """Mapped blocks by (process, inode), the longest unused first."""
+        self._maps: OrderedDict[bytes, mmap.mmap] = OrderedDict()
+        """Mapped blocks by their tokens, the longest unused first."""
         self._lock = threading.Lock()
 
     def array(self, sent: Sent) -> NDArray[Any]:
-        """Return the array that was sent, a read-only view if it is large. Raises OSError if the sender is gone."""
+        """Return the array that was sent, a read-only view if it is large. Raises OSError if the sender is gone, unless
+        its memory is mapped here."""
         if not isinstance(sent, SharedArray):
             return sent
         with self._lock:
@@ -90,20 +91,21 @@ class Receiver:
         return np.frombuffer(memory, sent.dtype, math.prod(sent.shape), sent.offset).reshape(sent.shape)
 
     def _map(self, sent: SharedArray) -> mmap.mmap:
-        known = (sent.process, sent.inode)
+        memory = self._maps.get(sent.token)
+        if memory is not None:  # no system call: beside a prover each waits for the interpreter afterwards
+            self._maps.move_to_end(sent.token)
+            return memory
         descriptor = os.open(_path(sent.process, sent.descriptor), os.O_RDONLY)
         try:
             status = os.fstat(descriptor)
             if status.st_ino != sent.inode:
                 raise FileNotFoundError("the array's memory is gone")
-            if known not in self._maps:
-                self._maps[known] = mmap.mmap(descriptor, status.st_size, prot=mmap.PROT_READ)
+            memory = self._maps[sent.token] = mmap.mmap(descriptor, status.st_size, prot=mmap.PROT_READ)
         finally:
             os.close(descriptor)
-        self._maps.move_to_end(known)
         while len(self._maps) > MAPS:
             self._maps.popitem(last=False)  # unmapped with the last view of it
-        return self._maps[known]
+        return memory
 
 
 def _path(process: int, descriptor: int) -> str:

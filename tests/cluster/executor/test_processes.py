@@ -22,8 +22,9 @@ import psutil
 import pytest
 
 from actors.channel import Channel, ChannelClosed, RemoteError
-from actors.process import Kept, VerifierSpec, WitnessGone, pickled
-from actors.processes import WorkerDied
+from actors.grants import Ungoverned
+from actors.process import Kept, SynthesiserSpec, VerifierSpec, WitnessGone, pickled
+from actors.processes import SynthesiserProcess, WorkerDied
 from actors.worker import Ask, Loaded, Order, Outcome
 from cluster.executor.base import Worker
 from cluster.executor.local import InProcessExecutor, ProcessExecutor, local_executor
@@ -160,6 +161,33 @@ def test_an_array_whose_memory_is_gone_is_not_mistaken() -> None:
         os.close(other)
 
 
+def test_memory_that_is_mapped_is_not_mistaken_for_other_memory_under_its_numbers() -> None:
+    """Numbers of processes, descriptors and inodes are used again: the first array's map is there, another array claims
+    the same numbers."""
+    with HostArena(shared=True) as arena, HostArena(shared=True) as another:
+        first, kept = share(np.full(LARGE, 1, np.uint8), arena)
+        second, other = share(np.full(LARGE, 2, np.uint8), another)
+        assert isinstance(first, SharedArray)
+        assert isinstance(second, SharedArray)
+        assert first.token != second.token
+        receiver = Receiver()
+        assert (receiver.array(first) == kept).all()
+        again = second._replace(process=first.process, inode=first.inode)
+        with pytest.raises(OSError, match="gone"):
+            receiver.array(again)
+        assert (receiver.array(second) == other).all()
+
+
+def test_memory_that_is_mapped_is_not_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with HostArena(shared=True) as arena:
+        receiver = Receiver()
+        sent, kept = share(np.full(LARGE, 1, np.uint8), arena)
+        assert receiver.array(sent).all()
+        monkeypatch.setattr("os.open", lambda *_: pytest.fail("opened"))
+        kept[:] = 5
+        assert (receiver.array(sent) == 5).all()
+
+
 def test_a_kept_witness_is_wiped_when_it_is_dropped() -> None:
     with HostArena(shared=True) as arena:
         kept = Kept(arena)
@@ -172,6 +200,35 @@ def test_a_kept_witness_is_wiped_when_it_is_dropped() -> None:
         kept.drop(sent.number)
         arena.settle()
         assert not seen.any()
+
+
+def test_witnesses_that_were_released_are_wiped_with_the_next_order_or_when_their_worker_tidies_up(
+    faults: Make,
+) -> None:
+    system = ToySystem(4, faults(), witness_bytes=LARGE)
+    first, second, *others = system.plan()
+    synthesiser = SynthesiserProcess("s", SynthesiserSpec(system, 1), Ungoverned())
+    try:
+        synthesiser.load()
+        witnesses = [timed.value for timed in synthesiser.make([first, second])]
+        seen = [witness.read().arrays["witness"] for witness in witnesses]
+        assert all(array.any() for array in seen)
+        witnesses[0].release()
+        synthesiser.tidy()
+        wait_for(lambda: not seen[0].any())
+        assert seen[1][1] == second.index == 1
+        witnesses[1].release()
+        synthesiser.make(others)
+        wait_for(lambda: seen[1][1] != second.index)  # wiped, and perhaps used again
+    finally:
+        synthesiser.end()
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    late = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < late
+        time.sleep(0.01)
 
 
 def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:

@@ -1,0 +1,217 @@
+"""Witnesses that a synthesiser makes several of in a row, for one message."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from actors.backends import BackendChoice
+from actors.grants import Grant, Purse, Ungoverned
+from actors.inflight import Timed, attempted
+from actors.pace import MOST, ROW_BYTES, ROWS, SPAN, Pace
+from actors.process import HostSpec, SentWitness, WitnessGone, WorkerSpec
+from actors.processes import DROPS, HeldWitness, WorkerDied
+from actors.rooms import Rooms
+from actors.threads import WitnessHere
+from actors.worker import Ask, Order, Outcome
+from distprove.errors import ClusterError, WitnessGenerationError
+from distprove.system import Partition
+from kernels.host.arena import HostArena
+from tests.support.toy_system import TOY_BACKEND, Faults, ToySynthesiser, ToySystem
+
+
+def test_short_witnesses_of_short_proofs_are_made_in_rows() -> None:
+    def row(making: float, proving: float | None, nbytes: int = 1 << 20) -> int:
+        pace = Pace()
+        if proving is not None:
+            pace.proven(proving)
+        pace.made(making, nbytes)
+        assert pace.ahead == (ROWS * pace.in_a_row if pace.in_a_row > 1 else 0)
+        return pace.in_a_row
+
+    assert row(SPAN / 1000, SPAN / 1000) == MOST
+    assert row(SPAN / 1000, None) == 1, "nothing was proven yet"
+    assert row(SPAN, SPAN / 1000) == 1
+    assert row(SPAN / 1000, SPAN * 10) == 1
+    assert row(SPAN / 3, SPAN / 1000) == 2, "a power of two"
+    assert row(SPAN / 1000, SPAN / 1000, ROW_BYTES // 4) == 4
+    assert row(SPAN / 1000, SPAN / 1000, ROW_BYTES * 2) == 1
+
+
+class Leases(Ungoverned):
+    """Leases memory up to `most` bytes at a time, and counts what is leased."""
+
+    def __init__(self, most: int = 1 << 40) -> None:
+        self.most = most
+        self.leased: dict[int, int] = {}
+        self._count = 0
+
+    def acquire(self, **wanted: Any) -> Grant:
+        if wanted.get("memory", 0) > self.most:
+            raise ClusterError("so much can never be had")
+        self._count += 1
+        if wanted.get("memory"):
+            self.leased[self._count] = wanted["memory"]
+        return Grant(self._count, wanted.get("threads", 0))
+
+    def release(self, ticket: int) -> None:
+        self.leased.pop(ticket, None)
+
+
+def test_memory_of_a_row_is_in_use_until_its_last_witness_is_gone() -> None:
+    governor = Leases()
+    purse = Purse(governor)
+    memory = purse.take(3000)
+    memory.holders = 3
+    purse.put(memory)
+    purse.put(memory)
+    purse.give_back(0.0)
+    assert list(governor.leased.values()) == [3000]
+    assert purse.find(1000) is None
+    purse.put(memory)
+    assert purse.find(1000) is memory
+
+
+class Maker:
+    """Makes toy witnesses on the thread that asks; dies as often as `dies` says, at a row with that partition."""
+
+    def __init__(self, system: ToySystem, dies: dict[str, int], bad: tuple[str, ...] = ()) -> None:
+        self._synthesiser = ToySynthesiser(Faults(system.faults.folder, bad_input=bad), system.witness_bytes)
+        self._dies = Counter(dies)
+        self.rows: list[list[str]] = []
+
+    def load(self) -> Timed:
+        return Timed({}, time.time(), time.time())
+
+    def make(self, partitions: Sequence[Partition]) -> list[Timed]:
+        names = [partition.name for partition in partitions]
+        self.rows.append(names)
+        for name in names:
+            if self._dies[name]:
+                self._dies[name] -= 1
+                raise WorkerDied("killed")
+        return [attempted(lambda each=each: WitnessHere(self._synthesiser.synthesise(each))) for each in partitions]
+
+    def tidy(self) -> None:
+        pass
+
+    def kill(self) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+@contextmanager
+def worker(system: ToySystem, maker: Maker, governor: Ungoverned) -> Iterator[Any]:
+    """A worker on threads with this one synthesiser, loaded and permitted."""
+    choice = BackendChoice(TOY_BACKEND)
+    with HostArena() as arena:
+        spec = HostSpec("prover-0", choice, 3)
+        rooms = Rooms(spec, governor, arena, lambda _: {"synthesiser-0": maker}, lambda room: room.system.shared())
+        rooms.open(1, WorkerSpec("prover-0", system, choice, ("synthesiser-0",), 1, 3))
+        rooms.ask(1, "load", 1, True)
+        try:
+            yield rooms._workers[1]
+        finally:
+            rooms.stop()
+
+
+def outcomes(worker: Any, partitions: Sequence[Partition], parallel: int | None = None) -> dict[str, Outcome]:
+    """What comes of proving these."""
+    worker.take(1, [Order(partition, Ask.PROVE) for partition in partitions], "job", time.time(), parallel)
+    found: dict[str, Outcome] = {}
+    while len(found) < len(partitions):
+        for batch in worker.batch(10).values():
+            found.update({outcome.name: outcome for outcome in batch.outcomes})
+    return found
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> ToySystem:
+    return ToySystem(100, Faults(tmp_path))
+
+
+def test_a_synthesiser_that_dies_in_a_row_loses_one_partition(system: ToySystem) -> None:
+    """The others of the row are made by themselves; the one that kills is then charged for it alone."""
+    maker = Maker(system, {"p70": 2})
+    with worker(system, maker, Leases()) as made:
+        found = outcomes(made, system.plan())
+    died = [name for name, outcome in found.items() if outcome.error is not None]
+    assert all(isinstance(found[name].error, WorkerDied) for name in died)
+    first = next(row for row in maker.rows if "p70" in row)
+    assert len(first) > 1, "it was in a row"
+    assert set(died) == {first[0], "p70"}
+    others = {row[0] for row in maker.rows if len(row) == 1}
+    assert set(first[1:]) <= others
+    assert len(found) == 100
+
+
+def test_an_error_in_a_row_is_its_own_partition_s(system: ToySystem) -> None:
+    maker = Maker(system, {}, bad=("p70",))
+    with worker(system, maker, Leases()) as made:
+        found = outcomes(made, system.plan())
+    assert any(len(row) > 1 and "p70" in row for row in maker.rows)
+    assert [name for name, outcome in found.items() if outcome.error is not None] == ["p70"]
+    assert isinstance(found["p70"].error, WitnessGenerationError)
+
+
+def test_rows_are_as_long_as_their_memory_can_be_had_for(system: ToySystem) -> None:
+    size = system.synthesis_bytes(system.plan()[0])
+    maker, governor = Maker(system, {}), Leases(most=size)
+    with worker(system, maker, governor) as made:
+        found = outcomes(made, system.plan())
+    assert all(outcome.error is None for outcome in found.values())
+    assert {len(row) for row in maker.rows} == {1}
+    assert not governor.leased
+
+
+def test_rows_keep_to_what_a_job_may_have_in_the_making(system: ToySystem) -> None:
+    maker = Maker(system, {})
+    with worker(system, maker, Leases()) as made:
+        outcomes(made, system.plan(), parallel=2)
+    assert max(len(row) for row in maker.rows) <= 2
+
+
+class Child:
+    """Stands for a synthesiser's process: what it is told to drop."""
+
+    def __init__(self) -> None:
+        self.unused: deque[int] = deque()
+        self.told: list[int] = []
+        self.ended = False
+
+    def drop_unused(self) -> None:
+        while self.unused:
+            self.told.append(self.unused.popleft())
+
+
+def test_large_witnesses_are_dropped_at_once_and_small_ones_together() -> None:
+    child = Child()
+
+    def held(number: int, nbytes: int) -> HeldWitness:
+        return HeldWitness(SentWitness("p", 0.0, nbytes, number, {}), cast(Any, child))
+
+    small = [held(number, DROPS // 4) for number in range(4)]
+    for witness in small[:3]:
+        witness.release()
+        witness.release()
+    assert child.told == []
+    assert list(child.unused) == [0, 1, 2]
+    small[3].release()
+    assert child.told == [0, 1, 2, 3]
+    held(9, DROPS).release()
+    assert child.told[-1] == 9
+
+
+def test_a_witness_of_a_process_that_ended_is_gone() -> None:
+    child = SimpleNamespace(ended=True, unused=deque(), drop_unused=lambda: None)
+    with pytest.raises(WitnessGone):
+        HeldWitness(SentWitness("p", 0.0, 1, 1, {}), cast(Any, child)).read()
