@@ -194,6 +194,8 @@ class RayFleet(Fleet):
         self._reach = Nodes(lambda: self._nodes)
         self._joined: list[Node] = []
         """Nodes that joined since, whose governors count us in, and that have no worker."""
+        self._coming: dict[str, Any] = {}
+        """Governors of nodes that joined, which have not said yet that they count us in, by node id."""
         self._membership = threading.RLock()
         """Held by whoever changes `_nodes`, `_joined` or what keys take on them."""
         self._numbers = itertools.count(), itertools.count()
@@ -507,16 +509,18 @@ class RayFleet(Fleet):
             self._joined = [node for node in self._joined if node.id in there]
             gone = known - there
             self._governors = {node: governor for node, governor in self._governors.items() if node not in gone}
+        self._coming = {node: governor for node, governor in self._coming.items() if node in there}
         for node in found:
             if node.id in known:
                 continue
-            governor = self._govern(node)
+            governor = self._coming[node.id] = self._govern(node)
             with suppress(RayError):  # it is gone again, or not up yet: there is another look
                 answer = governor.attend.remote(self._name).future()  # not `ray.get`: see `RayTransport`
                 if wait([answer], BEAT).done and answer.result():
                     with self._membership:
                         self._governors = {**self._governors, node.id: governor}
                         self._joined = [*self._joined, node]
+                        del self._coming[node.id]
 
     def _leave(self) -> None:
         """End our part in the governors, and those that nobody else uses."""
@@ -525,8 +529,12 @@ class RayFleet(Fleet):
             self._beating.join(PATIENCE)
             self._beating = None
         there = [governor for node, governor in self._governors.items() if not self._reach.lacks(node)]
-        left = {governor.leave.remote(self._name): governor for governor in there}
-        done, _ = ray.wait(list(left), num_returns=len(left), timeout=PATIENCE) if left else ([], [])
+        coming = list(self._coming.values())
+        left = {governor.leave.remote(self._name): governor for governor in (*there, *coming)}
+        done, late = ray.wait(list(left), num_returns=len(left), timeout=PATIENCE) if left else ([], [])
+        for ref in late:
+            if left[ref] in coming:  # whoever else may wait for it makes another
+                ray.kill(left[ref], no_restart=True)
         for ref in done:
             with suppress(RayError):  # its node is gone
                 if ray.get(ref):
