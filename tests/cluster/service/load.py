@@ -4,10 +4,10 @@
 
 The service runs in a process of its own behind its HTTP server, with workers that prove in no time: what is measured is
 what keeping, driving and telling of jobs costs. Where there are two cores it has one, and the clients have the others.
-Clients submit jobs by the lot: with a request for each they would take more of a core than the service. First they
-submit so many a second, evenly, and twice as many until there is no room for a third: the most that were done of them a
-second is what the service can do. Then they submit more than twice that for the rest of the time. One client in five
-waits for ends of jobs that were accepted instead, and one listener follows all events.
+Clients submit jobs by the lot, evenly: with a request for each they would take more of a core than the service. Every
+few seconds they begin to submit more than twice as many a second as were done in the last ones, so that the service is
+soon asked for twice what it can do, whatever else the machine does. One client in five waits for ends of jobs that were
+accepted instead, and one listener follows all events.
 
 Counted as errors: any answer that is neither an acceptance nor "full", any job that was accepted and is not proved at
 the end, and any that is known and was not asked for. Memory, descriptors and threads of the service are sampled.
@@ -27,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -54,11 +55,17 @@ from tests.support.instant_pool import InstantPool
 QUEUED, RUNNING, KEPT = 200, 64, 2000
 """Limits of the service. Few jobs are kept, so that memory that grows is no job that is kept."""
 OVERLOAD = 2.2
-"""Jobs asked for, of what the service can do: a tenth more than twice, as that is measured for seconds only."""
+"""Jobs that are asked for, of those that were done: a tenth more than twice, as what is done changes meanwhile."""
 LOT = 32
 """Jobs of a request."""
-FIRST_RATE, PROBE = 50.0, 4.0
-"""Jobs a second that are submitted first, and seconds for which a rate is tried."""
+PATIENCE = 0.25
+"""Seconds after which a client sees that it is to submit more often."""
+IDLE = 5.0
+"""Seconds after which a client does not use a connection again."""
+WINDOW = 4
+"""Looks over which it is counted what was done: a lot is many jobs at once."""
+FIRST_RATE = 200.0
+"""Jobs a second that are submitted first."""
 PARTITIONS = 1
 
 
@@ -100,12 +107,21 @@ class Line:
         host, _, port = contact.url.partition("//")[2].rpartition(":")
         token = Path(contact.token_file).read_text().split()[1]
         self._head = f"Host: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
-        self._socket = socket.create_connection((host, int(port)), timeout=60.0)
+        self._address = host, int(port)
+        self._asked = time.monotonic()
+        self._connect()
+
+    def _connect(self) -> None:
+        self._socket = socket.create_connection(self._address, timeout=60.0)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._answers = self._socket.makefile("rb")
 
     def post(self, path: str, body: bytes) -> Any:
         """The answer to a request. Raises OSError and ValueError for one that is not 200 with JSON."""
+        if time.monotonic() - self._asked > IDLE:  # the service ends a connection that asks nothing
+            self.close()
+            self._connect()
+        self._asked = time.monotonic()
         head = f"POST {path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n"
         self._socket.sendall(head.encode() + body)
         status, length = self._answers.readline(), 0
@@ -136,6 +152,8 @@ class Load:
     """Seconds from the submission of a job to the answer that it is over."""
     errors: list[str] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
+    every: float = 1.0
+    """Seconds from one request of a client to its next."""
     events: int = 0
     """Events that the listener heard."""
     listening: socket.socket | None = None
@@ -193,12 +211,15 @@ class Load:
                 time.sleep(0.05)
         return overview.counts
 
-    def paced(self, every: float) -> None:
+    def paced(self) -> None:
         """Submit a lot of jobs every so many seconds; one that is late does not catch up."""
-        due = time.monotonic() + random.random() * every
+        due = time.monotonic() + random.random() * self.every
         with closing(Line(self.contact)) as line:
-            while not self.over.wait(max(0.0, due - time.monotonic())):
-                due = max(due + every, time.monotonic() - every)
+            while not self.over.wait(max(0.0, min(PATIENCE, due - time.monotonic()))):
+                due = min(due, time.monotonic() + self.every)
+                if time.monotonic() < due:
+                    continue
+                due = max(due + self.every, time.monotonic() - self.every)
                 if (taken := self.submit(line)) is not None and not self.waiting.full():
                     self.waiting.put(taken)
 
@@ -269,24 +290,9 @@ def _load(
     load = Load(contact, job)
     waiting = max(1, clients // 5)
     submitting = max(1, clients - waiting)
-    with closing(Line(contact)) as line:
-        load.submit(line)  # the first jobs wait for the key
-    load.drain()
-    rate, capacity = FIRST_RATE, 0.0
-    while 2 * len(load.full) <= len(load.accepted):
-        load.accepted, load.full, began = [], [], time.monotonic()
-        every = submitting * LOT / rate
-        _during(load, min(PROBE, seconds / 2), [partial(load.paced, every)] * submitting)
-        load.drain()
-        capacity = max(capacity, len(load.accepted) / (time.monotonic() - began))
-        rate *= 2
-    before = len(load.ids)
-
-    load.accepted, load.full, load.ends, load.waiting = [], [], [], queue.Queue(100)
-    every = submitting * LOT / (OVERLOAD * capacity)
     token = Path(contact.token_file).read_text().split()[1]
-    acts = [partial(load.paced, every)] * submitting + [load.waits] * waiting + [partial(load.listens, token)]
-    samples = _during(load, seconds, acts, process)
+    acts = [load.paced] * submitting + [load.waits] * waiting + [partial(load.listens, token)]
+    samples = _during(load, seconds, acts, process, submitting)
     if (counts := load.drain())["proved"] != len(load.ids):
         load.errors.append(f"{len(load.ids)} jobs were accepted, and the service counts {counts}")
     offered = len(load.accepted) + len(load.full)
@@ -300,10 +306,9 @@ def _load(
         "clients": clients,
         "partitions_per_job": PARTITIONS,
         "limits": {"queued": QUEUED, "running": RUNNING, "kept": KEPT},
-        "capacity_jobs_per_second": capacity,
         "offered_per_second": offered / seconds,
         "asked_of_done": round(offered / max(1, len(load.accepted)), 2),
-        "jobs": {"probe": before, "accepted": len(load.accepted), "full": len(load.full)},
+        "jobs": {"accepted": len(load.accepted), "full": len(load.full)},
         "done_per_second": len(load.accepted) / seconds,
         "events_heard": load.events,
         "latency_seconds": {
@@ -318,26 +323,34 @@ def _load(
 
 
 def _during(
-    load: Load, seconds: float, acts: list[Any], process: psutil.Process | None = None
+    load: Load, seconds: float, acts: list[Any], process: psutil.Process, submitting: int
 ) -> list[dict[str, float]]:
-    load.over = threading.Event()
+    """Have clients act for so long, `submitting` of them submit, and look at the service's process meanwhile."""
+    load.every = submitting * LOT / FIRST_RATE
     threads = [threading.Thread(target=act) for act in acts]
     for thread in threads:
         thread.start()
-    samples = []
+    samples: list[dict[str, float]] = []
     began = time.monotonic()
-    while (now := time.monotonic() - began) < seconds:
-        if process is not None:
-            with process.oneshot():
-                samples.append(
-                    {
-                        "at": round(now, 1),
-                        "rss": process.memory_info().rss,
-                        "descriptors": process.num_fds(),
-                        "threads": process.num_threads(),
-                    }
-                )
-        time.sleep(min(seconds - now, max(0.5, seconds / 120)))
+    counted: deque[tuple[float, int, int]] = deque(maxlen=WINDOW)
+    while (now := time.monotonic()) - began < seconds:
+        done = len(load.accepted)
+        counted.append((now, done, done + len(load.full)))
+        took, *rates = (last - first for first, last in zip(counted[0], counted[-1], strict=True))
+        done_rate, asked_rate = (rate / (took or 1.0) for rate in rates)
+        load.every = submitting * LOT / max(FIRST_RATE, OVERLOAD * done_rate)
+        with process.oneshot():
+            samples.append(
+                {
+                    "at": round(now - began, 1),
+                    "rss": process.memory_info().rss,
+                    "descriptors": process.num_fds(),
+                    "threads": process.num_threads(),
+                    "asked_per_second": round(asked_rate, 1),
+                    "done_per_second": round(done_rate, 1),
+                }
+            )
+        time.sleep(max(0.0, min(seconds - (now - began), max(0.5, seconds / 120))))
     load.stop()
     for thread in threads:
         thread.join()
