@@ -82,9 +82,9 @@ class RemoteWorker:
 
         return identity(), platform.node()
 
-    def serve(self, spec: HostSpec | VerifierSpec) -> str:
-        """Start the process that serves this, unless it lives. Returns why it is not known which devices were given up
-        here, or "". Raises ClusterError for a device that was."""
+    def serve(self, spec: HostSpec | VerifierSpec) -> tuple[str, str]:
+        """Start the process that serves this, unless it lives. Returns Ray's name of the actor's process, and why it is
+        not known which devices were given up here, or "". Raises ClusterError for a device that was."""
         from actors.leases import Governed
         from actors.processes import HostProcess
         from distprove.errors import ClusterError
@@ -95,7 +95,7 @@ class RemoteWorker:
             started, self._started = self._started, None
             self._process = self._process or HostProcess(spec.name, spec, Governed(), started=started)
         self._process.start()
-        return self._trouble
+        return ray.get_runtime_context().get_worker_id(), self._trouble
 
     def open(self, room: int, spec: bytes, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
         """Open a room. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the

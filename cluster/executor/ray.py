@@ -19,6 +19,7 @@ import numpy as np
 import ray
 from ray._private.state import available_resources_per_node
 from ray._private.state import jobs as ray_jobs
+from ray.core.generated.gcs_pb2 import ActorTableData
 from ray.exceptions import (
     ActorUnschedulableError,
     GetTimeoutError,
@@ -40,6 +41,7 @@ from cluster.executor.fleet import Fleet, Site
 from cluster.executor.placement import Node, Place, place, place_more
 from cluster.executor.reach import LOOK, Nodes, answering, watching
 from cluster.executor.reach import PATIENCE as ANSWERS
+from cluster.executor.spares import Spares
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
 from cluster.governor import NodeGovernor, limits_of, memory_for_keys
@@ -51,6 +53,8 @@ from distprove.host.telemetry import idle_memory
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
 
+GLANCE = 0.1
+"""Seconds between two looks whether an actor's process ended."""
 BEAT = 5.0
 """Seconds between the signs of life that governors are given, and between two looks for nodes that joined."""
 PATIENCE = 10.0
@@ -72,29 +76,39 @@ class RayTransport:
         spec: HostSpec | VerifierSpec,
         silent: Callable[[], bool],
         tell: Callable[[str], None] = lambda remark: None,
+        born: Callable[[], None] = lambda: None,
     ) -> None:
         """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer.
-        `tell` is called with what is wrong with its node's list of devices that were given up."""
+        `tell` is called with what is wrong with its node's list of devices that were given up, and `born` when the
+        actor serves in a process that is new."""
         self.actor = actor
         self._silent = silent
         self.placed = False
         """Whether the actor has its resources."""
         self._tell = tell
+        self._born = born
+        self._process = ""
+        """Ray's name of the actor's process."""
         self._spec = Carried(spec)
 
     def start(self) -> None:
         """Start the process that serves. Raises ClusterError, before it is told anything, for another version there."""
         try:
             self.placed = False
+            while self._begins_anew() and not self._silent():
+                time.sleep(GLANCE)  # Ray would try a call again after a second, and after another one
             theirs, node = self._get(self.actor.identity.options(max_task_retries=-1).remote())
             self.placed = True
             if not theirs.agrees(identity()):
                 raise ClusterError(
                     f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
                 )
-            trouble = self._get(self.actor.serve.options(max_task_retries=-1).remote(self._spec))
+            process, trouble = self._get(self.actor.serve.options(max_task_retries=-1).remote(self._spec))
             if trouble:
                 self._tell(trouble)
+            if process != self._process:
+                self._process = process
+                self._born()
         except RayError as error:
             raise told(error) from None
 
@@ -127,14 +141,22 @@ class RayTransport:
             ray.kill(self.actor, no_restart=True)
 
     def _get(self, asked: ray.ObjectRef, patience: float = math.inf) -> Any:
-        """The answer. Raises WorkerDied when there is none in so many seconds, or the actor's node is silent, which Ray
-        tells a minute later."""
+        """The answer. Raises WorkerDied when there is none in so many seconds, when the actor's process ended, and when
+        its node is silent: of the one Ray's own error tells a second or two later, of the other a minute."""
         # Not `ray.get`: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
         answer, late = asked.future(), time.monotonic() + patience
-        while not wait([answer], min(LOOK, patience)).done:
+        while not wait([answer], min(GLANCE, patience)).done:
             if self._silent() or time.monotonic() > late:
                 raise WorkerDied("its node does not answer")
+            if self._begins_anew():
+                raise WorkerDied("the process of its actor ended")
         return answer.result()
+
+    def _begins_anew(self) -> bool:
+        """Whether the actor's process ended and Ray starts another one. This asks nobody: Ray tells drivers at once."""
+        with suppress(AttributeError, RayError):  # of another version of Ray, or it is gone
+            return bool(self.actor._get_local_state() == ActorTableData.RESTARTING)
+        return False
 
     def _ask(self, name: str, arguments: tuple[Any, ...]) -> ray.ObjectRef:
         # As bytes: Ray's own way to pickle asks Python how to, for each of a chunk's orders.
@@ -170,6 +192,8 @@ class RayFleet(Fleet):
         self._reach = Nodes(lambda: self._nodes)
         self._joined: list[Node] = []
         """Nodes that joined since, whose governors count us in, and that have no worker."""
+        self._coming: dict[str, Any] = {}
+        """Governors of nodes that joined, which have not said yet that they count us in, by node id."""
         self._membership = threading.RLock()
         """Held by whoever changes `_nodes`, `_joined` or what keys take on them."""
         self._numbers = itertools.count(), itertools.count()
@@ -186,6 +210,7 @@ class RayFleet(Fleet):
         self._keys: dict[int, _KeptKey] = {}
         self._expected: dict[str, int] = {}
         """Bytes that keys are expected to take of each node, by node id."""
+        self._spares = Spares()
         self._here: Governed | None = None
         """The governor of the node that this process is on."""
 
@@ -226,9 +251,11 @@ class RayFleet(Fleet):
                 num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
             spec = HostSpec(f"prover-{next(self._numbers[0])}", self._choice(spot), self.settings.in_flight)
             actor = _actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls)
-            host = RayTransport(actor, spec, partial(self._is_silent, spot.node.id), self._remark)
-            worker = Worker(spec.name, spot.node.address, names, spot.node.id)
-            self._asks[spec.name] = (spot.node.id, num_cpus, spot.num_gpus)
+            node = spot.node.id
+            born = partial(self._spares.taken, node)
+            host = RayTransport(actor, spec, partial(self._is_silent, node), self._remark, born)
+            worker = Worker(spec.name, spot.node.address, names, node)
+            self._asks[spec.name] = (node, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
         self.sites |= {site.worker.id: site for site in settled}
         return settled
@@ -446,13 +473,14 @@ class RayFleet(Fleet):
         self._beating.start()
 
     def _beat(self) -> None:
-        """Look what is free for workers without a place, now and then say that we live, and look for nodes that joined,
-        until the end."""
+        """Look what is free for workers without a place, have processes stand by, now and then say that we live, and
+        look for nodes that joined, until the end."""
         due = time.monotonic() + BEAT
         while not self._over.wait(LOOK):
             if not all(map(_placed, list(self.sites.values()))):
                 with suppress(Exception):  # there is another look
                     self._free = available_resources_per_node()
+            self._spares.look(self._nodes)
             if time.monotonic() < due:
                 continue
             due = time.monotonic() + BEAT
@@ -474,16 +502,18 @@ class RayFleet(Fleet):
             self._joined = [node for node in self._joined if node.id in there]
             gone = known - there
             self._governors = {node: governor for node, governor in self._governors.items() if node not in gone}
+        self._coming = {node: governor for node, governor in self._coming.items() if node in there}
         for node in found:
             if node.id in known:
                 continue
-            governor = self._govern(node)
+            governor = self._coming[node.id] = self._govern(node)
             with suppress(RayError):  # it is gone again, or not up yet: there is another look
                 answer = governor.attend.remote(self._name).future()  # not `ray.get`: see `RayTransport`
                 if wait([answer], BEAT).done and answer.result():
                     with self._membership:
                         self._governors = {**self._governors, node.id: governor}
                         self._joined = [*self._joined, node]
+                        del self._coming[node.id]
 
     def _leave(self) -> None:
         """End our part in the governors, and those that nobody else uses."""
@@ -492,8 +522,12 @@ class RayFleet(Fleet):
             self._beating.join(PATIENCE)
             self._beating = None
         there = [governor for node, governor in self._governors.items() if not self._reach.lacks(node)]
-        left = {governor.leave.remote(self._name): governor for governor in there}
-        done, _ = ray.wait(list(left), num_returns=len(left), timeout=PATIENCE) if left else ([], [])
+        coming = list(self._coming.values())
+        left = {governor.leave.remote(self._name): governor for governor in (*there, *coming)}
+        done, late = ray.wait(list(left), num_returns=len(left), timeout=PATIENCE) if left else ([], [])
+        for ref in late:
+            if left[ref] in coming:  # whoever else may wait for it makes another
+                ray.kill(left[ref], no_restart=True)
         for ref in done:
             with suppress(RayError):  # its node is gone
                 if ray.get(ref):

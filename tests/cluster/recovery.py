@@ -3,8 +3,9 @@
     python -m tests.cluster.recovery --kills 20
 
 A job from Python with one worker process; after each wait of some seconds a proof kills that process. Told are the
-seconds from each kill to the moment at which the worker was ready again, the CPU seconds of the whole job, and the
-machine's load: a machine whose cores are busy takes that many times longer.
+seconds from each kill to the moment at which the worker was ready again, those (median and worst) to the one at which
+the driver knew of the death, the CPU seconds of the whole job, and the machine's load: a machine whose cores are busy
+takes that many times longer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 from cluster.driver import prove
 from cluster.executor.base import Executor
 from cluster.executor.local import ProcessExecutor
+from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.settings import ExecutorSettings
 from tests.cluster.campaign import recoveries
@@ -47,6 +49,7 @@ def measure(kills: int, apart: float, ray: bool, actor: bool) -> dict[str, Any]:
             prove(system, executor, run, settings)
             wall = time.monotonic() - began
         seconds = sorted(recoveries(folder).get("prover", []))
+        noticed = sorted(until_known(folder))
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     tenth = len(seconds) // 10
     return {
@@ -55,10 +58,18 @@ def measure(kills: int, apart: float, ray: bool, actor: bool) -> dict[str, Any]:
         "quantiles": [seconds[tenth], seconds[-1 - tenth]],
         "worst": seconds[-1],
         "seconds": seconds,
+        "noticed": [statistics.median(noticed), noticed[-1]],
         "wall": round(wall, 2),
         "cpu": round(sum(each.ru_utime + each.ru_stime for each in used), 2),
         "load": os.getloadavg()[0],
     }
+
+
+def until_known(folder: Path) -> list[float]:
+    """Seconds from each kill until the driver knew of the death."""
+    killed = sorted(path.stat().st_mtime for path in (folder / "faults").glob("kill_*"))
+    deaths = [event["time"] for event in read_journal(folder / "run") if event["event"] == "death"]
+    return [round(death - max(kill for kill in killed if kill <= death), 3) for death in deaths]
 
 
 def _executor(settings: ExecutorSettings) -> Executor:

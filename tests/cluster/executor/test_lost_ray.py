@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -426,3 +428,32 @@ def test_a_ray_that_does_not_come_up_leaves_no_process(monkeypatch: pytest.Monke
     with pytest.raises(ClusterError, match="Ray does not start here"), connection.connect(settings, 0):
         pass
     assert ended[: len(here)] == here
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_governor_that_comes_up_too_late_for_the_job_is_ended(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that joined near the end of a job kept the governor that the job had begun there."""
+    import ray
+
+    from cluster.executor.ray import RayFleet
+
+    class Coming:
+        """A governor that has not answered when the job looked for nodes."""
+
+        attend = leave = property(lambda self: SimpleNamespace(remote=lambda driver: self))
+
+        def future(self) -> Future[bool]:
+            return Future()
+
+    governor, killed = Coming(), []
+    monkeypatch.setattr("cluster.executor.ray.cluster_nodes", lambda: [Node("b", "10.0.0.2", 2, 0)])
+    monkeypatch.setattr("cluster.executor.ray.BEAT", 0.01)
+    monkeypatch.setattr(RayFleet, "_govern", lambda self, node: governor)
+    monkeypatch.setattr(ray, "wait", lambda asked, **_: (asked, []) if answers else ([], asked))
+    monkeypatch.setattr(ray, "get", lambda ref: True)
+    monkeypatch.setattr(ray, "kill", lambda actor, no_restart: killed.append(actor))
+    fleet = RayFleet(ExecutorSettings(local=False, gpus=0))
+    fleet._look_for_nodes()
+    fleet._look_for_nodes()
+    fleet._leave()
+    assert killed == [governor]
