@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kernels.cuda.device import Device, Fetch, Recording, Stream
+from kernels.cuda.device import ByValue, Device, Fetch, Recording, Stream
 from kernels.cuda.points import curve_source, group_source, joined, normalise, sum_limbs
 from kernels.cuda.streamed import StreamedPoints, bounds, brought
 from kernels.errors import OutOfMemory, SizeError
@@ -32,8 +32,8 @@ from kernels.source import KernelSource
 SORT_BLOCK = 512
 """Threads of a block of the sort's kernels. Must equal BLOCK in msm_sort.cu."""
 
-SORT_TILE = 16 * SORT_BLOCK
-"""Entries that a block of msm_scatter_entries puts in order at a time. Must equal TILE in msm_sort.cu."""
+MAX_COUNT = (1 << 16) - 1
+"""Most entries of a tile of msm_scatter_digits: its bins are counted in 16 bits."""
 
 MAX_BIN_BITS = 11
 """Most bits of one radix pass: log2 of MAX_BINS in msm_sort.cu."""
@@ -102,6 +102,8 @@ class MsmProfile:
     """Most bits that one radix pass takes. Of more, a block's counters leave no room for a second block."""
     sort_blocks_per_sm: int = 2
     """Blocks of the sort's kernels per multiprocessor."""
+    sort_items: int = 8
+    """Entries of a thread in a tile of msm_scatter_entries: an even number."""
     digit_shared: int = 98 << 10
     """Most bytes of shared memory for the digits that a block of msm_scatter_digits puts in order at a time; two blocks
     then fit a multiprocessor of 227 KiB."""
@@ -363,7 +365,7 @@ class CudaSums:
         for source in (
             self._accumulate_source(curve, group),
             self._buckets_source(curve, group),
-            curve_source("msm_sort", curve),
+            self._sort_source(curve),
             group_source("point_batch", curve, group),
             self._pairs_source(curve, group),
         ):
@@ -557,7 +559,7 @@ class CudaSums:
         Of a large chunk the host waits for the number of its entries: where most scalars are 0 or 1 they are a small
         part of what there could be, and want fewer rounds of fewer slices.
         """
-        entries, entry_count = self.sorted_entries(table, scalars, start, sets)
+        entries, entry_count = self.sorted_entries(table, scalars, start, sets, cut.entries)
         count, rounds = len(entries), cut.rounds
         if host_waits and rounds and count >= self.profile.counted_entries:
             count = int(self.device.fetch(entry_count).result()[0])
@@ -578,12 +580,17 @@ class CudaSums:
             del points, left, left_count  # before the next slice takes its own
 
     def sorted_entries(
-        self, table: CudaPointTable, scalars: Array, start: int, sets: range | None = None
+        self,
+        table: CudaPointTable,
+        scalars: Array,
+        start: int,
+        sets: range | None = None,
+        known: int | None = None,
     ) -> tuple[Array, Array]:
         """Return the entries (bucket, point and sign) of these sets of buckets (None: of all), sorted, (most, 2)
-        uint32, and the count used, (1,) uint32."""
+        uint32, and the count used, (1,) uint32. There must be at most `known` entries, if that is given."""
         device, plan = self.device, table.plan
-        source = curve_source("msm_sort", table.curve)
+        source = self._sort_source(table.curve)
         m = scalars.shape[0]
         sets = range(plan.sets) if sets is None else sets
         digits = min(plan.multiples * len(sets), plan.windows)
@@ -592,12 +599,19 @@ class CudaSums:
         # the first pass, over digits, has the fewest bits
         widths = [(key_bits + index) // passes for index in range(passes)]
         blocks = min(device.sm_count * self.profile.sort_blocks_per_sm, -(-m // 32))
-        tile = min(self.profile.digit_shared // (ENTRY_BYTES * digits), -(-m // blocks))
+        most = m * digits if known is None else min(m * digits, known)
+        room = self.profile.digit_shared // ENTRY_BYTES
+        # Twice as much room as for what most tiles have, where most scalars have no digits; at least what any tile has,
+        # where they have all.
+        tile = max(room // digits, min(room * m // (2 * most), MAX_COUNT // digits))
+        tile = min(tile, -(-m // blocks))
+        tile -= tile % SORT_BLOCK if tile > SORT_BLOCK else 0
+        room = min(room, tile * digits)
         counts = device.empty((blocks << widths[-1],), np.uint32)
         totals = device.empty((1 << widths[-1],), np.uint32)
         entry_count = device.empty((1,), np.uint32)
-        entries = device.empty((m * digits, 2), np.uint32)
-        other = device.empty((m * digits, 2), np.uint32) if passes > 1 else entries
+        entries = device.empty((most, 2), np.uint32)
+        other = device.empty((most, 2), np.uint32) if passes > 1 else entries
 
         def launch(name: str, grid: int, *args: object, shared: int = 0) -> None:
             device.kernel(source, name).launch(grid, SORT_BLOCK, args, shared=shared)
@@ -606,32 +620,34 @@ class CudaSums:
             rows = -(-bins // (SORT_BLOCK // 32))
             launch("msm_scan_rows", rows, counts, np.uint32(bins), np.uint32(blocks), totals)
 
-        bins = 1 << widths[0]
-        cut = (
-            np.uint32(plan.window_bits),
-            np.uint32(plan.windows),
-            np.uint32(plan.sets),
-            np.uint32(sets.start),
-            np.uint32(len(sets)),
-            np.uint32(bins),
-            np.uint32(tile),
-        )
-        launch("msm_count_digits", blocks, scalars, np.uint32(m), *cut, counts)
-        scan(bins)
+        bins = np.uint32(1 << widths[0])
+        tile_counts = device.empty((-(-m // tile), 1 << widths[0]), np.uint16)
+        windows, places = self._windows(plan, sets), (bins, np.uint32(tile), counts, tile_counts)
+        launch("msm_count_digits", blocks, scalars, np.uint32(m), windows, *places)
+        scan(1 << widths[0])
         points = (np.uint32(start), np.uint32(table.n))
-        args = (scalars, np.uint32(m), *points, *cut, counts, totals, entries, entry_count)
-        launch("msm_scatter_digits", blocks, *args, shared=12 * bins + ENTRY_BYTES * tile * digits)
+        args = (scalars, np.uint32(m), *points, windows, *places, np.uint32(room), totals, entries, entry_count)
+        launch("msm_scatter_digits", blocks, *args, shared=(12 << widths[0]) + ENTRY_BYTES * room)
         low = widths[0]
         for width in widths[1:]:
-            bins, shift = 1 << width, np.uint32(low)
-            launch("msm_count_entries", blocks, entries, entry_count, shift, np.uint32(bins), counts)
-            scan(bins)
-            shared = 12 * bins + 8 * SORT_TILE + 2 * (SORT_BLOCK // 32) * bins
-            places = (shift, np.uint32(width), counts, totals)
-            launch("msm_scatter_entries", blocks, entries, entry_count, *places, other, shared=shared)
+            shift = np.uint32(low)
+            launch("msm_count_entries", blocks, entries, entry_count, shift, np.uint32(1 << width), counts)
+            scan(1 << width)
+            shared = (12 << width) + 8 * self.profile.sort_items * SORT_BLOCK + (SORT_BLOCK // 16 << width)
+            ranks = (shift, np.uint32(width), counts, totals)
+            launch("msm_scatter_entries", blocks, entries, entry_count, *ranks, other, shared=shared)
             entries, other = other, entries
             low += width
         return entries, entry_count
+
+    @staticmethod
+    def _windows(plan: WindowPlan, sets: range) -> ByValue:
+        """`Windows` of msm_sort.cu: the windows of `plan` that these sets of buckets sum."""
+        bits, halves = plan.window_bits, 0
+        for window in range(plan.windows - 1):
+            halves |= 1 << (bits * window + bits - 1)
+        words = np.frombuffer(halves.to_bytes(32, "little"), np.uint32)
+        return ByValue(np.array([bits, plan.windows, plan.sets, sets.start, len(sets), *words], np.uint32))
 
     def _pair_round(
         self, table: CudaPointTable, cut: Cut, points: Array, entries: Array, entry_count: Array, first: int, some: int
@@ -722,6 +738,11 @@ class CudaSums:
             log_chunk += 1
         blocks = max(1, (plan.buckets_per_set >> log_chunk) // block)
         return ReduceShape(log_chunk, blocks, block.bit_length() + 1)
+
+    def _sort_source(self, curve: Curve) -> KernelSource:
+        profile = self.profile
+        shape = ("SORT_ITEMS", profile.sort_items), ("SORT_BLOCKS", profile.sort_blocks_per_sm)
+        return curve_source("msm_sort", curve, *shape)
 
     def _pairs_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile

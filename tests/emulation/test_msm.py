@@ -11,7 +11,7 @@ import pytest
 
 from kernels.cuda import groups as cuda_groups
 from kernels.cuda.groups import CudaGroups, base_table
-from kernels.cuda.msm import SORT_TILE, CudaPointTable, Cut, MsmProfile, WindowPlan, plan_windows
+from kernels.cuda.msm import SORT_BLOCK, CudaPointTable, Cut, MsmProfile, WindowPlan, plan_windows
 from kernels.cuda.points import group_source, normalise, sum_limbs
 from kernels.cuda.streamed import bounds
 from kernels.errors import OutOfMemory, SizeError
@@ -319,21 +319,23 @@ def test_affine_rounds_are_made_where_they_were_faster(curve: Curve, group: Grou
     assert Cut.of(curve, group, plan, 1 << log_n, MsmProfile(), 139 << 30).rounds == rounds
 
 
-def test_sort_over_several_tiles() -> None:
-    """Blocks that take more than one tile in both scatters; the order is that of a stable sort on the key."""
-    curve, n = BN254, 200
+@pytest.mark.parametrize("ones", [0, 2000])
+def test_sort_over_several_tiles(ones: int) -> None:
+    """Blocks that take more than one tile in both scatters; the order is that of a stable sort on the key. After many
+    ones tiles have more scalars, and the last ones more entries than shared memory has room for."""
+    curve, n = BN254, 200 + ones
     rng = random.Random(11)
     narrow = EmulatedDevice(sm_count=1)
     profile = MsmProfile(window_bits=2, bin_bits=1, digit_shared=30 * 127 * 8, sort_blocks_per_sm=1)
     plan = WindowPlan(2, 127, 64, 2)
     table = CudaPointTable(curve, Group.G1, n, 0, plan, narrow.empty((0, 8)))
-    scalars = [rng.randrange(curve.fr.modulus) for _ in range(n)]
-    entries, count = CudaGroups(narrow, profile).sorted_entries(
-        table, narrow.upload(scalars_from_ints(curve.fr, scalars)), 0
-    )
+    scalars = [1] * ones + [rng.randrange(curve.fr.modulus) for _ in range(n - ones)]
+    known = ones + 200 * plan.windows if ones else None
+    words = narrow.upload(scalars_from_ints(curve.fr, scalars))
+    entries, count = CudaGroups(narrow, profile).sorted_entries(table, words, 0, known=known)
     used = entries[: int(count[0])]
     keys, values = used[:, 0], used[:, 1]
-    assert len(used) > 2 * SORT_TILE
+    assert len(used) > 2 * profile.sort_items * SORT_BLOCK
     assert np.all(np.diff(keys.astype(np.int64)) >= 0)
     totals = [0] * n
     for key, value in zip(keys.tolist(), values.tolist(), strict=True):
