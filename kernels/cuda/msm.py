@@ -11,7 +11,8 @@ What the stages take is bounded: the sets of buckets are done in turn where memo
 points of a set too, and the affine rounds go through the sorted entries in slices (`Cut`). Points that the device does
 not hold pass through it in slices (`kernels.cuda.streamed`).
 
-Zero digits cost nothing, so a 0/1-heavy witness is faster, and the time is not constant in the scalars.
+Zero digits cost nothing, so a 0/1-heavy witness is faster, and the time is not constant in the scalars. A large MSM
+over several sets of buckets takes windows of its own, for the widths of its scalars (`CudaSums._plan_for`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ SORT_BLOCK = 512
 
 MAX_COUNT = (1 << 16) - 1
 """Most entries of a tile of msm_scatter_digits: its bins are counted in 16 bits."""
+
+SMALL_CLASS, WORD_CLASSES = 1, 8
+"""msm_classify counts scalars that are 0, those of at most SMALL (class SMALL_CLASS), and behind these those of 1 to
+WORD_CLASSES words of 32 bits."""
+SMALL_BITS = 8
+"""Bits of a window with which a scalar of at most SMALL in msm_sort.cu has one digit."""
 
 MAX_BIN_BITS = 11
 """Most bits of one radix pass: log2 of MAX_BINS in msm_sort.cu."""
@@ -97,7 +104,7 @@ class MsmProfile:
     """Tuning parameters of the MSM. The defaults were measured on one H200; two profiles can run in one process."""
 
     window_bits: int | None = None
-    """Window size in bits; None chooses it by the number of points and the memory."""
+    """Window size of a table in bits; None chooses it by the number of points and the memory."""
     bin_bits: int = 8
     """Most bits that one radix pass takes. Of more, a block's counters leave no room for a second block."""
     sort_blocks_per_sm: int = 2
@@ -116,6 +123,9 @@ class MsmProfile:
     """Most entries that go through the affine rounds at a time; fewer on a small device."""
     counted_entries: int = 1 << 26
     """Fewest entries that a chunk could have for which the host waits to learn how many there are."""
+    classified_points: int = 1 << 22
+    """Fewest scalars for which the host waits to learn how wide they are, and chooses windows for these, where the
+    table has several sets of buckets. With one, its buckets are few beside its digits."""
     stream_points: int = 1 << 24
     """Most points that are brought from host memory at a time; fewer on a small device."""
     pairs_block: int = 128
@@ -225,15 +235,31 @@ def plan_windows(
             continue
         if best is not None and plan.buckets > buckets and chosen is None:
             continue
-        depth = bits if sets == 1 else bits * (sets + 1)
-        passes = -(-(plan.buckets - 1).bit_length() // profile.bin_bits)
-        cost = n * windows + profile.bucket_cost * plan.buckets + profile.bit_cost * depth
-        cost += profile.pass_cost * passes + profile.sum_cost * (plan.buckets_per_set > profile.reduce_block)
+        cost = _cost(plan, n * windows, profile)
         if best is None or cost < best[0]:
             best = (cost, plan)
     if best is None:
         raise SizeError(f"an MSM of {n} points has more digits than a 32-bit index counts")
     return best[1]
+
+
+def _cost(plan: WindowPlan, digits: int, profile: MsmProfile) -> float:
+    """The cost of an MSM with so many digits that are not zero, in mixed additions."""
+    depth = plan.window_bits if plan.sets == 1 else plan.window_bits * (plan.sets + 1)
+    passes = -(-(plan.buckets - 1).bit_length() // profile.bin_bits)
+    cost = digits + profile.bucket_cost * plan.buckets + profile.bit_cost * depth
+    return cost + profile.pass_cost * passes + profile.sum_cost * (plan.buckets_per_set > profile.reduce_block)
+
+
+def most_digits(classes: HostArray, plan: WindowPlan) -> int:
+    """Return the most digits that are not zero of scalars of which msm_classify found so many in each class.
+
+    A scalar below 2^b has at most ceil(b / c) digits and a carry; one of at most 2^(c - 1) has one.
+    """
+    small = 1 if plan.window_bits >= SMALL_BITS else plan.windows
+    widths = (min(plan.windows, 32 * words // plan.window_bits + 2) for words in range(1, WORD_CLASSES + 1))
+    each = (small, *widths)
+    return sum(int(count) * digits for count, digits in zip(classes[SMALL_CLASS:], each, strict=True))
 
 
 @dataclass(frozen=True)
@@ -254,13 +280,27 @@ class Cut:
     """Most entries that go through the affine rounds at a time: an even number."""
 
     @classmethod
-    def of(cls, curve: Curve, group: Group, plan: WindowPlan, n: int, profile: MsmProfile, budget: int) -> Cut:
-        """Return the cut of an MSM of n points on a device of `budget` bytes."""
+    def of(
+        cls,
+        curve: Curve,
+        group: Group,
+        plan: WindowPlan,
+        n: int,
+        profile: MsmProfile,
+        budget: int,
+        digits: int | None = None,
+    ) -> Cut:
+        """Return the cut of an MSM of n points on a device of `budget` bytes, whose scalars have at most so many
+        `digits` that are not zero, if that is known."""
         part = budget // SCRATCH_PART
         most = max(plan.multiples, min(profile.chunk_entries, part // (2 * ENTRY_BYTES)))
-        sets = _even_share(plan.sets, most // (n * plan.multiples))
-        points = _even_share(n, most // (sets * plan.multiples))
-        entries, buckets = points * min(sets * plan.multiples, plan.windows), sets * plan.buckets_per_set
+        if digits is not None and digits <= most:
+            sets, points, entries = plan.sets, n, max(1, digits)
+        else:
+            sets = _even_share(plan.sets, most // (n * plan.multiples))
+            points = _even_share(n, most // (sets * plan.multiples))
+            entries = points * min(sets * plan.multiples, plan.windows)
+        buckets = sets * plan.buckets_per_set
         rounds = profile.rounds_for(curve, group, entries, buckets)
         fitting = part // (8 * curve.point_limbs(group) + 2 * ENTRY_BYTES)
         slice_entries = max(2, min(profile.slice_entries, entries + 1, fitting) // 2 * 2)
@@ -504,9 +544,12 @@ class CudaSums:
 
     def _sums(self, table: CudaPointTable, scalars: Array, start: int, host_waits: bool = True) -> SetSums:
         """Queue the MSM. `host_waits`: whether the host may wait for the number of entries."""
-        device, plan, words = self.device, table.plan, sum_limbs(table.curve, table.group)
-        n = scalars.shape[0]
-        cut = self._cut(table.curve, table.group, plan, n)
+        device, words, n = self.device, sum_limbs(table.curve, table.group), scalars.shape[0]
+        cut = self._cut(table.curve, table.group, table.plan, n)
+        if host_waits and table.plan.sets > 1 and n >= self.profile.classified_points:
+            plan, cut = self._plan_for(table, scalars, cut)
+            table = replace(table, plan=plan)
+        plan = table.plan
         shape = self._reduce_shape(plan, cut.sets)
         sums = device.empty((plan.sets, shape.width, words))
         for first_set in range(0, plan.sets, cut.sets):
@@ -519,6 +562,33 @@ class CudaSums:
             self._weighted_sums(table.curve, table.group, shape, buckets, sums[first_set : first_set + sets])
             del buckets  # before the next ones are taken
         return SetSums(plan, shape, sums)
+
+    def _plan_for(self, table: CudaPointTable, scalars: Array, planned: Cut) -> tuple[WindowPlan, Cut]:
+        """Choose windows by how wide the scalars are, of which most of a witness can be 0 or 1.
+
+        The table's windows are for scalars of full width. Few of these want fewer buckets, in smaller windows, for
+        which the table holds the points themselves: its first rows. Nothing is chosen that takes more scratch than
+        what `msm_scratch` predicts for the table.
+        """
+        device, profile, curve, group = self.device, self.profile, table.curve, table.group
+        n, budget = scalars.shape[0], device.info().memory_budget
+        classes = device.zeros((SMALL_CLASS + 1 + WORD_CLASSES,), np.uint32)
+        blocks = min(4 * device.sm_count, -(-n // SORT_BLOCK))
+        args = (scalars, np.uint32(n), classes)
+        device.kernel(self._sort_source(curve), "msm_classify").launch(blocks, SORT_BLOCK, args)
+        found = device.fetch(classes).result()
+        most = self._scratch_bytes(curve, group, table.plan, planned, planned.sets)
+        best = _cost(table.plan, most_digits(found, table.plan), profile), table.plan, planned
+        windows = {bits: -(-curve.fr.bits // bits) for bits in range(SMALL_BITS, MAX_WINDOW_BITS + 1)}
+        for plan in (table.plan, *(WindowPlan(bits, count, 1, count) for bits, count in windows.items())):
+            if plan.buckets > MAX_BUCKETS:
+                continue
+            digits = most_digits(found, plan)
+            cut = Cut.of(curve, group, plan, n, profile, budget, digits)
+            cost, whole = _cost(plan, digits, profile), cut.sets == plan.sets and cut.points == n
+            if whole and self._scratch_bytes(curve, group, plan, cut, cut.sets) <= most and cost <= best[0]:
+                best = cost, plan, cut
+        return best[1:]
 
     def _streamed_sums(self, streamed: StreamedPoints, scalars: Array, start: int) -> SetSums:
         """As `_sums`, while slices of the points pass through the device's memory."""

@@ -33,6 +33,8 @@ constexpr int ITEMS = SORT_ITEMS;
 constexpr int TILE = BLOCK * ITEMS;
 constexpr int USUAL_BITS = 8;  // bits of a bin that are compared without a loop
 constexpr int AHEAD = 8;  // entries that a thread asks for before it waits
+constexpr u32 SMALL = 128;
+constexpr int CLASSES = 10;
 
 // How scalars are cut, and which windows are wanted: those of the `some` sets from first_set on.
 struct Windows {
@@ -186,6 +188,28 @@ DP_HD void write_counts(u32* counts, const u32* bins_of_block, u32 bins) {
 }  // namespace dp
 
 using namespace dp;
+
+// classes[k] += how many scalars are of class k, by magnitude: 0, at most SMALL, and of 1 to 8 words of 32 bits.
+extern "C" __global__ void __launch_bounds__(BLOCK) msm_classify(const uint4* scalars, u32 n, u32* classes) {
+  __shared__ u32 all[CLASSES];
+  if (threadIdx.x < CLASSES) all[threadIdx.x] = 0;
+  __syncthreads();
+  u32 own[CLASSES] = {};
+  for (u64 i = global_thread(); i < n; i += global_threads()) {
+    const Magnitude m(scalar_at(scalars, (u32)i, n));
+    u32 words = 0;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) words = m.s[k] != 0 ? k + 1 : words;
+    const u32 found = words > 1 || m.s[0] > SMALL ? words + 1 : words;
+#pragma unroll
+    for (int k = 0; k < CLASSES; ++k) own[k] += found == (u32)k;
+  }
+#pragma unroll
+  for (int k = 0; k < CLASSES; ++k)
+    if (own[k] != 0) atomicAdd(&all[k], own[k]);
+  __syncthreads();
+  if (threadIdx.x < CLASSES) atomicAdd(&classes[threadIdx.x], all[threadIdx.x]);
+}
 
 // Also tile_counts[tile][bin], for msm_scatter_digits. As many tiles as shared memory has bins for are counted at a time.
 extern "C" __global__ void __launch_bounds__(BLOCK)
