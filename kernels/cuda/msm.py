@@ -11,7 +11,8 @@ What the stages take is bounded: the sets of buckets are done in turn where memo
 points of a set too, and the affine rounds go through the sorted entries in slices (`Cut`). Points that the device does
 not hold pass through it in slices (`kernels.cuda.streamed`).
 
-Zero digits cost nothing, so a 0/1-heavy witness is faster, and the time is not constant in the scalars.
+Zero digits cost nothing, so a 0/1-heavy witness is faster, and the time is not constant in the scalars. A large MSM
+over several sets of buckets takes windows of its own, for the widths of its scalars (`CudaSums._plan_for`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kernels.cuda.device import Device, Fetch, Recording, Stream
+from kernels.cuda.device import ByValue, Device, Fetch, Recording, Stream
 from kernels.cuda.points import curve_source, group_source, joined, normalise, sum_limbs
 from kernels.cuda.streamed import StreamedPoints, bounds, brought
 from kernels.errors import OutOfMemory, SizeError
@@ -32,8 +33,14 @@ from kernels.source import KernelSource
 SORT_BLOCK = 512
 """Threads of a block of the sort's kernels. Must equal BLOCK in msm_sort.cu."""
 
-SORT_TILE = 16 * SORT_BLOCK
-"""Entries that a block of msm_scatter_entries puts in order at a time. Must equal TILE in msm_sort.cu."""
+MAX_COUNT = (1 << 16) - 1
+"""Most entries of a tile of msm_scatter_digits: its bins are counted in 16 bits."""
+
+SMALL_CLASS, WORD_CLASSES = 1, 8
+"""msm_classify counts scalars that are 0, those of at most SMALL (class SMALL_CLASS), and behind these those of 1 to
+WORD_CLASSES words of 32 bits."""
+SMALL_BITS = 8
+"""Bits of a window with which a scalar of at most SMALL in msm_sort.cu has one digit."""
 
 MAX_BIN_BITS = 11
 """Most bits of one radix pass: log2 of MAX_BINS in msm_sort.cu."""
@@ -97,11 +104,13 @@ class MsmProfile:
     """Tuning parameters of the MSM. The defaults were measured on one H200; two profiles can run in one process."""
 
     window_bits: int | None = None
-    """Window size in bits; None chooses it by the number of points and the memory."""
+    """Window size of a table in bits; None chooses it by the number of points and the memory."""
     bin_bits: int = 8
     """Most bits that one radix pass takes. Of more, a block's counters leave no room for a second block."""
     sort_blocks_per_sm: int = 2
     """Blocks of the sort's kernels per multiprocessor."""
+    sort_items: int = 8
+    """Entries of a thread in a tile of msm_scatter_entries: an even number."""
     digit_shared: int = 98 << 10
     """Most bytes of shared memory for the digits that a block of msm_scatter_digits puts in order at a time; two blocks
     then fit a multiprocessor of 227 KiB."""
@@ -114,6 +123,9 @@ class MsmProfile:
     """Most entries that go through the affine rounds at a time; fewer on a small device."""
     counted_entries: int = 1 << 26
     """Fewest entries that a chunk could have for which the host waits to learn how many there are."""
+    classified_points: int = 1 << 22
+    """Fewest scalars for which the host waits to learn how wide they are, and chooses windows for these, where the
+    table has several sets of buckets. With one, its buckets are few beside its digits."""
     stream_points: int = 1 << 24
     """Most points that are brought from host memory at a time; fewer on a small device."""
     pairs_block: int = 128
@@ -223,15 +235,31 @@ def plan_windows(
             continue
         if best is not None and plan.buckets > buckets and chosen is None:
             continue
-        depth = bits if sets == 1 else bits * (sets + 1)
-        passes = -(-(plan.buckets - 1).bit_length() // profile.bin_bits)
-        cost = n * windows + profile.bucket_cost * plan.buckets + profile.bit_cost * depth
-        cost += profile.pass_cost * passes + profile.sum_cost * (plan.buckets_per_set > profile.reduce_block)
+        cost = _cost(plan, n * windows, profile)
         if best is None or cost < best[0]:
             best = (cost, plan)
     if best is None:
         raise SizeError(f"an MSM of {n} points has more digits than a 32-bit index counts")
     return best[1]
+
+
+def _cost(plan: WindowPlan, digits: int, profile: MsmProfile) -> float:
+    """The cost of an MSM with so many digits that are not zero, in mixed additions."""
+    depth = plan.window_bits if plan.sets == 1 else plan.window_bits * (plan.sets + 1)
+    passes = -(-(plan.buckets - 1).bit_length() // profile.bin_bits)
+    cost = digits + profile.bucket_cost * plan.buckets + profile.bit_cost * depth
+    return cost + profile.pass_cost * passes + profile.sum_cost * (plan.buckets_per_set > profile.reduce_block)
+
+
+def most_digits(classes: HostArray, plan: WindowPlan) -> int:
+    """Return the most digits that are not zero of scalars of which msm_classify found so many in each class.
+
+    A scalar below 2^b has at most ceil(b / c) digits and a carry; one of at most 2^(c - 1) has one.
+    """
+    small = 1 if plan.window_bits >= SMALL_BITS else plan.windows
+    widths = (min(plan.windows, 32 * words // plan.window_bits + 2) for words in range(1, WORD_CLASSES + 1))
+    each = (small, *widths)
+    return sum(int(count) * digits for count, digits in zip(classes[SMALL_CLASS:], each, strict=True))
 
 
 @dataclass(frozen=True)
@@ -252,13 +280,27 @@ class Cut:
     """Most entries that go through the affine rounds at a time: an even number."""
 
     @classmethod
-    def of(cls, curve: Curve, group: Group, plan: WindowPlan, n: int, profile: MsmProfile, budget: int) -> Cut:
-        """Return the cut of an MSM of n points on a device of `budget` bytes."""
+    def of(
+        cls,
+        curve: Curve,
+        group: Group,
+        plan: WindowPlan,
+        n: int,
+        profile: MsmProfile,
+        budget: int,
+        digits: int | None = None,
+    ) -> Cut:
+        """Return the cut of an MSM of n points on a device of `budget` bytes, whose scalars have at most so many
+        `digits` that are not zero, if that is known."""
         part = budget // SCRATCH_PART
         most = max(plan.multiples, min(profile.chunk_entries, part // (2 * ENTRY_BYTES)))
-        sets = _even_share(plan.sets, most // (n * plan.multiples))
-        points = _even_share(n, most // (sets * plan.multiples))
-        entries, buckets = points * min(sets * plan.multiples, plan.windows), sets * plan.buckets_per_set
+        if digits is not None and digits <= most:
+            sets, points, entries = plan.sets, n, max(1, digits)
+        else:
+            sets = _even_share(plan.sets, most // (n * plan.multiples))
+            points = _even_share(n, most // (sets * plan.multiples))
+            entries = points * min(sets * plan.multiples, plan.windows)
+        buckets = sets * plan.buckets_per_set
         rounds = profile.rounds_for(curve, group, entries, buckets)
         fitting = part // (8 * curve.point_limbs(group) + 2 * ENTRY_BYTES)
         slice_entries = max(2, min(profile.slice_entries, entries + 1, fitting) // 2 * 2)
@@ -363,7 +405,7 @@ class CudaSums:
         for source in (
             self._accumulate_source(curve, group),
             self._buckets_source(curve, group),
-            curve_source("msm_sort", curve),
+            self._sort_source(curve),
             group_source("point_batch", curve, group),
             self._pairs_source(curve, group),
         ):
@@ -502,9 +544,12 @@ class CudaSums:
 
     def _sums(self, table: CudaPointTable, scalars: Array, start: int, host_waits: bool = True) -> SetSums:
         """Queue the MSM. `host_waits`: whether the host may wait for the number of entries."""
-        device, plan, words = self.device, table.plan, sum_limbs(table.curve, table.group)
-        n = scalars.shape[0]
-        cut = self._cut(table.curve, table.group, plan, n)
+        device, words, n = self.device, sum_limbs(table.curve, table.group), scalars.shape[0]
+        cut = self._cut(table.curve, table.group, table.plan, n)
+        if host_waits and table.plan.sets > 1 and n >= self.profile.classified_points:
+            plan, cut = self._plan_for(table, scalars, cut)
+            table = replace(table, plan=plan)
+        plan = table.plan
         shape = self._reduce_shape(plan, cut.sets)
         sums = device.empty((plan.sets, shape.width, words))
         for first_set in range(0, plan.sets, cut.sets):
@@ -517,6 +562,33 @@ class CudaSums:
             self._weighted_sums(table.curve, table.group, shape, buckets, sums[first_set : first_set + sets])
             del buckets  # before the next ones are taken
         return SetSums(plan, shape, sums)
+
+    def _plan_for(self, table: CudaPointTable, scalars: Array, planned: Cut) -> tuple[WindowPlan, Cut]:
+        """Choose windows by how wide the scalars are, of which most of a witness can be 0 or 1.
+
+        The table's windows are for scalars of full width. Few of these want fewer buckets, in smaller windows, for
+        which the table holds the points themselves: its first rows. Nothing is chosen that takes more scratch than
+        what `msm_scratch` predicts for the table.
+        """
+        device, profile, curve, group = self.device, self.profile, table.curve, table.group
+        n, budget = scalars.shape[0], device.info().memory_budget
+        classes = device.zeros((SMALL_CLASS + 1 + WORD_CLASSES,), np.uint32)
+        blocks = min(4 * device.sm_count, -(-n // SORT_BLOCK))
+        args = (scalars, np.uint32(n), classes)
+        device.kernel(self._sort_source(curve), "msm_classify").launch(blocks, SORT_BLOCK, args)
+        found = device.fetch(classes).result()
+        most = self._scratch_bytes(curve, group, table.plan, planned, planned.sets)
+        best = _cost(table.plan, most_digits(found, table.plan), profile), table.plan, planned
+        windows = {bits: -(-curve.fr.bits // bits) for bits in range(SMALL_BITS, MAX_WINDOW_BITS + 1)}
+        for plan in (table.plan, *(WindowPlan(bits, count, 1, count) for bits, count in windows.items())):
+            if plan.buckets > MAX_BUCKETS:
+                continue
+            digits = most_digits(found, plan)
+            cut = Cut.of(curve, group, plan, n, profile, budget, digits)
+            cost, whole = _cost(plan, digits, profile), cut.sets == plan.sets and cut.points == n
+            if whole and self._scratch_bytes(curve, group, plan, cut, cut.sets) <= most and cost <= best[0]:
+                best = cost, plan, cut
+        return best[1:]
 
     def _streamed_sums(self, streamed: StreamedPoints, scalars: Array, start: int) -> SetSums:
         """As `_sums`, while slices of the points pass through the device's memory."""
@@ -557,7 +629,7 @@ class CudaSums:
         Of a large chunk the host waits for the number of its entries: where most scalars are 0 or 1 they are a small
         part of what there could be, and want fewer rounds of fewer slices.
         """
-        entries, entry_count = self.sorted_entries(table, scalars, start, sets)
+        entries, entry_count = self.sorted_entries(table, scalars, start, sets, cut.entries)
         count, rounds = len(entries), cut.rounds
         if host_waits and rounds and count >= self.profile.counted_entries:
             count = int(self.device.fetch(entry_count).result()[0])
@@ -578,12 +650,17 @@ class CudaSums:
             del points, left, left_count  # before the next slice takes its own
 
     def sorted_entries(
-        self, table: CudaPointTable, scalars: Array, start: int, sets: range | None = None
+        self,
+        table: CudaPointTable,
+        scalars: Array,
+        start: int,
+        sets: range | None = None,
+        known: int | None = None,
     ) -> tuple[Array, Array]:
         """Return the entries (bucket, point and sign) of these sets of buckets (None: of all), sorted, (most, 2)
-        uint32, and the count used, (1,) uint32."""
+        uint32, and the count used, (1,) uint32. There must be at most `known` entries, if that is given."""
         device, plan = self.device, table.plan
-        source = curve_source("msm_sort", table.curve)
+        source = self._sort_source(table.curve)
         m = scalars.shape[0]
         sets = range(plan.sets) if sets is None else sets
         digits = min(plan.multiples * len(sets), plan.windows)
@@ -592,12 +669,19 @@ class CudaSums:
         # the first pass, over digits, has the fewest bits
         widths = [(key_bits + index) // passes for index in range(passes)]
         blocks = min(device.sm_count * self.profile.sort_blocks_per_sm, -(-m // 32))
-        tile = min(self.profile.digit_shared // (ENTRY_BYTES * digits), -(-m // blocks))
+        most = m * digits if known is None else min(m * digits, known)
+        room = self.profile.digit_shared // ENTRY_BYTES
+        # Twice as much room as for what most tiles have, where most scalars have no digits; at least what any tile has,
+        # where they have all.
+        tile = max(room // digits, min(room * m // (2 * most), MAX_COUNT // digits))
+        tile = min(tile, -(-m // blocks))
+        tile -= tile % SORT_BLOCK if tile > SORT_BLOCK else 0
+        room = min(room, tile * digits)
         counts = device.empty((blocks << widths[-1],), np.uint32)
         totals = device.empty((1 << widths[-1],), np.uint32)
         entry_count = device.empty((1,), np.uint32)
-        entries = device.empty((m * digits, 2), np.uint32)
-        other = device.empty((m * digits, 2), np.uint32) if passes > 1 else entries
+        entries = device.empty((most, 2), np.uint32)
+        other = device.empty((most, 2), np.uint32) if passes > 1 else entries
 
         def launch(name: str, grid: int, *args: object, shared: int = 0) -> None:
             device.kernel(source, name).launch(grid, SORT_BLOCK, args, shared=shared)
@@ -606,32 +690,34 @@ class CudaSums:
             rows = -(-bins // (SORT_BLOCK // 32))
             launch("msm_scan_rows", rows, counts, np.uint32(bins), np.uint32(blocks), totals)
 
-        bins = 1 << widths[0]
-        cut = (
-            np.uint32(plan.window_bits),
-            np.uint32(plan.windows),
-            np.uint32(plan.sets),
-            np.uint32(sets.start),
-            np.uint32(len(sets)),
-            np.uint32(bins),
-            np.uint32(tile),
-        )
-        launch("msm_count_digits", blocks, scalars, np.uint32(m), *cut, counts)
-        scan(bins)
+        bins = np.uint32(1 << widths[0])
+        tile_counts = device.empty((-(-m // tile), 1 << widths[0]), np.uint16)
+        windows, places = self._windows(plan, sets), (bins, np.uint32(tile), counts, tile_counts)
+        launch("msm_count_digits", blocks, scalars, np.uint32(m), windows, *places)
+        scan(1 << widths[0])
         points = (np.uint32(start), np.uint32(table.n))
-        args = (scalars, np.uint32(m), *points, *cut, counts, totals, entries, entry_count)
-        launch("msm_scatter_digits", blocks, *args, shared=12 * bins + ENTRY_BYTES * tile * digits)
+        args = (scalars, np.uint32(m), *points, windows, *places, np.uint32(room), totals, entries, entry_count)
+        launch("msm_scatter_digits", blocks, *args, shared=(12 << widths[0]) + ENTRY_BYTES * room)
         low = widths[0]
         for width in widths[1:]:
-            bins, shift = 1 << width, np.uint32(low)
-            launch("msm_count_entries", blocks, entries, entry_count, shift, np.uint32(bins), counts)
-            scan(bins)
-            shared = 12 * bins + 8 * SORT_TILE + 2 * (SORT_BLOCK // 32) * bins
-            places = (shift, np.uint32(width), counts, totals)
-            launch("msm_scatter_entries", blocks, entries, entry_count, *places, other, shared=shared)
+            shift = np.uint32(low)
+            launch("msm_count_entries", blocks, entries, entry_count, shift, np.uint32(1 << width), counts)
+            scan(1 << width)
+            shared = (12 << width) + 8 * self.profile.sort_items * SORT_BLOCK + (SORT_BLOCK // 16 << width)
+            ranks = (shift, np.uint32(width), counts, totals)
+            launch("msm_scatter_entries", blocks, entries, entry_count, *ranks, other, shared=shared)
             entries, other = other, entries
             low += width
         return entries, entry_count
+
+    @staticmethod
+    def _windows(plan: WindowPlan, sets: range) -> ByValue:
+        """`Windows` of msm_sort.cu: the windows of `plan` that these sets of buckets sum."""
+        bits, halves = plan.window_bits, 0
+        for window in range(plan.windows - 1):
+            halves |= 1 << (bits * window + bits - 1)
+        words = np.frombuffer(halves.to_bytes(32, "little"), np.uint32)
+        return ByValue(np.array([bits, plan.windows, plan.sets, sets.start, len(sets), *words], np.uint32))
 
     def _pair_round(
         self, table: CudaPointTable, cut: Cut, points: Array, entries: Array, entry_count: Array, first: int, some: int
@@ -722,6 +808,11 @@ class CudaSums:
             log_chunk += 1
         blocks = max(1, (plan.buckets_per_set >> log_chunk) // block)
         return ReduceShape(log_chunk, blocks, block.bit_length() + 1)
+
+    def _sort_source(self, curve: Curve) -> KernelSource:
+        profile = self.profile
+        shape = ("SORT_ITEMS", profile.sort_items), ("SORT_BLOCKS", profile.sort_blocks_per_sm)
+        return curve_source("msm_sort", curve, *shape)
 
     def _pairs_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile

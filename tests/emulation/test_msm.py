@@ -11,7 +11,17 @@ import pytest
 
 from kernels.cuda import groups as cuda_groups
 from kernels.cuda.groups import CudaGroups, base_table
-from kernels.cuda.msm import SORT_TILE, CudaPointTable, Cut, MsmProfile, WindowPlan, plan_windows
+from kernels.cuda.msm import (
+    SMALL_CLASS,
+    SORT_BLOCK,
+    WORD_CLASSES,
+    CudaPointTable,
+    Cut,
+    MsmProfile,
+    WindowPlan,
+    most_digits,
+    plan_windows,
+)
 from kernels.cuda.points import group_source, normalise, sum_limbs
 from kernels.cuda.streamed import bounds
 from kernels.errors import OutOfMemory, SizeError
@@ -261,6 +271,71 @@ def test_chunks_whose_entries_are_counted(share: float) -> None:
     check(curve, Group.G1, replace(profile, affine_rounds=2), scalars)
 
 
+WIDTHS = (0, 1, 7, 8, 31, 32, 33, 64, 96, 128, 200, 252, 253)
+
+
+def edges(curve: Curve, rng: random.Random, n: int) -> list[int]:
+    """Scalars of few and of many bits, all ones and powers of two among them, and the negatives of such."""
+    magnitudes = (abs((1 << rng.choice(WIDTHS)) - rng.choice((0, 0, 1, rng.getrandbits(5)))) for _ in range(n))
+    return [rng.choice((1, -1)) * m % curve.fr.modulus for m in magnitudes]
+
+
+@pytest.mark.parametrize("multiples", [1, 2])
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
+def test_windows_are_chosen_by_the_scalars(curve: Curve, multiples: int) -> None:
+    """Scalars of which most are 0 or 1, and of every width, are summed in the windows that were chosen for them."""
+    rng, on = random.Random(5), EmulatedDevice()
+    profile = replace(SMALL, window_bits=12, classified_points=1, chunk_entries=700 * multiples)
+    profile = replace(profile, affine_rounds=None, bit_cost=0.0, pass_cost=0.0)
+    memory = multiples * MOST * 8 * curve.point_limbs(Group.G1)
+    _, points = known_points(curve, Group.G1)
+    groups = CudaGroups(on, profile)
+    table = groups.load_points(curve, Group.G1, points, memory=memory)
+    for scalars in (
+        [1] * MOST,
+        [0] * MOST,
+        [rng.choice((0, 1, -1 % curve.fr.modulus)) for _ in range(MOST - 4)] + edges(curve, rng, 4),
+        edges(curve, rng, MOST),
+    ):
+        check(curve, Group.G1, profile, scalars, memory=memory)
+        words = on.upload(scalars_from_ints(curve.fr, scalars))
+        planned = groups._cut(curve, Group.G1, table.plan, MOST)
+        plan, cut = groups._plan_for(table, words, planned)
+        if max(min(s, curve.fr.modulus - s) for s in scalars) <= 1:
+            assert plan.window_bits < table.plan.window_bits or cut.entries < planned.entries
+        assert cut.entries >= digits_of(curve, plan, scalars) or cut.sets < plan.sets or cut.points < MOST
+
+
+def digits_of(curve: Curve, plan: WindowPlan, scalars: list[int]) -> int:
+    """How many signed digits of the scalars are not zero."""
+    found, half = 0, 1 << (plan.window_bits - 1)
+    for scalar in scalars:
+        rest = min(scalar, curve.fr.modulus - scalar)
+        while rest:
+            digit = rest % (2 * half)
+            digit -= 2 * half if digit > half else 0
+            rest, found = (rest - digit) >> plan.window_bits, found + (digit != 0)
+    return found
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
+@pytest.mark.parametrize("bits", [8, 9, 11, 15, 16, 17, 20, 22, 24])
+def test_no_more_digits_than_counted(curve: Curve, bits: int) -> None:
+    """The attack: entries beyond the memory that was taken for them. Every class bounds its widest scalars."""
+    plan = WindowPlan(bits, -(-curve.fr.bits // bits), 1, -(-curve.fr.bits // bits))
+    for kind in range(WORD_CLASSES + 1):
+        most = min(128 if kind == 0 else (1 << 32 * kind) - 1, curve.fr.modulus // 2)
+        classes = np.zeros(SMALL_CLASS + 1 + WORD_CLASSES, np.uint32)
+        classes[SMALL_CLASS + kind] = 1
+        ones = sum(1 << bits * w for w in range(plan.windows))
+        for scalar in (
+            most,
+            *(min(most, k) for k in (ones << bits - 1, (ones << bits - 1) + ones, ones, most // 2 + 1)),
+        ):
+            for sign in (1, -1):
+                assert digits_of(curve, plan, [sign * scalar % curve.fr.modulus]) <= most_digits(classes, plan)
+
+
 def test_turns_of_a_thread() -> None:
     """Few threads, so that each takes several turns in a round, each with an inversion of its own."""
     rng, curve = random.Random(9), BN254
@@ -319,21 +394,23 @@ def test_affine_rounds_are_made_where_they_were_faster(curve: Curve, group: Grou
     assert Cut.of(curve, group, plan, 1 << log_n, MsmProfile(), 139 << 30).rounds == rounds
 
 
-def test_sort_over_several_tiles() -> None:
-    """Blocks that take more than one tile in both scatters; the order is that of a stable sort on the key."""
-    curve, n = BN254, 200
+@pytest.mark.parametrize("ones", [0, 2000])
+def test_sort_over_several_tiles(ones: int) -> None:
+    """Blocks that take more than one tile in both scatters; the order is that of a stable sort on the key. After many
+    ones tiles have more scalars, and the last ones more entries than shared memory has room for."""
+    curve, n = BN254, 200 + ones
     rng = random.Random(11)
     narrow = EmulatedDevice(sm_count=1)
     profile = MsmProfile(window_bits=2, bin_bits=1, digit_shared=30 * 127 * 8, sort_blocks_per_sm=1)
     plan = WindowPlan(2, 127, 64, 2)
     table = CudaPointTable(curve, Group.G1, n, 0, plan, narrow.empty((0, 8)))
-    scalars = [rng.randrange(curve.fr.modulus) for _ in range(n)]
-    entries, count = CudaGroups(narrow, profile).sorted_entries(
-        table, narrow.upload(scalars_from_ints(curve.fr, scalars)), 0
-    )
+    scalars = [1] * ones + [rng.randrange(curve.fr.modulus) for _ in range(n - ones)]
+    known = ones + 200 * plan.windows if ones else None
+    words = narrow.upload(scalars_from_ints(curve.fr, scalars))
+    entries, count = CudaGroups(narrow, profile).sorted_entries(table, words, 0, known=known)
     used = entries[: int(count[0])]
     keys, values = used[:, 0], used[:, 1]
-    assert len(used) > 2 * SORT_TILE
+    assert len(used) > 2 * profile.sort_items * SORT_BLOCK
     assert np.all(np.diff(keys.astype(np.int64)) >= 0)
     totals = [0] * n
     for key, value in zip(keys.tolist(), values.tolist(), strict=True):

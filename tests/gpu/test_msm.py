@@ -173,6 +173,23 @@ def test_affine_rounds(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: 
                 assert np.array_equal(got, multiple(cpu, curve, group, total))
 
 
+@pytest.mark.parametrize("multiples", [1, 3])
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_windows_chosen_by_the_scalars(
+    cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group, multiples: int
+) -> None:
+    """Scalars of which most are 0 or 1, evenly spread or all others together, and scalars of full width."""
+    n = (1 << 18) + 5
+    points = first_multiples(cuda, curve, group, n)
+    groups = CudaGroups(cuda.device, MsmProfile(classified_points=1))
+    table = groups.load_points(curve, group, points, memory=multiples * points.nbytes)
+    spread = witness_like(curve, n, 1)
+    together = spread[np.argsort(spread[:, 3] != 0, kind="stable")]
+    for scalars in (spread, together, uniform(curve, n, 2), np.zeros_like(spread)):
+        got = groups.msm(table, cuda.to_device(np.ascontiguousarray(scalars))).result()
+        assert np.array_equal(got, multiple(cpu, curve, group, weighted_sum(scalars)))
+
+
 def test_part_of_a_table(cpu: CpuBackend, cuda: CudaBackend) -> None:
     curve, group, n, start = BLS12_381, Group.G1, 5000, 777
     table = cuda.groups.load_points(curve, group, first_multiples(cuda, curve, group, n))
