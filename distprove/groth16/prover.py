@@ -23,7 +23,7 @@ from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.resident import ResidentKey
 from distprove.system import StepTimes
 from kernels.cpu import group
-from kernels.cpu.pairing import combine_g1
+from kernels.cpu.pairing import combine_members_g1
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.busy import BusyWatch
@@ -235,22 +235,17 @@ class Masks:
     blinding: Blinding
     a: HostArray
     """The mask of A: alpha + r delta."""
-    b1: HostArray
-    """The mask of B in G1: beta + s delta."""
     b2: HostArray
-    """The mask of B in G2: beta + s delta."""
-    c: HostArray
-    """The mask of C: -r s delta."""
+    """The mask of B: beta + s delta."""
 
     @classmethod
     def draw(cls, key: ResidentKey, blinding: Blinding) -> Masks:
         """Compute the masks under `key` for two random elements."""
-        r, s = blinding.r, blinding.s
-        infinity = np.zeros_like(key.alpha1)
-        factors = [r, s, -r * s % key.curve.fr.modulus]
-        a, b1, c = key.delta1_multiples.add_to(np.stack([key.alpha1, key.beta1, infinity]), factors)
-        (b2,) = key.delta2_multiples.add_to(key.beta2[None], [s])
-        return cls(blinding, a=a, b1=b1, b2=b2, c=c)
+        return cls(
+            blinding,
+            a=key.delta1_multiples.add_to(key.alpha1, blinding.r),
+            b2=key.delta2_multiples.add_to(key.beta2, blinding.s),
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,20 +254,20 @@ class PartOfC:
 
     proof_a: HostArray
     multiples: HostArray
-    """s A + r B1, for B1 of the same logarithm as B."""
+    """s A + r B1 - r s delta with B1 = beta + b + s delta, which is s A + r (beta + b)."""
 
     @classmethod
     def of(cls, key: ResidentKey, a: HostArray, b1: HostArray, masks: Masks) -> PartOfC:
-        """Compute A and s A + r B1 from the commitments under the bases of A and of B in G1."""
+        """Compute both from the commitments under the bases of A and of B in G1."""
         curve = key.curve
-        blinded = np.stack([group.add(curve, Group.G1, a, masks.a), group.add(curve, Group.G1, b1, masks.b1)])
+        points = np.stack([group.add(curve, Group.G1, a, masks.a), group.add(curve, Group.G1, b1, key.beta1)])
         factors = scalars_from_ints(curve.fr, [masks.blinding.s, masks.blinding.r])
-        return cls(blinded[0], combine_g1(curve, blinded, factors))
+        return cls(points[0], combine_members_g1(curve, points, factors))
 
 
 def assemble(key: ResidentKey, part: PartOfC, b2: HostArray, c: HostArray, h: HostArray, masks: Masks) -> Groth16Proof:
     """Assemble A = alpha + a + r delta, B = beta + b + s delta, C = c + h + s A + r B1 - r s delta."""
     curve = key.curve
     proof_b = group.add(curve, Group.G2, b2, masks.b2)
-    (proof_c,) = group.sum_points(curve, Group.G1, np.stack([c, h, masks.c, part.multiples])[None])
+    proof_c = group.sum_points(curve, Group.G1, [c, h, part.multiples])
     return Groth16Proof(curve, part.proof_a, proof_b, proof_c)
