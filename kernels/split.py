@@ -98,6 +98,11 @@ class SplitBackend(Backend):
         repeated: Callable[..., Array] = self._device.repeated(work, shapes)
         return repeated
 
+    def repeated_points(
+        self, work: Callable[..., Sequence[PendingPoint]], shapes: Sequence[tuple[int, ...]]
+    ) -> Callable[..., Sequence[PendingPoint]] | None:
+        return None if self.offload.host else self._device.repeated_points(work, shapes)
+
     def records(self, nbytes: int, free: int) -> bool:
         return self._device.records(nbytes, free)
 

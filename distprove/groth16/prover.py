@@ -11,7 +11,7 @@ that occur, whose elements are picked out of the witness.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from distprove.errors import WitnessMismatch
 from distprove.groth16.proof import Groth16Proof
-from distprove.groth16.resident import ResidentKey
+from distprove.groth16.resident import Commitments, ResidentKey
 from distprove.system import StepTimes
 from kernels.cpu import group
 from kernels.cpu.pairing import combine_members_g1
@@ -28,6 +28,7 @@ from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.busy import BusyWatch
 from kernels.interface.groups import PendingPoint
+from kernels.interface.sparse import Matrix
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Group
 from kernels.maths.encoding import scalars_from_ints
@@ -98,11 +99,9 @@ class StagedWitness:
                 if key.plan.witnesses > 1
                 else MadeOnUse(partial(_made, key, witness, backend))
             )
-            self._a = backend.sparse.stage_spmv(key.matrix_a, self._staged, standard_form=True)
-            self._b = backend.sparse.stage_spmv(key.matrix_b, self._staged, standard_form=True)
-            self._picked = [
-                None if pick is None else backend.sparse.stage_spmv(pick, self._staged, standard_form=True)
-                for pick in (key.pick_a, key.pick_b)
+            matrices = (key.matrix_a, key.matrix_b, key.pick_a, key.pick_b)
+            self._products = [
+                None if each is None or key.commitments is not None else self._product(each) for each in matrices
             ]
 
     def start(self, blinding: Callable[[int], Blinding] = fresh_blinding) -> PendingGroth16:
@@ -110,24 +109,45 @@ class StagedWitness:
         key, backend, times = self._key, self._key.backend, self._times
         traffic = backend.traffic.snapshot()
         with times.step("upload"):
-            w = backend.groups.scalars(self._staged)
+            backend.groups.scalars(self._staged)
         busy = backend.watch_busy()
+        points = self._commit() if key.commitments is None else self._commit_at_once(key.commitments)
+        busy.end()
+
+        moved = backend.traffic.since(traffic)
+        times.to_device, times.to_host = moved.to_device, moved.to_host
+        return PendingGroth16(key, points, blinding(key.curve.fr.modulus), times, busy)
+
+    def _commit_at_once(self, commitments: Commitments) -> Sequence[PendingPoint]:
+        """Queue steps 2 to 4 as they were recorded."""
+        with self._times.step("commit"):
+            points = commitments(self._key.backend.groups.scalars(self._staged))
+            self.release()
+        return points
+
+    def _commit(self) -> Sequence[PendingPoint]:
+        """Queue steps 2 to 4 one after the other, and give back the memory of each before the next."""
+        key, backend, times = self._key, self._key.backend, self._times
 
         # 2. Commit to the witness under the four witness bases. The launches return at once on a GPU.
         with times.step("witness_msm"):
-            w_a, w_b = (w if each is None else self._scalars(each) for each in self._picked)
+            w = backend.groups.scalars(self._staged)
+            a_w, b_w, *picked = self._products
+            w_a, w_b = (w if each is None else self._scalars(each) for each in picked)
             a = backend.groups.msm(key.points_a, w_a)
             b2 = backend.groups.msm(key.points_b2, w_b)
             b1 = backend.groups.msm(key.points_b1, w_b)
             c = backend.groups.msm(key.points_c, w[key.n_public + 1 :])
             del w, w_a, w_b  # some GiB of a large circuit, which the quotient needs
-            for picked in self._picked:
-                if picked is not None:
-                    picked.release()
+            for each in picked:
+                if each is not None:
+                    each.release()
 
         # 3. Compute the scalars of the quotient, A B - C on the odd coset. This is the last use of the witness.
         with times.step("quotient"):
-            products = self._a.array(), self._b.array()
+            assert a_w is not None
+            assert b_w is not None
+            products = a_w.array(), b_w.array()
             self.release()
             scalars = key.quotient(*products)
             del products
@@ -135,17 +155,17 @@ class StagedWitness:
         # 4. Commit to the quotient.
         with times.step("quotient_msm"):
             h = backend.groups.msm(key.points_h, scalars[: key.points_h.n])
-        busy.end()
-
-        moved = backend.traffic.since(traffic)
-        times.to_device, times.to_host = moved.to_device, moved.to_host
-        return PendingGroth16(key, a, b1, b2, c, h, blinding(key.curve.fr.modulus), times, busy)
+        return a, b1, b2, c, h
 
     def release(self) -> None:
         """Free the memory of the witness and of its products. A second call does nothing."""
-        for staged in (self._a, self._b, *self._picked, self._staged):
+        for staged in (*self._products, self._staged):
             if staged is not None:
                 staged.release()
+
+    def _product(self, matrix: Matrix) -> Staged:
+        """Begin the product of a matrix with the witness, if the backend can."""
+        return self._key.backend.sparse.stage_spmv(matrix, self._staged, standard_form=True)
 
     def _scalars(self, picked: Staged) -> Array:
         """Picked elements of the witness, which the product with a matrix left in Montgomery form, as scalars."""
@@ -159,17 +179,14 @@ class PendingGroth16:
     def __init__(
         self,
         key: ResidentKey,
-        a: PendingPoint,
-        b1: PendingPoint,
-        b2: PendingPoint,
-        c: PendingPoint,
-        h: PendingPoint,
+        commitments: Sequence[PendingPoint],
         blinding: Blinding,
         times: StepTimes,
         busy: BusyWatch,
     ) -> None:
+        """`commitments` are a, b1, b2, c and h."""
         self._key = key
-        self._commitments = (a, b1, b2, c, h)
+        self._commitments = commitments
         self._blinding = blinding
         self._times = times
         self._busy = busy
