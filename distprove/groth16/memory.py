@@ -32,7 +32,7 @@ from kernels.maths.curves import Curve, Group
 
 SECTIONS = {"a": Group.G1, "b1": Group.G1, "b2": Group.G2, "c": Group.G1, "h": Group.G1}
 """The vectors of points of a key, with their groups."""
-MATRICES, QUOTIENT = "matrices", "quotient"
+MATRICES, QUOTIENT, WHOLE = "matrices", "quotient", "whole"
 GIVEN_UP = ("h", MATRICES, "b2", "c", "a", "b1")
 """What moves to host memory, one after the other, until a proof fits. The sum over H has full-width scalars and takes
 longer than the link takes for its points, so that these cost nothing. Matrices are made of templates in a hundredth of
@@ -44,6 +44,9 @@ LOST = 16
 """A device may lose 1 / LOST of its memory to blocks that are larger than what was asked for."""
 MARGIN = 12
 """A plan leaves 1 / MARGIN of the memory to those, and to counters."""
+RECORDED_DOMAIN = 1 << 16
+"""Largest domain whose proofs are recorded as a whole. With 2^18 and 2^20 that gained nothing: there the device has
+enough to do."""
 TABLE_SHARE = 4
 """A point table may use 1 / TABLE_SHARE of the memory that is left for precomputed multiples."""
 
@@ -104,6 +107,8 @@ class MemoryPlan:
     """Bytes of the key on the device."""
     beside: int = 0
     """Most bytes of a proof on the device, if nothing is recorded."""
+    whole: bool = False
+    """Whether the backend is to record a proof as a whole. Otherwise it records the parts that are small enough."""
     stages: Mapping[str, int] = field(default_factory=dict)
     """Bytes in use at each stage of a proof, with the key and what recordings keep."""
 
@@ -167,6 +172,11 @@ class _Sizes:
     scratch: Mapping[str, int]
     """Scratch of each section's MSM."""
 
+    @property
+    def recorded_proof(self) -> int:
+        """Bytes that the recordings of a whole proof keep: two copies of the witness, and MSMs beside each other."""
+        return 2 * (self.witness + self.picked) + 3 * self.vector + self.transforms.scratch + sum(self.scratch.values())
+
     @classmethod
     def of(
         cls,
@@ -204,6 +214,8 @@ def _stages(sizes: _Sizes, witnesses: int, kept: Mapping[str, int] | None = None
     kept = kept or {}
     scratch = {section: 0 if section in kept else nbytes for section, nbytes in sizes.scratch.items()}
     shared = sizes.key + sizes.transforms.tables + (witnesses - 1) * sizes.witness + sum(kept.values())
+    if WHOLE in kept:
+        return {"witness": shared + sizes.witness}
     quotient = 2 * sizes.vector if QUOTIENT in kept else 3 * sizes.vector + sizes.transforms.scratch
     return {
         "witness": shared + sizes.witness,
@@ -228,7 +240,8 @@ def _planned(shape: KeyShape, backend: Backend, streamed: frozenset[str], witnes
 
 def _plan_of(sizes: _Sizes, streamed: frozenset[str], tables: Mapping[str, int], witnesses: int) -> MemoryPlan:
     stages = _stages(sizes, witnesses)
-    return MemoryPlan(streamed, tables, witnesses, sizes.key, max(stages.values()) - sizes.key, stages)
+    beside = max(stages.values()) - sizes.key
+    return MemoryPlan(streamed, tables, witnesses, sizes.key, beside, stages=stages)
 
 
 def _with_multiples(shape: KeyShape, backend: Backend, plan: MemoryPlan, budget: int) -> MemoryPlan:
@@ -249,6 +262,9 @@ def _with_recordings(shape: KeyShape, backend: Backend, plan: MemoryPlan, budget
     """The plan with what `load_key` lets the backend record, in what is free beside key and proofs."""
     sizes = _Sizes.of(shape, backend, plan.streamed, plan.tables)
     left, kept = budget - plan.resident - plan.beside, dict[str, int]()
+    whole = sizes.recorded_proof
+    if shape.domain_size <= RECORDED_DOMAIN and not plan.streamed and backend.records(whole, left):
+        return replace(plan, whole=True, stages=_stages(sizes, plan.witnesses, {WHOLE: whole}))
     if backend.records(2 * sizes.vector, left):
         kept[QUOTIENT] = 3 * sizes.vector + sizes.transforms.scratch
     for section in plan.tables:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import FormatError
+from kernels.cpu.fields import from_montgomery
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
-from kernels.maths.encoding import field_to_ints, pack, point_from_ints
+from kernels.maths.encoding import point_from_ints
 
 Words = NDArray[np.uint64]
 
@@ -37,8 +38,7 @@ def to_bytes(curve: Curve, group: Group, points: Words) -> bytes:
     A point is x then y, big-endian, not in Montgomery form; in G2 each coordinate is c1 then c0. Infinity is all zero.
     A point has exactly one encoding.
     """
-    integers = field_to_ints(curve.fq, points.reshape(-1, curve.fq.limbs))
-    return _big_endian(curve, group, pack(integers, curve.fq.limbs))
+    return _big_endian(curve, group, from_montgomery(curve.fq, points.reshape(-1, curve.fq.limbs)))
 
 
 def chunks_to_bytes(curve: Curve, group: Group, points: HostArray, backend: Backend) -> Iterator[bytes]:

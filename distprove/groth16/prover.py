@@ -11,7 +11,7 @@ that occur, whose elements are picked out of the witness.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,15 +20,14 @@ from numpy.typing import NDArray
 
 from distprove.errors import WitnessMismatch
 from distprove.groth16.proof import Groth16Proof
-from distprove.groth16.resident import ResidentKey
+from distprove.groth16.resident import Commitments, ResidentKey, picked
 from distprove.system import StepTimes
 from kernels.cpu import group
-from kernels.cpu.pairing import combine_g1
+from kernels.cpu.pairing import combine_members_g1
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.busy import BusyWatch
 from kernels.interface.groups import PendingPoint
-from kernels.interface.sparse import Matrix
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Group
 from kernels.maths.encoding import scalars_from_ints
@@ -104,12 +103,30 @@ class StagedWitness:
         key, backend, times = self._key, self._key.backend, self._times
         traffic = backend.traffic.snapshot()
         with times.step("upload"):
-            w = self._staged.array()
+            self._staged.array()
         busy = backend.watch_busy()
+        points = self._commit() if key.commitments is None else self._commit_at_once(key.commitments)
+        busy.end()
+
+        moved = backend.traffic.since(traffic)
+        times.to_device, times.to_host = moved.to_device, moved.to_host
+        return PendingGroth16(key, points, blinding(key.curve.fr.modulus), times, busy)
+
+    def _commit_at_once(self, commitments: Commitments) -> Sequence[PendingPoint]:
+        """Queue steps 2 to 4 as they were recorded."""
+        with self._times.step("commit"):
+            points = commitments(self._staged.array())
+            self.release()
+        return points
+
+    def _commit(self) -> Sequence[PendingPoint]:
+        """Queue steps 2 to 4 one after the other, and give back the memory of each before the next."""
+        key, backend, times = self._key, self._key.backend, self._times
 
         # 2. Commit to the witness under the four witness bases. The launches return at once on a GPU.
         with times.step("witness_msm"):
-            w_a, w_b = (w if pick is None else self._picked(pick, w) for pick in (key.pick_a, key.pick_b))
+            w = self._staged.array()
+            w_a, w_b = (picked(key, pick, w) for pick in (key.pick_a, key.pick_b))
             a = backend.groups.msm(key.points_a, w_a)
             b2 = backend.groups.msm(key.points_b2, w_b)
             b1 = backend.groups.msm(key.points_b1, w_b)
@@ -127,21 +144,11 @@ class StagedWitness:
         # 4. Commit to the quotient.
         with times.step("quotient_msm"):
             h = backend.groups.msm(key.points_h, scalars[: key.points_h.n])
-        busy.end()
-
-        moved = backend.traffic.since(traffic)
-        times.to_device, times.to_host = moved.to_device, moved.to_host
-        return PendingGroth16(key, a, b1, b2, c, h, blinding(key.curve.fr.modulus), times, busy)
+        return a, b1, b2, c, h
 
     def release(self) -> None:
         """Free the memory of the witness. A second call does nothing."""
         self._staged.release()
-
-    def _picked(self, pick: Matrix, w: Array) -> Array:
-        """The elements of the witness that `pick` picks, as scalars."""
-        backend = self._key.backend
-        elements = backend.sparse.spmv(pick, w, standard_form=True)  # in Montgomery form
-        return backend.vectors.from_montgomery(self._key.curve.fr, elements, out=elements)
 
 
 class PendingGroth16:
@@ -150,17 +157,14 @@ class PendingGroth16:
     def __init__(
         self,
         key: ResidentKey,
-        a: PendingPoint,
-        b1: PendingPoint,
-        b2: PendingPoint,
-        c: PendingPoint,
-        h: PendingPoint,
+        commitments: Sequence[PendingPoint],
         blinding: Blinding,
         times: StepTimes,
         busy: BusyWatch,
     ) -> None:
+        """`commitments` are a, b1, b2, c and h."""
         self._key = key
-        self._commitments = (a, b1, b2, c, h)
+        self._commitments = commitments
         self._blinding = blinding
         self._times = times
         self._busy = busy
@@ -226,22 +230,17 @@ class Masks:
     blinding: Blinding
     a: HostArray
     """The mask of A: alpha + r delta."""
-    b1: HostArray
-    """The mask of B in G1: beta + s delta."""
     b2: HostArray
-    """The mask of B in G2: beta + s delta."""
-    c: HostArray
-    """The mask of C: -r s delta."""
+    """The mask of B: beta + s delta."""
 
     @classmethod
     def draw(cls, key: ResidentKey, blinding: Blinding) -> Masks:
         """Compute the masks under `key` for two random elements."""
-        r, s = blinding.r, blinding.s
-        infinity = np.zeros_like(key.alpha1)
-        factors = [r, s, -r * s % key.curve.fr.modulus]
-        a, b1, c = key.delta1_multiples.add_to(np.stack([key.alpha1, key.beta1, infinity]), factors)
-        (b2,) = key.delta2_multiples.add_to(key.beta2[None], [s])
-        return cls(blinding, a=a, b1=b1, b2=b2, c=c)
+        return cls(
+            blinding,
+            a=key.delta1_multiples.add_to(key.alpha1, blinding.r),
+            b2=key.delta2_multiples.add_to(key.beta2, blinding.s),
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -250,20 +249,20 @@ class PartOfC:
 
     proof_a: HostArray
     multiples: HostArray
-    """s A + r B1, for B1 of the same logarithm as B."""
+    """s A + r B1 - r s delta with B1 = beta + b + s delta, which is s A + r (beta + b)."""
 
     @classmethod
     def of(cls, key: ResidentKey, a: HostArray, b1: HostArray, masks: Masks) -> PartOfC:
-        """Compute A and s A + r B1 from the commitments under the bases of A and of B in G1."""
+        """Compute both from the commitments under the bases of A and of B in G1."""
         curve = key.curve
-        blinded = np.stack([group.add(curve, Group.G1, a, masks.a), group.add(curve, Group.G1, b1, masks.b1)])
+        points = np.stack([group.add(curve, Group.G1, a, masks.a), group.add(curve, Group.G1, b1, key.beta1)])
         factors = scalars_from_ints(curve.fr, [masks.blinding.s, masks.blinding.r])
-        return cls(blinded[0], combine_g1(curve, blinded, factors))
+        return cls(points[0], combine_members_g1(curve, points, factors))
 
 
 def assemble(key: ResidentKey, part: PartOfC, b2: HostArray, c: HostArray, h: HostArray, masks: Masks) -> Groth16Proof:
     """Assemble A = alpha + a + r delta, B = beta + b + s delta, C = c + h + s A + r B1 - r s delta."""
     curve = key.curve
     proof_b = group.add(curve, Group.G2, b2, masks.b2)
-    (proof_c,) = group.sum_points(curve, Group.G1, np.stack([c, h, masks.c, part.multiples])[None])
+    proof_c = group.sum_points(curve, Group.G1, [c, h, part.multiples])
     return Groth16Proof(curve, part.proof_a, proof_b, proof_c)

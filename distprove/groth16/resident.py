@@ -3,7 +3,7 @@ or, as far as they do not fit there, in host memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,11 +15,14 @@ from distprove.groth16.quotient import quotient_scalars
 from kernels.cpu.group import Multiples
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
-from kernels.interface.groups import PointTable
+from kernels.interface.groups import PendingPoint, PointTable
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.sparse import Matrix
 from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import field_from_ints
+
+Commitments = Callable[[Array], Sequence[PendingPoint]]
+"""Begins the sums a, b1, b2, c and h of a proof for a witness on the backend, (n_vars, 4) canonical integers."""
 
 
 @dataclass
@@ -50,8 +53,12 @@ class ResidentKey:
     pick_b: Matrix | None
     """Picks the wires that have a B1 and a B2 point."""
     plan: MemoryPlan
+    monomial: bool
+    """Whether the H points are in the monomial basis."""
     quotient: Callable[[Array, Array], Array]
     """`quotient_scalars` of vectors of the domain's size, which may stay on the device from one proof to the next."""
+    commitments: Commitments | None = None
+    """What begins all sums of a proof, where the device has recorded how they are computed."""
 
     @property
     def nbytes(self) -> int:
@@ -120,12 +127,15 @@ def load_key(zkey: LoadableKey, backend: Backend) -> ResidentKey:
         pick_a=pick_a,
         pick_b=pick_b,
         plan=plan,
-        quotient=backend.repeated(
-            partial(quotient_scalars, backend, curve.fr, zkey.monomial), [(zkey.domain_size, curve.fr.limbs)] * 2
-        ),
+        monomial=zkey.monomial,
+        quotient=partial(quotient_scalars, backend, curve.fr, zkey.monomial),
     )
-    for table in tables.values():
-        backend.groups.repeat(table, table.n)  # every proof has one scalar for each point
+    if plan.whole:
+        resident.commitments = recorded_commitments(resident)
+    if resident.commitments is None:
+        resident.quotient = backend.repeated(resident.quotient, [(zkey.domain_size, curve.fr.limbs)] * 2)
+        for table in tables.values():
+            backend.groups.repeat(table, table.n)  # every proof has one scalar for each point
     del for_proofs
     return resident
 
@@ -136,3 +146,45 @@ def picking(field: Field, n: int, backend: Backend, wires: HostArray) -> Matrix:
     return backend.sparse.load_matrix(
         field, CsrMatrix(len(wires), n, row_ptr, wires, ones, field_from_ints(field, [1]))
     )
+
+
+def recorded_commitments(key: ResidentKey) -> Commitments | None:
+    """Record what `StagedWitness.start` queues step by step, if the backend can.
+
+    There are two recordings, which run beside each other. The host asks for a and b1 first, and computes with them
+    while the device is at the rest; so the rest, which takes longer, is queued first. Raises OutOfMemory.
+    """
+    shapes = [(key.n_vars, key.curve.fr.limbs)]
+    rest, first = (key.backend.repeated_points(partial(work, key), shapes) for work in (_rest, _first))
+    if first is None or rest is None:
+        return None
+
+    def commitments(w: Array) -> Sequence[PendingPoint]:
+        b2, c, h = rest(w)
+        return *first(w), b2, c, h
+
+    return commitments
+
+
+def _first(key: ResidentKey, w: Array) -> Sequence[PendingPoint]:
+    """Begin a and b1."""
+    groups = key.backend.groups
+    return groups.msm(key.points_a, picked(key, key.pick_a, w)), groups.msm(key.points_b1, picked(key, key.pick_b, w))
+
+
+def _rest(key: ResidentKey, w: Array) -> Sequence[PendingPoint]:
+    """Begin b2, c and h, the longest first."""
+    backend = key.backend
+    b2 = backend.groups.msm(key.points_b2, picked(key, key.pick_b, w))
+    c = backend.groups.msm(key.points_c, w[key.n_public + 1 :])
+    products = [backend.sparse.spmv(matrix, w, standard_form=True) for matrix in (key.matrix_a, key.matrix_b)]
+    scalars = quotient_scalars(backend, key.curve.fr, key.monomial, *products)
+    return b2, c, backend.groups.msm(key.points_h, scalars[: key.points_h.n])
+
+
+def picked(key: ResidentKey, pick: Matrix | None, w: Array) -> Array:
+    """The scalars of the wires that `pick` picks out of the witness `w`; all of `w` where every wire has a point."""
+    if pick is None:
+        return w
+    elements = key.backend.sparse.spmv(pick, w, standard_form=True)
+    return key.backend.vectors.from_montgomery(key.curve.fr, elements, out=elements)

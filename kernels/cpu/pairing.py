@@ -76,6 +76,22 @@ def combine_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
     return point
 
 
+def combine_members_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
+    """Return what `combine_g1` returns, in half the time, for points that have order r or are infinity.
+
+    For other points the result is meaningless: each scalar is cut in two by the curve's endomorphism
+    (`include/curve/glv.h`). Scalars are canonical. On this thread; not constant time. Raises SizeError.
+    """
+    points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
+    scalars = _rows(scalars, curve.fr.limbs, "scalars")
+    if len(points) != len(scalars):
+        raise SizeError(f"{len(points)} points but {len(scalars)} scalars")
+    out = np.empty((1, points.shape[1]), dtype=np.uint64)
+    native.combine_members_g1(curve.name, points, scalars, out)
+    point: Points = out[0]
+    return point
+
+
 def scale_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
     """Return scalars[i] * points[i], (n, point_limbs), for 128-bit scalars (n, 2).
 

@@ -13,6 +13,7 @@ from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.groups import CudaGroups
 from kernels.cuda.inner_products import CudaInnerProducts
+from kernels.cuda.joining import FetchedPoint, FetchedSums, GatheredPoint, Gathering, Joining
 from kernels.cuda.msm import RECORDED_SHARE, MsmProfile
 from kernels.cuda.sparse import CudaSparse
 from kernels.cuda.synthesis import CudaSynthesis
@@ -20,6 +21,7 @@ from kernels.cuda.vectors import CudaVectors
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend, DeviceInfo
 from kernels.interface.busy import BusyWatch
+from kernels.interface.groups import PendingPoint
 from kernels.interface.staged import Staged
 from kernels.maths.curves import Curve, Group
 
@@ -135,6 +137,31 @@ class CudaBackend(Backend):
         def replayed(*arrays: Array) -> Array:
             device.after(recording.replay(arrays))
             return result
+
+        return replayed
+
+    def repeated_points(
+        self, work: Callable[..., Sequence[PendingPoint]], shapes: Sequence[tuple[int, ...]]
+    ) -> Callable[..., Sequence[PendingPoint]] | None:
+        """Record `work`: a call then costs the host one launch, and one copy of all sums."""
+        device, groups = self.device, self.groups
+        inputs = [device.zeros(shape) for shape in shapes]
+        try:
+            groups.gathering = counted = Gathering()
+            work(*inputs)  # loads the kernels and makes the tables, which a recording must find there
+            sums = device.empty((counted.words,))
+            groups.gathering = gathering = Gathering(sums)
+            recording, points = device.record(inputs, lambda: work(*inputs))
+        finally:
+            groups.gathering = None
+
+        joining = Joining(gathering.left)
+
+        def replayed(*arrays: Array) -> Sequence[PendingPoint]:
+            fetched = FetchedSums(joining, device.fetch(sums, recording.replay(arrays)))
+            return [
+                FetchedPoint(fetched, point.index) if isinstance(point, GatheredPoint) else point for point in points
+            ]
 
         return replayed
 

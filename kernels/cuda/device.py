@@ -17,7 +17,7 @@ Recordings (`Device.record`) have memory and a stream of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -146,6 +146,11 @@ class Device(Protocol):
         `inputs`, which nobody else may use from then on. The recording keeps the arrays that its kernels are given. No
         other thread may use the device meanwhile. Raises OutOfMemory.
         """
+
+    def branch(self) -> AbstractContextManager[None]:
+        """Within a recording: what the block queues runs beside what is queued after it, on a stream and in memory of
+        its own, and behind what was queued before. The recording ends when all its branches have. What a branch reads
+        must be kept until `record` returns, and nothing later may write it."""
 
     def after(self, stream: Stream) -> None:
         """Make later work in `Device.stream` wait for the work of `stream`."""

@@ -7,8 +7,8 @@ import importlib.metadata
 import math
 import struct
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -143,11 +143,17 @@ class _Parameters:
         self._format.pack_into(self._values, self._first, *values)
 
 
-class Given:
-    """What kernels are given while something is recorded."""
+class Queue:
+    """Where work goes that names no stream, and what kernels are given while it is recorded."""
 
-    arrays: list[Array] | None = None
-    """None: nothing is recorded."""
+    def __init__(self, stream: CudaStream) -> None:
+        self.stream = stream
+        self.arrays: list[Array] | None = None
+        """Arrays that kernels were given and that lie outside of the recording's memory. None: nothing is recorded."""
+        self.own: set[int] = set()
+        """Addresses of the blocks of the recording's memory."""
+        self.branches: list[CudaStream] = []
+        """Streams of the recording's branches."""
 
 
 class CudaKernel:
@@ -157,18 +163,16 @@ class CudaKernel:
         self,
         function: Any,
         resources: KernelResources,
-        stream: CudaStream,
+        queue: Queue,
         meter: EventMeter,
-        given: Given,
         shared_limit: int,
         sm_count: int,
     ) -> None:
         self.resources = resources
         self._sm_count = sm_count
         self._meter = meter
-        self._given = given
+        self._queue = queue
         self._function = function
-        self._stream = stream
         self._blocks: dict[tuple[int, int], int] = {}
         self._resident: dict[tuple[int, int], int] = {}
         self._parameters: dict[tuple[str, ...], _Parameters] = {}
@@ -193,15 +197,17 @@ class CudaKernel:
     def launch(
         self, grid: Shape, block: Shape, args: tuple[Argument, ...], *, shared: int = 0, stream: Stream | None = None
     ) -> None:
-        queue = self._stream if stream is None else stream
+        now = self._queue
+        queue = now.stream if stream is None else stream
         assert isinstance(queue, CudaStream)
         formats, values = _arguments(args)
         parameters = self._parameters.get(formats)
         if parameters is None:
             parameters = self._parameters[formats] = _Parameters(formats)
         parameters.write(values)
-        if self._given.arrays is not None:
-            self._given.arrays += [value for value in args if type(value) is cupy.ndarray]
+        if now.arrays is not None:
+            arrays = (value for value in args if type(value) is cupy.ndarray)
+            now.arrays += [array for array in arrays if array.data.mem.ptr not in now.own]
         if self._meter.waiting:
             self._meter.resume()
         # The driver's own call, because CuPy's takes no struct of several words by value and costs twice as much.
@@ -334,6 +340,7 @@ class CudaDevice:
         self.arch = f"sm_{properties['major']}{properties['minor']}"
         self.traffic = Traffic()
         self._stream = CudaStream()
+        self._now = Queue(self._stream)
         self._copy_stream = CudaStream()
         self._staging_stream = CudaStream()
         self._bring_stream = CudaStream()
@@ -341,7 +348,6 @@ class CudaDevice:
         """Begin and end of each array in page-locked memory that `empty_host` made."""
         self._side_streams: list[CudaStream] = []
         self._meter_stream = CudaStream()
-        self._given = Given()
         self._at_work: dict[CudaStream, None] = {}
         """Streams of recordings that were replayed since the last event of the meter."""
         self._retired = Retired()
@@ -371,7 +377,7 @@ class CudaDevice:
 
     @property
     def stream(self) -> CudaStream:
-        return self._stream
+        return self._now.stream
 
     def fork(self, count: int) -> Sequence[CudaStream]:
         while len(self._side_streams) < count:
@@ -388,18 +394,31 @@ class CudaDevice:
 
     def record(self, inputs: Sequence[Array], work: Callable[[], T]) -> tuple[Recording, T]:
         self._device.use()
+        now = self._now
         with self.arena.set_apart() as memory:
             given: list[Array] = []
-            self._given.arrays = given
+            now.arrays, now.own = given, memory.taken
             self._stream.stream.begin_capture()
             try:
                 result = work()
             finally:
-                self._given.arrays = None
+                self.join(now.branches)
+                now.arrays, now.own, now.branches = None, set(), []
                 graph = self._stream.stream.end_capture()
-            # Not those in the recording's own memory, of which later ones take the place.
-            kept = {id(array): array for array in given if array.data.mem.ptr not in memory.taken}
+            kept = {id(array): array for array in given}
         return CudaRecording(self, graph, inputs, (memory, *kept.values())), result
+
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        now, before = self._now, self._now.stream
+        beside = CudaStream()
+        beside.wait(before.record())
+        now.branches.append(beside)
+        now.stream = beside
+        try:
+            yield
+        finally:
+            now.stream = before
 
     def after(self, stream: Stream) -> None:
         self._device.use()
@@ -477,9 +496,10 @@ class CudaDevice:
     def second(self) -> CudaDevice:
         other = copy(self)  # arena, compiler, modules and pinned buffers are shared: any thread may use these
         other._stream, other._copy_stream, other._bring_stream = CudaStream(FIRST), CudaStream(), CudaStream()
+        other._now = Queue(other._stream)
         other._staging_stream, other._meter_stream = CudaStream(), CudaStream()
         other._side_streams, other._at_work, other._kernels = [], {}, {}
-        other._given, other._ring, other.traffic = Given(), PinnedRing(), Traffic()
+        other._ring, other.traffic = PinnedRing(), Traffic()
         other.meter = EventMeter(other._timed_event)
         return other
 
@@ -577,7 +597,7 @@ class CudaDevice:
                 raise BackendError(f"{source.title} has no kernel {name!r}; it has {', '.join(compiled.kernels)}")
             function = module.get_function(name)
             limits = self.shared_limit, self.sm_count
-            kernel = CudaKernel(function, resources, self.stream, self.meter, self._given, *limits)
+            kernel = CudaKernel(function, resources, self._now, self.meter, *limits)
             self._kernels[key] = kernel
         return self._kernels[key]
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kernels.cuda.device import ByValue, Device, Fetch, Recording, Stream
-from kernels.cuda.points import curve_source, group_source, joined, normalise, sum_limbs
+from kernels.cuda.device import ByValue, Device, Recording, Stream
+from kernels.cuda.joining import FetchedPoint, FetchedSums, GatheredPoint, Gathering, Joining, LeftSums
+from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs
 from kernels.cuda.streamed import StreamedPoints, bounds, brought
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
@@ -364,33 +365,25 @@ class ReduceShape:
         """Sums of a set that go to the host: the parts, and V_k for each bit of a block's index."""
         return self.parts + self.blocks.bit_length() - 1
 
-    def weights(self, plan: WindowPlan) -> list[tuple[int, int]]:
-        """Return (exponent, column) of each sum of a set that counts, ascending: its weight is 2^exponent."""
+    def terms(self, plan: WindowPlan, limbs: int) -> tuple[tuple[int, int], ...]:
+        """Return (first word, exponent) of each sum that counts, as of `LeftSums`, where a sum has so many limbs."""
         bits = [*range(1, self.parts - 1), *range(self.parts, self.width)]
         used = bits[: max(0, plan.window_bits - 1 - self.log_chunk)]
-        return [(0, self.parts - 1), *((self.log_chunk + k, column) for k, column in enumerate(used))]
+        columns = [(0, self.parts - 1), *((self.log_chunk + k, column) for k, column in enumerate(used))]
+        return tuple(
+            ((own * self.width + column) * limbs, plan.window_bits * own + exponent)
+            for own in range(plan.sets)
+            for exponent, column in columns
+        )
 
 
 @dataclass(frozen=True)
 class SetSums:
-    """What the device leaves of an MSM."""
+    """The sums of an MSM on the device."""
 
-    plan: WindowPlan
-    shape: ReduceShape
+    joining: Joining
     sums: Array
     """(sets, width, sum_limbs) XYZZ sums."""
-
-
-class FetchedPoint:
-    """A `PendingPoint` whose XYZZ sums are on their way from the device: `result` waits for these, and joins them."""
-
-    def __init__(self, curve: Curve, group: Group, plan: WindowPlan, shape: ReduceShape, fetch: Fetch) -> None:
-        self._curve, self._group, self._plan, self._shape, self._fetch = curve, group, plan, shape, fetch
-
-    def result(self) -> HostArray:
-        plan, weights, sums = self._plan, self._shape.weights(self._plan), self._fetch.result()
-        exponents = [plan.window_bits * own + more for own in range(plan.sets) for more, _ in weights]
-        return joined(self._curve, self._group, sums[:, [column for _, column in weights]], exponents)
 
 
 class CudaSums:
@@ -399,6 +392,8 @@ class CudaSums:
     def __init__(self, device: Device, profile: MsmProfile | None = None) -> None:
         self.device = device
         self.profile = profile or MsmProfile()
+        self.gathering: Gathering | None = None
+        """Where the MSMs go that `CudaBackend.repeated_points` records."""
 
     def prepare(self, curve: Curve, group: Group) -> None:
         """Begin to compile everything that `load_points` and `msm` need in the background."""
@@ -532,18 +527,43 @@ class CudaSums:
 
     def _msm(self, table: CudaTable, scalars: Array, start: int) -> PendingPoint:
         if isinstance(table, StreamedPoints):
-            return self._fetched(table, self._streamed_sums(table, scalars, start))
+            return self._fetched(self._streamed_sums(table, scalars, start))
+        if self.gathering is not None:
+            return self._gathered(self.gathering, table, scalars, start)
         recorded = table.recorded.get((scalars.shape[0], start))
         if recorded is None:
-            return self._fetched(table, self._sums(table, scalars, start))
+            return self._fetched(self._sums(table, scalars, start))
         recording, left = recorded
-        return self._fetched(table, left, recording.replay([scalars]))
+        return self._fetched(left, recording.replay([scalars]))
 
-    def _fetched(self, table: CudaTable, left: SetSums, stream: Stream | None = None) -> FetchedPoint:
-        return FetchedPoint(table.curve, table.group, left.plan, left.shape, self.device.fetch(left.sums, stream))
+    def _fetched(self, left: SetSums, stream: Stream | None = None) -> FetchedPoint:
+        return FetchedPoint(FetchedSums(left.joining, self.device.fetch(left.sums, stream)))
 
-    def _sums(self, table: CudaPointTable, scalars: Array, start: int, host_waits: bool = True) -> SetSums:
-        """Queue the MSM. `host_waits`: whether the host may wait for the number of entries."""
+    def _left(self, table: CudaPointTable | StreamedPoints, plan: WindowPlan, shape: ReduceShape) -> LeftSums:
+        return LeftSums(
+            table.curve,
+            table.group,
+            plan.sets * shape.width * sum_limbs(table.curve, table.group),
+            shape.terms(plan, sum_limbs(table.curve, table.group)),
+        )
+
+    def _gathered(self, gathering: Gathering, table: CudaPointTable, scalars: Array, start: int) -> GatheredPoint:
+        """Record the MSM as a branch, or do it once, which loads its kernels and counts its sums."""
+        cut = self._cut(table.curve, table.group, table.plan, scalars.shape[0])
+        shape = self._reduce_shape(table.plan, cut.sets)
+        point, out = gathering.place(self._left(table, table.plan, shape), scalars)
+        if out is None:
+            self._sums(table, scalars, start, host_waits=False)
+        else:
+            with self.device.branch():
+                self._sums(table, scalars, start, host_waits=False, out=out)
+        return point
+
+    def _sums(
+        self, table: CudaPointTable, scalars: Array, start: int, host_waits: bool = True, out: Array | None = None
+    ) -> SetSums:
+        """Queue the MSM. `host_waits`: whether the host may wait for the number of entries. Its sums go to the words of
+        `out`, if it is given."""
         device, words, n = self.device, sum_limbs(table.curve, table.group), scalars.shape[0]
         cut = self._cut(table.curve, table.group, table.plan, n)
         if host_waits and table.plan.sets > 1 and n >= self.profile.classified_points:
@@ -551,7 +571,9 @@ class CudaSums:
             table = replace(table, plan=plan)
         plan = table.plan
         shape = self._reduce_shape(plan, cut.sets)
-        sums = device.empty((plan.sets, shape.width, words))
+        if out is None:
+            out = device.empty((plan.sets * shape.width * words,))
+        sums = out.reshape(plan.sets, shape.width, words)
         for first_set in range(0, plan.sets, cut.sets):
             sets = min(cut.sets, plan.sets - first_set)
             buckets = device.zeros((sets * plan.buckets_per_set, words))
@@ -561,7 +583,7 @@ class CudaSums:
                 self._add_chunk(table, cut, chunk, start + begin, in_sets, buckets, host_waits)
             self._weighted_sums(table.curve, table.group, shape, buckets, sums[first_set : first_set + sets])
             del buckets  # before the next ones are taken
-        return SetSums(plan, shape, sums)
+        return SetSums(Joining([self._left(table, plan, shape)]), sums)
 
     def _plan_for(self, table: CudaPointTable, scalars: Array, planned: Cut) -> tuple[WindowPlan, Cut]:
         """Choose windows by how wide the scalars are, of which most of a witness can be 0 or 1.
@@ -609,7 +631,7 @@ class CudaSums:
                     self._add_chunk(table, cut, chunk, begin, sets, part, host_waits=True)
             del here, table  # before the slices' memory is used again
         self._weighted_sums(curve, group, shape, buckets, sums)
-        return SetSums(plan, shape, sums)
+        return SetSums(Joining([self._left(streamed, plan, shape)]), sums)
 
     def _cut(self, curve: Curve, group: Group, plan: WindowPlan, n: int) -> Cut:
         return Cut.of(curve, group, plan, n, self.profile, self.device.info().memory_budget)

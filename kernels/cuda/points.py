@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from kernels.cuda.device import Device
-from kernels.host.native import native
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.source import KernelSource
 
@@ -41,12 +38,3 @@ def normalise(device: Device, curve: Curve, group: Group, sums: Array, out: Arra
     stride = -(-n // per_thread)
     kernel = device.kernel(group_source("point_batch", curve, group), "point_normalise")
     kernel.launch_items(stride, (sums, np.uint32(n), np.uint32(stride), out), spread=True)
-
-
-def joined(curve: Curve, group: Group, sums: HostArray, exponents: Sequence[int]) -> HostArray:
-    """Return the affine point, (point_limbs,) uint64, of the sum of 2^exponents[i] * sums[i], for (n, sum_limbs) XYZZ
-    sums and ascending exponents."""
-    point = np.zeros(curve.point_limbs(group), dtype=np.uint64)
-    words = np.ascontiguousarray(sums).reshape(-1).view(np.uint8)
-    native.join_sums(curve.name, group.value, words, list(exponents), point.view(np.uint8))
-    return point

@@ -19,7 +19,7 @@ import numpy as np
 from kernels.errors import BackendError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.busy import BusyWatch, QueueWatch
-from kernels.interface.groups import Groups
+from kernels.interface.groups import Groups, PendingPoint
 from kernels.interface.sparse import Sparse
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.interface.synthesis import Synthesis
@@ -147,9 +147,20 @@ class Backend(ABC):
         until the next call. A device may keep memory for it. Nothing else may be under way on the backend."""
         return work
 
+    def repeated_points(
+        self, work: Callable[..., Sequence[PendingPoint]], shapes: Sequence[tuple[int, ...]]
+    ) -> Callable[..., Sequence[PendingPoint]] | None:
+        """`work` for many calls with arrays of these shapes, if the backend queues all of it as one piece; else None.
+
+        `work` begins MSMs and returns their points; between them it computes with this backend. What it computes must
+        not overwrite the scalars of an MSM. On the device a call waits for the one before. Nothing else may be under
+        way on the backend now. Raises OutOfMemory.
+        """
+        return None
+
     def records(self, nbytes: int, free: int) -> bool:
-        """Whether `repeated` and `Groups.repeat` keep memory for work that takes `nbytes` of it, where `free` bytes are
-        free. `repeated` counts the vectors that the work is given."""
+        """Whether `repeated`, `repeated_points` and `Groups.repeat` keep memory for work that takes `nbytes` of it,
+        where `free` bytes are free. `repeated` counts the vectors that the work is given."""
         return False
 
     # -- life -------------------------------------------------------------------------------------------------------

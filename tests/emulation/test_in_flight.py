@@ -36,14 +36,20 @@ def zkey(circuit: SyntheticCircuit, tmp_path_factory: pytest.TempPathFactory) ->
     return read_zkey(path)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=[True, False], ids=["whole", "parts"])
 def keys(
-    emulated: CudaBackend, circuit: SyntheticCircuit, zkey: ZKey
+    emulated: CudaBackend, circuit: SyntheticCircuit, zkey: ZKey, request: pytest.FixtureRequest
 ) -> tuple[ResidentKey, ResidentKey, list[HostArray]]:
-    """A small circuit's key on the CPU backend and on the emulated device, and two witnesses of the right shape."""
+    """A small circuit's key on the CPU backend and on the emulated device, and two witnesses of the right shape. A
+    whole proof is recorded, or each of its parts is."""
     other = circuit.witness.copy()
     other[3:] = circuit.witness[:2:-1]
-    return load_key(zkey, CpuBackend()), load_key(zkey, emulated), [circuit.witness, other]
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.param:
+            patch.setattr("distprove.groth16.memory.RECORDED_DOMAIN", 0)
+        on_device = load_key(zkey, emulated)
+    assert (on_device.commitments is not None) == request.param
+    return load_key(zkey, CpuBackend()), on_device, [circuit.witness, other]
 
 
 def blinded(number: int) -> Callable[[int], Blinding]:
@@ -79,7 +85,8 @@ def test_two_in_flight_give_the_proofs_of_one_after_the_other(keys: Any) -> None
     replayed = device.backend.device.did["replay"]
     pending = [first.start(blinded(0)), second.start(blinded(1))]
     assert staged(device) == 0  # their last readers are queued
-    assert device.backend.device.did["replay"] == replayed + 2 * 6  # five MSMs and the quotient of each
+    # Of each the two halves, or five MSMs and the quotient.
+    assert device.backend.device.did["replay"] == replayed + 2 * (6 if device.commitments is None else 2)
     later, earlier = pending[1].result(), pending[0].result()
     assert [earlier[0].to_dict(), later[0].to_dict()] == expected
     assert [times.to_device for _, times in (earlier, later)] == [w.nbytes for w in witnesses]
@@ -130,6 +137,8 @@ def test_a_failed_proof_gives_its_witness_back(keys: Any, monkeypatch: pytest.Mo
     def no_memory(*_: Any, **__: Any) -> Any:
         raise OutOfMemory("1.0 GiB of device memory needed")
 
+    if device.commitments is not None:
+        device = replace(device, commitments=no_memory)
     monkeypatch.setattr(device.backend.sparse, "spmv", no_memory)
     with pytest.raises(OutOfMemory):
         prove(device, witness)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kernels.cuda import groups as cuda_groups
+from kernels.cuda.backend import CudaBackend
 from kernels.cuda.groups import CudaGroups, base_table
 from kernels.cuda.msm import (
     SMALL_CLASS,
@@ -25,6 +26,8 @@ from kernels.cuda.msm import (
 from kernels.cuda.points import group_source, normalise, sum_limbs
 from kernels.cuda.streamed import bounds
 from kernels.errors import OutOfMemory, SizeError
+from kernels.interface.arrays import Array
+from kernels.interface.groups import PendingPoint
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import Words, generator, scalars_from_ints
 from tests.support.emulated_device import EmulatedDevice, compiler
@@ -146,6 +149,47 @@ def test_a_recorded_msm_gives_the_sum_of_what_it_is_given(curve: Curve, group: G
     for scalars, found in zip(given, sums, strict=True):
         total = sum(s * k for s, k in zip(scalars, logs[4:], strict=False))
         assert np.array_equal(found.result(), multiple_of_generator(curve, group, total))
+
+
+def recorded_together(overwrite: bool) -> bool:
+    """Whether sums of two inputs that are recorded as one piece are right. The last one is of what is computed between;
+    with `overwrite` the scalars of the others are written meanwhile, which must not be."""
+    curve, rng = BN254, random.Random(9)
+    backend = CudaBackend(EmulatedDevice(), msm_profile=SMALL)
+    logs = {group: known_points(curve, group)[0][:40] for group in Group}
+    tables = {group: backend.groups.load_points(curve, group, known_points(curve, group)[1][:40]) for group in Group}
+
+    def work(given: Array) -> list[PendingPoint]:
+        scalars = backend.vectors.add(curve.fr, given, given)
+        points = [backend.groups.msm(table, scalars) for table in tables.values()]
+        more = backend.vectors.add(curve.fr, scalars, given, out=scalars if overwrite else None)
+        return [*points, backend.groups.msm(tables[Group.G1], more), backend.groups.msm(tables[Group.G1], more[:0])]
+
+    repeated = backend.repeated_points(work, [(40, 4)])
+    assert repeated is not None
+    assert isinstance(backend.device, EmulatedDevice)
+    done = backend.device.did.copy()
+    given = [[rng.randrange(curve.fr.modulus) for _ in range(40)] for _ in range(3)]
+    pending = [repeated(backend.to_device(scalars_from_ints(curve.fr, scalars))) for scalars in given]
+    assert {name: backend.device.did[name] - done[name] for name in ("replay", "download")} == dict.fromkeys(
+        ("replay", "download"), 3
+    )
+    right = True
+    for scalars, points in zip(given, pending, strict=True):
+        for (group, times), point in zip(((Group.G1, 2), (Group.G2, 2), (Group.G1, 3)), points[:3], strict=True):
+            total = times * sum(s * k for s, k in zip(scalars, logs[group], strict=True))
+            right &= np.array_equal(point.result(), multiple_of_generator(curve, group, total))
+        assert not points[3].result().any()
+    return right
+
+
+def test_msms_are_recorded_together_with_what_is_computed_between() -> None:
+    assert recorded_together(overwrite=False)
+
+
+def test_scalars_that_are_overwritten_beside_their_msm_are_seen() -> None:
+    """What the test above would not see if the emulated device ran branches early."""
+    assert not recorded_together(overwrite=True)
 
 
 def test_an_msm_is_recorded_where_its_scratch_is_little() -> None:

@@ -15,7 +15,8 @@ from kernels.cuda.backend import CudaBackend
 from kernels.cuda.groups import CudaGroups
 from kernels.cuda.msm import MsmProfile
 from kernels.errors import OutOfMemory, SizeError
-from kernels.interface.arrays import HostArray
+from kernels.interface.arrays import Array, HostArray
+from kernels.interface.groups import PendingPoint
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import Words, generator, scalars_from_ints, unpack
 
@@ -109,6 +110,42 @@ def test_recorded_msms_run_side_by_side_and_give_their_memory_back(
             assert np.array_equal(point.result(), multiple(cpu, curve, group, weighted_sum(scalars)))
     assert cuda.device.memory_free() < free
     del tables, table
+    assert cuda.device.memory_free() == free
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
+@pytest.mark.parametrize("n", [100, 3000, 70_000])
+def test_msms_recorded_as_one_piece_give_their_memory_back(
+    cpu: CpuBackend, cuda: CudaBackend, curve: Curve, n: int
+) -> None:
+    """Eight inputs, queued before a result is asked for. One sum is of what is computed between, in memory
+    that others might be given; `most` is what a recording may hold at once."""
+    free = cuda.device.memory_free()
+    tables = {
+        group: cuda.groups.load_points(curve, group, first_multiples(cuda, curve, group, n), memory=64 << 20)
+        for group in Group
+    }
+    most = sum(cuda.groups.msm_scratch(curve, group, n) for group in (*Group, Group.G1)) + 5 * 32 * n
+
+    def work(given: Array) -> list[PendingPoint]:
+        scalars = cuda.vectors.add(curve.fr, given, given)
+        points = [cuda.groups.msm(table, scalars) for table in tables.values()]
+        for _ in range(20):
+            scalars = cuda.vectors.add(curve.fr, scalars, given)
+        return [*points, cuda.groups.msm(tables[Group.G1], scalars)]
+
+    before = cuda.device.memory_free()
+    repeated = cuda.repeated_points(work, [(n, 4)])
+    assert repeated is not None
+    assert before - cuda.device.memory_free() < most + (8 << 20)
+    inputs = [witness_like(curve, n, 100 + i) for i in range(8)]
+    pending = [repeated(cuda.to_device(scalars)) for scalars in inputs]
+    for scalars, points in zip(inputs, pending, strict=True):
+        total = weighted_sum(scalars)
+        for (group, times), point in zip(((Group.G1, 2), (Group.G2, 2), (Group.G1, 22)), points, strict=True):
+            assert np.array_equal(point.result(), multiple(cpu, curve, group, times * total % curve.fr.modulus))
+    tables.clear()
+    del repeated
     assert cuda.device.memory_free() == free
 
 

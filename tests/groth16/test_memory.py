@@ -6,11 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from distprove.groth16.memory import GIVEN_UP, SECTIONS, KeyShape, MemoryPlan, least_memory, plan_memory
+from distprove.groth16.memory import (
+    GIVEN_UP,
+    RECORDED_DOMAIN,
+    SECTIONS,
+    KeyShape,
+    MemoryPlan,
+    least_memory,
+    plan_memory,
+)
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
-from kernels.maths.curves import BLS12_381
+from kernels.maths.curves import BLS12_381, BN254
 from tests.support.emulated_device import EmulatedDevice
 
 GIB = 1 << 30
@@ -87,6 +95,17 @@ def test_a_refusal_says_what_is_short() -> None:
     least = least_memory(POREP, gpu(24)) / GIB
     assert 22 < least < 23
     assert planned(least + 0.01).peak <= least * GIB
+
+
+def test_short_proofs_are_recorded_as_a_whole_where_that_takes_little() -> None:
+    points = dict.fromkeys(SECTIONS, 1 << 12)
+    short = KeyShape(BN254, 1 << 12, 1 << 12, monomial=False, points=points, entries=(1 << 14,), picked=())
+    plan, parts = (plan_memory(short, gpu(budget)) for budget in (139, 0.2))
+    assert (plan.whole, parts.whole) == (True, False)
+    assert plan.peak - plan.resident < 139 * GIB // 16
+    assert plan_memory(replace(short, domain_size=RECORDED_DOMAIN), gpu(139)).whole
+    assert not plan_memory(replace(short, domain_size=2 * RECORDED_DOMAIN), gpu(139)).whole
+    assert not plan_memory(short, CpuBackend()).whole
 
 
 def test_host_memory_is_not_planned() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -20,7 +21,8 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -228,6 +230,7 @@ class EmulatedDevice:
         self._used = self._peak = 0
         self._forked: Sequence[Stream] = []
         self._recorded: list[Callable[[], None]] | None = None
+        self._branches: list[list[Callable[[], None]]] = []
         self._max_block = max_block
         self._libraries: dict[KernelSource, ctypes.CDLL] = {}
         self._kernels: dict[tuple[KernelSource, str], EmulatedKernel] = {}
@@ -250,8 +253,20 @@ class EmulatedDevice:
         try:
             result = work()
         finally:
-            self._recorded = None
+            # Branches run as late as they may, the last one first: what was overwritten before shows.
+            calls += itertools.chain(*reversed(self._branches))
+            self._recorded, self._branches = None, []
         return EmulatedRecording(self, inputs, calls), result
+
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        assert self._recorded is not None, "a branch outside of a recording"
+        before, self._recorded = self._recorded, []
+        self._branches.append(self._recorded)
+        try:
+            yield
+        finally:
+            self._recorded = before
 
     def after(self, stream: Stream) -> None:
         return
@@ -307,6 +322,7 @@ class EmulatedDevice:
         other = copy(self)
         other._count = self._count  # type: ignore[method-assign]
         other._forked, other._recorded, other._kernels, other.traffic = [], None, {}, Traffic()
+        other._branches = []
         other.meter = EventMeter(EmulatedTimedEvent)
         return other
 

@@ -1,10 +1,7 @@
 // Python bindings of the group operations.
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <optional>
-#include <vector>
 
 #include "bindings.h"
 #include "grouped_sum.h"
@@ -61,14 +58,37 @@ void point_add(const std::string& curve, const std::string& group, InBytes a, In
   ops.add(a.data(), b.data(), out.data());
 }
 
-void join_sums(const std::string& curve, const std::string& group, InBytes sums, const std::vector<u32>& exponents,
-               OutBytes out) {
-  const GroupOps& ops = group_ops(curve, group);
-  expect(sums, 2 * ops.point_bytes * exponents.size(), "sums");
-  expect(out, ops.point_bytes, "out");
-  if (!std::is_sorted(exponents.begin(), exponents.end())) throw std::invalid_argument("exponents: not ascending");
+using Program = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using InWords = nb::ndarray<const u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OutWords = nb::ndarray<u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The program says of each point its group (0 or 1), the number of its terms and their words and exponents, as `join` has
+// them. The points lie behind each other in `out`.
+void join_sums(const std::string& curve, InWords words, Program program, OutWords out) {
+  const GroupOps* groups[] = {&group_ops(curve, "g1"), &group_ops(curve, "g2")};
+  size_t used = 0;
+  for (size_t at = 0; at < program.size();) {  // checked as a whole before anything is computed
+    if (at + 2 > program.size() || program.data()[at] > 1) throw std::invalid_argument("program: not a point");
+    const GroupOps& ops = *groups[program.data()[at]];
+    const u32 *terms = program.data() + at + 2, n = terms[-1];
+    if ((program.size() - at - 2) / 2 < n) throw std::invalid_argument("program: too short");
+    for (u32 i = 0; i < n; ++i) {
+      if (terms[2 * i] + 2 * ops.point_bytes / sizeof(u64) > words.size()) throw std::invalid_argument("words: too few");
+      if (i && terms[2 * i + 1] < terms[2 * i - 1]) throw std::invalid_argument("exponents: not ascending");
+    }
+    used += ops.point_bytes / sizeof(u64);
+    at += 2 + 2 * (size_t)n;
+  }
+  if (out.size() != used) throw std::invalid_argument("out: wrong length");
   nb::gil_scoped_release release;
-  ops.join(sums.data(), exponents.data(), exponents.size(), out.data());
+  u64* point = out.data();
+  for (size_t at = 0; at < program.size();) {
+    const GroupOps& ops = *groups[program.data()[at]];
+    const u32 n = program.data()[at + 1];
+    ops.join(words.data(), program.data() + at + 2, n, reinterpret_cast<u8*>(point));
+    point += ops.point_bytes / sizeof(u64);
+    at += 2 + 2 * (size_t)n;
+  }
 }
 
 void point_neg(const std::string& curve, const std::string& group, InBytes a, OutBytes out) {
@@ -87,14 +107,32 @@ void point_mul(const std::string& curve, const std::string& group, InBytes a, In
   ops.mul(a.data(), k.data(), words, out.data());
 }
 
-// out: a point for each row of points, of which all have as many
-void point_sums(Pool& pool, const std::string& curve, const std::string& group, InBytes points, OutBytes out) {
+// Of few points, in some microseconds: keeps the interpreter's lock, which another thread might hold for longer.
+void point_sum(const std::string& curve, const std::string& group, InBytes points, OutBytes out) {
   const GroupOps& ops = group_ops(curve, group);
-  const size_t n = count_of(points, ops.point_bytes, "points"), rows = count_of(out, ops.point_bytes, "out");
-  if (n >= MAX_ENTRY_POINTS) throw std::invalid_argument("points: too many");
-  if (rows == 0 || n % rows) throw std::invalid_argument("points: not as many in each row");
+  const size_t n = count_of(points, ops.point_bytes, "points");
+  expect(out, ops.point_bytes, "out");
+  ops.sum(points.data(), n, out.data());
+}
+
+void byte_multiples(const std::string& curve, const std::string& group, InBytes point, OutBytes out) {
+  const GroupOps& ops = group_ops(curve, group);
+  expect(point, ops.point_bytes, "point");
+  expect(out, 256 * ops.scalar_bytes * ops.point_bytes, "out");
   nb::gil_scoped_release release;
-  ops.sums(pool, points.data(), n / rows, rows, out.data());
+  Pool pool(1);
+  ops.byte_multiples(pool, point.data(), out.data());
+}
+
+void add_multiple(const std::string& curve, const std::string& group, InBytes point, InBytes table, InBytes scalar,
+                  OutBytes out) {
+  const GroupOps& ops = group_ops(curve, group);
+  expect(point, ops.point_bytes, "point");
+  expect(scalar, ops.scalar_bytes, "scalar");
+  expect(table, 256 * ops.scalar_bytes * ops.point_bytes, "table");
+  expect(out, ops.point_bytes, "out");
+  nb::gil_scoped_release release;
+  ops.add_multiple(point.data(), table.data(), scalar.data(), out.data());
 }
 
 }  // namespace
@@ -108,7 +146,9 @@ void bind_groups(nb::module_& m) {
   m.def("join_sums", &join_sums);
   m.def("point_neg", &point_neg);
   m.def("point_mul", &point_mul);
-  m.def("point_sums", &point_sums);
+  m.def("point_sum", &point_sum);
+  m.def("byte_multiples", &byte_multiples);
+  m.def("add_multiple", &add_multiple);
 }
 
 }  // namespace dp

@@ -18,6 +18,13 @@ class FixedBase {
     build(base);
   }
 
+  // The multiples d 2^(c w) base for each d below 2^c and each w below `windows`, in this order.
+  static std::vector<Affine<F>> multiples(Pool& pool, const Affine<F>& base, int c, int windows) {
+    FixedBase made(pool, c, windows);
+    made.build(base);
+    return std::move(made.table_);
+  }
+
   // scalars: canonical integers
   void run(const u8* scalars, size_t n, u8* out) const {
     pool_.ranges((n + BLOCK - 1) / BLOCK, 1, [&](size_t begin, size_t end) {
@@ -41,6 +48,8 @@ class FixedBase {
   }
 
  private:
+  FixedBase(Pool& pool, int c, int windows) : pool_(pool), c_(c), windows_(windows) {}
+
   static constexpr size_t BLOCK = 1024;
   static constexpr int MAX_WINDOW = 14;  // BLS12-381 G2: 19 windows of 2^14 points of 192 bytes, 60 MB
 

@@ -31,12 +31,11 @@ GroupOps make_group_ops(const char* curve, const char* group) {
     Out<Point>(out).put(0, XYZZ<F>::from_affine(In<Point>(a)[0]).add(In<Point>(b)[0]).to_affine());
   };
   ops.neg = [](const u8* a, u8* out) { Out<Point>(out).put(0, In<Point>(a)[0].neg()); };
-  ops.join = [](const u8* sums, const u32* exponents, size_t n, u8* out) {
-    const In<XYZZ<F>> in(sums);
+  ops.join = [](const u64* words, const u32* terms, size_t n, u8* out) {
     XYZZ<F> r = XYZZ<F>::infinity();
     for (size_t i = n; i-- > 0;) {
-      r = r.add(in[i]);
-      for (u32 k = exponents[i] - (i ? exponents[i - 1] : 0); k > 0; --k) r = r.dbl();
+      r = r.add(In<XYZZ<F>>(reinterpret_cast<const u8*>(words + terms[2 * i]))[0]);
+      for (u32 k = terms[2 * i + 1] - (i ? terms[2 * i - 1] : 0); k > 0; --k) r = r.dbl();
     }
     Out<Point>(out).put(0, r.to_affine());
   };
@@ -52,14 +51,20 @@ GroupOps make_group_ops(const char* curve, const char* group) {
     }
     Out<Point>(out).put(0, r.to_affine());
   };
-  ops.sums = [](Pool& pool, const u8* points, size_t n, size_t rows, u8* out) {
-    std::vector<u32> entries(n * rows);
-    for (size_t i = 0; i < entries.size(); ++i) entries[i] = make_entry(i, false);
-    std::vector<size_t> offsets(rows + 1);
-    for (size_t i = 0; i <= rows; ++i) offsets[i] = n * i;
-    std::vector<Point> totals(rows);
-    GroupedSum<F>(pool).run(In<Point>(points), entries.data(), offsets.data(), rows, totals.data());
-    for (size_t i = 0; i < rows; ++i) Out<Point>(out).put(i, totals[i]);
+  ops.sum = [](const u8* points, size_t n, u8* out) {
+    XYZZ<F> r = XYZZ<F>::infinity();
+    for (size_t i = 0; i < n; ++i) r = r.add(In<Point>(points)[i]);
+    Out<Point>(out).put(0, r.to_affine());
+  };
+  ops.add_multiple = [](const u8* point, const u8* table, const u8* scalar, u8* out) {
+    XYZZ<F> r = XYZZ<F>::from_affine(In<Point>(point)[0]);
+    for (size_t w = 0; w < sizeof(Fr); ++w)
+      if (scalar[w]) r = r.add(In<Point>(table)[256 * w + scalar[w]]);
+    Out<Point>(out).put(0, r.to_affine());
+  };
+  ops.byte_multiples = [](Pool& pool, const u8* point, u8* out) {
+    const std::vector<Point> table = FixedBase<Fr, F>::multiples(pool, In<Point>(point)[0], 8, sizeof(Fr));
+    for (size_t i = 0; i < table.size(); ++i) Out<Point>(out).put(i, table[i]);
   };
   return ops;
 }

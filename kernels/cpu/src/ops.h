@@ -65,11 +65,15 @@ struct GroupOps {
   size_t (*first_invalid)(Pool&, const u8* points, size_t n, bool subgroup);
   void (*add)(const u8* a, const u8* b, u8* out);
   void (*neg)(const u8* a, u8* out);
-  // the sum of n XYZZ sums, the i-th times 2^exponents[i]; exponents ascend
-  void (*join)(const u8* sums, const u32* exponents, size_t n, u8* out);
+  // the sum of n XYZZ sums in `words`, each named by its first word and the exponent of its weight 2^exponent; they ascend
+  void (*join)(const u64* words, const u32* terms, size_t n, u8* out);
   void (*mul)(const u8* a, const u8* k, size_t words, u8* out);
-  // the sum of each of `rows` rows of n points
-  void (*sums)(Pool&, const u8* points, size_t n, size_t rows, u8* out);
+  // the sum of few points
+  void (*sum)(const u8* points, size_t n, u8* out);
+  // the multiples d 256^w P, for each value d of each byte w of a scalar, in this order
+  void (*byte_multiples)(Pool&, const u8* point, u8* out);
+  // point + scalar P by the multiples of P
+  void (*add_multiple)(const u8* point, const u8* table, const u8* scalar, u8* out);
 };
 
 // Throw std::invalid_argument for an unknown name.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "curve/glv.h"
 #include "curve/linear_combination.h"
 #include "towers.h"
 
@@ -75,6 +76,18 @@ void combine_g1(const std::string& curve, const Rows& points, const Rows& scalar
   });
 }
 
+// out: (1, point_limbs), sum_i scalars[i] points[i] for points of order r and scalars below r
+void combine_members_g1(const std::string& curve, const Rows& points, const Rows& scalars, const OutRows& out) {
+  with_tower(curve, [&](auto tower) {
+    using Tower = decltype(tower);
+    using F = typename Tower::Fq::Inner;  // products inlined, as these sums are what proofs wait for
+    auto p = load<Affine<F>>(points);
+    auto k = load<Words<4>>(scalars);
+    if (p.size() != k.size()) throw std::invalid_argument("as many scalars as points are needed");
+    store(std::vector<Affine<F>>{sum_by_halves<Tower>(p.data(), k.data(), p.size()).to_affine()}, out);
+  });
+}
+
 // out: (n, point_limbs), scalars[i] points[i], scalars of 128 bits
 void scale_g1(const std::string& curve, const Rows& points, const Rows& scalars, const OutRows& out) {
   with_tower(curve, [&](auto tower) {
@@ -98,6 +111,7 @@ void bind_pairing(nb::module_& m) {
   m.def("pairing_product_is_one", &pairing_product_is_one, "curve"_a, "g1"_a, "g2"_a, Unlocked());
   m.def("pairing_product", &pairing_product, "curve"_a, "g1"_a, "g2"_a, "out"_a, Unlocked());
   m.def("combine_g1", &combine_g1, "curve"_a, "points"_a, "scalars"_a, "out"_a, Unlocked());
+  m.def("combine_members_g1", &combine_members_g1, "curve"_a, "points"_a, "scalars"_a, "out"_a, Unlocked());
   m.def("scale_g1", &scale_g1, "curve"_a, "points"_a, "scalars"_a, "out"_a, Unlocked());
 }
 

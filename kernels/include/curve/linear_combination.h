@@ -2,7 +2,8 @@
 // whole keys, are the backend's msm.
 //
 // Straus' method with shared doublings and signed windows (width-w non-adjacent form; Moller: Algorithms for
-// multi-exponentiation, SAC 2001). Not constant time: its scalars are public.
+// multi-exponentiation, SAC 2001). Not constant time: its scalars are public, but for the blinding of a proof, which only
+// the machine that makes the proof computes with (glv.h).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -33,6 +34,11 @@ void normalize(const std::vector<XYZZ<F>>& in, std::vector<Affine<F>>& out) {
     inverse = inverse * (p.zz * p.zzz);
     out[i] = {p.x * (own * p.zzz), p.y * (own * p.zz)};
   }
+}
+
+template <class F>
+[[gnu::noinline]] XYZZ<F> called_add(const XYZZ<F>& a, const XYZZ<F>& b) {
+  return a.add(b);
 }
 
 // A non-negative integer of M words in width-w non-adjacent form: digits are zero or odd, and below 2^(w-1) in absolute value.
@@ -68,6 +74,44 @@ struct SignedDigits {
   }
 };
 
+// A multiple of a point P, negated if so.
+template <int M, int WINDOW>
+struct SignedTerm {
+  SignedDigits<M, WINDOW> digits;
+  size_t first;  // of P, 3P, 5P, ... in a table
+  bool negative = false;
+};
+
+// The sum of the terms, whose doublings are shared.
+template <class F, int M, int WINDOW>
+XYZZ<F> straus(const std::vector<SignedTerm<M, WINDOW>>& terms, const std::vector<Affine<F>>& table) {
+  int length = 0;
+  for (const auto& term : terms) length = std::max(length, term.digits.length);
+  XYZZ<F> r = XYZZ<F>::infinity();
+  for (int j = length - 1; j >= 0; --j) {
+    r = r.dbl();
+    for (const auto& term : terms) {
+      const int d = j < term.digits.length ? term.digits.digit[j] : 0;
+      if (d == 0) continue;
+      Affine<F> q = table[term.first + (d < 0 ? -d : d) / 2];
+      if ((d < 0) != term.negative) q = q.neg();
+      r = r.add(q);
+    }
+  }
+  return r;
+}
+
+// Append the odd multiples P, 3P, 5P, ... up to `largest` P.
+template <class F>
+void append_odd_multiples(const Affine<F>& point, int largest, std::vector<XYZZ<F>>& multiples) {
+  if (largest == 0) return;
+  XYZZ<F> p = XYZZ<F>::from_affine(point);
+  multiples.push_back(p);
+  if (largest == 1) return;  // usual: public inputs of 0 and 1
+  XYZZ<F> twice = p.dbl();
+  for (int k = 3; k <= largest; k += 2) multiples.push_back(called_add(multiples.back(), twice));
+}
+
 // Scalars are non-negative integers of M words.
 template <class F, int M>
 class LinearCombination {
@@ -79,47 +123,24 @@ class LinearCombination {
     XYZZ<F> total = XYZZ<F>::infinity();
     LinearCombination chunk;
     for (size_t i = 0; i < n; i += CHUNK) {
-      total = add(total, chunk.run(points + i, scalars + i, std::min(CHUNK, n - i)));
+      total = called_add(total, chunk.run(points + i, scalars + i, std::min(CHUNK, n - i)));
     }
     return total;
   }
 
  private:
-  struct Term {
-    SignedDigits<M, WINDOW> digits;
-    size_t first;  // of its odd multiples P, 3P, 5P, ... in table_
-  };
-
-  [[gnu::noinline]] static XYZZ<F> add(const XYZZ<F>& a, const XYZZ<F>& b) { return a.add(b); }
-
   XYZZ<F> run(const Affine<F>* points, const Words<M>* scalars, size_t n) {
     terms_.clear();
     multiples_.clear();
-    int length = 0;
     for (size_t i = 0; i < n; ++i) {
       terms_.push_back({SignedDigits<M, WINDOW>(scalars[i]), multiples_.size()});
-      const int largest = terms_.back().digits.largest;
-      length = std::max(length, terms_.back().digits.length);
-      if (largest == 0) continue;
-      XYZZ<F> p = XYZZ<F>::from_affine(points[i]);
-      multiples_.push_back(p);
-      if (largest == 1) continue;  // usual: public inputs of 0 and 1
-      XYZZ<F> twice = p.dbl();
-      for (int k = 3; k <= largest; k += 2) multiples_.push_back(add(multiples_.back(), twice));
+      append_odd_multiples(points[i], terms_.back().digits.largest, multiples_);
     }
     normalize(multiples_, table_);
-    XYZZ<F> r = XYZZ<F>::infinity();
-    for (int j = length - 1; j >= 0; --j) {
-      r = r.dbl();
-      for (const Term& term : terms_) {
-        int d = j < term.digits.length ? term.digits.digit[j] : 0;
-        if (d) r = d > 0 ? r.add(table_[term.first + d / 2]) : r.add(table_[term.first + (-d) / 2].neg());
-      }
-    }
-    return r;
+    return straus(terms_, table_);
   }
 
-  std::vector<Term> terms_;
+  std::vector<SignedTerm<M, WINDOW>> terms_;
   std::vector<XYZZ<F>> multiples_;
   std::vector<Affine<F>> table_;
 };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from py_ecc import optimized_bls12_381, optimized_bn128
 
 from kernels.cpu import group
 from kernels.cpu.backend import CpuBackend
-from kernels.errors import SizeError
+from kernels.cuda.joining import Joining, LeftSums
+from kernels.errors import BackendError, SizeError
+from kernels.host.native import native
 from kernels.maths import encoding
-from kernels.maths.curves import BN254, Curve, Group
+from kernels.maths.curves import BN254, CURVES, Curve, Group
 from tests.support.cpu_cases import GROUPS
 
 PEERS: dict[str, Any] = {"bn128": optimized_bn128, "bls12381": optimized_bls12_381}
@@ -70,9 +73,8 @@ def test_sums(curve: Curve, which: Group, n: int) -> None:
     picks = [rng.randrange(7) for _ in range(n)]
     points = np.stack([small[i] for i in picks]) if n else np.zeros((0, len(base)), dtype=np.uint64)
     total = sum(i - 3 for i in picks)
-    rows = np.stack([points, points[::-1], np.zeros_like(points)])
-    expected = group.mul(curve, which, base, total)
-    assert np.array_equal(group.sum_points(curve, which, rows), [expected, expected, np.zeros_like(base)])
+    assert np.array_equal(group.sum_points(curve, which, list(points)), group.mul(curve, which, base, total))
+    assert not group.sum_points(curve, which, [np.zeros_like(base)] * n).any()
 
 
 @pytest.mark.parametrize(("curve", "which"), GROUPS, ids=lambda v: getattr(v, "name", None))
@@ -82,12 +84,63 @@ def test_multiples_of_a_point(curve: Curve, which: Group) -> None:
     point, other = (group.mul(curve, which, base, k) for k in (rng.randrange(r), 77))
     multiples = group.Multiples(curve, which, point)
     factors = [0, 1, 15, 16, r - 1, rng.randrange(r)]
-    expected = [group.add(curve, which, other, group.mul(curve, which, point, k)) for k in factors]
-    assert np.array_equal(multiples.add_to(np.stack([other] * len(factors)), factors), expected)
+    for k in factors:
+        assert np.array_equal(
+            multiples.add_to(other, k), group.add(curve, which, other, group.mul(curve, which, point, k))
+        )
     opposite = group.mul(curve, which, point, -(15 << 8))
-    assert not multiples.add_to(opposite[None], [15 << 8]).any()
+    assert not multiples.add_to(opposite, 15 << 8).any()
     infinite = group.Multiples(curve, which, np.zeros_like(point))
-    assert np.array_equal(infinite.add_to(other[None], [r - 1]), other[None])
+    assert np.array_equal(infinite.add_to(other, r - 1), other)
+    with pytest.raises(OverflowError):
+        multiples.add_to(other, 1 << 256)
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
+def test_sums_of_a_device_become_points(curve: Curve) -> None:
+    """Of two MSMs, one in each group; columns are picked out of more, and weights start above one."""
+    one = encoding.field_from_ints(curve.fq, [1])[0]
+    left, words, expected = [], [], []
+    for which, exponents in ((Group.G2, (1, 4, 5)), (Group.G1, (0, 1))):
+        base, limbs = encoding.generator(curve, which), 2 * curve.point_limbs(which)
+        rows = np.zeros((7, limbs), dtype=np.uint64)
+        for k in range(6):  # the last row is infinity
+            point = group.mul(curve, which, base, k + 3)
+            rows[k, : limbs // 2] = point
+            rows[k, limbs // 2 : limbs // 2 + len(one)] = rows[k, 3 * limbs // 4 : 3 * limbs // 4 + len(one)] = one
+        columns = [6, 2, 5][-len(exponents) :]
+        terms = tuple((column * limbs, exponent) for column, exponent in zip(columns, exponents, strict=True))
+        left.append(LeftSums(curve, which, rows.size, terms))
+        total = sum((column + 3 if column < 6 else 0) << e for column, e in zip(columns, exponents, strict=True))
+        words.append(rows.reshape(-1))
+        expected.append(group.mul(curve, which, base, total))
+    joining = Joining(left)
+    for got, want in zip(joining.points(np.concatenate(words)), expected, strict=True):
+        assert np.array_equal(got, want)
+    with pytest.raises(ValueError, match="words"):
+        joining.points(np.concatenate(words)[:-60])
+    with pytest.raises(BackendError, match="one curve"):
+        Joining([left[0], replace(left[0], curve=next(other for other in CURVES if other is not curve))])
+
+
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        ([0], "point"),
+        ([2, 0], "point"),
+        ([0, 2, 0, 0], "short"),
+        ([0, 1 << 31], "short"),
+        ([0, 1, 1, 0], "words"),
+        ([1, 1, 0, 0], "words"),
+        ([0, 2, 0, 3, 0, 2], "ascending"),
+        ([], "out"),
+        ([0, 1, 0, 0, 0, 0], "out"),
+    ],
+)
+def test_bad_programs_of_sums_are_refused(program: list[int], what: str) -> None:
+    words, out = np.zeros(16, dtype=np.uint64), np.zeros(8, dtype=np.uint64)
+    with pytest.raises(ValueError, match=what):
+        native.join_sums(BN254.name, words, np.array(program, dtype=np.uint32), out)
 
 
 def test_wrong_shapes_are_refused() -> None:

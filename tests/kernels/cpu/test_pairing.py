@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
-from math import gcd
+from math import gcd, isqrt
 from types import ModuleType
 
 import numpy as np
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from py_ecc import optimized_bls12_381, optimized_bn128
 
+from kernels.cpu.group import mul
 from kernels.cpu.pairing import (
     combine_g1,
+    combine_members_g1,
     first_invalid_point,
     pairing_product,
     pairing_product_is_one,
@@ -138,8 +141,36 @@ def test_combinations(curve: Curve, data: st.DataObject) -> None:
     for i, k in enumerate(logs):
         points[i] = multiple(curve, Group.G1, k)
     total = sum(k * s for k, s in zip(logs, scalars, strict=True))
-    got = combine_g1(curve, points, encoding.scalars_from_ints(curve.fr, scalars))
-    assert np.array_equal(got, multiple(curve, Group.G1, total))
+    words = encoding.scalars_from_ints(curve.fr, scalars)
+    for combine in (combine_g1, combine_members_g1):
+        assert np.array_equal(combine(curve, points, words), multiple(curve, Group.G1, total))
+
+
+@each_curve
+def test_scalars_that_are_cut_in_two(curve: Curve) -> None:
+    """Where a half is zero, one, negative or as long as it gets: beside the endomorphism's eigenvalues and their
+    parts."""
+    r, rng = curve.fr.modulus, random.Random(12)
+    root = next(w for g in range(2, 9) if (w := pow(g, (r - 1) // 3, r)) != 1)
+    near = [0, 1, root, root * root % r, r // 2, *(root * pow(k, -1, r) % r for k in (2, 3, 5))]
+    near += [short := isqrt(r), root * short % r, 1 << 127, 1 << 128, (1 << 128) * root % r]
+    scalars = [(k + d) % r for k in near for d in (-1, 0, 1)] + [rng.randrange(r) for _ in range(200)]
+    five, seven = (multiple(curve, Group.G1, k) for k in (5, 7))
+    for k in scalars:
+        got = combine_members_g1(curve, five[None], encoding.scalars_from_ints(curve.fr, [k]))
+        assert np.array_equal(got, mul(curve, Group.G1, five, k)), k
+    for k, m in itertools.pairwise(scalars):
+        got = combine_members_g1(curve, np.stack([five, seven]), encoding.scalars_from_ints(curve.fr, [k, m]))
+        assert np.array_equal(got, mul(curve, Group.G1, encoding.generator(curve, Group.G1), (5 * k + 7 * m) % r))
+
+
+def test_points_outside_the_subgroup_are_not_cut_in_two() -> None:
+    """Why a verifier, whose points may come from outside, does without the endomorphism."""
+    outside = next(curve_points(BLS12_381, Group.G1, 3))
+    words = encoding.scalars_from_ints(BLS12_381.fr, [BLS12_381.fr.modulus - 2])
+    plain, cut = (combine(BLS12_381, outside[None], words) for combine in (combine_g1, combine_members_g1))
+    assert np.array_equal(plain, mul(BLS12_381, Group.G1, outside, BLS12_381.fr.modulus - 2))
+    assert not np.array_equal(plain, cut)
 
 
 @each_curve
@@ -324,6 +355,8 @@ def test_wrong_shapes_are_refused(curve: Curve) -> None:
         lambda: pairing_product(curve, g1[0], g2),
         lambda: combine_g1(curve, g1, scalars[:1]),
         lambda: combine_g1(curve, g1, scalars[:, :2]),
+        lambda: combine_members_g1(curve, g1, scalars[:1]),
+        lambda: combine_members_g1(curve, g1, scalars[:, :2]),
         lambda: scale_g1(curve, g1, scalars),
         lambda: scale_g1(curve, g1[:1], encoding.pack([1, 2], 2)),
         lambda: first_invalid_point(curve, Group.G2, g1),
