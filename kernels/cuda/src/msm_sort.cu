@@ -31,7 +31,6 @@ constexpr int WARPS = BLOCK / 32;
 constexpr int MAX_BINS = 2048;
 constexpr int ITEMS = SORT_ITEMS;
 constexpr int TILE = BLOCK * ITEMS;
-constexpr int USUAL_BITS = 8;  // bits of a bin that are compared without a loop
 constexpr int AHEAD = 8;  // entries that a thread asks for before it waits
 constexpr u32 SMALL = 128;
 constexpr int CLASSES = 10;
@@ -356,13 +355,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, SORT_BLOCKS)
       const bool valid = first + 32 * k < slice.end;
       const u32 bin = (entry[k].x >> shift) & (bins - 1);
       u32 peers = __ballot_sync(0xffffffffu, valid);
-#pragma unroll
-      for (int bit = 0; bit < USUAL_BITS; ++bit) {  // a bit above bin_bits is clear in all
-        const bool set = (bin >> bit) & 1;
-        const u32 with = __ballot_sync(0xffffffffu, set);
-        peers &= set ? with : ~with;
-      }
-      for (u32 bit = USUAL_BITS; bit < bin_bits; ++bit) {
+      for (u32 bit = 0; bit < bin_bits; ++bit) {
         const bool set = (bin >> bit) & 1;
         const u32 with = __ballot_sync(0xffffffffu, set);
         peers &= set ? with : ~with;
@@ -397,17 +390,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK, SORT_BLOCKS)
       staged[place[bin] + own[bin] + ((ranks[k / 2] >> (16 * (k % 2))) & 0xffffu)] = entry[k];
     }
     __syncthreads();
-    u32 to[ITEMS];
-#pragma unroll
-    for (int k = 0; k < ITEMS; ++k) {
-      const u32 from = k * BLOCK + threadIdx.x;
-      if (from >= count) continue;
-      entry[k] = staged[from];
-      to[k] = from_tile[(entry[k].x >> shift) & (bins - 1)] + from;
+    for (u32 k = threadIdx.x; k < count; k += BLOCK) {
+      const uint2 sorted = staged[k];
+      out[from_tile[(sorted.x >> shift) & (bins - 1)] + k] = sorted;
     }
-#pragma unroll
-    for (int k = 0; k < ITEMS; ++k)
-      if (k * BLOCK + threadIdx.x < count) out[to[k]] = entry[k];
     __syncthreads();
   }
 }
