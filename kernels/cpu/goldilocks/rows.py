@@ -82,7 +82,9 @@ class CpuRows:
         return out
 
     def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...], out: Array | None) -> Array:
-        out = np.zeros(shape, dtype=np.uint64) if out is None else out
+        if out is None:
+            out = self._empty(shape, np.uint64)
+            out[...] = 0
         groups: list[list[Words]] = []
         openings = []
         for i, p in enumerate(points):
