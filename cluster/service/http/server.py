@@ -210,10 +210,12 @@ class Server:
         except web.HTTPException as error:  # of aiohttp: no such path, no such method, a body that is too large
             response = _refusal(error)
             forget_frames(error)
-        except (ConnectionError, asyncio.CancelledError):
+        except (ConnectionError, asyncio.CancelledError) as error:
+            forget_frames(error)  # the request's body keeps it, and a frame has what was read of that
             raise
         except Exception as error:
             if BEGUN in request:  # what comes now would be taken for the rest of the answer
+                forget_frames(error)
                 raise ConnectionResetError("the answer was cut off") from error
             told: Exception = error
             if isinstance(error, asyncio.TimeoutError):

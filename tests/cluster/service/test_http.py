@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -500,6 +501,29 @@ def test_a_request_that_is_refused_leaves_nothing_for_the_collector(tmp_path: Pa
         with circles() as count:
             refuse(50)
     assert count() < 500, "for 300 requests, 50 of which aiohttp answers with a route that holds itself: six objects"
+
+
+def test_a_body_that_is_cut_off_is_not_kept(here: Served) -> None:
+    size, times = 1 << 20, 8
+    head = f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {here.token}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {2 * size}\r\n\r\n"
+    cut_off = head.encode() + b" " * size
+    submit(here)
+    tracemalloc.start()
+    try:
+        with circles():
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(times):
+                with socket.create_connection(here.address) as line:
+                    line.sendall(cut_off)
+            assert submit(here).status == 200
+            until = time.monotonic() + 60.0
+            while (held := tracemalloc.get_traced_memory()[0] - before) > size and time.monotonic() < until:
+                time.sleep(0.01)  # until the server has seen the last one end
+            assert tracemalloc.get_traced_memory()[1] - before > size, "it read them"
+            assert held <= size
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "])
