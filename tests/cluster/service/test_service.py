@@ -352,6 +352,26 @@ def test_a_job_that_is_refused_leaves_nothing_for_the_collector(place: Place) ->
     assert count() < 200, f"after 1,200 times {told}"
 
 
+def test_a_job_that_is_over_leaves_nothing_for_the_collector(place: Place) -> None:
+    """What its driver knew goes when it is over, whether it was proved or failed."""
+
+    def before(job: str, name: str) -> None:
+        if job.startswith("bad"):
+            raise JobFailed(name)
+
+    def end(*ids: str) -> list[JobState]:
+        for id in ids:
+            service.submit(place.ask(id, 2))
+        return [service.wait(id, PATIENCE).state for id in ids]
+
+    service = place.open(pool=lambda settings: InstantPool(settings, before))
+    end("good", "bad")
+    with circles() as count:
+        for n in range(10):
+            assert end(f"good-{n}", f"bad-{n}") == [JobState.PROVED, JobState.FAILED]
+    assert count() < 20
+
+
 # -- an end, and another beginning ------------------------------------------------------------------------------------
 
 
