@@ -165,6 +165,18 @@ def typed(error: BaseException, path: object = None) -> BaseException:
     return error
 
 
+def forget_frames(error: BaseException) -> None:
+    """Have an error that is not raised any more, and those that led to it, hold no frames. A frame that keeps the error
+    is in a circle with it, and so are its callers: what they all hold stays in memory until the collector looks."""
+    left, seen = [error], set[int]()
+    while left:
+        each = left.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            left += [other for other in (each.__cause__, each.__context__) if other is not None]
+
+
 def exit_code(error: BaseException | type[BaseException]) -> int:
     """The command line's exit code for an error, or for one of that type."""
     kind = error if isinstance(error, type) else type(error)

@@ -51,7 +51,9 @@ class StatusFile:
         self._posted: dict[str, Any] | None = None
         self._due = time.monotonic() + EVERY / 2
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="distprove-status", daemon=True)
+        self._thread: threading.Thread | None = None
+        """Made when it starts: one that does not would hold this object, and this object it, with all that the driver
+        knows."""
 
     def post(self, glance: Callable[[], dict[str, Any]]) -> None:
         """Take the driver's view, if the last one is old enough."""
@@ -59,8 +61,10 @@ class StatusFile:
         if now >= self._due:
             self._due = now + EVERY / 2
             self._posted = glance()
-            if not self._thread.ident:
-                self._thread.start()
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="distprove-status", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def finish(self, last: dict[str, Any]) -> None:
         """Write how the session ended, and nothing after that."""
@@ -88,7 +92,7 @@ class StatusFile:
 
     def _stop(self) -> None:
         self._over.set()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join()
 
     def __enter__(self) -> StatusFile:

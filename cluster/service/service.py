@@ -49,6 +49,7 @@ from distprove.errors import (
     ServiceGone,
     UsageError,
     exit_code,
+    forget_frames,
     typed,
 )
 from distprove.formats.folder import Folder
@@ -264,9 +265,12 @@ class Service:
         when no more may wait, ServiceGone when the service is closing, ResourceError when it cannot be written.
         """
         (told,) = self.submit_all([request], client)
-        if isinstance(told, DistproveError):
-            raise told
-        return told
+        try:
+            if isinstance(told, DistproveError):
+                raise told
+            return told
+        finally:
+            del told  # else this frame and the error hold each other
 
     def submit_all(self, requests: Sequence[JobRequest], client: str = "") -> list[JobView | DistproveError]:
         """Take several jobs of a client as `submit` takes one, in order and in one transaction, and return for each
@@ -278,6 +282,7 @@ class Service:
             try:
                 found = self._asked(request, looked)
             except DistproveError as error:
+                forget_frames(error)
                 told[place] = error
                 continue
             if isinstance(found, JobView):
@@ -292,6 +297,7 @@ class Service:
                 try:
                     ticket = self._admit(each, client)
                 except DistproveError as error:
+                    forget_frames(error)
                     told[place] = error
                     continue
                 if ticket is None:
@@ -302,6 +308,7 @@ class Service:
             self._store.insert((ticket, _contents(ticket.job)) for ticket in new.values())
         except DistproveError as error:
             self._take_back(new.values())
+            forget_frames(error)
             told = [error if place in new else before for place, before in enumerate(told)]
         except BaseException:
             self._take_back(new.values())
@@ -570,6 +577,8 @@ class Service:
             elif not self._stopping or not isinstance(error, KeyboardInterrupt):
                 self._settle(ticket, JobState.FAILED, error)
             self._begin()
+        if error is not None:
+            forget_frames(error)  # what the job held, its witness perhaps, goes now
         self._keep_up()
 
     def _prove(self, ticket: _Ticket) -> None:
@@ -819,12 +828,16 @@ class Service:
             not nbytes or self._nbytes + nbytes <= self.limits.queued_bytes
         ):
             return
-        ended = tuple(self._ended)  # at once: jobs end meanwhile, and the lock need not be held
-        recent = [when for when in ended if when > time.time() - RECENT]
-        after = (time.time() - recent[0]) / len(recent) if recent else 10.0
-        after = min(60.0, max(1.0, after))
+        after = self._pause()
         what = f"{len(self._waiting)} jobs" + (f" with {self._nbytes} bytes of inputs" if nbytes else "")
         raise QueueFull(f"{what} wait already; try again in {after:.0f} s", after)
+
+    def _pause(self) -> float:
+        """Seconds after which to ask again when the queue is full: the time in which a job ended lately."""
+        ended = tuple(self._ended)  # at once: jobs end meanwhile, and the lock need not be held
+        now = time.time()
+        recent = [when for when in ended if when > now - RECENT]
+        return min(60.0, max(1.0, (now - recent[0]) / len(recent))) if recent else 10.0
 
     # -- retention --------------------------------------------------------------------------------------------------
 

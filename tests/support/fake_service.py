@@ -15,7 +15,7 @@ from cluster.service.http.api import TABLE
 from cluster.service.http.routes import Table
 from cluster.service.http.server import Options, Server
 from cluster.service.views import JobRequest, JobState, JobView, KeyView, Overview, WorkerView
-from distprove.errors import DistproveError, IdTaken, InputError, NoSuchJob, QueueFull
+from distprove.errors import DistproveError, IdTaken, InputError, NoSuchJob, QueueFull, forget_frames
 
 
 class FakeService:
@@ -62,6 +62,7 @@ class FakeService:
             try:
                 told.append(self.submit(request, client))
             except DistproveError as error:
+                forget_frames(error)
                 told.append(error)
         return told
 

@@ -28,7 +28,7 @@ from cluster.service.http.events import Watch
 from cluster.service.http.routes import JSON, Route, Table
 from cluster.service.metrics import ServiceMetrics
 from cluster.service.wire import read
-from distprove.errors import AccessDenied, ResourceError, UsageError
+from distprove.errors import AccessDenied, ResourceError, UsageError, forget_frames
 from distprove.formats import jsontext
 from distprove.host.log import logger
 
@@ -209,16 +209,21 @@ class Server:
             response: web.StreamResponse = await handler(request)
         except web.HTTPException as error:  # of aiohttp: no such path, no such method, a body that is too large
             response = _refusal(error)
-        except (ConnectionError, asyncio.CancelledError):
+            forget_frames(error)
+        except (ConnectionError, asyncio.CancelledError) as error:
+            forget_frames(error)  # the request's body keeps it, and a frame has what was read of that
             raise
         except Exception as error:
             if BEGUN in request:  # what comes now would be taken for the rest of the answer
+                forget_frames(error)
                 raise ConnectionResetError("the answer was cut off") from error
+            told: Exception = error
             if isinstance(error, asyncio.TimeoutError):
-                error = Refused(408, "the request came, or its answer was taken in, too slowly", Connection="close")
-            response = problem(error)
+                told = Refused(408, "the request came, or its answer was taken in, too slowly", Connection="close")
+            response = problem(told)
             if response.status == 500:
-                self._log_fault(request, error)
+                self._log_fault(request, told)
+            forget_frames(error)  # futures that it came through, and the request, are in circles with it
         if response.prepared:
             return response
         response.headers.update({k: v for k, v in SAFE.items() if k not in response.headers})

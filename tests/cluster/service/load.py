@@ -287,6 +287,7 @@ def run(seconds: float, clients: int) -> dict[str, Any]:
 def _load(
     contact: Contact, job: dict[str, Any], seconds: float, clients: int, process: psutil.Process
 ) -> dict[str, Any]:
+    made = provenance()  # now: what runs is of this commit
     load = Load(contact, job)
     waiting = max(1, clients // 5)
     submitting = max(1, clients - waiting)
@@ -297,7 +298,7 @@ def _load(
         load.errors.append(f"{len(load.ids)} jobs were accepted, and the service counts {counts}")
     offered = len(load.accepted) + len(load.full)
     return {
-        **{name: value for name, value in provenance().items() if name in ("version", "commit", "python")},
+        **{name: value for name, value in made.items() if name in ("version", "commit", "python")},
         "format": "distprove.service-load",
         "cores": os.cpu_count(),
         "cores_of_the_service": 1,

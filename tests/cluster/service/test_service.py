@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from distprove.job import Job
 from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from tests.cluster.service.kills import Campaign, make_key
+from tests.support.circles import circles
 from tests.support.instant_pool import InstantPool
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
@@ -332,6 +333,43 @@ def test_a_full_queue_says_when_to_ask_again(place: Place) -> None:
     assert service.submit(place.ask("c")).place == 1  # it has its place
     service.cancel("b")
     assert service.submit(place.ask("d")).place == 1
+
+
+def test_a_job_that_is_refused_leaves_nothing_for_the_collector(place: Place) -> None:
+    """What is in circles stays until the collector looks, which it does seldom here: 18 KB of a refusal did."""
+    service = place.open(Limits(running=1, queued=2, allow_code=True))
+    for id in "abc":
+        service.submit(place.ask(id))
+    reach(place)
+    requests = [place.ask("a", 2), place.ask("new"), place.ask("new", job={"title": float("nan")})]
+    told = [str(each) for each in service.submit_all(requests)]
+    with circles() as count:
+        for _ in range(200):
+            assert [type(each) for each in service.submit_all(requests)] == [IdTaken, QueueFull, UsageError]
+            for request in requests:
+                with suppress(DistproveError):  # `pytest.raises` would keep it
+                    service.submit(request)
+    assert count() < 200, f"after 1,200 times {told}"
+
+
+def test_a_job_that_is_over_leaves_nothing_for_the_collector(place: Place) -> None:
+    """What its driver knew goes when it is over, whether it was proved or failed."""
+
+    def before(job: str, name: str) -> None:
+        if job.startswith("bad"):
+            raise JobFailed(name)
+
+    def end(*ids: str) -> list[JobState]:
+        for id in ids:
+            service.submit(place.ask(id, 2))
+        return [service.wait(id, PATIENCE).state for id in ids]
+
+    service = place.open(pool=lambda settings: InstantPool(settings, before))
+    end("good", "bad")
+    with circles() as count:
+        for n in range(10):
+            assert end(f"good-{n}", f"bad-{n}") == [JobState.PROVED, JobState.FAILED]
+    assert count() < 20
 
 
 # -- an end, and another beginning ------------------------------------------------------------------------------------
