@@ -126,7 +126,7 @@ def submit(
         elif not path.is_absolute():
             raise InputError(f"{path}: no file here, and not an absolute path of the cluster")
         entry = shlex.join([*command, "prove", subject, "--out", out, "--resume"])
-        prepare(ExecutorSettings(address=address))
+        prepare(ExecutorSettings(address="auto"))  # as for any Ray that is there
         from ray.job_submission import JobSubmissionClient
 
         late = time.monotonic() + PATIENCE

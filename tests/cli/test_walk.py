@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cluster.executor import tasks
 from tests.cli.conftest import SmallJob, run
 from tests.support import ROOT
 
@@ -38,8 +39,9 @@ PASSED_BEFORE_OR_INSTEAD = {
 
 
 @pytest.fixture
-def passed() -> Iterator[dict[str, set[str]]]:
+def passed(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, set[str]]]:
     """Files of the project on the stack at each stop, as they are passed."""
+    monkeypatch.setattr(tasks, "_BESIDE", tasks._Beside())  # threads that began before are not followed
     found: dict[str, set[str]] = {}
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
