@@ -1,7 +1,7 @@
 """Imports point one way, and in no circle; what is imported lazily or for types alone counts too.
 
     kernels  <-  distprove (proof systems)  <-  actors  <-  cluster  <-  distprove/cli, bench, api.py
-    kernels: errors, maths  <-  source, interface  <-  host  <-  {cpu | cuda}  <-  split
+    kernels: errors, maths  <-  source, interface  <-  host  <-  {cpu | cuda}
 
 What a verifier reaches and should not is listed. An entry that is no longer true fails, so that the list only shrinks.
 """
@@ -19,7 +19,7 @@ from tests.support import ROOT
 
 LAYERS = ("kernels", "distprove", "actors", "cluster", "top")
 TOP = ("distprove.cli", "distprove.bench", "distprove.api", "distprove.__main__")
-KERNELS = ({"errors", "maths"}, {"source", "interface"}, {"host"}, {"cpu", "cuda"}, {"split"})
+KERNELS = ({"errors", "maths"}, {"source", "interface"}, {"host"}, {"cpu", "cuda"})
 
 NOT_FOR_VERIFIERS = (
     "kernels.cuda",
