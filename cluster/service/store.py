@@ -264,7 +264,7 @@ _INSERT = (
 )
 _UPDATE = f"UPDATE jobs SET {', '.join(f'{name} = ?' for name in _COLUMNS)} WHERE seq = ?"
 _UPDATE_OVER = _UPDATE.replace("SET ", "SET record = '{}', ", 1)
-"""Of a job that is over: nobody asks for its record again, which may name a million files."""
+"""The update of a job that is over. Nobody asks for its record again, which may name a million files and is emptied."""
 
 
 _SCRUBS = "DELETE FROM inputs WHERE seq = ?"

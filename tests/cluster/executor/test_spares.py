@@ -60,7 +60,7 @@ print(json.dumps(told))
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_killed_actor_goes_on_in_the_process_that_stood_by(tmp_path: Path) -> None:
-    """Of a Ray of its own, which starts no process that nobody asked for."""
+    """The Ray is the test's own, and starts no process that nobody asked for."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-c", JOB, str(tmp_path)],

@@ -150,7 +150,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def never_more_than_the_budget(self) -> None:
-        """Of memory, whatever the limits; of threads, what the limits were when they were granted."""
+        """Memory stays within the budget whatever the limits, and threads within those of when they were leased."""
         leases = self.governor.leases.values()
         in_use = {lease.key for lease in leases if lease.key is not None}
         assert sum(lease.memory for lease in leases if lease.key is None) + sum(map(KEYS.get, in_use)) <= BUDGET.memory

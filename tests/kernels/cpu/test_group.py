@@ -98,7 +98,7 @@ def test_multiples_of_a_point(curve: Curve, which: Group) -> None:
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
 def test_sums_of_a_device_become_points(curve: Curve) -> None:
-    """Of two MSMs, one in each group; columns are picked out of more, and weights start above one."""
+    """Two MSMs, one in each group, are joined; columns are picked out of more, and weights start above one."""
     one = encoding.field_from_ints(curve.fq, [1])[0]
     left, words, expected = [], [], []
     for which, exponents in ((Group.G2, (1, 4, 5)), (Group.G1, (0, 1))):
