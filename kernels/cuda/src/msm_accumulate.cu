@@ -5,7 +5,7 @@
 // segment's ends leaves a record for msm_merge. So one bucket with nearly all entries (the ones of a real witness) costs
 // what uniform entries cost.
 //
-// Bound: the multiplier, 10 field products per entry (XYZZ += affine). Points come by random gathers of 64 to 192
+// Bound: the multiplier, 10 field products per entry (XYZZ += affine), of which two share a reduction in G1. Points come by random gathers of 64 to 192
 // bytes, whose latency the arithmetic of other warps hides.
 //
 // Launch: one wave of blocks, so that equal segments end together; ACCUMULATE_BLOCK threads per block, of which

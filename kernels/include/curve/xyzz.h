@@ -43,7 +43,7 @@ struct XYZZ {
     F m = xx.dbl() + xx;
     XYZZ r;
     r.x = m.sqr() - s.dbl();
-    r.y = m * (s - r.x) - w * p.y;
+    r.y = difference_of_products(m, s - r.x, w, p.y);
     r.zz = v;
     r.zzz = w;
     return r;
@@ -58,7 +58,7 @@ struct XYZZ {
     F m = xx.dbl() + xx;
     XYZZ r;
     r.x = m.sqr() - s.dbl();
-    r.y = m * (s - r.x) - w * y;
+    r.y = difference_of_products(m, s - r.x, w, y);
     r.zz = v * zz;
     r.zzz = w * zzz;
     return r;
@@ -78,7 +78,7 @@ struct XYZZ {
     F ppp = p * pp;
     F qq = x * pp;
     r.x = rr.sqr() - ppp - qq.dbl();
-    r.y = rr * (qq - r.x) - y * ppp;
+    r.y = difference_of_products(rr, qq - r.x, y, ppp);
     r.zz = zz * pp;
     r.zzz = zzz * ppp;
     return r;
@@ -99,7 +99,7 @@ struct XYZZ {
     F ppp = p * pp;
     F qq = u1 * pp;
     r.x = rr.sqr() - ppp - qq.dbl();
-    r.y = rr * (qq - r.x) - s1 * ppp;
+    r.y = difference_of_products(rr, qq - r.x, s1, ppp);
     r.zz = zz * q.zz * pp;
     r.zzz = zzz * q.zzz * ppp;
     return r;

@@ -154,4 +154,23 @@ struct DP_ALIGN Fp {
   }
 };
 
+// a b - c d. On the device with one reduction, for elements of prime fields that leave two bits of their limbs free.
+template <class F>
+DP_HD F difference_of_products(const F& a, const F& b, const F& c, const F& d) {
+  return a * b - c * d;
+}
+
+#if DP_DEVICE
+template <class P>
+#if defined(DP_OUTLINE_PRODUCTS)
+DP_COLD Fp<P> difference_of_products(Fp<P> a, Fp<P> b, Fp<P> c, Fp<P> d) {
+#else
+DP_HD Fp<P> difference_of_products(const Fp<P>& a, const Fp<P>& b, const Fp<P>& c, const Fp<P>& d) {
+#endif
+  Fp<P> r, n = c.neg();
+  mont_sum<P, Fp<P>::N, 2>(r.v, {a.v, n.v}, {b.v, d.v});
+  return r;
+}
+#endif
+
 }  // namespace dp

@@ -61,25 +61,29 @@ struct Modulus {
   }
 };
 
-// Adds m * p, with m such that the lowest limb of even + 2^32 odd becomes zero.
-template <class P, int N>
-DP_HD void cancel_lowest(limb_t* even, limb_t* odd, const Modulus<P, N>& m) {
-  limb_t k = even[0] * (limb_t)P::inv64();
-  mad_row<N>(odd, m.p + 1, k);
-  mad_row<N>(even, m.p, k);
+// even + 2^32 odd += a * b, where the sum is below 2^(32 (N + 1))
+template <int N>
+DP_HD void add_row(limb_t* even, limb_t* odd, const limb_t* a, limb_t b) {
+  mad_row<N>(odd, a + 1, b);
+  mad_row<N>(even, a, b);
   odd[N - 1] = carry::add_end(odd[N - 1], 0);
 }
 
-// One row of a product: (even + 2^32 odd) / 2^32 + a * b + the multiple of p that clears the lowest limb. The caller
-// divides by 2^32 by exchanging the two names: what it called even, whose lowest limb the row before made zero, is
-// `odd` here, one limb too high still, which add_start and shift_mad_row mend.
+// Adds m * p, with m such that the lowest limb of even + 2^32 odd becomes zero.
 template <class P, int N>
-DP_HD void product_row(limb_t* even, limb_t* odd, const limb_t* a, limb_t b, const Modulus<P, N>& m) {
+DP_HD void cancel_lowest(limb_t* even, limb_t* odd, const Modulus<P, N>& m) {
+  add_row<N>(even, odd, m.p, even[0] * (limb_t)P::inv64());
+}
+
+// One row of a product: (even + 2^32 odd) / 2^32 + a * b. The caller divides by 2^32 by exchanging the two names: what it
+// called even, whose lowest limb the row before made zero, is `odd` here, one limb too high still, which add_start and
+// shift_mad_row mend.
+template <int N>
+DP_HD void product_row(limb_t* even, limb_t* odd, const limb_t* a, limb_t b) {
   even[0] = carry::add_start(even[0], odd[1]);
   shift_mad_row<N>(odd, a + 1, b);
   mad_row<N>(even, a, b);
   odd[N - 1] = carry::add_end(odd[N - 1], 0);
-  cancel_lowest<P, N>(even, odd, m);
 }
 
 // One row of a reduction: the same without a product.
@@ -188,23 +192,37 @@ DP_HD void mont_reduce(limb_t* r, const limb_t* t) {
   rows::subtract_once<P, N>(r, u, m);
 }
 
-template <class P, int N>
-DP_HD void mont_mul(limb_t* r, const limb_t* a, const limb_t* b) {
+// r = (a[0] b[0] + ... + a[K - 1] b[K - 1]) / 2^(32 N) mod p: one reduction where products by themselves take K. Rows stay
+// below (K + 1) p, and what they leave below p + K p^2 / 2^(32 N).
+template <class P, int N, int K>
+DP_HD void mont_sum(limb_t* r, const limb_t* const (&a)[K], const limb_t* const (&b)[K]) {
   static_assert(N % 2 == 0, "rows are added two limbs at a time");
+  static_assert(K == 1 || (K == 2 && P::BITS + 2 <= 32 * N), "three times the modulus fits the limbs");
   rows::Modulus<P, N> m;
   limb_t even[N], odd[N];
-  rows::mul_row<N>(even, a, b[0]);
-  rows::mul_row<N>(odd, a + 1, b[0]);
+  rows::mul_row<N>(even, a[0], b[0][0]);
+  rows::mul_row<N>(odd, a[0] + 1, b[0][0]);
+#pragma unroll
+  for (int k = 1; k < K; ++k) rows::add_row<N>(even, odd, a[k], b[k][0]);
   rows::cancel_lowest<P, N>(even, odd, m);
 #pragma unroll
   for (int i = 1; i < N; ++i) {
-    if (i & 1) rows::product_row<P, N>(odd, even, a, b[i], m);
-    else rows::product_row<P, N>(even, odd, a, b[i], m);
+    limb_t* const lower = (i & 1) ? odd : even;
+    limb_t* const upper = (i & 1) ? even : odd;
+    rows::product_row<N>(lower, upper, a[0], b[0][i]);
+#pragma unroll
+    for (int k = 1; k < K; ++k) rows::add_row<N>(lower, upper, a[k], b[k][i]);
+    rows::cancel_lowest<P, N>(lower, upper, m);
   }
   limb_t t[N];
   // N is even: the last row was an odd one, so the names stand exchanged once more
   rows::join<N>(t, even, odd);
   rows::subtract_once<P, N>(r, t, m);
+}
+
+template <class P, int N>
+DP_HD void mont_mul(limb_t* r, const limb_t* a, const limb_t* b) {
+  mont_sum<P, N, 1>(r, {a}, {b});
 }
 
 template <class P, int N>
