@@ -10,6 +10,7 @@ from distprove.groth16.memory import GIVEN_UP, SECTIONS, WITNESSES, KeyShape, le
 from distprove.groth16.prover import Blinding, StagedWitness, prove
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
+from distprove.groth16.vectors import KeyVectors
 from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
@@ -59,7 +60,7 @@ def fixed(_: int) -> Blinding:
 
 @pytest.mark.parametrize(
     ("budget", "streamed", "witnesses"),
-    [(610 << 10, {"h"}, WITNESSES), (380 << 10, {*GIVEN_UP}, 1)],
+    [(610 << 10, {"h"}, WITNESSES), (410 << 10, {*GIVEN_UP}, 1)],
     ids=["some", "all"],
 )
 def test_a_key_that_does_not_fit_gives_the_same_proof(
@@ -86,7 +87,7 @@ def test_a_key_that_does_not_fit_gives_the_same_proof(
 
 def test_too_little_memory_is_refused_before_anything_is_loaded(made: tuple[SyntheticCircuit, ZKey]) -> None:
     _, zkey = made
-    least = least_memory(KeyShape.of(zkey, zkey.matrices()), device(260 << 10))
+    least = least_memory(KeyShape.of(zkey, KeyVectors.of(zkey, device(260 << 10)), zkey.matrices()), device(260 << 10))
     backend = device(least - (16 << 10))
     with pytest.raises(OutOfMemory, match=r"1\d\.\d KiB of device memory short.* in its stage \w+"):
         load_key(zkey, backend)
