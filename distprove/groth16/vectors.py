@@ -8,7 +8,6 @@ such wires.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ from distprove.groth16.key import LoadableKey, Points
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 
-NEARLY_ALL = float(os.environ.get("DISTPROVE_FINITE", 7 / 8))
+NEARLY_ALL = 7 / 8
 """Share of the wires from which on all have a point: those at infinity cost less than picking the others."""
 
 
