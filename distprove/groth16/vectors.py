@@ -8,7 +8,7 @@ such wires.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,19 +52,25 @@ class KeyVectors:
 
     @classmethod
     def of(cls, key: LoadableKey, backend: Backend) -> KeyVectors:
-        """What `backend` loads of `key`. Points that a device made are what it loads."""
+        """What `backend` loads of `key`. Points that a device made, which knew their wires, are loaded as they are."""
         points = {"a": key.points_a, "b1": key.points_b1, "b2": key.points_b2, "c": key.points_c, "h": key.points_h}
         wires = []
         for known, sections in ((key.wires_a, ("a",)), (key.wires_b, ("b1", "b2"))):
-            if known is None and not backend.groups.leaves_out_infinity:
-                whole = [points[section][:] for section in sections]
-                if all(isinstance(vector, np.ndarray) for vector in whole):
-                    # A key need not have B1 and B2 at infinity for the same wires.
-                    known = picked_wires(np.logical_or.reduce([finite(vector) for vector in whole]))
-                if known is not None:
-                    points.update(zip(sections, (PickedPoints(vector, known) for vector in whole), strict=True))
-            wires.append(known)
+            leave_out = known is None and not backend.groups.leaves_out_infinity
+            wires.append(_leave_out_infinity(points, sections) if leave_out else known)
         return cls(points, *wires)
+
+
+def _leave_out_infinity(points: dict[str, Points], sections: Sequence[str]) -> HostArray | None:
+    """Keep, in sections that have a point for every wire, those of wires with a point other than infinity in one of
+    them, and return these wires; or None, and keep all, where `picked_wires` does."""
+    whole = [points[section][:] for section in sections]
+    if not all(isinstance(vector, np.ndarray) for vector in whole):
+        return None
+    wires = picked_wires(np.logical_or.reduce([finite(vector) for vector in whole]))
+    if wires is not None:
+        points.update(zip(sections, (PickedPoints(vector, wires) for vector in whole), strict=True))
+    return wires
 
 
 def finite(points: HostArray) -> NDArray[np.bool_]:
@@ -76,6 +82,6 @@ def finite(points: HostArray) -> NDArray[np.bool_]:
 
 
 def picked_wires(occurs: NDArray[np.bool_]) -> HostArray | None:
-    """The wires that occur, (n,) uint32 ascending; None where that is nearly every wire."""
+    """The wires that occur, (n,) uint32 ascending; None where that is nearly every wire, or none: no table is empty."""
     wires = np.flatnonzero(occurs).astype(np.uint32)
-    return None if len(wires) >= NEARLY_ALL * len(occurs) else wires
+    return wires if 0 < len(wires) < NEARLY_ALL * len(occurs) else None
