@@ -72,7 +72,8 @@ def test_a_key_that_does_not_fit_gives_the_same_proof(
     key = load_key(zkey, backend)
     assert key.plan.streamed == streamed
     assert key.plan.witnesses == witnesses
-    assert key.nbytes == pytest.approx(key.plan.resident, rel=0.01)
+    # A plan leaves out the distinct values of matrices, here those of the two that pick wires.
+    assert key.nbytes == pytest.approx(key.plan.resident, rel=0.01, abs=256)
     StagedWitness(key, circuit.witness).start(fixed).result()  # makes the transforms' tables, which later proofs have
     first, second = StagedWitness(key, circuit.witness), StagedWitness(key, circuit.witness)
     backend.watch_memory()
