@@ -18,7 +18,7 @@ from distprove.groth16.key import LoadableKey, Points
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 
-NEARLY_ALL = 7 / 8
+NEARLY_ALL = 31 / 32
 """Share of the wires from which on all have a point: those at infinity cost less than picking the others."""
 
 

@@ -79,7 +79,7 @@ def test_picked_wires_and_the_quotients_coefficients_are_those_of_the_cpu(
 
 
 @pytest.mark.parametrize("recorded", ["whole", "parts"])
-@pytest.mark.parametrize("finite", [(0, 0, 0), (0.5, 0.3, 0.3), (0.6, 0, 0.4), (0.95, 1, 0.1), (1, 1, 1)], ids=str)
+@pytest.mark.parametrize("finite", [(0, 0, 0), (0.5, 0.3, 0.3), (0.6, 0, 0.4), (0.9, 1, 0.1), (1, 1, 1)], ids=str)
 def test_points_at_infinity_change_no_proof(
     zkey: ZKey,
     emulated: CudaBackend,
@@ -94,7 +94,7 @@ def test_points_at_infinity_change_no_proof(
     key, rng = with_infinity(zkey, finite, seed=7), np.random.default_rng(8)
     device, cpu = load_key(key, emulated), load_key(key, CpuBackend())
     assert (device.commitments is not None) == (recorded == "whole")
-    whole = [share in (0, 0.95, 1) for share in (finite[0], max(finite[1:]))]
+    whole = [share in (0, 1) for share in (finite[0], max(finite[1:]))]
     assert [device.pick_a is None, device.pick_b is None] == whole, "where nearly all points are finite, or none is"
     assert (cpu.pick_a, cpu.pick_b) == (None, None)
     heavy = circuit.witness.copy()
