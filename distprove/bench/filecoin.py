@@ -18,10 +18,10 @@ from distprove import api
 from distprove.circuits.matrices import Shape
 from distprove.circuits.registry import CircuitEntry, find_circuit, random_inputs
 from distprove.errors import UsageError
-from distprove.groth16.device_key import NEARLY_ALL
 from distprove.groth16.memory import KeyShape, least_memory
 from distprove.groth16.setup import setup
 from distprove.groth16.system import LANES_BYTES
+from distprove.groth16.vectors import NEARLY_ALL
 from distprove.groth16.zkey import read_zkey
 from distprove.host.cgroup import memory_available
 from distprove.job import Job
@@ -93,11 +93,11 @@ class MemoryPlan:
 
 
 def key_shape(curve: Curve, shape: Shape, *, monomial: bool) -> KeyShape:
-    """The sizes of a circuit's key: a zkey, or with `monomial` one that has points for wires that occur."""
+    """The sizes of what a device loads of a circuit's key: a zkey, or with `monomial` one of `dev_key`."""
     rows, wires = shape.constraints + shape.inputs, shape.inputs + shape.auxiliary
     domain = 1 << (rows - 1).bit_length()
     occurring = shape.inputs + shape.a_auxiliary, 1 + shape.b_auxiliary
-    a, b = (count if monomial and count < NEARLY_ALL * wires else wires for count in occurring)
+    a, b = (count if count < NEARLY_ALL * wires else wires for count in occurring)
     return KeyShape(
         curve,
         wires,

@@ -28,7 +28,7 @@ from distprove.groth16.memory import plan_memory
 from distprove.groth16.placed import PlacedQap
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import PendingGroth16, StagedWitness
-from distprove.groth16.resident import ResidentKey, load_key
+from distprove.groth16.resident import ResidentKey, load_key, picked
 from distprove.groth16.verifier import verify
 from distprove.host.cgroup import memory_available
 from kernels.host.units import format_bytes
@@ -167,7 +167,7 @@ def _verified(vk: VerificationKey, public: list[int], proof: Groth16Proof) -> fl
 
 def _steps(backend: Backend, key: ResidentKey, program: WitnessProgram, inputs: Inputs) -> dict[str, float]:
     """Median seconds of the witness and of each step of its proof, one by one."""
-    fr, vectors, sparse, groups = key.curve.fr, backend.vectors, backend.sparse, backend.groups
+    sparse, groups = backend.sparse, backend.groups
     seconds: dict[str, float] = {}
 
     def step(name: str, work: Callable[[], Result]) -> Result:
@@ -190,13 +190,7 @@ def _steps(backend: Backend, key: ResidentKey, program: WitnessProgram, inputs: 
     def products() -> list[Array]:
         return [sparse.spmv(matrix, kept["w"], standard_form=True) for matrix in (key.matrix_a, key.matrix_b)]
 
-    def picked() -> list[Array]:
-        return [
-            kept["w"] if pick is None else vectors.from_montgomery(fr, sparse.spmv(pick, kept["w"], standard_form=True))
-            for pick in (key.pick_a, key.pick_b)
-        ]
-
-    kept["w_a"], kept["w_b"] = step("pick", picked)
+    kept["w_a"], kept["w_b"] = step("pick", lambda: [picked(key, pick, kept["w"]) for pick in (key.pick_a, key.pick_b)])
     step("A", lambda: groups.msm(key.points_a, kept["w_a"]).result())
     step("B in G1", lambda: groups.msm(key.points_b1, kept["w_b"]).result())
     step("B in G2", lambda: groups.msm(key.points_b2, kept["w_b"]).result())

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from distprove.groth16.dev_setup import ToxicWaste, key_points, key_scalars
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.memory import KeyShape, plan_memory
 from distprove.groth16.placed import PlacedQap
 from distprove.groth16.resident import picking
+from distprove.groth16.vectors import picked_wires
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.placed import PlacedMatrix
 from kernels.maths.curves import Curve
-
-NEARLY_ALL = 7 / 8
-"""Share of the wires from which on all have a point: those at infinity cost less than picking the others."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +138,7 @@ def _occurring(qap: PlacedQap, backend: Backend, polynomials: Array) -> tuple[Ho
     occurs = words[0] != 0
     for word in words[1:]:  # a reduction along rows of four words takes four times as long
         occurs |= word != 0
-    wires = np.flatnonzero(occurs).astype(np.uint32)
-    if len(wires) >= NEARLY_ALL * qap.n_vars:
+    wires = picked_wires(occurs)
+    if wires is None:
         return None, polynomials
     return wires, backend.sparse.spmv(picking(qap.curve.fr, qap.n_vars, backend, wires), polynomials)

@@ -58,7 +58,7 @@ class LoadableKey(Protocol):
 
     @property
     def wires_a(self) -> HostArray | None:
-        """The wire of each A point, (n,) uint32 ascending; None where every wire has one."""
+        """The wire of each A point, (n,) uint32 ascending; None where every wire has one, which may be infinity."""
 
     @property
     def wires_b(self) -> HostArray | None:

@@ -5,7 +5,7 @@ A proof has five stages. Beside what they share (the key's resident parts, the t
 each holds, with w the witness and v a vector of the domain's size:
 
     witness        w
-    witness_msm    w, the elements that are picked out of it, scratch of an MSM
+    witness_msm    w, the elements that are picked out of it for an MSM, its scratch
     products       w, 2 v, and a matrix that is not resident
     quotient       3 v, a transform's scratch
     quotient_msm   v, scratch of an MSM
@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from distprove.groth16.key import LoadableKey
+from distprove.groth16.vectors import KeyVectors
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
 from kernels.interface.backend import Backend
@@ -69,17 +70,16 @@ class KeyShape:
     """Whether the points are in the backend's memory already."""
 
     @classmethod
-    def of(cls, key: LoadableKey, matrices: Collection[SparseRows]) -> KeyShape:
-        """The sizes of `key`, which has the matrices A and B."""
-        points = {"a": key.points_a, "b1": key.points_b1, "b2": key.points_b2, "c": key.points_c, "h": key.points_h}
+    def of(cls, key: LoadableKey, vectors: KeyVectors, matrices: Collection[SparseRows]) -> KeyShape:
+        """The sizes of `key`, of which these vectors are loaded, and the matrices A and B."""
         return cls(
             key.curve,
             key.n_vars,
             key.domain_size,
             key.monomial,
-            {name: len(vector) for name, vector in points.items()},
+            {name: len(vector) for name, vector in vectors.points.items()},
             tuple(matrix.nnz for matrix in matrices),
-            tuple(len(wires) for wires in (key.wires_a, key.wires_b) if wires is not None),
+            tuple(len(wires) for wires in (vectors.wires_a, vectors.wires_b) if wires is not None),
             on_device=not isinstance(key.points_a[:1], np.ndarray),
         )
 
@@ -165,7 +165,8 @@ class _Sizes:
     key: int
     vector: int
     witness: int
-    picked: int
+    picked: tuple[int, ...]
+    """As in `KeyShape`."""
     on_use: int
     """The larger one of the matrices, where they are not resident."""
     transforms: TransformBytes
@@ -175,7 +176,12 @@ class _Sizes:
     @property
     def recorded_proof(self) -> int:
         """Bytes that the recordings of a whole proof keep: two copies of the witness, and MSMs beside each other."""
-        return 2 * (self.witness + self.picked) + 3 * self.vector + self.transforms.scratch + sum(self.scratch.values())
+        return (
+            2 * (self.witness + sum(self.picked))
+            + 3 * self.vector
+            + self.transforms.scratch
+            + sum(self.scratch.values())
+        )
 
     @classmethod
     def of(
@@ -201,7 +207,7 @@ class _Sizes:
             key,
             fr.bytes * shape.domain_size,
             fr.bytes * shape.n_vars,
-            fr.bytes * sum(shape.picked),
+            tuple(fr.bytes * count for count in shape.picked),
             max(matrices) if on_use else 0,
             backend.vectors.transform_bytes(fr, shape.domain_size.bit_length() - 1, 3 if shape.monomial else 2),
             scratch,
@@ -217,9 +223,10 @@ def _stages(sizes: _Sizes, witnesses: int, kept: Mapping[str, int] | None = None
     if WHOLE in kept:
         return {"witness": shared + sizes.witness}
     quotient = 2 * sizes.vector if QUOTIENT in kept else 3 * sizes.vector + sizes.transforms.scratch
+    summing = max(sizes.picked, default=0) + max(scratch[name] for name in ("a", "b1", "b2", "c"))
     return {
         "witness": shared + sizes.witness,
-        "witness_msm": shared + sizes.witness + sizes.picked + max(scratch[name] for name in ("a", "b1", "b2", "c")),
+        "witness_msm": shared + sizes.witness + summing,
         "products": shared + sizes.witness + 2 * sizes.vector + sizes.on_use,
         QUOTIENT: shared + quotient,
         "quotient_msm": shared + (0 if QUOTIENT in kept else sizes.vector) + scratch["h"],

@@ -126,12 +126,12 @@ class StagedWitness:
         # 2. Commit to the witness under the four witness bases. The launches return at once on a GPU.
         with times.step("witness_msm"):
             w = self._staged.array()
-            w_a, w_b = (picked(key, pick, w) for pick in (key.pick_a, key.pick_b))
-            a = backend.groups.msm(key.points_a, w_a)
+            a = backend.groups.msm(key.points_a, picked(key, key.pick_a, w))
+            w_b = picked(key, key.pick_b, w)
             b2 = backend.groups.msm(key.points_b2, w_b)
             b1 = backend.groups.msm(key.points_b1, w_b)
             c = backend.groups.msm(key.points_c, w[key.n_public + 1 :])
-            del w_a, w_b  # some GiB of a large circuit, which the quotient needs
+            del w_b  # some GiB of a large circuit, which the quotient needs
 
         # 3. Compute the scalars of the quotient, A B - C on the odd coset. This is the last use of the witness.
         with times.step("quotient"):

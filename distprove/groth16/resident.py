@@ -12,6 +12,7 @@ import numpy as np
 from distprove.groth16.key import LoadableKey
 from distprove.groth16.memory import MATRICES, SECTIONS, KeyShape, MemoryPlan, plan_memory
 from distprove.groth16.quotient import quotient_scalars
+from distprove.groth16.vectors import KeyVectors
 from kernels.cpu.group import Multiples
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
@@ -82,27 +83,20 @@ def load_key(zkey: LoadableKey, backend: Backend) -> ResidentKey:
     What of the key does not fit beside its proofs stays in host memory (`distprove.groth16.memory`). Raises OutOfMemory
     before anything is loaded.
     """
-    curve, matrices = zkey.curve, zkey.matrices()
-    plan = plan_memory(KeyShape.of(zkey, matrices), backend)
+    curve, matrices, vectors = zkey.curve, zkey.matrices(), KeyVectors.of(zkey, backend)
+    plan = plan_memory(KeyShape.of(zkey, vectors, matrices), backend)
     matrix_a, matrix_b = (
         backend.sparse.load_matrix(curve.fr, matrix, on_use=MATRICES in plan.streamed) for matrix in matrices
     )
-    vectors = {
-        "a": zkey.points_a,
-        "b1": zkey.points_b1,
-        "b2": zkey.points_b2,
-        "c": zkey.points_c,
-        "h": zkey.points_h,
-    }
     tables = {
         name: backend.groups.load_points(
-            curve, group, vectors[name][:], memory=plan.tables.get(name), streamed=name in plan.streamed
+            curve, group, vectors.points[name][:], memory=plan.tables.get(name), streamed=name in plan.streamed
         )
         for name, group in SECTIONS.items()
     }
     pick_a, pick_b = (
         None if wires is None else picking(curve.fr, zkey.n_vars, backend, wires)
-        for wires in (zkey.wires_a, zkey.wires_b)
+        for wires in (vectors.wires_a, vectors.wires_b)
     )
     # Allocated while work is recorded, which keeps memory by what is free, and given back at the end for proofs.
     for_proofs = backend.empty((plan.beside,), np.uint8)
@@ -184,7 +178,4 @@ def _rest(key: ResidentKey, w: Array) -> Sequence[PendingPoint]:
 
 def picked(key: ResidentKey, pick: Matrix | None, w: Array) -> Array:
     """The scalars of the wires that `pick` picks out of the witness `w`; all of `w` where every wire has a point."""
-    if pick is None:
-        return w
-    elements = key.backend.sparse.spmv(pick, w, standard_form=True)
-    return key.backend.vectors.from_montgomery(key.curve.fr, elements, out=elements)
+    return w if pick is None else key.backend.sparse.spmv(pick, w)  # times a one, which leaves an integer what it is

@@ -32,6 +32,7 @@ class CpuGroups(Groups[CpuPoints]):
     """Points, on the threads of `pool`; scratch memory comes from `empty`."""
 
     loaded = (CpuPoints,)
+    leaves_out_infinity = True
 
     def __init__(self, pool: LeasedPool, empty: Empty) -> None:
         self._pool = pool

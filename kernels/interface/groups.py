@@ -59,6 +59,8 @@ class Groups(ABC, Generic[T]):
 
     loaded: tuple[type[T], ...]
     """The classes of the tables that this family loads."""
+    leaves_out_infinity = False
+    """Whether a point at infinity costs an MSM nothing but its memory."""
 
     def load_points(
         self, curve: Curve, group: Group, points: Array, *, memory: int | None = None, streamed: bool = False

@@ -22,6 +22,7 @@ from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import BN254
 from tests.support.emulated_device import EmulatedDevice
+from tests.support.infinite_points import with_infinity
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,33 @@ def test_picked_wires_and_the_quotients_coefficients_are_those_of_the_cpu(
     here, there = (prove(load_key(key, each), circuit.witness, blinded(0))[0] for each in (CpuBackend(), emulated))
     assert here == there
     assert here != prove(load_key(zkey, CpuBackend()), circuit.witness, blinded(0))[0]
+
+
+@pytest.mark.parametrize("recorded", ["whole", "parts"])
+@pytest.mark.parametrize("finite", [(0, 0, 0), (0.5, 0.3, 0.3), (0.6, 0, 0.4), (0.9, 1, 0.1), (1, 1, 1)], ids=str)
+def test_points_at_infinity_change_no_proof(
+    zkey: ZKey,
+    emulated: CudaBackend,
+    circuit: SyntheticCircuit,
+    recorded: str,
+    finite: tuple[float, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Under keys with these shares of finite points under A, B1 and B2. The CPU's sums take every point of the key."""
+    if recorded == "parts":
+        monkeypatch.setattr("distprove.groth16.memory.RECORDED_DOMAIN", 0)
+    key, rng = with_infinity(zkey, finite, seed=7), np.random.default_rng(8)
+    device, cpu = load_key(key, emulated), load_key(key, CpuBackend())
+    assert (device.commitments is not None) == (recorded == "whole")
+    whole = [share in (0, 1) for share in (finite[0], max(finite[1:]))]
+    assert [device.pick_a is None, device.pick_b is None] == whole, "where nearly all points are finite, or none is"
+    assert (cpu.pick_a, cpu.pick_b) == (None, None)
+    heavy = circuit.witness.copy()
+    heavy[3:] = 0
+    heavy[3:, 0] = rng.integers(0, 2, len(heavy) - 3)
+    for number, witness in enumerate((circuit.witness, heavy)):
+        here, there = (prove(each, witness, blinded(number))[0] for each in (cpu, device))
+        assert here == there
 
 
 def test_two_in_flight_give_the_proofs_of_one_after_the_other(keys: Any) -> None:

@@ -10,6 +10,7 @@ from distprove.groth16.memory import GIVEN_UP, SECTIONS, WITNESSES, KeyShape, le
 from distprove.groth16.prover import Blinding, StagedWitness, prove
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
+from distprove.groth16.vectors import KeyVectors
 from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
@@ -59,7 +60,7 @@ def fixed(_: int) -> Blinding:
 
 @pytest.mark.parametrize(
     ("budget", "streamed", "witnesses"),
-    [(610 << 10, {"h"}, WITNESSES), (380 << 10, {*GIVEN_UP}, 1)],
+    [(610 << 10, {"h"}, WITNESSES), (410 << 10, {*GIVEN_UP}, 1)],
     ids=["some", "all"],
 )
 def test_a_key_that_does_not_fit_gives_the_same_proof(
@@ -71,7 +72,8 @@ def test_a_key_that_does_not_fit_gives_the_same_proof(
     key = load_key(zkey, backend)
     assert key.plan.streamed == streamed
     assert key.plan.witnesses == witnesses
-    assert key.nbytes == pytest.approx(key.plan.resident, rel=0.01)
+    # A plan leaves out the distinct values of matrices, here those of the two that pick wires.
+    assert key.nbytes == pytest.approx(key.plan.resident, rel=0.01, abs=256)
     StagedWitness(key, circuit.witness).start(fixed).result()  # makes the transforms' tables, which later proofs have
     first, second = StagedWitness(key, circuit.witness), StagedWitness(key, circuit.witness)
     backend.watch_memory()
@@ -86,7 +88,7 @@ def test_a_key_that_does_not_fit_gives_the_same_proof(
 
 def test_too_little_memory_is_refused_before_anything_is_loaded(made: tuple[SyntheticCircuit, ZKey]) -> None:
     _, zkey = made
-    least = least_memory(KeyShape.of(zkey, zkey.matrices()), device(260 << 10))
+    least = least_memory(KeyShape.of(zkey, KeyVectors.of(zkey, device(260 << 10)), zkey.matrices()), device(260 << 10))
     backend = device(least - (16 << 10))
     with pytest.raises(OutOfMemory, match=r"1\d\.\d KiB of device memory short.* in its stage \w+"):
         load_key(zkey, backend)
