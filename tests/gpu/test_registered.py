@@ -7,12 +7,12 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from kernels.cuda.backend import CudaBackend
-from kernels.cuda.launch import CudaDevice
 from kernels.host.arena import LARGE
 from kernels.host.shared_arrays import MappedBlock, Receiver
 
@@ -43,8 +43,8 @@ def writer() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_block_is_read_where_it_lies_and_outlives_its_writer(
     cuda: CudaBackend, writer: subprocess.Popen[bytes]
 ) -> None:
-    assert isinstance(cuda.device, CudaDevice)
-    locked, receiver = cuda.device._registered, Receiver()
+    device = cast(Any, cuda.device)
+    locked, receiver = device._registered, Receiver()
     assert writer.stdin is not None
     assert writer.stdout is not None
     for factor in (3, 5):  # the same block, written again
@@ -64,7 +64,7 @@ def test_a_block_is_read_where_it_lies_and_outlives_its_writer(
     assert np.array_equal(cuda.to_host(staged.array()), wanted)
     staged.release()
     cuda.synchronize()
-    cuda.device._retired.drain()
+    device._retired.drain()
     del seen, block, receiver, staged
     gc.collect()
     assert not locked._blocks, "it is still page-locked"
@@ -73,7 +73,7 @@ def test_a_block_is_read_where_it_lies_and_outlives_its_writer(
 
 
 def test_a_block_stays_until_the_device_has_read_it(cuda: CudaBackend, writer: subprocess.Popen[bytes]) -> None:
-    assert isinstance(cuda.device, CudaDevice)
+    device = cast(Any, cuda.device)
     assert writer.stdin is not None
     assert writer.stdout is not None
     writer.stdin.write(b"7\n")
@@ -82,10 +82,10 @@ def test_a_block_stays_until_the_device_has_read_it(cuda: CudaBackend, writer: s
     staged = cuda.stage(seen)
     del seen
     gc.collect()
-    assert cuda.device._registered._blocks, "it was unmapped while it was copied"
+    assert device._registered._blocks, "it was unmapped while it was copied"
     wanted = np.arange(LARGE // 8 + 5, dtype=np.uint64) * np.uint64(7)
     assert np.array_equal(cuda.to_host(staged.array()), wanted)
     staged.release()
-    cuda.device._retired.drain()
+    device._retired.drain()
     gc.collect()
-    assert not cuda.device._registered._blocks
+    assert not device._registered._blocks
