@@ -115,10 +115,11 @@ def _place(source: InputFile, key: bytes, whole: int) -> dict[str, Any]:
 
 def _digest(key: bytes, size: int, whole: int, read: Callable[[int, int], memoryview | bytes]) -> bytes:
     """The digest of a file's content under a key, of which `read` gives so many bytes from a position on."""
-    state = hmac.new(key, size.to_bytes(8, "little"), "sha256")
-    for start, count in [(0, size)] if size <= whole else _parts(key, size):
-        state.update(read(start, count))
-    return state.digest()
+    parts = [(0, size)] if size <= whole else _parts(key, size)
+    # At once: after each call that lets go of the interpreter a busy service's other threads have it for milliseconds.
+    return hmac.digest(
+        key, b"".join([size.to_bytes(8, "little"), *(read(start, count) for start, count in parts)]), "sha256"
+    )
 
 
 def _parts(key: bytes, size: int) -> Iterable[tuple[int, int]]:
