@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from distprove.errors import InputError, typed
@@ -126,6 +125,6 @@ def _parts(key: bytes, size: int) -> Iterable[tuple[int, int]]:
     """Position and length of what is digested of a long file."""
     yield 0, min(HEAD, size)
     yield max(0, size - BLOCK), min(BLOCK, size)
-    positions = Random(hmac.digest(key, b"positions" + size.to_bytes(8, "little"), "sha256"))
-    for _ in range(BLOCKS - 1):
-        yield positions.randrange(max(1, size - BLOCK)), BLOCK
+    drawn = hmac.digest(key, b"positions" + size.to_bytes(8, "little"), "sha512")
+    for place in range(BLOCKS - 1):
+        yield int.from_bytes(drawn[8 * place : 8 * place + 8], "little") % max(1, size - BLOCK), BLOCK
