@@ -212,10 +212,10 @@ class Retired:
     """Arrays that the host has released but the device may still read, each kept until its event. Thread-safe."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Any, Array | HostArray]] = []
+        self._waiting: list[tuple[Any, Array]] = []
         self._lock = threading.Lock()
 
-    def add(self, array: Array | HostArray, last_use: Any) -> None:
+    def add(self, array: Array, last_use: Any) -> None:
         """Keep `array` until the CuPy event `last_use` has passed. The caller must drop its own reference."""
         with self._lock:
             self._waiting.append((last_use, array))

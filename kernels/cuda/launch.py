@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from kernels.cuda.device import (
     block_to_spread,
     grid_for,
 )
-from kernels.cuda.registered import RegisteredBlocks
 from kernels.errors import BackendError, OutOfMemory, SizeError
 from kernels.host.units import format_bytes
 from kernels.interface.arrays import Array, HostArray
@@ -49,9 +47,6 @@ from kernels.cuda.arena import Arena, PinnedBuffers, PinnedRing, PinnedStaging, 
 
 SMALL_DOWNLOAD = 1 << 20
 """Most bytes of a download through one pinned buffer, in order with the kernels: no second stream, no events."""
-
-REGISTER_READ_ONLY = 8
-"""`cudaHostRegisterReadOnly`: the memory is mapped for reading only, and so is what the device may do with it."""
 
 FIRST = -1
 """Priority of a stream whose blocks are started before those of others. The default is 0."""
@@ -290,14 +285,10 @@ class CudaRecording:
 class CudaStaged:
     """An array that another stream than the device's copies or computes."""
 
-    def __init__(
-        self, device: CudaDevice, array: Array, made: CudaEvent, to_device: int, source: HostArray | None = None
-    ) -> None:
-        """`array` is there at event `made`, for which `to_device` bytes were copied: from `source`, if the device reads
-        that itself."""
+    def __init__(self, device: CudaDevice, array: Array, made: CudaEvent, to_device: int) -> None:
+        """`array` is there at event `made`, for which `to_device` bytes were copied."""
         self._device = device
         self._array: Array | None = array
-        self._source = source
         self._made = made
         self._to_device = to_device
         self._taken = False
@@ -314,12 +305,8 @@ class CudaStaged:
 
     def release(self) -> None:
         array, self._array = self._array, None
-        source, self._source = self._source, None
         if array is not None:
-            last_use = self._device.stream.record() if self._taken else self._made
-            self._device.retire(array, last_use)
-            if source is not None:  # its memory must not be unmapped before
-                self._device.retire(source, last_use)
+            self._device.retire(array, self._device.stream.record() if self._taken else self._made)
 
 
 class CudaDevice:
@@ -367,7 +354,6 @@ class CudaDevice:
         self.meter = EventMeter(self._timed_event)
         self.arena = Arena(budget, share)
         self._staging = PinnedStaging(threads=threads)
-        self._registered = RegisteredBlocks(partial(_register, index), partial(_unregister, index))
         self._fetch_buffers = PinnedBuffers()
         self._ring = PinnedRing()
         self.compiler = Compiler(self.arch, cache_dir=cache_dir, threads=threads)
@@ -503,13 +489,9 @@ class CudaDevice:
         # The block comes from the staging stream's part of the pool. Its last reader was done before it came back
         # there, so this copy waits for no kernel, while `upload` would wait for all that are queued.
         array = self._empty(contiguous.shape, contiguous.dtype, self._staging_stream)
-        source = contiguous if self._registered.has(contiguous) else None
-        if source is not None:
-            queue, kind = self._staging_stream.stream.ptr, cupy.cuda.runtime.memcpyHostToDevice
-            cupy.cuda.runtime.memcpyAsync(array.data.ptr, source.ctypes.data, source.nbytes, kind, queue)
-        elif contiguous.nbytes:
+        if contiguous.nbytes:
             self._staging.to_device(array.data.ptr, contiguous, self._staging_stream.stream)
-        return CudaStaged(self, array, self._staging_stream.record(), contiguous.nbytes, source)
+        return CudaStaged(self, array, self._staging_stream.record(), contiguous.nbytes)
 
     def second(self) -> CudaDevice:
         other = copy(self)  # arena, compiler, modules and pinned buffers are shared: any thread may use these
@@ -525,7 +507,7 @@ class CudaDevice:
         assert isinstance(made, CudaEvent)
         return CudaStaged(self, array, made, to_device)
 
-    def retire(self, array: Array | HostArray, last_use: CudaEvent) -> None:
+    def retire(self, array: Array, last_use: CudaEvent) -> None:
         """Keep `array` until the device has passed `last_use`, then release it."""
         self._retired.add(array, last_use.event)
 
@@ -635,22 +617,6 @@ class CudaDevice:
         queue = self.stream if stream is None else stream
         assert isinstance(queue, CudaStream)
         return queue
-
-
-def _register(index: int, address: int, nbytes: int) -> bool:
-    """Page-lock memory that a device is to read; whether that could be done."""
-    try:
-        with cupy.cuda.Device(index):
-            cupy.cuda.runtime.hostRegister(address, nbytes, REGISTER_READ_ONLY)
-    except cupy.cuda.runtime.CUDARuntimeError:  # a system or driver that locks nothing that is mapped for reading
-        return False
-    return True
-
-
-def _unregister(index: int, address: int) -> None:
-    """End the page-locking of memory for a device."""
-    with suppress(Exception), cupy.cuda.Device(index):  # as at the interpreter's end
-        cupy.cuda.runtime.hostUnregister(address)
 
 
 def _triple(shape: Shape) -> tuple[int, int, int]:

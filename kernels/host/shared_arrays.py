@@ -7,6 +7,7 @@ killed, and only processes of the same user can open it. Linux only: `available`
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import threading
@@ -72,24 +73,11 @@ def share(array: NDArray[Any], arena: HostArena) -> tuple[Sent, NDArray[Any]]:
     return SharedArray(os.getpid(), descriptor, inode, token, offset, array.shape, array.dtype.str), array
 
 
-class MappedBlock(np.ndarray[Any, np.dtype[np.uint8]]):
-    """The whole of a block of another process, (nbytes,) uint8, as it is mapped here: for reading. Every array in it
-    keeps it alive, and it is unmapped when it dies."""
-
-    @staticmethod
-    def of(array: NDArray[Any]) -> MappedBlock | None:
-        """The block that an array lies in; None for one of our own memory."""
-        base = array.base
-        while isinstance(base, np.ndarray) and not isinstance(base, MappedBlock):
-            base = base.base
-        return base if isinstance(base, MappedBlock) else None
-
-
 class Receiver:
     """Maps the arrays that other processes sent. Thread-safe."""
 
     def __init__(self) -> None:
-        self._maps: OrderedDict[bytes, MappedBlock] = OrderedDict()
+        self._maps: OrderedDict[bytes, mmap.mmap] = OrderedDict()
         """Mapped blocks by their tokens, the longest unused first."""
         self._lock = threading.Lock()
 
@@ -99,27 +87,25 @@ class Receiver:
         if not isinstance(sent, SharedArray):
             return sent
         with self._lock:
-            block = self._map(sent)
-        array: NDArray[Any] = np.ndarray(sent.shape, sent.dtype, block, sent.offset)
-        return array
+            memory = self._map(sent)
+        return np.frombuffer(memory, sent.dtype, math.prod(sent.shape), sent.offset).reshape(sent.shape)
 
-    def _map(self, sent: SharedArray) -> MappedBlock:
-        block: MappedBlock | None = self._maps.get(sent.token)
-        if block is not None:  # no system call: beside a prover each waits for the interpreter afterwards
+    def _map(self, sent: SharedArray) -> mmap.mmap:
+        memory = self._maps.get(sent.token)
+        if memory is not None:  # no system call: beside a prover each waits for the interpreter afterwards
             self._maps.move_to_end(sent.token)
-            return block
+            return memory
         descriptor = os.open(_path(sent.process, sent.descriptor), os.O_RDONLY)
         try:
             status = os.fstat(descriptor)
             if status.st_ino != sent.inode:
                 raise FileNotFoundError("the array's memory is gone")
-            memory = mmap.mmap(descriptor, status.st_size, prot=mmap.PROT_READ)
-            block = self._maps[sent.token] = MappedBlock((status.st_size,), np.uint8, memory)
+            memory = self._maps[sent.token] = mmap.mmap(descriptor, status.st_size, prot=mmap.PROT_READ)
         finally:
             os.close(descriptor)
         while len(self._maps) > MAPS:
             self._maps.popitem(last=False)  # unmapped with the last view of it
-        return block
+        return memory
 
 
 def _path(process: int, descriptor: int) -> str:
