@@ -30,7 +30,7 @@ from actors.waiting import LastFirst
 from distprove.errors import ClusterError, InputError
 from distprove.system import DeviceTask, Partition, PredictsMemory, ProofSystem, StepTimes, Witness
 
-LINGER = 0.1
+LINGER = 0.25
 """Seconds between two batches, at least, unless there is trouble to tell or nothing left to do. A chunk is half a
 second of work, and another one waits behind it: no worker runs dry before its news were told."""
 FEW = 8

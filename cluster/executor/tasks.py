@@ -14,9 +14,8 @@ from typing import Any
 from distprove.system import PartitionProof
 
 LINGER = 0.1
-"""Seconds between two batches of proofs that are verified or kept together, at least. What waits at the end of many
-short jobs is then little: with 0.25 they ended 11 to 106 ms after the last of 1,000 proofs of 1.5 ms, with 0.1 after 12
-to 15."""
+"""Seconds between two batches of proofs that are verified or kept together, at least. With 0.25 the last of 1,000 short
+jobs ended 40 to 122 ms after the last of their proofs, with 0.1 after 16 to 59."""
 
 
 class Kind(str, Enum):
