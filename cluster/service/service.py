@@ -642,12 +642,13 @@ class Service:
             looked: set[Path] = set()
             for start in range(0, len(fresh), CHUNK):
                 lines: defaultdict[Name, list[_Ticket]] = defaultdict(list)
-                for ticket in fresh[start : start + CHUNK]:
-                    line = self._line_of(ticket, looked)
-                    if line is None:
-                        self._drivers.submit(self._work, ticket)
-                    else:
-                        lines[line].append(ticket)
+                with _briefly_held(self._reading):
+                    for ticket in fresh[start : start + CHUNK]:
+                        line = self._line_of(ticket, looked)
+                        if line is None:
+                            self._drivers.submit(self._work, ticket)
+                        else:
+                            lines[line].append(ticket)
                 for line, tickets in lines.items():
                     self._begin_short(line, tickets)
                 with self._lock:

@@ -55,9 +55,11 @@ def service(
     if as_json:
         print_json(made)
         return
-    table, row = plain_table(numbers=("jobs a second", "steady", "bare loop", "share", "CPU a job")), found.to_dict()
+    table = plain_table(numbers=("jobs a second", "steady", "bare loop", "over copies", "share", "CPU a job"))
+    row = found.to_dict()
+    rates = ("rate_a_second", "steady_a_second", "bare_a_second", "bare_copies_a_second")
     table.add_row(
-        *(f"{row[name]:.1f}" for name in ("rate_a_second", "steady_a_second", "bare_a_second")),
+        *(f"{row[name]:.1f}" for name in rates),
         f"{row['rate_of_bare_loop'] * 100:.1f} %",
         f"{row['cpu_ms_a_job']:.2f} ms",
     )

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from distprove.errors import InputError, typed
@@ -115,16 +114,17 @@ def _place(source: InputFile, key: bytes, whole: int) -> dict[str, Any]:
 
 def _digest(key: bytes, size: int, whole: int, read: Callable[[int, int], memoryview | bytes]) -> bytes:
     """The digest of a file's content under a key, of which `read` gives so many bytes from a position on."""
-    state = hmac.new(key, size.to_bytes(8, "little"), "sha256")
-    for start, count in [(0, size)] if size <= whole else _parts(key, size):
-        state.update(read(start, count))
-    return state.digest()
+    parts = [(0, size)] if size <= whole else _parts(key, size)
+    # At once: after each call that lets go of the interpreter a busy service's other threads have it for milliseconds.
+    return hmac.digest(
+        key, b"".join([size.to_bytes(8, "little"), *(read(start, count) for start, count in parts)]), "sha256"
+    )
 
 
 def _parts(key: bytes, size: int) -> Iterable[tuple[int, int]]:
     """Position and length of what is digested of a long file."""
     yield 0, min(HEAD, size)
     yield max(0, size - BLOCK), min(BLOCK, size)
-    positions = Random(hmac.digest(key, b"positions" + size.to_bytes(8, "little"), "sha256"))
-    for _ in range(BLOCKS - 1):
-        yield positions.randrange(max(1, size - BLOCK)), BLOCK
+    drawn = hmac.digest(key, b"positions" + size.to_bytes(8, "little"), "sha512")
+    for place in range(BLOCKS - 1):
+        yield int.from_bytes(drawn[8 * place : 8 * place + 8], "little") % max(1, size - BLOCK), BLOCK

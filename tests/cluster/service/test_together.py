@@ -20,7 +20,7 @@ from cluster.record.run import read_proof, take_lock
 from cluster.record.story import read_report
 from cluster.record.timeline import read_timeline
 from cluster.service.lines import ENOUGH, Lines
-from cluster.service.requests import Limits
+from cluster.service.requests import Limits, digest_of, job_of
 from cluster.service.service import RUNS, Service
 from cluster.service.views import JobRequest, JobState
 from cluster.service.writer import LOCK, WriterBeside
@@ -37,6 +37,7 @@ from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 SETTINGS = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
 PATIENCE = 60.0
+MODULE = "cluster.service.service"
 SHORT = [f"short-{index}" for index in range(5)]
 
 
@@ -157,6 +158,44 @@ def test_jobs_that_come_while_others_are_at_work_join_these(place: Place, monkey
     assert [service.wait(id, PATIENCE).state for id in SHORT] == [JobState.PROVED] * len(SHORT)
     assert place.proven == dict.fromkeys(SHORT, 1)
     assert len(place.groups) == 1
+
+
+def test_submissions_wait_while_jobs_that_begin_are_looked_at(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else these would wait for the interpreter behind each of them, and workers for these."""
+    service = place.open()
+    place.let.set()
+    service.submit(place.ask("before"))  # has the key loaded
+    assert service.wait("before", PATIENCE).state is JobState.PROVED
+    looking, look_on, asked, read = (threading.Event() for _ in range(4))
+
+    def looked(id: str, *rest: Any) -> Any:
+        looking.set()
+        assert look_on.wait(PATIENCE)
+        return short(id, *rest)
+
+    def digest(request: JobRequest, *rest: Any) -> bytes:
+        asked.set()
+        return digest_of(request, *rest)
+
+    def job(request: JobRequest, *rest: Any) -> Job:
+        read.set()
+        return job_of(request, *rest)
+
+    monkeypatch.setattr(f"{MODULE}.short", looked)
+    service.submit(place.ask("first"))
+    assert looking.wait(PATIENCE)
+    monkeypatch.setattr(f"{MODULE}.POLITE", PATIENCE)
+    monkeypatch.setattr(f"{MODULE}.digest_of", digest)
+    monkeypatch.setattr(f"{MODULE}.job_of", job)
+    submitter = threading.Thread(target=lambda: service.submit(place.ask("second")))
+    submitter.start()
+    assert asked.wait(PATIENCE)
+    assert not read.wait(0.2)
+    look_on.set()
+    submitter.join(PATIENCE)
+    assert read.is_set()
+    for id in ("first", "second"):
+        assert service.wait(id, PATIENCE).state is JobState.PROVED
 
 
 def test_a_group_that_is_full_or_late_or_at_its_end_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
