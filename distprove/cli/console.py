@@ -68,6 +68,10 @@ def err() -> Console:
     return SafeConsole(stderr=True, highlight=False, emoji=False, soft_wrap=not sys.stderr.isatty())
 
 
+WIDEST_NUMBER = 24
+"""Columns of a terminal that a number in a table takes at most: one that a service says may have a hundred digits."""
+
+
 def plain_table(*texts: str, numbers: Iterable[str] = ()) -> Table:
     """A table without lines, its head dimmed: columns of texts, which fold, and then of numbers, at the right."""
     from rich.table import Table
@@ -76,7 +80,7 @@ def plain_table(*texts: str, numbers: Iterable[str] = ()) -> Table:
     for title in texts:
         table.add_column(title, overflow="fold")
     for title in numbers:
-        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="right", no_wrap=True, max_width=WIDEST_NUMBER)
     return table
 
 
