@@ -91,6 +91,10 @@ class EnvironmentFailed(DistproveError):
     exit_code = 3
 
 
+class CalledOff(DistproveError):
+    """Work was ended because nobody waits for it any more. It says nothing of who did it, nor of its input."""
+
+
 class ClusterError(EnvironmentFailed):
     """Ray cannot be started or joined, is lost, or lacks the resources that the job needs."""
 

@@ -26,7 +26,7 @@ log = logger("distprove.service")
 LOOK = 0.2
 """Seconds between two looks at whether the service has ended."""
 ENDS = 30.0
-"""Seconds for which an end that waits for no jobs waits for what cannot be stopped, such as a guest that is run."""
+"""Seconds for which an end that waits for no jobs waits for what cannot be stopped, such as a key that is read."""
 
 
 def serve(

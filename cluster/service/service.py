@@ -41,6 +41,7 @@ from cluster.service.writer import RUNS, Writer, WriterHere, await_writer
 from cluster.together import Short, prove_together, short
 from distprove.errors import (
     INTERRUPTED,
+    CalledOff,
     DistproveError,
     IdTaken,
     InputError,
@@ -61,6 +62,7 @@ from distprove.proof import OUTPUT_FILE, PROOF_FILE
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
+from distprove.wanted import unless
 
 ATTEMPTS = 4
 """Times that a job is begun, at most, when it loses all its workers, or finds no memory beside other jobs."""
@@ -558,6 +560,8 @@ class Service:
         error: BaseException | None = None
         try:
             self._prove(ticket)
+        except CalledOff:
+            error = KeyboardInterrupt()
         except BaseException as caught:  # whatever it is, it is the job's end and not the service's
             error = typed(caught)
         with self._lock:
@@ -588,8 +592,9 @@ class Service:
         out = Path(ticket.view.run)
         if out.parent != self.folder / RUNS:
             allowed_out(out, self.limits, self.folder)
-        system, known_as = self._systems.load(job)
-        plan = system.plan()
+        with unless(lambda: ticket.view.cancelling or self._stopping):  # a guest is run here
+            system, known_as = self._systems.load(job)
+            plan = system.plan()
         with self._lock:
             self._change(ticket, partitions=len(plan))
         with self._open(ticket, job, system) as run:

@@ -44,6 +44,7 @@ from distprove.stark.riscv.segment import (
 )
 from distprove.stark.riscv.sp1.translate import private_input, translate
 from distprove.stark.statement import Boundary, Constant, Output, PublicRef, Statement
+from distprove.wanted import require_wanted
 from kernels.cpu.keccak import keccak256
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -166,7 +167,7 @@ class RiscV(Program):
 
     def cut(self, partitions: int | None, fits: Fits) -> Cut:
         """Run the guest: one slice for each segment. Its source may hold private input. Raises UsageError for another
-        number of partitions than the run has segments, InputError, Trap."""
+        number of partitions than the run has segments, InputError, Trap, CalledOff."""
         elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
         private, public = (read_bounded(Path(path), MOST_BYTES) if path else b"" for path in (self.input, self.public))
         if self.calls:
@@ -174,6 +175,7 @@ class RiscV(Program):
         execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
         snapshots, usages = list[bytes](), list[Usage]()
         for snapshot in execution.segments(self.segment):
+            require_wanted()
             if len(snapshots) == MOST_SEGMENTS:
                 raise UsageError(
                     f"the guest has not ended after {MOST_SEGMENTS} segments of {self.segment} cycles, and a proof has "

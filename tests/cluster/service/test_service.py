@@ -43,8 +43,10 @@ from distprove.job import Job
 from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from tests.cluster.service.kills import Campaign, make_key
+from tests.support import riscv_asm as asm
 from tests.support.circles import circles
 from tests.support.instant_pool import InstantPool
+from tests.support.riscv_elf import code_file
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 SETTINGS = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
@@ -393,6 +395,25 @@ def test_what_is_cancelled_stays_so_and_its_run_can_be_resumed(place: Place) -> 
     assert not (place.folder / "service" / RUNS / "queued").exists()
     proof = resume_job(Path(ended.run), settings=SETTINGS)
     proof.verify(system(place, 12))
+
+
+def test_a_job_that_is_being_cut_is_cancelled_and_leaves_its_place(place: Place) -> None:
+    """A guest that never ends was run for 2^14 segments, in a place that others waited for."""
+    place.gate.is_open.set()
+    guest = place.folder / "endless.elf"
+    guest.write_bytes(code_file([asm.imm("addi", 5, 5, 1), asm.jal(0, -4)]))
+    service = place.open(Limits(running=2, allow_code=True))
+    job = {"system": "stark", "program": "riscv", "arguments": {"elf": str(guest)}}
+    for id in ("endless", "waits-for-it"):
+        service.submit(JobRequest(id, job))
+    service.submit(place.ask("small", priority=Priority.LOW))
+    while not service.job("waits-for-it").started:
+        time.sleep(0.01)
+    for id in ("endless", "waits-for-it"):
+        service.cancel(id)
+    ends = [service.wait(id, 20.0) for id in ("endless", "waits-for-it", "small")]
+    assert [view.state.value for view in ends] == ["cancelled", "cancelled", "proved"]
+    assert [view.exit_code for view in ends] == [130, 130, 0]
 
 
 def test_a_service_that_stops_goes_on_and_proves_nothing_twice(place: Place) -> None:
