@@ -32,7 +32,15 @@ from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, take
 from cluster.record.short import Common, Proven
 from cluster.service.lines import LIGHT, Group, Lines, Name
 from cluster.service.recent import Recent
-from cluster.service.requests import Limits, allowed_out, digest_of, job_of, out_of, require_allowed_files
+from cluster.service.requests import (
+    Limits,
+    allowed_out,
+    digest_of,
+    files_stay_allowed,
+    job_of,
+    out_of,
+    require_allowed_files,
+)
 from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
 from cluster.service.turns import Turns
@@ -589,6 +597,10 @@ class Service:
         job = ticket.job
         assert job is not None, "it is not over"
         require_allowed_files(job, self.limits, self.folder, set())
+        with files_stay_allowed(self.limits, self.folder):
+            self._prove_allowed(ticket, job)
+
+    def _prove_allowed(self, ticket: _Ticket, job: Job) -> None:
         out = Path(ticket.view.run)
         if out.parent != self.folder / RUNS:
             allowed_out(out, self.limits, self.folder)
@@ -669,7 +681,8 @@ class Service:
         try:
             require_allowed_files(job, self.limits, self.folder, looked)
             found = self._systems.known(job)
-            made = short(ticket.view.id, found[0], job, ticket.record, run) if found is not None else None
+            with files_stay_allowed(self.limits, self.folder):
+                made = short(ticket.view.id, found[0], job, ticket.record, run) if found is not None else None
         except DistproveError:
             return None  # it is found again by a driver, and told
         if found is None or made is None:

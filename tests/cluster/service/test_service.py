@@ -21,6 +21,7 @@ from cluster.executor.pool import Pool
 from cluster.record.journal import read_journal
 from cluster.record.run import StoredRun
 from cluster.record.story import read_report
+from cluster.service import service as service_module
 from cluster.service.requests import Limits, require_allowed_files
 from cluster.service.service import RUNS, Service
 from cluster.service.store import FILE
@@ -676,6 +677,44 @@ def test_files_are_looked_at_again_when_a_job_begins(place: Place) -> None:
     for _ in range(2):  # of jobs that begin together, one that is refused lets no other one pass
         with pytest.raises(UsageError, match="not in a folder"):
             require_allowed_files(refused, service.limits, service.folder, looked)
+
+
+@pytest.mark.parametrize("led", ["x.input", "private", "guest.elf", "a.zkey"])
+@pytest.mark.parametrize("secret", ["secret", "service/tokens"])
+def test_a_file_is_where_it_may_be_when_it_is_opened(
+    led: str, secret: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write in a root lays a link after the last look at where the file leads, and before it is opened: a
+    guest that tells its private input would tell the content of any file."""
+    inside, target = place.folder / "inside", place.folder / secret
+    (inside / "numbers").mkdir(parents=True)
+    guest = code_file([asm.imm("addi", 17, 0, 93), asm.imm("addi", 10, 0, 0), asm.ECALL])
+    for name in ("x.input", "private", "a.zkey", "w.wtns"):
+        (inside / name).write_text("1")
+    (inside / "guest.elf").write_bytes(guest)
+    jobs: dict[str, dict[str, Any]] = {
+        "x.input": {"system": "toy", "folder": str(inside / "numbers"), "input": "x.input"},
+        "private": {"system": "stark", "program": "riscv", "arguments": {"elf": "guest.elf", "input": "private"}},
+        "a.zkey": {"system": "groth16", "zkey": "a.zkey", "witnesses": "w.wtns"},
+    }
+    place.gate.is_open.set()
+    service = place.open(Limits(running=1, allow_code=True, roots=(inside,)))
+    target.write_bytes(guest)
+    content = (inside / led).read_bytes()
+
+    def lay(*looked: Any) -> None:
+        (inside / led).unlink()
+        (inside / led).write_bytes(content)
+        require_allowed_files(*looked)
+        (inside / led).unlink()
+        (inside / led).symlink_to(target)
+
+    monkeypatch.setattr(service_module, "require_allowed_files", lay)
+    service.submit(JobRequest("led", jobs[led if led in jobs else "private"], str(inside)))
+    done = service.wait("led", PATIENCE)
+    assert (done.state, done.exit_code) == (JobState.FAILED, 2)
+    assert "a link leads to a file that is not in a folder that this service takes files from" in str(done.error)
+    assert secret not in str(done.error)
 
 
 def test_a_run_that_was_led_elsewhere_is_not_written(place: Place) -> None:
