@@ -115,15 +115,16 @@ class Client:
         priority: Priority | str = Priority.NORMAL,
         out: str | Path | None = None,
         base: str | Path | None = None,
+        title: str | None = None,
     ) -> JobView:
         """Submit a job: the path of a job file, its keys, or a whole request. When this returns it is accepted, and on
-        the service's disk.
+        the service's disk. A `title` takes the place of the one in the file or the keys.
 
         Paths in it are those of the service's machine, relative to `base`: by default the job file's folder, or the
         current one. `out` is the run's folder there. Without an `id` one is made, so that sending it again is safe.
         """
         if not isinstance(job, JobRequest):
-            job = request_of(job, id=id, priority=priority, out=out, base=base)
+            job = request_of(job, id=id, priority=priority, out=out, base=base, title=title)
         return read(JobView, self._ask("POST", "/v1/jobs", body=asdict(job)), "the answer", strict=False)
 
     def submit_all(self, jobs: Iterable[JobRequest]) -> list[JobView | DistproveError]:
@@ -381,6 +382,7 @@ def request_of(
     priority: Priority | str = Priority.NORMAL,
     out: str | Path | None = None,
     base: str | Path | None = None,
+    title: str | None = None,
 ) -> JobRequest:
     """The request for a job file, or for the keys of one. Raises InputError, UsageError."""
     if isinstance(job, Mapping):
@@ -392,6 +394,8 @@ def request_of(
             keys = tomllib.loads(read_bounded(path, MAX_JOB).decode())
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: not a TOML file: {bounded(str(error), 200)}") from None
+    if title is not None:
+        keys["title"] = title
     try:
         priority = Priority(priority)
     except ValueError:

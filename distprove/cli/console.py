@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import sys
 import textwrap
@@ -54,11 +55,17 @@ def _without_markup(text: str) -> str:
     return text + "\\" * ((len(text) - len(text.rstrip("\\"))) % 2)
 
 
+UNBROKEN = 10_000
+"""Columns of output that no terminal shows: a value in it, such as a digest, is in one piece for whoever reads it."""
+
+
 def out() -> Console:
     """Results, for people."""
     from distprove.cli.safe_console import SafeConsole
 
-    return SafeConsole(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
+    pipe = not sys.stdout.isatty()
+    width = UNBROKEN if pipe and "COLUMNS" not in os.environ else None
+    return SafeConsole(highlight=False, emoji=False, soft_wrap=pipe, width=width)
 
 
 def err() -> Console:
@@ -90,6 +97,7 @@ def facts_table() -> Table:
 
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
     return table
 
 

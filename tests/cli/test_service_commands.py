@@ -121,9 +121,10 @@ def test_a_job_from_its_submission_to_its_proof(shell: Shell) -> None:
     assert json.loads(shell("logs", "one").stdout.splitlines()[0])["event"] == "session"
     assert json.loads(shell("logs", "one", "--follow").stdout.splitlines()[0])["event"] == "session"
     assert "error:" in shell("submit", "long.toml", "--id", "one", code=2).stderr
+    assert shell.json("submit", "job.toml", "--wait", "--title", "mine")[0]["title"] == "mine"
     assert "no job" in shell("cancel", "other", code=2).stderr
     assert "proved" in shell("submit", "job.toml", "--wait", "--priority", "urgent").stdout
-    assert shell.json("status")["counts"]["proved"] == 2
+    assert shell.json("status")["counts"]["proved"] == 3
 
 
 def test_prove_uses_the_service_and_looks_the_same(shell: Shell) -> None:

@@ -215,6 +215,14 @@ def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place) -> N
             ask("unknown")
 
 
+def test_a_job_whose_inputs_are_at_fault_says_so_by_its_exit_code(place: Place) -> None:
+    """As `prove` ends, for which 2 says that trying again is useless."""
+    service = place.open(pool=Pool)
+    service.submit(place.ask("bad", count=2, job={"bad_input": "p1"}))
+    done = service.wait("bad", PATIENCE)
+    assert (done.state, done.exit_code, done.error_kind) == (JobState.FAILED, 2, "JobFailed")
+
+
 # -- order ------------------------------------------------------------------------------------------------------------
 
 
