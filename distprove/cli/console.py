@@ -91,12 +91,15 @@ def plain_table(*texts: str, numbers: Iterable[str] = ()) -> Table:
     return table
 
 
-def facts_table() -> Table:
-    """A table without lines or head: names at the left, dimmed, and what there is to say of each."""
+def facts_table(short: int = 0) -> Table:
+    """A table without lines or head: names at the left, dimmed, `short` columns that do not break, and what there is to
+    say of each."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
+    for _ in range(short):
+        table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     return table
 
