@@ -19,6 +19,7 @@ from cluster.service.service import Service
 from cluster.service.writer import WriterBeside
 from distprove.formats.owncode import names_code
 from distprove.host.log import logger, set_up_logging
+from distprove.host.memory import share_arenas
 from distprove.settings import ExecutorSettings
 
 log = logger("distprove.service")
@@ -54,6 +55,7 @@ def _serve(
     options: Options,
     ready: Callable[[Contact], None],
 ) -> None:
+    share_arenas()  # here: what computes was forked before
     set_up_logging()
     make_folder(folder)
     make_tokens(folder / TOKENS)
