@@ -29,6 +29,7 @@ def test_freed_memory_does_not_stay() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
     assert int(done.stdout) < 1 << 20
 
+
 THREADS = """
 import ctypes, threading
 from distprove.host.memory import share_arenas
