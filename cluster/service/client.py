@@ -64,6 +64,8 @@ PATIENCE = 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 POLL = 50.0
 """Seconds for which one request waits for a job's end."""
+SOON = 0.2
+"""Seconds between two requests of whoever waits for a job, at least."""
 MAX_ANSWER = 1 << 25
 """Bytes of an answer, at most: a thousand jobs with the longest paths and titles take a third of that."""
 MAX_REPORT = 1 << 28
@@ -164,11 +166,14 @@ class Client:
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = POLL if end is None else max(0.0, min(POLL, end - time.monotonic()))
-            view = self._job(id, min(left, 0.5) if progress is not None else left)
+            asked, left = time.monotonic(), min(left, 0.5) if progress is not None else left
+            view = self._job(id, left)
             if progress is not None:
                 progress(view)
             if view.state.final or (end is not None and time.monotonic() >= end):
                 return view
+            # A service answers early of a job that is over, and of no other.
+            time.sleep(max(0.0, min(left, SOON) - (time.monotonic() - asked)))
 
     def cancel(self, id: str) -> JobView:
         """Cancel a job. One that is over stays as it is."""

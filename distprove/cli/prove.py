@@ -224,12 +224,15 @@ def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
 def _show_ended(view: JobView, run: Path, as_json: bool) -> None:
     """Show how a job of the service ended, and end as one of this process would."""
     from cluster.record.story import read_report
+    from cluster.service.views import JobState
 
     if view.error_kind == JobFailed.__name__:
         _show_failed(run, view.error or "", as_json)
     if view.error is not None:
         kind = error_named(view.error_kind)
         raise (kind if issubclass(kind, DistproveError) else DistproveError)(view.error)
+    if view.state is not JobState.PROVED:
+        raise DistproveError(f"{view.id} is not proven: the service says that it is {view.state.value}")
     _show(run, read_report(run), as_json)
 
 

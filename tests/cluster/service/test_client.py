@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -293,6 +294,26 @@ def test_an_answer_that_comes_now_and_then_is_not_waited_for(
         finally:
             gone.set()
             thread.join()
+
+
+def test_a_service_that_answers_at_once_is_not_asked_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waited for a job took a core for it."""
+    asked, slept = list[float](), list[float]()
+    view = JobView("a", JobState.RUNNING, Priority.LOW, "toy", "", "r")
+
+    def answer(self: Client, id: str, wait: float) -> JobView:
+        asked.append(wait)
+        return view if len(asked) < 5 else replace(view, state=JobState.PROVED)
+
+    monkeypatch.setattr(Client, "_job", answer)
+    monkeypatch.setattr(client_module.time, "sleep", slept.append)
+    client = Client(Contact("http://127.0.0.1:1", str(written(tmp_path, "t" * 43))), patience=0.0)
+    assert client.wait("a").state is JobState.PROVED
+    assert len(asked) == 5
+    assert len(slept) == 4
+    assert min(slept) > 0
 
 
 def test_a_body_has_the_time_that_its_bytes_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
