@@ -29,6 +29,7 @@ from actors.spans import of_times, span_json
 from actors.waiting import LastFirst
 from distprove.errors import ClusterError, InputError
 from distprove.system import DeviceTask, Partition, PredictsMemory, ProofSystem, StepTimes, Witness
+from distprove.wanted import unless
 
 LINGER = 0.25
 """Seconds between two batches, at least, unless there is trouble to tell or nothing left to do. A chunk is half a
@@ -692,7 +693,7 @@ class Worker:
         ask = order.order.ask
         started = time.time()
         try:
-            with turn:  # so that it is left, whatever becomes of it
+            with turn, unless(lambda: order.job.over):  # the turn is left, whatever becomes of it
                 timed = self._ask(order, turn)
             value, times = timed.value if ask is not Ask.DIAGNOSE else (None, None)
             self._note(order, self._name, ask.value, timed.started, timed.ended, times)

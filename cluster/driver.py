@@ -78,7 +78,8 @@ def prove(
             if failed:
                 more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
                 raise JobFailed(
-                    f"{len(failed)} of {len(plan)} partitions failed: {failed[0].name}: {failed[0].error}{more}"
+                    f"{len(failed)} of {len(plan)} partitions failed: {failed[0].name}: {failed[0].error}{more}",
+                    [partition.error_kind for partition in failed],
                 )
 
             # 4. Bind them, in the plan's order, and read back what will be published before calling it done.

@@ -7,6 +7,7 @@ The exit codes of the command line are decided here, by `exit_code`: 0 done, 1 t
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 
 from kernels import errors as backend_errors
 from kernels.errors import BackendError
@@ -84,11 +85,23 @@ class OutputMissing(DistproveError):
 class JobFailed(DistproveError):
     """At least one partition could not be proven; the run folder holds what succeeded."""
 
+    def __init__(self, message: str, kinds: Iterable[str | None] = ()) -> None:
+        """`kinds`: names of the errors of the partitions that failed. Where their exit codes agree, as where nothing
+        but inputs is at fault and trying again is useless, theirs is the job's."""
+        super().__init__(message)
+        codes = {exit_code(error_named(kind)) for kind in kinds}
+        if len(codes) == 1:
+            self.exit_code = codes.pop()
+
 
 class EnvironmentFailed(DistproveError):
     """The machine or cluster failed, and not the command or its input: the same command may succeed later."""
 
     exit_code = 3
+
+
+class CalledOff(DistproveError):
+    """Work was ended because nobody waits for it any more. It says nothing of who did it, nor of its input."""
 
 
 class ClusterError(EnvironmentFailed):
@@ -179,6 +192,8 @@ def forget_frames(error: BaseException) -> None:
 
 def exit_code(error: BaseException | type[BaseException]) -> int:
     """The command line's exit code for an error, or for one of that type."""
+    if isinstance(error, DistproveError):
+        return error.exit_code
     kind = error if isinstance(error, type) else type(error)
     if issubclass(kind, DistproveError):
         return kind.exit_code

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from distprove.formats import canonical
+from distprove.wanted import require_wanted
 from kernels.interface.busy import DeviceTime
 
 if TYPE_CHECKING:  # what reads runs and proofs needs no arrays
@@ -122,7 +123,8 @@ class StepTimes:
     """Peak device memory of the prover so far, in bytes; 0 where the device does not tell."""
 
     def step(self, name: str) -> TimedStep:
-        """Context manager that adds the time its block takes to the step `name`."""
+        """Context manager that adds the time its block takes to the step `name`. Raises CalledOff before the block,
+        where nobody waits any more for what this thread does."""
         return TimedStep(self, name)
 
 
@@ -135,6 +137,7 @@ class TimedStep:
         self._times, self._name = times, name
 
     def __enter__(self) -> None:
+        require_wanted()
         self._started, self._begin = time.time(), time.perf_counter()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -24,12 +24,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
+from cluster.service.timely import TimelyResponse
 from cluster.service.views import MOST_SUBMITTED, JobRequest, JobState, JobView, Overview, Priority
 from cluster.service.wire import read
 from distprove import errors
@@ -62,7 +64,11 @@ PATIENCE = 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 POLL = 50.0
 """Seconds for which one request waits for a job's end."""
-MAX_ANSWER = 1 << 28
+SOON = 0.2
+"""Seconds between two requests of whoever waits for a job, at least."""
+MAX_ANSWER = 1 << 25
+"""Bytes of an answer, at most: a thousand jobs with the longest paths and titles take a third of that."""
+MAX_REPORT = 1 << 28
 MAX_JOB = 1 << 24
 CHUNK = 1 << 20
 LOT = 1 << 22
@@ -111,15 +117,16 @@ class Client:
         priority: Priority | str = Priority.NORMAL,
         out: str | Path | None = None,
         base: str | Path | None = None,
+        title: str | None = None,
     ) -> JobView:
         """Submit a job: the path of a job file, its keys, or a whole request. When this returns it is accepted, and on
-        the service's disk.
+        the service's disk. A `title` takes the place of the one in the file or the keys.
 
         Paths in it are those of the service's machine, relative to `base`: by default the job file's folder, or the
         current one. `out` is the run's folder there. Without an `id` one is made, so that sending it again is safe.
         """
         if not isinstance(job, JobRequest):
-            job = request_of(job, id=id, priority=priority, out=out, base=base)
+            job = request_of(job, id=id, priority=priority, out=out, base=base, title=title)
         return read(JobView, self._ask("POST", "/v1/jobs", body=asdict(job)), "the answer", strict=False)
 
     def submit_all(self, jobs: Iterable[JobRequest]) -> list[JobView | DistproveError]:
@@ -159,11 +166,14 @@ class Client:
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = POLL if end is None else max(0.0, min(POLL, end - time.monotonic()))
-            view = self._job(id, min(left, 0.5) if progress is not None else left)
+            asked, left = time.monotonic(), min(left, 0.5) if progress is not None else left
+            view = self._job(id, left)
             if progress is not None:
                 progress(view)
             if view.state.final or (end is not None and time.monotonic() >= end):
                 return view
+            # A service answers early of a job that is over, and of no other.
+            time.sleep(max(0.0, min(left, SOON) - (time.monotonic() - asked)))
 
     def cancel(self, id: str) -> JobView:
         """Cancel a job. One that is over stays as it is."""
@@ -210,8 +220,9 @@ class Client:
     def _download(self, id: str, name: str, path: Path, most: int) -> Path:
         """Write a file of a job, of at most so many bytes: who answers may send for ever."""
 
-        def download(response: http.client.HTTPResponse) -> Path:
+        def download(response: TimelyResponse) -> Path:
             size = 0
+            response.allow(most)
             with replacing(path) as file:
                 while chunk := response.read(CHUNK):
                     size += len(chunk)
@@ -221,11 +232,11 @@ class Client:
                 _require_whole(response)
             return path
 
-        return self._send("GET", f"/v1/jobs/{quote(id, '')}/{name}", None, TIMEOUT, download)
+        return self._send("GET", f"/v1/jobs/{quote(id, '')}/{name}", None, 0.0, download)
 
     def report(self, id: str) -> dict[str, Any]:
         """The report of a job that is over: the content of its report.json."""
-        found = self._ask("GET", f"/v1/jobs/{quote(id, '')}/report")
+        found = self._ask("GET", f"/v1/jobs/{quote(id, '')}/report", most=MAX_REPORT)
         if not isinstance(found, dict):
             raise FormatError(NO_SERVICE)
         return found
@@ -254,7 +265,7 @@ class Client:
 
     def _job(self, id: str, wait: float = 0.0) -> JobView:
         query = {"wait": wait} if wait else {}
-        found = self._ask("GET", f"/v1/jobs/{quote(id, '')}", query=query, seconds=TIMEOUT + wait)
+        found = self._ask("GET", f"/v1/jobs/{quote(id, '')}", query=query, wait=wait)
         return read(JobView, found, "the answer", strict=False)
 
     # -- requests ---------------------------------------------------------------------------------------------------
@@ -266,26 +277,28 @@ class Client:
         *,
         query: Mapping[str, Any] | None = None,
         body: Any = None,
-        seconds: float = TIMEOUT,
+        wait: float = 0.0,
+        most: int = MAX_ANSWER,
     ) -> Any:
+        """The answer to a request, of at most so many bytes, which the service may wait with for so many seconds."""
         data = None if body is None else _encoded(body)
         target = f"{path}?{urlencode(query)}" if query else path
-        return self._send(method, target, data, seconds, _decoded)
+        return self._send(method, target, data, wait, partial(_decoded, most=most))
 
     def _send(
         self,
         method: str,
         target: str,
         data: bytes | None,
-        seconds: float,
-        take: Callable[[http.client.HTTPResponse], Answer],
+        wait: float,
+        take: Callable[[TimelyResponse], Answer],
     ) -> Answer:
         """Send a request until it is answered."""
         end, pause = time.monotonic() + self._patience, FIRST_PAUSE
         while True:
             error: DistproveError
             try:
-                return self._once(method, target, data, seconds, take)
+                return self._once(method, target, data, TIMEOUT + wait, take)
             except QueueFull as full:
                 error, least = full, full.retry_after
             except ServiceGone as gone:
@@ -298,10 +311,10 @@ class Client:
                     ) from None
                 reason = getattr(lost, "strerror", None) or type(lost).__name__
                 error, least = ServiceGone(f"no service answers at {self.contact.url}: {reason}"), 0.0
-            wait = max(least, pause * random.uniform(0.5, 1.0))
-            if time.monotonic() + wait > end:
+            rest = max(least, pause * random.uniform(0.5, 1.0))
+            if time.monotonic() + rest > end:
                 raise error
-            time.sleep(wait)
+            time.sleep(rest)
             pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _once(
@@ -310,7 +323,7 @@ class Client:
         target: str,
         data: bytes | None,
         seconds: float,
-        take: Callable[[http.client.HTTPResponse], Answer],
+        take: Callable[[TimelyResponse], Answer],
     ) -> Answer:
         connection = self._connected(seconds)
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
@@ -319,6 +332,7 @@ class Client:
         try:
             connection.request(method, target, data, headers)
             response = connection.getresponse()
+            assert isinstance(response, TimelyResponse)
             if response.status >= 300:
                 raise _error(response)
             return take(response)
@@ -335,6 +349,7 @@ class Client:
             connection = self._closed_connection()
             connection.timeout = seconds
             connection.connect()
+            connection.response_class = TimelyResponse
             connection.auto_open = 0  # another connection is opened here, after the same checks
             self._connection = connection
             self._check_fingerprint(connection)
@@ -372,6 +387,7 @@ def request_of(
     priority: Priority | str = Priority.NORMAL,
     out: str | Path | None = None,
     base: str | Path | None = None,
+    title: str | None = None,
 ) -> JobRequest:
     """The request for a job file, or for the keys of one. Raises InputError, UsageError."""
     if isinstance(job, Mapping):
@@ -383,6 +399,8 @@ def request_of(
             keys = tomllib.loads(read_bounded(path, MAX_JOB).decode())
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: not a TOML file: {bounded(str(error), 200)}") from None
+    if title is not None:
+        keys["title"] = title
     try:
         priority = Priority(priority)
     except ValueError:
@@ -418,9 +436,10 @@ def _encoded(body: Any) -> bytes:
         raise UsageError("a job is made of strings, numbers, lists and tables") from None
 
 
-def _decoded(response: http.client.HTTPResponse) -> Any:
-    data = response.read(MAX_ANSWER + 1)
-    if len(data) > MAX_ANSWER:
+def _decoded(response: TimelyResponse, most: int = MAX_ANSWER) -> Any:
+    response.allow(most)
+    data = response.read(most + 1)
+    if len(data) > most:
         raise FormatError("the service answers with more than a client takes in")
     _require_whole(response)
     try:
@@ -443,7 +462,7 @@ def _require_whole(response: http.client.HTTPResponse) -> None:
         raise http.client.IncompleteRead(b"", response.length)
 
 
-def _error(response: http.client.HTTPResponse) -> DistproveError:
+def _error(response: TimelyResponse) -> DistproveError:
     """The error that an answer names."""
     try:
         told = _decoded(response)

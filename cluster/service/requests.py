@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from glob import has_magic
 from itertools import takewhile
@@ -14,6 +15,7 @@ from typing import Any
 
 from cluster.service.views import JobRequest
 from distprove.errors import UsageError
+from distprove.formats.files import opening_only
 from distprove.formats.remote import is_url
 from distprove.job import Job
 from distprove.settings import ExecutorSettings
@@ -21,6 +23,9 @@ from distprove.settings import ExecutorSettings
 MAX_TITLE, MAX_PATH = 1000, 4096
 """Characters of a title, which is kept and told in every list of jobs, and of a path. The kernel opens no longer path,
 and finding out where one leads takes time that grows with the square of its length."""
+
+
+ELSEWHERE = "a link leads to a file that is not in a folder that this service takes files from"
 
 
 @dataclass(frozen=True)
@@ -109,10 +114,21 @@ def require_allowed_files(job: Job, limits: Limits, folder: Path, looked: set[Pa
         try:
             _require_allowed(_real(path), limits, folder)
         except UsageError:  # which may name what a pattern found by a link
-            raise UsageError(
-                "a link leads to a file that is not in a folder that this service takes files from"
-            ) from None
+            raise UsageError(ELSEWHERE) from None
         looked.add(path)
+
+
+def files_stay_allowed(limits: Limits, folder: Path) -> AbstractContextManager[None]:
+    """A block in which the files of a job are opened: each is looked at once more when it is open, as links may have
+    been laid since. One that is elsewhere raises UsageError."""
+
+    def allowed(path: Path) -> None:
+        try:
+            _require_allowed(path, limits, folder)
+        except UsageError:
+            raise UsageError(ELSEWHERE) from None
+
+    return opening_only(allowed)
 
 
 def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:

@@ -19,6 +19,7 @@ from cluster.service.service import Service
 from cluster.service.writer import WriterBeside
 from distprove.formats.owncode import names_code
 from distprove.host.log import logger, set_up_logging
+from distprove.host.memory import share_arenas
 from distprove.settings import ExecutorSettings
 
 log = logger("distprove.service")
@@ -26,7 +27,7 @@ log = logger("distprove.service")
 LOOK = 0.2
 """Seconds between two looks at whether the service has ended."""
 ENDS = 30.0
-"""Seconds for which an end that waits for no jobs waits for what cannot be stopped, such as a guest that is run."""
+"""Seconds for which an end that waits for no jobs waits for what cannot be stopped, such as a key that is read."""
 
 
 def serve(
@@ -54,6 +55,7 @@ def _serve(
     options: Options,
     ready: Callable[[Contact], None],
 ) -> None:
+    share_arenas()  # here: what computes was forked before
     set_up_logging()
     make_folder(folder)
     make_tokens(folder / TOKENS)

@@ -32,7 +32,15 @@ from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, take
 from cluster.record.short import Common, Proven
 from cluster.service.lines import LIGHT, Group, Lines, Name
 from cluster.service.recent import Recent
-from cluster.service.requests import Limits, allowed_out, digest_of, job_of, out_of, require_allowed_files
+from cluster.service.requests import (
+    Limits,
+    allowed_out,
+    digest_of,
+    files_stay_allowed,
+    job_of,
+    out_of,
+    require_allowed_files,
+)
 from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
 from cluster.service.turns import Turns
@@ -41,6 +49,7 @@ from cluster.service.writer import RUNS, Writer, WriterHere, await_writer
 from cluster.together import Short, prove_together, short
 from distprove.errors import (
     INTERRUPTED,
+    CalledOff,
     DistproveError,
     IdTaken,
     InputError,
@@ -61,6 +70,7 @@ from distprove.proof import OUTPUT_FILE, PROOF_FILE
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem
+from distprove.wanted import unless
 
 ATTEMPTS = 4
 """Times that a job is begun, at most, when it loses all its workers, or finds no memory beside other jobs."""
@@ -558,6 +568,8 @@ class Service:
         error: BaseException | None = None
         try:
             self._prove(ticket)
+        except CalledOff:
+            error = KeyboardInterrupt()
         except BaseException as caught:  # whatever it is, it is the job's end and not the service's
             error = typed(caught)
         with self._lock:
@@ -585,11 +597,16 @@ class Service:
         job = ticket.job
         assert job is not None, "it is not over"
         require_allowed_files(job, self.limits, self.folder, set())
+        with files_stay_allowed(self.limits, self.folder):
+            self._prove_allowed(ticket, job)
+
+    def _prove_allowed(self, ticket: _Ticket, job: Job) -> None:
         out = Path(ticket.view.run)
         if out.parent != self.folder / RUNS:
             allowed_out(out, self.limits, self.folder)
-        system, known_as = self._systems.load(job)
-        plan = system.plan()
+        with unless(lambda: ticket.view.cancelling or self._stopping):  # a guest is run here
+            system, known_as = self._systems.load(job)
+            plan = system.plan()
         with self._lock:
             self._change(ticket, partitions=len(plan))
         with self._open(ticket, job, system) as run:
@@ -665,7 +682,8 @@ class Service:
         try:
             require_allowed_files(job, self.limits, self.folder, looked)
             found = self._systems.known(job)
-            made = short(ticket.view.id, found[0], job, ticket.record, run) if found is not None else None
+            with files_stay_allowed(self.limits, self.folder):
+                made = short(ticket.view.id, found[0], job, ticket.record, run) if found is not None else None
         except DistproveError:
             return None  # it is found again by a driver, and told
         if found is None or made is None:

@@ -14,9 +14,13 @@ from distprove.errors import typed
 from distprove.job import Job
 from distprove.options import Options
 from distprove.system import ProofSystem, TakesInputs
+from distprove.wanted import require_wanted
 
 MOST = 64
 """Systems that are kept; those that were used last."""
+
+LOOK = 0.1
+"""Seconds between two looks at whether a job is called off that waits for another one to load its key."""
 
 MadeFrom = tuple[str, ...]
 
@@ -39,14 +43,18 @@ class Systems:
 
     def load(self, job: Job) -> tuple[ProofSystem, str | None]:
         """The proof system of a job, as `Job.load` gives it, and its identity for a pool of workers. Raises as that
-        does."""
+        does, and CalledOff."""
         loaded = self._of(job)
         if loaded is None:
             return job.load(), None
-        with loaded.lock:
+        while not loaded.lock.acquire(timeout=LOOK):
+            require_wanted()
+        try:
             if loaded.system is None:
                 loaded.system = job.load()
                 loaded.known_as = identity(loaded.system)
+        finally:
+            loaded.lock.release()
         return _for(job, loaded.system), loaded.known_as
 
     def known(self, job: Job) -> tuple[ProofSystem, str] | None:

@@ -138,7 +138,6 @@ def verify_aggregate_file(
         )
     else:
         table = facts_table()
-        table.add_column(overflow="fold")
         table.add_row("result", f"[bold green]verified[/]: an aggregate of {loaded.count} proofs, groth16")
         table.add_row("key", f"{loaded.key_digest.hex()}\n[dim]given: {escape(str(vk))}[/]")
         table.add_row("keys", f"{loaded.srs_digest.hex()}\n[dim]given: {escape(str(srs_verifier))}[/]")

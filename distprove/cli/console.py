@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import sys
 import textwrap
@@ -54,11 +55,17 @@ def _without_markup(text: str) -> str:
     return text + "\\" * ((len(text) - len(text.rstrip("\\"))) % 2)
 
 
+UNBROKEN = 10_000
+"""Columns of output that no terminal shows: a value in it, such as a digest, is in one piece for whoever reads it."""
+
+
 def out() -> Console:
     """Results, for people."""
     from distprove.cli.safe_console import SafeConsole
 
-    return SafeConsole(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
+    pipe = not sys.stdout.isatty()
+    width = UNBROKEN if pipe and "COLUMNS" not in os.environ else None
+    return SafeConsole(highlight=False, emoji=False, soft_wrap=pipe, width=width)
 
 
 def err() -> Console:
@@ -66,6 +73,10 @@ def err() -> Console:
     from distprove.cli.safe_console import SafeConsole
 
     return SafeConsole(stderr=True, highlight=False, emoji=False, soft_wrap=not sys.stderr.isatty())
+
+
+WIDEST_NUMBER = 24
+"""Columns of a terminal that a number in a table takes at most: one that a service says may have a hundred digits."""
 
 
 def plain_table(*texts: str, numbers: Iterable[str] = ()) -> Table:
@@ -76,16 +87,20 @@ def plain_table(*texts: str, numbers: Iterable[str] = ()) -> Table:
     for title in texts:
         table.add_column(title, overflow="fold")
     for title in numbers:
-        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="right", no_wrap=True, max_width=WIDEST_NUMBER)
     return table
 
 
-def facts_table() -> Table:
-    """A table without lines or head: names at the left, dimmed, and what there is to say of each."""
+def facts_table(short: int = 0) -> Table:
+    """A table without lines or head: names at the left, dimmed, `short` columns that do not break, and what there is to
+    say of each."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
+    for _ in range(short):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     return table
 
 

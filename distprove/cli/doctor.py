@@ -44,10 +44,7 @@ def doctor(
 
 def _show(diagnosis: Diagnosis) -> None:
     console = out()
-    table = facts_table()
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = facts_table(short=2)
     section = ""
     for finding in diagnosis.findings:
         value = escape(finding.value) + (f"\n[dim]{escape(finding.advice)}[/]" if finding.advice else "")

@@ -70,6 +70,7 @@ def submit(
     path: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The job file.")],
     *,
     id: Annotated[str | None, typer.Option(help="The job's id. Submitted twice, it is one job.")] = None,
+    title: Annotated[str | None, typer.Option(help="A name for the job, in place of the job file's.")] = None,
     priority: Annotated[str, typer.Option(help="urgent, high, normal or low.")] = "normal",
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="The run folder, on the service's machine; by default its own.")
@@ -89,10 +90,12 @@ def submit(
     Paths in the job file are those of the service's machine.
     """
     if address is not None:
+        if title is not None:
+            raise UsageError("--title is for a job of a service: with --address the job file has the title")
         _submit_to_ray(path, address, out_folder, id, wait is not False)
         return
     with where.client() as client:
-        view = client.submit(path, id=id, priority=priority, out=out_folder)
+        view = client.submit(path, id=id, priority=priority, out=out_folder, title=title)
         if not wait:
             if as_json:
                 print_json(view.to_json())

@@ -47,7 +47,6 @@ def key(
         print_json({"key": str(destination), "key_digest": made.digest.hex(), **made.named()})
         return
     table = facts_table()
-    table.add_column(overflow="fold")
     table.add_row("key", escape(str(destination)))
     table.add_row("digest", made.digest.hex())
     named = ", ".join(f"{name} = {shown(value)}" for name, value in made.arguments.items())

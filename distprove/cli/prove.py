@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from distprove import errors
 from distprove.cli.console import fail, print_json, reports_errors
 from distprove.cli.console import out as stdout
 from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, takes_groups
-from distprove.cli.plain_help import App, PlainGroup
+from distprove.cli.plain_help import App, PlainCommand, PlainGroup
 from distprove.cli.programs import command_of, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
 from distprove.errors import DistproveError, InputError, JobFailed, UsageError, error_named
@@ -76,7 +75,7 @@ class ProveGroup(PlainGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] in SYSTEMS:
             return super().resolve_command(ctx, args)
-        return "", self.commands[JOB_FILE], args
+        return "JOB.toml", self.commands[JOB_FILE], args
 
 
 def subject_first(args: list[str], systems: Collection[str]) -> list[str]:
@@ -103,7 +102,14 @@ def options() -> None:
     """Prove every partition of a job, verify each, and bind them into one proof."""
 
 
-@app.command(JOB_FILE, hidden=True)
+class JobFileCommand(PlainCommand):
+    """The command for a job file, whose name stands in place of a command's in its usage."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [self.options_metavar or ""]
+
+
+@app.command(JOB_FILE, hidden=True, cls=JobFileCommand)
 @reports_errors
 @takes_groups
 def job_file(
@@ -218,12 +224,15 @@ def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
 def _show_ended(view: JobView, run: Path, as_json: bool) -> None:
     """Show how a job of the service ended, and end as one of this process would."""
     from cluster.record.story import read_report
+    from cluster.service.views import JobState
 
     if view.error_kind == JobFailed.__name__:
         _show_failed(run, view.error or "", as_json)
     if view.error is not None:
         kind = error_named(view.error_kind)
         raise (kind if issubclass(kind, DistproveError) else DistproveError)(view.error)
+    if view.state is not JobState.PROVED:
+        raise DistproveError(f"{view.id} is not proven: the service says that it is {view.state.value}")
     _show(run, read_report(run), as_json)
 
 
@@ -265,7 +274,8 @@ def _show_failed(run: Path, error: str, as_json: bool) -> NoReturn:
     # What succeeded is kept, so the table is worth as much as after a success.
     report = read_report(run)
     _show(run, report, as_json)
-    code = exit_code(report)
+    failed = [partition["error_kind"] for partition in report["partitions"] if partition["status"] == "failed"]
+    code = JobFailed(error, failed).exit_code
     fail(error, way_on(run, report) if code != InputError.exit_code else None)
     raise typer.Exit(code) from None
 
@@ -279,13 +289,6 @@ def way_on(run: Path, report: dict[str, Any]) -> str:
     cut = "partitions" in settings_of(entry_of(report["system"]).options)
     fewer = "; a new run in more partitions (--partitions) needs less for each" if cut else ""
     return f"distprove resume {run} tries the rest again, where there is more memory{fewer}"
-
-
-def exit_code(report: dict[str, Any]) -> int:
-    """Exit code of a job that failed: that of its partitions' errors if they agree, as where nothing but inputs is at
-    fault and trying again is useless; else 1."""
-    codes = {errors.exit_code(error_named(p["error_kind"])) for p in report["partitions"] if p["status"] == "failed"}
-    return codes.pop() if len(codes) == 1 else JobFailed.exit_code
 
 
 def _show(run: Path, report: dict[str, Any], as_json: bool) -> None:

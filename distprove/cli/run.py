@@ -107,7 +107,6 @@ def run(
         print_json(record)
     else:
         table = facts_table()
-        table.add_column(overflow="fold")
         table.add_row("exit code", str(done.exit_code))
         table.add_row("output", shown_bytes(done.output, "--output writes them"))
         if calls:

@@ -33,7 +33,8 @@ class SafeConsole(Console):
 
 def _hanging(text: Text, console: Console, options: ConsoleOptions) -> Text:
     """Break the lines of `text` to fit, indented after a break unless there is no room for that."""
-    width, overflow = options.max_width, text.overflow or options.overflow
+    # A table whose other columns take all the room gives a column none, and Rich breaks no line into pieces of that.
+    width, overflow = max(1, options.max_width), text.overflow or options.overflow
     lines: list[Text] = []
     for line in text.split(allow_blank=True):
         broken = line.wrap(console, width, overflow=overflow)

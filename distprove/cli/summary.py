@@ -91,7 +91,6 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
     done = sum(p["status"] in ("proved", "resumed") for p in partitions)
     fresh = sum(p["status"] == "proved" for p in partitions)
     table = facts_table()
-    table.add_column(overflow="fold")
     status = report["status"]
     colour = {"proved": "green", "failed": "red"}.get(status, "yellow")
     wall = report["wall_seconds"]

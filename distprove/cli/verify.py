@@ -147,7 +147,6 @@ def verify(
 
         console = out()
         table = facts_table()
-        table.add_column(overflow="fold")
         count = len(loaded.partitions)
         table.add_row("result", f"[bold green]verified[/]: {count} partition{'s' * (count != 1)}, {loaded.system}")
         for name, value in proven_rows(verified.proven):

@@ -7,11 +7,39 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
 from distprove.errors import FormatError, InputError, typed
+
+_allowed: ContextVar[Callable[[Path], object] | None] = ContextVar("allowed", default=None)
+
+
+@contextlib.contextmanager
+def opening_only(allowed: Callable[[Path], object]) -> Iterator[None]:
+    """Inside the block `open_given` opens no file at whose place `allowed` raises. It is asked about the file that is
+    open, wherever a path or a link led a moment before."""
+    token = _allowed.set(allowed)
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
+
+
+def open_given(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
+    """A descriptor to read a file that a job names; an opener for `open`. Opening does not wait, be it a named pipe.
+    Raises OSError, ValueError for a name with a zero byte, and what `opening_only` was given."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    allowed = _allowed.get()
+    if allowed is not None:
+        try:
+            allowed(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        except BaseException:
+            os.close(descriptor)
+            raise
+    return descriptor
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -99,8 +127,7 @@ def read_bounded(
     """
     if descriptor is None:
         try:
-            # Non-blocking, so that a named pipe in place of a file is an error and not a wait.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            descriptor = open_given(path)
         except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
             raise typed(error, path) if isinstance(error, OSError) else InputError(f"{path}: {error}") from None
     status = os.fstat(descriptor)

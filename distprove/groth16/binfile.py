@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import FormatError, InputError, UsageError
-from distprove.formats.files import replacing
+from distprove.formats.files import open_given, replacing
 
 Bytes = NDArray[np.uint8]
 
@@ -47,13 +47,16 @@ def map_file(path: str | os.PathLike[str]) -> Bytes:
     """
     name = os.fspath(path)
     try:
-        # The file's kind is checked before it is opened, because opening a pipe would block.
-        if not stat.S_ISREG(os.stat(name).st_mode):
-            raise InputError(f"{name}: not a regular file")
-        with open(name, "rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
+        descriptor = open_given(name)
+        try:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode):
+                raise InputError(f"{name}: not a regular file")
+            if facts.st_size == 0:
                 raise FormatError(f"{name}: the file is empty")
-            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=np.uint8)
+            return np.frombuffer(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ), dtype=np.uint8)
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 

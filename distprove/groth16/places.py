@@ -19,10 +19,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
 from distprove.errors import InputError, typed
+from distprove.formats.files import open_given
 from distprove.formats.remote import drop, fetch, kept_at, shown
 from distprove.groth16.binfile import Bytes, map_file
 from distprove.options import InputFile
@@ -52,7 +54,9 @@ def places_of(sources: Sequence[InputFile], whole: int) -> list[dict[str, Any]]:
         return first + places(rest)
     slices = [rest[start : start + 64] for start in range(0, len(rest), 64)]
     with ThreadPoolExecutor(READERS, "distprove-inputs") as readers:
-        return first + [place for some in readers.map(places, slices) for place in some]
+        contexts = [copy_context() for _ in slices]  # of this thread: which files may be opened
+        found = readers.map(lambda context, some: context.run(places, some), contexts, slices)
+        return first + [place for some in found for place in some]
 
 
 def content_at(place: dict[str, Any]) -> tuple[Bytes, str]:
@@ -96,7 +100,7 @@ def _place(source: InputFile, key: bytes, whole: int) -> dict[str, Any]:
     try:
         size, digest = file.stat().st_size, None
         try:
-            descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = open_given(file)
         except PermissionError:
             descriptor = None
         if descriptor is not None:

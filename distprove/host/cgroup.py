@@ -60,10 +60,17 @@ def cpu_quota(root: Path = ROOT, own: Path = OWN) -> float | None:
 
 def _memory_limits(root: Path, own: Path) -> list[MemoryLimit]:
     return [
-        MemoryLimit(limit, _number(folder / used) or 0)
+        MemoryLimit(limit, max(0, (_number(folder / used) or 0) - _reclaimable(folder)))
         for folder, name, used in _memory_files(root, own)
         if (limit := _number(folder / name)) is not None and limit < _NO_LIMIT
     ]
+
+
+def _reclaimable(folder: Path) -> int:
+    """Bytes of files' content that count as used, and that the kernel takes back before it refuses any."""
+    lines = (line.split() for line in (_text(folder / "memory.stat") or "").splitlines())
+    found = {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdecimal()}
+    return found.get("total_inactive_file", found.get("inactive_file", 0))  # the former in version 1
 
 
 def _memory_files(root: Path, own: Path) -> Iterator[tuple[Path, str, str]]:

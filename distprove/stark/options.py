@@ -15,7 +15,7 @@ from distprove.stark.params import BLOWUPS, MAX_BLOWUP
 
 MOST_GRINDING = 32
 """Maximum bits of proof of work that a job may ask for, some minutes of a core for each partition. A verifier takes
-more, but a prover at work on 40 bits is lost to others for a day, and cannot be called back."""
+more, but a prover at work on 40 bits is lost to others for a day, and is not called off within a step."""
 
 
 @dataclass(frozen=True)

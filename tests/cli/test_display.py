@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from cluster.dispatch import Progress
-from distprove.cli.console import format_rate, format_seconds
+from distprove.cli.app import app
+from distprove.cli.console import facts_table, format_rate, format_seconds, out
 from distprove.cli.progress import PLAIN_LINES, ProgressDisplay
 from distprove.cli.prove import way_on
 from distprove.cli.summary import MAX_ROWS, show_summary
@@ -28,6 +30,19 @@ def plain(width: int = 100) -> Console:
 def text(console: Console) -> str:
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
+
+
+def test_the_usage_of_a_job_file_names_it() -> None:
+    done = CliRunner().invoke(app, ["prove", "job.toml", "--help"], prog_name="distprove")
+    assert done.stdout.startswith("Usage: distprove prove JOB.toml [OPTIONS]\n")
+
+
+def test_no_value_is_broken_where_no_terminal_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """A guest's name was, in a pipe, at 80 columns."""
+    table = facts_table()
+    table.add_row("guest", "ab" * 100)
+    out().print(table)
+    assert "ab" * 100 in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

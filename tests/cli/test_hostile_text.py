@@ -23,7 +23,9 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from cluster.dispatch import Progress
+from cluster.service.views import JobState, JobView, KeyView, Overview, Priority, WorkerView
 from distprove.cli import console as consoles
+from distprove.cli import jobs
 from distprove.cli.app import app
 from distprove.cli.console import escape, fail, message, plain_table, warn
 from distprove.cli.pages import html, svg
@@ -32,7 +34,7 @@ from distprove.cli.safe_console import SafeConsole
 from distprove.cli.summary import show_summary
 from distprove.cli.top import screen
 from distprove.errors import InputError
-from distprove.formats import canonical
+from distprove.formats import canonical, jsontext
 from distprove.formats.visible import bounded, visible
 from distprove.proof import Proof
 
@@ -235,6 +237,27 @@ def test_a_report_with_hostile_strings_everywhere(proven: Path) -> None:
     shown = printed(lambda console: show_summary(console, Path(HOSTILE), report))
     assert is_harmless(shown)
     assert shown.count(SHOWN) >= 10
+
+
+@pytest.mark.parametrize("width", [1, 20, 80, 200])
+def test_numbers_of_a_service_are_shown_whatever_they_are(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a worker that is busy by 10^99: the largest that a client reads, beside names that need room too."""
+    whole, share = 10**jsontext.MAX_DIGITS - 1, jsontext.MAX_NUMBER
+    worker = WorkerView("prover-0", "node", "H200", "cuda", share, whole, whole, whole)
+    key = KeyView("ab" * 16, "groth16", "circuit", whole, whole, whole, -share)
+    counts = {"proved": whole}
+    overview = Overview("0", -share, True, whole, whole, whole, counts, whole, share, (key,), (worker,))
+    job = JobView("j", JobState.PROVED, Priority.LOW, "toy", "t", "run", whole, whole, share, -share, share, share)
+
+    def show(console: SafeConsole) -> None:
+        monkeypatch.setattr(jobs, "out", lambda: console)
+        jobs._show_service("http://x", overview)
+        jobs._show_jobs([job], False)
+        console.print(jobs._facts(job))
+
+    for terminal in (False, True):
+        shown = printed(show, terminal, width)
+        assert width < 200 or all(name in shown for name in ("prover-0", "node", "H200", "circuit", "groth16"))
 
 
 def test_a_status_with_hostile_strings_everywhere(proven: Path, tmp_path: Path) -> None:

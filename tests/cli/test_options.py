@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from distprove.cli.bench import parse_sizes
-from distprove.cli.prove import exit_code
 from distprove.cli.variadic import spread
-from distprove.errors import UsageError
+from distprove.errors import JobFailed, UsageError
 from distprove.settings import ExecutorSettings
 from tests.cli.conftest import run, why_refused
 
@@ -58,17 +57,16 @@ def test_flags_override_the_job_file_and_answer_each_other() -> None:
 
 
 def test_a_failed_job_is_the_inputs_fault_only_if_all_of_it_is() -> None:
-    def report(*kinds: str | None) -> dict[str, object]:
-        failed = [{"status": "failed", "error_kind": kind} for kind in kinds]
-        return {"partitions": [*failed, {"status": "proved", "error_kind": None}]}
+    def code(*kinds: str | None) -> int:
+        return JobFailed("it failed", kinds).exit_code
 
-    assert exit_code(report("UnsatisfiedWitness")) == 2
-    assert exit_code(report("UnsatisfiedWitness", "FormatError")) == 2
-    assert exit_code(report("UnsatisfiedWitness", "WorkerDied")) == 1
-    assert exit_code(report("OutOfMemory")) == exit_code(report("ClusterError")) == 3
-    assert exit_code(report("OutOfMemory", "UnsatisfiedWitness")) == 1
-    assert exit_code(report("typed")) == exit_code(report("KeyboardInterrupt")) == 1
-    assert exit_code(report(None)) == 1
+    assert code("UnsatisfiedWitness") == 2
+    assert code("UnsatisfiedWitness", "FormatError") == 2
+    assert code("UnsatisfiedWitness", "WorkerDied") == 1
+    assert code("OutOfMemory") == code("ClusterError") == 3
+    assert code("OutOfMemory", "UnsatisfiedWitness") == 1
+    assert code("typed") == code("KeyboardInterrupt") == 1
+    assert code(None) == code() == 1
 
 
 @pytest.mark.parametrize(

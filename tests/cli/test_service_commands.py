@@ -20,10 +20,11 @@ from typer.testing import CliRunner
 from cluster.service.client import Client
 from cluster.service.contact import contact_in, holder_of
 from cluster.service.views import JobState, JobView, Priority
+from distprove.cli import prove as prove_module
 from distprove.cli.app import app
 from distprove.cli.jobs import _code
 from distprove.cli.through_service import table_of
-from distprove.errors import InputError
+from distprove.errors import DistproveError, InputError
 from distprove.job import Job
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
@@ -48,6 +49,18 @@ def test_no_job_that_is_not_proved_exits_as_if_it_were(state: str, told: int | N
     """A service that said 0, or 256, of a job that failed had `await` end as for one that is proved."""
     view = JobView("a", JobState(state), Priority.LOW, "toy", "", "r", exit_code=told)
     assert _code(view) == code
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled", "running"])
+def test_no_job_that_is_not_proved_is_shown_as_if_it_were(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`prove` through a service that tells no error of a job ended with 0."""
+    monkeypatch.setattr(prove_module, "_show", lambda *shown: None)
+    monkeypatch.setattr("cluster.record.story.read_report", lambda run: {})
+    view = JobView("a", JobState(state), Priority.LOW, "toy", "", str(tmp_path))
+    with pytest.raises(DistproveError, match=f"the service says that it is {state}"):
+        prove_module._show_ended(view, tmp_path, False)
 
 
 class Done(NamedTuple):
@@ -121,9 +134,10 @@ def test_a_job_from_its_submission_to_its_proof(shell: Shell) -> None:
     assert json.loads(shell("logs", "one").stdout.splitlines()[0])["event"] == "session"
     assert json.loads(shell("logs", "one", "--follow").stdout.splitlines()[0])["event"] == "session"
     assert "error:" in shell("submit", "long.toml", "--id", "one", code=2).stderr
+    assert shell.json("submit", "job.toml", "--wait", "--title", "mine")[0]["title"] == "mine"
     assert "no job" in shell("cancel", "other", code=2).stderr
     assert "proved" in shell("submit", "job.toml", "--wait", "--priority", "urgent").stdout
-    assert shell.json("status")["counts"]["proved"] == 2
+    assert shell.json("status")["counts"]["proved"] == 3
 
 
 def test_prove_uses_the_service_and_looks_the_same(shell: Shell) -> None:

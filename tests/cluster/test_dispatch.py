@@ -22,7 +22,6 @@ from cluster.executor.tasks import Finished, Kind
 from cluster.hangs import FACTOR, FIRST, GRACE, LOOK, Hung, Watch
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
-from distprove.cli.prove import exit_code
 from distprove.errors import InputError, JobFailed, UnsatisfiedWitness
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
@@ -155,7 +154,7 @@ def test_what_fits_no_device_is_not_tried_for_ever(tmp_path: Path) -> None:
     (failed,) = [p for p in report["partitions"] if p["status"] != "proved"]
     assert (failed["error"], failed["error_kind"]) == ("it fits no device here: 9 GiB", "OutOfMemory")
     assert [name for _, name in executor.asked].count("p1") == 2
-    assert exit_code(report) == 3
+    assert JobFailed("it failed", [failed["error_kind"]]).exit_code == 3
 
 
 def test_what_does_not_fit_for_once_is_tried_again(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from distprove.stark.system import StarkSystem
 from distprove.system import Partition, ProofSystem
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
-from tests.support.toy_system import RESIDENT, TOY_BACKEND, Faults, ToySystem
+from tests.support.toy_system import RESIDENT, TOY_BACKEND, Faults, ToySystem, step_by_step
 
 Make = Callable[..., Faults]
 
@@ -466,6 +467,25 @@ def test_a_job_that_is_stopped_leaves_nothing_behind(
         jobs.start("b", system)
         jobs.proven("b", system)
         assert [place.split()[0] for place in gate.came] == ["a", *["b"] * 20]
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_partition_of_a_job_that_is_stopped_is_given_up_at_its_next_step(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, isolate: bool
+) -> None:
+    """A worker was lost to all others for as long as its proof took. Nobody is to blame for it."""
+    system = toy(2, gate=partial(step_by_step, tmp_path))
+    with Pool(replace(local, in_flight=1, isolate=isolate)) as pool:
+        jobs = Jobs(pool, tmp_path)
+        client = jobs.start("long", system)
+        until((tmp_path / "at-it").exists, "it is not begun")
+        client.stop(KeyboardInterrupt())
+        assert isinstance(jobs.ended("long"), KeyboardInterrupt)
+        jobs.start("next", system)
+        report = jobs.proven("next", system)
+        assert not (tmp_path / "at-its-end").exists()
+        assert report["counters"]["retries"] == 0
+        assert [worker.lost for worker in pool.workers()] == [None]
 
 
 def test_a_pool_that_is_closed_leaves_no_process_memory_or_thread(

@@ -45,6 +45,17 @@ def test_the_group_that_leaves_least_decides(tmp_path: Path, own: Path) -> None:
     assert memory_total(root, own) == 50 << 20, "whatever is used of it"
 
 
+def test_what_the_kernel_gives_back_by_itself_is_not_used(tmp_path: Path, own: Path) -> None:
+    """Files that were read once fill a group to its limit."""
+    root, pod = tmp_path / "fs", tmp_path / "fs" / "pod"
+    stat = "anon 9\ninactive_file 41943040\nactive_file 7"
+    write(pod, memory__max=64 << 20, memory__current=60 << 20, memory__stat=stat)
+    assert memory_limit(root, own) == MemoryLimit(64 << 20, 20 << 20)
+    write(root / "memory", memory__limit_in_bytes=4096, memory__usage_in_bytes=96)
+    write(root / "memory", memory__stat="inactive_file 1\ntotal_inactive_file 90")
+    assert memory_limit(root, tmp_path / "none") == MemoryLimit(4096, 6)
+
+
 def test_version_1_is_read(tmp_path: Path) -> None:
     write(tmp_path / "memory", memory__limit_in_bytes=9223372036854771712, memory__usage_in_bytes=1)
     assert memory_limit(tmp_path, tmp_path / "none") is None

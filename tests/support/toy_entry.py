@@ -18,6 +18,7 @@ class ToyOptions(Options):
     folder: str = setting("where faults are counted", MISSING, flag="--folder")
     named: bool = setting("whether proofs hold only under the names of their partitions", True)
     count: int = setting("partitions", 1, bounds=(1, 100), flag="--count")
+    bad_input: str = setting("a partition whose input is at fault", "")
     input: Path | None = setting("a file that is looked for as Groth16's inputs are", None)
 
     @property
@@ -41,7 +42,7 @@ def export(proof: Any, run: Path, folder: Path) -> Exported:
 class ToyMaker:
     @staticmethod
     def from_options(options: ToyOptions) -> ToySystem:
-        faults = Faults(Path(options.folder))
+        faults = Faults(Path(options.folder), bad_input=(options.bad_input,))
         return ToySystem(options.count, faults, names_bind=options.named, sources=options.sources)
 
 

@@ -170,6 +170,16 @@ def _open(partition: Partition) -> None:
     """No gate."""
 
 
+def step_by_step(folder: Path, partition: Partition) -> None:
+    """A gate through which the partitions of a job named "long" come in twenty seconds, by short steps."""
+    if partition.job == "long":
+        (folder / "at-it").touch()
+        for _ in range(400):
+            with StepTimes().step("toy"):
+                time.sleep(0.05)
+        (folder / "at-its-end").touch()
+
+
 RESIDENT: list[bytes] = []
 """Keys on the device of this process, of systems with a `capacity`."""
 

@@ -131,7 +131,7 @@ class Measured:
             measured = cls(**fields)
             if measured.cell.jobs < 1 or not measured.wall or min(measured.wall) < 1e-9:
                 raise ValueError
-        except (TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             raise FormatError(f"{what}: not a measurement that this distprove reads") from None
         return measured
 

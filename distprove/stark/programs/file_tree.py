@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InputError
+from distprove.formats.files import open_given
 from kernels.cpu.keccak import keccak256, keccak256_rows
 
 CHUNK = 128
@@ -117,7 +118,7 @@ def read_slice(path: Path, start: int, size: int, length: int, chunks: int = REA
     if file_length(path) != length:
         raise InputError(f"{path}: the file was {length} bytes long, and is not now; it must not change during a job")
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=open_given) as file:
             file.seek(start)
             yield _exactly(file, min(size, chunks * CHUNK), path)
             for done in range(chunks * CHUNK, size, chunks * CHUNK):

@@ -7,6 +7,7 @@ stated.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InputError, InvalidProof, UsageError
+from distprove.errors import InputError, InvalidProof, ResourceError, UsageError
 from distprove.formats.files import read_bounded
+from distprove.host.cgroup import memory_available
 from distprove.stark.air import Air, Bus, CppRows
 from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
@@ -44,6 +46,7 @@ from distprove.stark.riscv.segment import (
 )
 from distprove.stark.riscv.sp1.translate import private_input, translate
 from distprove.stark.statement import Boundary, Constant, Output, PublicRef, Statement
+from distprove.wanted import require_wanted
 from kernels.cpu.keccak import keccak256
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -55,6 +58,12 @@ MOST_BYTES = 1 << 32
 MOST_SEGMENTS = 1 << 14
 """Maximum number of segments of a run: no file holds more proofs, as each takes more than 64 KiB of its 1 GiB. A guest
 that never ends is given up here, and not after 2^36 cycles, for each few of which there may be a snapshot in memory."""
+
+
+LOOK_BYTES = 1 << 24
+"""Bytes of snapshots between two looks at how much memory is left."""
+FREE_BYTES = 1 << 26
+"""Bytes that a job may take of memory however little is left."""
 
 
 class RiscV(Program):
@@ -166,20 +175,25 @@ class RiscV(Program):
 
     def cut(self, partitions: int | None, fits: Fits) -> Cut:
         """Run the guest: one slice for each segment. Its source may hold private input. Raises UsageError for another
-        number of partitions than the run has segments, InputError, Trap."""
+        number of partitions than the run has segments, InputError, Trap, CalledOff, ResourceError."""
         elf, fixed, digest = self._guest_file, self._fixed, keccak256(self._guest_file.data)
-        private, public = (read_bounded(Path(path), MOST_BYTES) if path else b"" for path in (self.input, self.public))
+        private, public = (_input(Path(path)) if path else b"" for path in (self.input, self.public))
         if self.calls:
             private = private_input(private, self.input)
         execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
-        snapshots, usages = list[bytes](), list[Usage]()
+        snapshots, usages, taken, looked = list[bytes](), list[Usage](), 0, 0
         for snapshot in execution.segments(self.segment):
+            require_wanted()
             if len(snapshots) == MOST_SEGMENTS:
                 raise UsageError(
                     f"the guest has not ended after {MOST_SEGMENTS} segments of {self.segment} cycles, and a proof has "
                     "no more of them"
                 )
             snapshots.append(snapshot.to_bytes())
+            taken += len(snapshots[-1])
+            if taken > looked + LOOK_BYTES:
+                looked = taken
+                _require_memory(taken, f"the snapshots of {len(snapshots)} segments take {taken} bytes")
             usages.append(execution.usage)
         count = len(snapshots)
         if partitions not in (None, count):
@@ -231,6 +245,23 @@ class RiscV(Program):
             "segments": str(len(public)),
             "public input read": given.hex() or "none",
         }
+
+
+def _input(path: Path) -> bytes:
+    """The content of an input, of which there are up to four copies when the guest begins. Raises InputError,
+    ResourceError."""
+    with contextlib.suppress(OSError, ValueError):  # told when it is read
+        size = path.stat().st_size
+        _require_memory(4 * size, f"{path}: an input of {size} bytes takes four times as many")
+    return read_bounded(path, MOST_BYTES)
+
+
+def _require_memory(nbytes: int, what: str) -> None:
+    """Raise ResourceError where a job takes more than a quarter of the memory that it and others have left: however
+    many there are at work, they leave some."""
+    left = memory_available()
+    if nbytes > max(FREE_BYTES, left // 4):
+        raise ResourceError(f"{what}, more than a quarter of the {left} bytes of memory that can be had now")
 
 
 def word_bytes(words: Sequence[int]) -> bytes:

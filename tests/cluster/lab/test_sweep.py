@@ -124,6 +124,14 @@ def test_a_measurement_with_something_else_in_it_is_refused(place: tuple[str, ..
         Measured.from_record(record, "cell")
 
 
+@pytest.mark.parametrize("name", ["format", "schema", "cell", "wall", "idle"])
+def test_a_measurement_with_another_name_for_something_is_refused(name: str) -> None:
+    record = json.loads(json.dumps(measured(Cell(), 1.0, prove=0.5).to_record()))
+    record["another"] = record.pop(name)
+    with pytest.raises(FormatError, match="not a measurement"):
+        Measured.from_record(record, "cell")
+
+
 # -- shared workers ---------------------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,7 @@ from cluster.service.requests import Limits
 from cluster.service.service import Service
 from cluster.service.views import JobState
 from distprove.errors import DistproveError, QueueFull
+from distprove.host.memory import share_arenas
 from distprove.host.provenance import provenance
 from distprove.registry import SYSTEMS
 from distprove.settings import ExecutorSettings
@@ -71,6 +72,7 @@ PARTITIONS = 1
 
 def serve(folder: Path) -> None:
     """Serve until standard input ends; its first line of output says where."""
+    share_arenas()  # as `distprove up` has it
     SYSTEMS["toy"] = "tests.support.toy_entry"  # type: ignore[index]
     (folder / "faults").mkdir()
     make_tokens(folder / TOKENS)

@@ -7,13 +7,15 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cluster.record.run import take_lock
 from cluster.service import client as client_module
+from cluster.service import timely
 from cluster.service.client import Client, connect
 from cluster.service.contact import (
     CONTACT,
@@ -248,6 +250,92 @@ def test_a_download_is_no_larger_than_the_file_may_be(tmp_path: Path, monkeypatc
     with answering(endless) as (url, _), pytest.raises(FormatError, match="more than the 1048576 bytes"):
         Client(Contact(url, str(written(tmp_path, "t" * 43))), patience=0.0).proof("a", tmp_path / "p")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]  # the token
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "end"),
+    [
+        (HEAD + b"X: ", b"x", b"\r\nContent-Length: 2\r\n\r\n[]"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", answer_of(200, b"[]")),
+        (HEAD + b"Content-Length: 202\r\n\r\n[]", b" ", b""),
+        (CHUNKED + b"2\r\n[]\r\n0\r\n", b"X: x\r\n", b"\r\n"),
+    ],
+    ids=["a head", "heads", "a body", "what follows a body"],
+)
+def test_an_answer_that_comes_now_and_then_is_not_waited_for(
+    first: bytes, again: bytes, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client waited as long as anything came."""
+    monkeypatch.setattr(client_module, "TIMEOUT", 0.5)
+    gone = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def run() -> None:
+            connection, _ = listening.accept()
+            with connection, suppress(OSError):
+                connection.recv(1 << 16)
+                connection.sendall(first)
+                for _ in range(200):
+                    if gone.wait(0.05):
+                        return
+                    connection.sendall(again)
+                connection.sendall(end)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        try:
+            with pytest.raises(ServiceGone, match="no service answers"):
+                Client(Contact(url, str(written(tmp_path, "t" * 43))), patience=0.0).report("a")
+        finally:
+            gone.set()
+            thread.join()
+
+
+def test_a_service_that_answers_at_once_is_not_asked_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waited for a job took a core for it."""
+    asked, slept = list[float](), list[float]()
+    view = JobView("a", JobState.RUNNING, Priority.LOW, "toy", "", "r")
+
+    def answer(self: Client, id: str, wait: float) -> JobView:
+        asked.append(wait)
+        return view if len(asked) < 5 else replace(view, state=JobState.PROVED)
+
+    monkeypatch.setattr(Client, "_job", answer)
+    monkeypatch.setattr(client_module.time, "sleep", slept.append)
+    client = Client(Contact("http://127.0.0.1:1", str(written(tmp_path, "t" * 43))), patience=0.0)
+    assert client.wait("a").state is JobState.PROVED
+    assert len(asked) == 5
+    assert len(slept) == 4
+    assert min(slept) > 0
+
+
+def test_a_body_has_the_time_that_its_bytes_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "TIMEOUT", 0.5)
+    monkeypatch.setattr(timely, "SLOWEST", 8)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def run() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(HEAD + b"Content-Length: 21\r\n\r\n")
+                for byte in b'{"status": "proved"} ':
+                    connection.sendall(bytes([byte]))
+                    threading.Event().wait(0.05)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        client = Client(Contact(url, str(written(tmp_path, "t" * 43))), patience=0.0)
+        assert client.report("a") == {"status": "proved"}
+        thread.join()
 
 
 def test_where_nobody_answers_the_service_is_gone(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from cluster.executor.pool import Pool
 from cluster.record.journal import read_journal
 from cluster.record.run import StoredRun
 from cluster.record.story import read_report
+from cluster.service import service as service_module
 from cluster.service.requests import Limits, require_allowed_files
 from cluster.service.service import RUNS, Service
 from cluster.service.store import FILE
@@ -43,8 +44,10 @@ from distprove.job import Job
 from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from tests.cluster.service.kills import Campaign, make_key
+from tests.support import riscv_asm as asm
 from tests.support.circles import circles
 from tests.support.instant_pool import InstantPool
+from tests.support.riscv_elf import code_file
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 SETTINGS = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
@@ -210,6 +213,14 @@ def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place) -> N
     ):
         with pytest.raises(NoSuchJob):
             ask("unknown")
+
+
+def test_a_job_whose_inputs_are_at_fault_says_so_by_its_exit_code(place: Place) -> None:
+    """As `prove` ends, for which 2 says that trying again is useless."""
+    service = place.open(pool=Pool)
+    service.submit(place.ask("bad", count=2, job={"bad_input": "p1"}))
+    done = service.wait("bad", PATIENCE)
+    assert (done.state, done.exit_code, done.error_kind) == (JobState.FAILED, 2, "JobFailed")
 
 
 # -- order ------------------------------------------------------------------------------------------------------------
@@ -393,6 +404,25 @@ def test_what_is_cancelled_stays_so_and_its_run_can_be_resumed(place: Place) -> 
     assert not (place.folder / "service" / RUNS / "queued").exists()
     proof = resume_job(Path(ended.run), settings=SETTINGS)
     proof.verify(system(place, 12))
+
+
+def test_a_job_that_is_being_cut_is_cancelled_and_leaves_its_place(place: Place) -> None:
+    """A guest that never ends was run for 2^14 segments, in a place that others waited for."""
+    place.gate.is_open.set()
+    guest = place.folder / "endless.elf"
+    guest.write_bytes(code_file([asm.imm("addi", 5, 5, 1), asm.jal(0, -4)]))
+    service = place.open(Limits(running=2, allow_code=True))
+    job = {"system": "stark", "program": "riscv", "arguments": {"elf": str(guest)}}
+    for id in ("endless", "waits-for-it"):
+        service.submit(JobRequest(id, job))
+    service.submit(place.ask("small", priority=Priority.LOW))
+    while not service.job("waits-for-it").started:
+        time.sleep(0.01)
+    for id in ("endless", "waits-for-it"):
+        service.cancel(id)
+    ends = [service.wait(id, 20.0) for id in ("endless", "waits-for-it", "small")]
+    assert [view.state.value for view in ends] == ["cancelled", "cancelled", "proved"]
+    assert [view.exit_code for view in ends] == [130, 130, 0]
 
 
 def test_a_service_that_stops_goes_on_and_proves_nothing_twice(place: Place) -> None:
@@ -655,6 +685,44 @@ def test_files_are_looked_at_again_when_a_job_begins(place: Place) -> None:
     for _ in range(2):  # of jobs that begin together, one that is refused lets no other one pass
         with pytest.raises(UsageError, match="not in a folder"):
             require_allowed_files(refused, service.limits, service.folder, looked)
+
+
+@pytest.mark.parametrize("led", ["x.input", "private", "guest.elf", "a.zkey"])
+@pytest.mark.parametrize("secret", ["secret", "service/tokens"])
+def test_a_file_is_where_it_may_be_when_it_is_opened(
+    led: str, secret: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write in a root lays a link after the last look at where the file leads, and before it is opened: a
+    guest that tells its private input would tell the content of any file."""
+    inside, target = place.folder / "inside", place.folder / secret
+    (inside / "numbers").mkdir(parents=True)
+    guest = code_file([asm.imm("addi", 17, 0, 93), asm.imm("addi", 10, 0, 0), asm.ECALL])
+    for name in ("x.input", "private", "a.zkey", "w.wtns"):
+        (inside / name).write_text("1")
+    (inside / "guest.elf").write_bytes(guest)
+    jobs: dict[str, dict[str, Any]] = {
+        "x.input": {"system": "toy", "folder": str(inside / "numbers"), "input": "x.input"},
+        "private": {"system": "stark", "program": "riscv", "arguments": {"elf": "guest.elf", "input": "private"}},
+        "a.zkey": {"system": "groth16", "zkey": "a.zkey", "witnesses": "w.wtns"},
+    }
+    place.gate.is_open.set()
+    service = place.open(Limits(running=1, allow_code=True, roots=(inside,)))
+    target.write_bytes(guest)
+    content = (inside / led).read_bytes()
+
+    def lay(*looked: Any) -> None:
+        (inside / led).unlink()
+        (inside / led).write_bytes(content)
+        require_allowed_files(*looked)
+        (inside / led).unlink()
+        (inside / led).symlink_to(target)
+
+    monkeypatch.setattr(service_module, "require_allowed_files", lay)
+    service.submit(JobRequest("led", jobs[led if led in jobs else "private"], str(inside)))
+    done = service.wait("led", PATIENCE)
+    assert (done.state, done.exit_code) == (JobState.FAILED, 2)
+    assert "a link leads to a file that is not in a folder that this service takes files from" in str(done.error)
+    assert secret not in str(done.error)
 
 
 def test_a_run_that_was_led_elsewhere_is_not_written(place: Place) -> None:

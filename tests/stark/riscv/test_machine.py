@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from distprove.entry import OwnProgram
-from distprove.errors import InputError, InvalidProof, OutputMissing, UsageError
+from distprove.errors import InputError, InvalidProof, OutputMissing, ResourceError, UsageError
 from distprove.formats import canonical
 from distprove.stark.barrier import job_challenge
 from distprove.stark.keyfile import key_of, own_key, shipped_key
@@ -23,6 +24,7 @@ from distprove.stark.programs import load_program
 from distprove.stark.proof import content_bytes
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
+from distprove.stark.riscv import program as program_module
 from distprove.stark.riscv.elf import parse_elf, read_elf
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.program import RiscV
@@ -33,8 +35,8 @@ from kernels.cpu.backend import CpuBackend
 from tests.cli.conftest import run
 from tests.stark.riscv.test_guests import GUESTS, signature
 from tests.stark.test_proofs import check
-from tests.support.riscv_asm import imm, jal
-from tests.support.riscv_elf import code_file
+from tests.support.riscv_asm import branch, imm, jal, li, store
+from tests.support.riscv_elf import EXECUTE, READ, WRITE, code_file, elf_file
 from tests.support.riscv_programs import fibonacci
 from tests.support.riscv_suites import NOT_OURS, arch_tests, riscv_tests
 from tests.support.riscv_traces import job_of_elf
@@ -189,6 +191,30 @@ def test_a_guest_that_never_ends_is_given_up_before_it_fills_memory(tmp_path: Pa
     path.write_bytes(code_file([imm("addi", 5, 5, 1), jal(0, -4)]))
     with pytest.raises(UsageError, match="has not ended after 16384 segments of 2 cycles"):
         RiscV(elf=str(path), segment=2).cut(None, lambda heights: True)
+
+
+def test_a_guest_that_touches_much_is_given_up_before_it_fills_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot has each word that its segment touches: this guest filled 150 MB a second."""
+    path = tmp_path / "guest.elf"
+    code = [*li(5, 0x20000), *li(7, 0x20000 + (1 << 24)), store("sw", 6, 5), imm("addi", 5, 5, 4)]
+    code += [branch("bltu", 5, 7, -8), jal(0, -4 * len(code))]
+    segments = [(0x10000, struct.pack(f"<{len(code)}I", *code), READ | EXECUTE), (0x20000, b"", READ | WRITE)]
+    path.write_bytes(elf_file(segments, 0x10000, sizes=[None, 1 << 24]))
+    monkeypatch.setattr(program_module, "memory_available", lambda: 1 << 28)
+    with pytest.raises(ResourceError, match=r"snapshots of \d+ segments take \d+ bytes, more than a quarter of the"):
+        RiscV(elf=str(path)).cut(None, lambda heights: True)
+
+
+def test_an_input_that_fills_memory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four GiB of nothing take no room on a disk."""
+    with open(tmp_path / "input", "wb") as file:
+        file.truncate(1 << 30)
+    monkeypatch.setattr(program_module, "memory_available", lambda: 1 << 31)
+    program = RiscV(elf=str(guest_file(tmp_path)), input=str(tmp_path / "input"))
+    with pytest.raises(ResourceError, match="input"):
+        program.cut(None, lambda heights: True)
 
 
 def guest_file(folder: Path) -> Path:
