@@ -26,6 +26,7 @@ from ray import cloudpickle
 from actors.reserve import RESERVE
 
 if TYPE_CHECKING:
+    from actors.home import Home
     from actors.inflight import Timed
     from actors.process import HostSpec, MappedFile, VerifierSpec
     from actors.processes import HostProcess, Started
@@ -69,6 +70,8 @@ class RemoteWorker:
         device = None if self._refusal else device
         self._started: Started | None = start_process(name, has_nursery=has_nursery, ahead=device, again=True)
         self._process: HostProcess | None = None
+        self._watches = False
+        """Whether it is looked whether the driver can be reached."""
         self._arena = HostArena(shared=True)
         self._lock = threading.Lock()
         self._copies: dict[int, list[Any]] = {}
@@ -82,9 +85,11 @@ class RemoteWorker:
 
         return identity(), platform.node()
 
-    def serve(self, spec: HostSpec | VerifierSpec) -> tuple[str, str]:
-        """Start the process that serves this, unless it lives. Returns Ray's name of the actor's process, and why it is
+    def serve(self, spec: HostSpec | VerifierSpec, home: Home | None = None) -> tuple[str, str]:
+        """Start the process that serves this, unless it lives. `home`: where the driver is; when it cannot be reached
+        any more, this actor ends. Returns Ray's name of the actor's process, and why it is
         not known which devices were given up here, or "". Raises ClusterError for a device that was."""
+        from actors.home import end_without
         from actors.leases import Governed
         from actors.processes import HostProcess
         from distprove.errors import ClusterError
@@ -92,6 +97,9 @@ class RemoteWorker:
         if self._refusal:
             raise ClusterError(self._refusal)
         with self._lock:
+            if home is not None and not self._watches:
+                self._watches = True
+                end_without(home, self.kill)
             started, self._started = self._started, None
             self._process = self._process or HostProcess(spec.name, spec, Governed(), started=started)
         self._process.start()
@@ -139,6 +147,12 @@ class RemoteWorker:
         WorkerDied."""
         if self._process is not None:
             self._process.kill()
+
+    @ray.method(concurrency_group="ending")  # type: ignore[untyped-decorator, unused-ignore]
+    def leave(self) -> None:
+        """End this process, with all that it started. Ray, without a head, does not start it anew."""
+        self.kill()
+        os._exit(0)
 
     def _give(self, room: int, array: Any, file: MappedFile | None) -> Sent | MappedFile:
         """The form in which processes get a file: its name, where it is the same here, or else a copy in shared

@@ -440,7 +440,7 @@ def test_a_governor_that_comes_up_too_late_for_the_job_is_ended(answers: bool, m
     class Coming:
         """A governor that has not answered when the job looked for nodes."""
 
-        attend = leave = property(lambda self: SimpleNamespace(remote=lambda driver: self))
+        attend = leave = property(lambda self: SimpleNamespace(remote=lambda *_: self))
 
         def future(self) -> Future[bool]:
             return Future()
