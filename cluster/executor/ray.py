@@ -84,16 +84,19 @@ class RayTransport:
         actor: Any,
         spec: HostSpec | VerifierSpec,
         silent: Callable[[], bool],
+        over: Callable[[], bool] = lambda: False,
         home: Home | None = None,
         tell: Callable[[str], None] = lambda remark: None,
         born: Callable[[], None] = lambda: None,
     ) -> None:
-        """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer.
+        """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer,
+        and `over` whether it is never going to.
         `home`: where this process is; the actor ends when it cannot be reached any more.
         `tell` is called with what is wrong with its node's list of devices that were given up, and `born` when the
         actor serves in a process that is new."""
         self.actor = actor
         self._silent = silent
+        self._is_over = over
         self.placed = False
         """Whether the actor has its resources."""
         self._tell = tell
@@ -104,10 +107,13 @@ class RayTransport:
         self._spec = Carried(spec)
 
     def start(self) -> None:
-        """Start the process that serves. Raises ClusterError, before it is told anything, for another version there."""
+        """Start the process that serves, once its node answers. Raises ClusterError, before it is told anything, for
+        another version there, or when its node left the cluster."""
         try:
             self.placed = False
-            while self._begins_anew() and not self._silent():
+            while self._silent() and not self._is_over() and not self._is(ActorTableData.DEAD):
+                time.sleep(GLANCE)
+            while self._is(ActorTableData.RESTARTING) and not self._silent():
                 time.sleep(GLANCE)  # Ray would try a call again after a second, and after another one
             theirs, node = self._get(self.actor.identity.options(max_task_retries=-1).remote())
             self.placed = True
@@ -166,14 +172,15 @@ class RayTransport:
         while not wait([answer], min(GLANCE, patience)).done:
             if self._silent() or time.monotonic() > late:
                 raise WorkerDied("its node does not answer")
-            if self._begins_anew():
+            if self._is(ActorTableData.RESTARTING):
                 raise WorkerDied("the process of its actor ended")
         return answer.result()
 
-    def _begins_anew(self) -> bool:
-        """Whether the actor's process ended and Ray starts another one. This asks nobody: Ray tells drivers at once."""
+    def _is(self, state: int) -> bool:
+        """Whether the actor is in that state: its process ended and Ray starts another one, or it is gone for good.
+        This asks nobody: Ray tells drivers at once."""
         with suppress(AttributeError, RayError):  # of another version of Ray, or it is gone
-            return bool(self.actor._get_local_state() == ActorTableData.RESTARTING)
+            return bool(self.actor._get_local_state() == state)
         return False
 
     def _ask(self, name: str, arguments: tuple[Any, ...]) -> ray.ObjectRef:
@@ -240,6 +247,7 @@ class RayFleet(Fleet):
         files = sum(array.nbytes for array in system.shared().values()) if system is not None else memory_for_keys()
         waits_for("Ray")
         self.started = self._stack.enter_context(connect(self.settings, files + (256 << 20))) == "started"
+        self.grows = not self.started
         self._name = f"{ray.get_runtime_context().get_job_id()}-{secrets.token_hex(8)}"
         found = cluster_nodes()
         self._nodes = nodes = _present(found)
@@ -277,7 +285,8 @@ class RayFleet(Fleet):
             actor = _actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls)
             node = spot.node.id
             born = partial(self._spares.taken, node)
-            host = RayTransport(actor, spec, partial(self._is_silent, node), self._home, self._remark, born)
+            silent = partial(self._is_silent, node)
+            host = RayTransport(actor, spec, silent, self._is_over, self._home, self._remark, born)
             worker = Worker(spec.name, spot.node.address, names, node)
             self._asks[spec.name] = (node, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
@@ -334,14 +343,20 @@ class RayFleet(Fleet):
         return min(idle, self.settings.device_memory or idle)
 
     def _is_silent(self, node: str) -> bool:
-        """Whether no actor there will answer."""
-        return self.lost or self._over.is_set() or self._reach.lacks(node)
+        """Whether no actor there answers now."""
+        return self._is_over() or self._reach.lacks(node)
+
+    def _is_over(self) -> bool:
+        """Whether no actor will ever answer."""
+        return self.lost or self._over.is_set()
 
     def queued(self, worker: str) -> bool:
         site = self.sites.get(worker)
         if site is None or _placed(site):
             return False
         node, cpus, gpus = self._asks[worker]
+        if self._reach.lacks(node):
+            return False  # it waits for the node
         free = self._free.get(node)  # None: it is gone, and nobody has anything of it
         return free is not None and (free.get("CPU", 0.0) < cpus or free.get("GPU", 0.0) < gpus)
 
@@ -609,9 +624,8 @@ class RayFleet(Fleet):
             for index in range(how_many(elsewhere, int(node.cpus)) if elsewhere and node.cpus else 0):
                 spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
                 silent = partial(self._is_silent, node.id)
-                found.append(
-                    Verifier(node.id, RayTransport(_actor(spec, node), spec, silent, self._home), silent=silent)
-                )
+                transport = RayTransport(_actor(spec, node), spec, silent, self._is_over, self._home)
+                found.append(Verifier(node.id, transport, silent=silent))
         return Verifiers(system, found, self.settings) if found else beside_driver(system, len(homes), self.settings)
 
     def _govern(self, node: Node) -> Any:

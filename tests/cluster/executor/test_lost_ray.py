@@ -238,6 +238,56 @@ def test_a_call_to_a_node_that_is_silent_ends(
         ray.kill(actor)
 
 
+def test_a_worker_whose_node_is_cut_off_goes_on_when_it_answers_again(tmp_path: Path) -> None:
+    """It was given up at once: three starts in a row had found no answer."""
+    from ray.core.generated.gcs_pb2 import ActorTableData
+
+    from cluster.executor.ray import RayTransport
+    from distprove.host.provenance import identity
+
+    class Actor:
+        """An actor whose node answers after some looks at its state, or which is dead then."""
+
+        def __init__(self, looks: int, then: int) -> None:
+            self.looks, self.then, self.served = looks, then, 0
+
+        def _get_local_state(self) -> int:
+            self.looks -= 1
+            return ActorTableData.ALIVE if self.looks > 0 else self.then
+
+        def silent(self) -> bool:
+            return self.looks > 0 or self.then == ActorTableData.DEAD
+
+        def _asked(self, answer: Any) -> Any:
+            future: Future[Any] = Future()
+            if self.silent():
+                future.set_exception(WorkerDied("its node left"))
+            else:
+                future.set_result(answer)
+            asked = SimpleNamespace(remote=lambda *_: SimpleNamespace(future=lambda: future))
+            return SimpleNamespace(options=lambda **_: asked)
+
+        @property
+        def identity(self) -> Any:
+            return self._asked((identity(), "there"))
+
+        @property
+        def serve(self) -> Any:
+            self.served += 1
+            return self._asked(("a process", ""))
+
+    spec = VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path)))
+    back = Actor(3, ActorTableData.ALIVE)
+    RayTransport(back, spec, back.silent).start()
+    assert back.served == 1
+    gone = Actor(3, ActorTableData.DEAD)
+    with pytest.raises(WorkerDied, match="its node"):
+        RayTransport(gone, spec, gone.silent).start()
+    over = Actor(1 << 30, ActorTableData.ALIVE)
+    with pytest.raises(WorkerDied, match="its node"):
+        RayTransport(over, spec, over.silent, lambda: True).start()
+
+
 class Losing(InProcessExecutor):
     """Loses what its workers run on as soon as a first partition is on disk."""
 
