@@ -288,6 +288,54 @@ def test_a_worker_whose_node_is_cut_off_goes_on_when_it_answers_again(tmp_path: 
         RayTransport(over, spec, over.silent, lambda: True).start()
 
 
+@pytest.mark.ray
+@pytest.mark.slow
+def test_an_actor_that_answers_nothing_is_not_told_more_and_more(ray_cluster: Any, tmp_path: Path) -> None:
+    import ray
+
+    from cluster.executor.ray import RayTransport  # not before the fixture: Ray reads its environment then
+
+    class Deaf:
+        def ask(self, name: str, arguments: bytes) -> None:
+            time.sleep(3600)
+
+    actor = ray.remote(Deaf).options(max_pending_calls=3).remote()
+    try:
+        transport = RayTransport(actor, VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path))), lambda: False)
+        for _ in range(10):
+            transport.tell("take")
+        with pytest.raises(WorkerDied, match="answers no calls"):
+            transport.call("batch", 5.0)
+    finally:
+        ray.kill(actor)
+
+
+def test_what_may_wait_for_an_actor_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of every kind that a job starts."""
+    import ray
+
+    from cluster.executor import ray as over_ray
+
+    found: list[dict[str, Any]] = []
+
+    class Made:
+        def __call__(self, of: type) -> Made:
+            return self
+
+        def options(self, **given: Any) -> Made:
+            found.append(given)
+            return self
+
+        def remote(self, *_: Any, **__: Any) -> None: ...
+
+    monkeypatch.setattr(ray, "remote", lambda *_, **__: Made())
+    node = Node("0" * 56, "10.0.0.1", 2, 0)
+    over_ray._actor(HostSpec("prover-0", BackendChoice("cpu"), 2), node)
+    over_ray._actor(VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path))), node)
+    over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))._govern(node)
+    assert [given["max_pending_calls"] for given in found] == [over_ray.PENDING] * 3
+
+
 class Losing(InProcessExecutor):
     """Loses what its workers run on as soon as a first partition is on disk."""
 
