@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections.abc import Callable
+from concurrent.futures import wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,7 @@ PROTOCOL = 7
 RENEWED = 10.0
 """Seconds that a driver has to make a governor anew that is gone; for what is asked for later everything is allowed."""
 GLANCE = 0.25
-"""Seconds between two looks for it."""
+"""Seconds between two looks for it, and whether there is still a Ray."""
 
 
 def governor_name(node: str) -> str:
@@ -35,7 +37,9 @@ class Governed(Governor):
     """The governor of the node that this process is on, as its threads use it. Without one everything is allowed. One
     that is gone, as from a node that was cut off, the drivers make anew, and it is found then."""
 
-    def __init__(self) -> None:
+    def __init__(self, over: Callable[[], bool] = lambda: False) -> None:
+        """`over` tells whether the Ray is lost or left: nobody answers then, and everything is allowed."""
+        self._over = over
         self._numbers = itertools.count(1)
         """Numbers that tell leases apart: the next one may be asked for before the last one's end has arrived."""
         self._found: Any | None = None
@@ -60,10 +64,14 @@ class Governed(Governor):
                 try:
                     asked = governor.acquire.remote(os.getpid(), thread=next(self._numbers), **wanted)
                     # Not `ray.get`: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
-                    return Grant(*asked.future().result())
+                    answer = asked.future()
+                    while not wait([answer], GLANCE).done:
+                        if self._over():
+                            return Grant(0, wanted.get("threads", 0))
+                    return Grant(*answer.result())
                 except (RayActorError, PendingCallsLimitExceeded):
                     gone = gone or time.monotonic()
-            if not gone or time.monotonic() - gone > RENEWED:
+            if not gone or self._over() or time.monotonic() - gone > RENEWED:
                 return Grant(0, wanted.get("threads", 0))
             time.sleep(GLANCE)
             self._looked = False

@@ -67,6 +67,8 @@ CALLS = 8
 """Calls that an actor of one key serves at once: one waits for news, the others come and go."""
 POOL_CALLS = 64
 """Calls that an actor of several keys serves at once: one for each key waits for news."""
+UNATTENDED = 4.0
+"""Seconds after which a governor ends that nobody has called: a driver that makes one calls it at once."""
 LEAVES = 2.0
 """Seconds that workers have to leave a Ray that lost its head."""
 PENDING = 1000
@@ -257,7 +259,7 @@ class RayFleet(Fleet):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
         self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
         provers, synthesisers = place(nodes, self.settings, provers_per_gpu(system, self._device_memory))
-        self._here = Governed()
+        self._here = Governed(self._is_over)
         waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
         self._calls = CALLS if system is not None else POOL_CALLS
         self._settle(provers, synthesisers)
@@ -645,7 +647,7 @@ class RayFleet(Fleet):
         )
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
         keys = self._expected.get(node.id, max(self._expected.values(), default=0))
-        return options.remote(threads, settings.memory, limits_of(settings), keys=keys)
+        return options.remote(threads, settings.memory, limits_of(settings), keys=keys, waits=UNATTENDED)
 
 
 def _present(nodes: list[Node]) -> list[Node]:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import secrets
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -58,8 +59,10 @@ class NodeGovernor:
         memory: int | None,
         limits: Limits | None = None,
         keys: int = 0,
+        waits: float | None = None,
     ) -> None:
-        """`memory` and `keys` are those of `budget_of`."""
+        """`memory` and `keys` are those of `budget_of`. `waits`: seconds after which it ends if no driver has told it
+        that it lives, because the one that made it was killed; None: it does not end for that."""
         self._threads = threads
         # Tickets of another that was here before mean nothing to this one.
         first = 1 + secrets.randbits(48)
@@ -70,6 +73,10 @@ class NodeGovernor:
         self._ever = False
         """Whether there has been a driver."""
         self._ticking: asyncio.Task[None] | None = None
+        if waits is not None:
+            alone = threading.Timer(waits, self._end_if_alone)
+            alone.daemon = True
+            alone.start()
 
     async def attend(
         self, driver: str, living: Sequence[str] | None = None, home: Home | None = None, *, known: bool = False
@@ -194,6 +201,10 @@ class NodeGovernor:
             over = living is not None and name.partition("-")[0] not in living
             if (over or (each.home and not reached[each.home])) and self._drivers.get(name) == each:
                 del self._drivers[name]  # it was not heard meanwhile
+
+    def _end_if_alone(self) -> None:
+        if not self._ever:
+            self._end()
 
     @property
     def _over(self) -> bool:

@@ -668,3 +668,19 @@ def test_tickets_of_another_governor_mean_nothing_to_the_next() -> None:
         return (await NodeGovernor(4, 100).acquire(os.getpid(), threads=1))[0]
 
     assert asyncio.run(ticket()) != asyncio.run(ticket())
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_governor_whose_driver_was_killed_before_it_said_a_word_ends(
+    heard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(NodeGovernor, "_end", staticmethod(ended.set))
+
+    async def story() -> bool:
+        governor = NodeGovernor(4, 100, waits=0.05 if not heard else 0.5)
+        if heard:
+            assert await governor.attend("01-one")
+        return await asyncio.to_thread(ended.wait, 1.0 if heard else 60.0)
+
+    assert asyncio.run(story()) is not heard
