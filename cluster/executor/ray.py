@@ -92,10 +92,9 @@ class RayTransport:
         born: Callable[[], None] = lambda: None,
     ) -> None:
         """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer,
-        and `over` whether it is never going to.
-        `home`: where this process is; the actor ends when it cannot be reached any more.
-        `tell` is called with what is wrong with its node's list of devices that were given up, and `born` when the
-        actor serves in a process that is new."""
+        and `over` whether it is never going to. `home` is where this process is; the actor ends when it cannot be
+        reached any more. `tell` is called with what is wrong with its node's list of devices that were given up, and
+        `born` when the actor serves in a process that is new."""
         self.actor = actor
         self._silent = silent
         self._is_over = over
@@ -528,7 +527,7 @@ class RayFleet(Fleet):
     def _beat(self) -> None:
         """Look what is free for workers without a place, have processes stand by, now and then say that we live, and
         look for nodes that joined, until the end."""
-        due = attended = time.monotonic() + BEAT
+        due, attended = time.monotonic() + BEAT, time.monotonic() + ATTEND
         while not self._over.wait(LOOK):
             if not all(map(_placed, list(self.sites.values()))):
                 with suppress(Exception):  # there is another look
@@ -560,7 +559,8 @@ class RayFleet(Fleet):
         governor = self._governors[node]
         self._said[node] = governor.attend.remote(self._name, None, self._home, known=not lost).future()
         for number, key in list(self._keys.items()) if lost else ():
-            if key.tickets.pop(node, None) is not None:
+            if key.resident.get(node):
+                key.tickets.pop(node, None)
                 asked = governor.keep.remote(self._name, key.resident[node], str(number)).future()
                 asked.add_done_callback(partial(self._keep_again, key, number, node))
 
@@ -589,9 +589,8 @@ class RayFleet(Fleet):
                 continue
             governor = self._coming[node.id] = self._govern(node)
             with suppress(RayError):  # it is gone again, or not up yet: there is another look
-                answer = governor.attend.remote(
-                    self._name, None, self._home
-                ).future()  # not `ray.get`: see `RayTransport`
+                asked = governor.attend.remote(self._name, None, self._home)
+                answer = asked.future()  # not `ray.get`: see `RayTransport`
                 if wait([answer], BEAT).done and answer.result():
                     with self._membership:
                         self._governors = {**self._governors, node.id: governor}

@@ -555,3 +555,47 @@ def test_a_governor_that_comes_up_too_late_for_the_job_is_ended(answers: bool, m
     fleet._look_for_nodes()
     fleet._leave()
     assert killed == [governor]
+
+
+def test_a_governor_that_is_gone_is_made_anew_and_keeps_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its node was cut off, or somebody killed it. While its name is not free yet, that is tried again."""
+    from ray.exceptions import ActorDiedError
+
+    from cluster.executor import ray as over_ray
+
+    class Made:
+        """A governor: a dead one, or one that answers."""
+
+        def __init__(self, *, dead: bool) -> None:
+            self.dead = dead
+            self.asked: list[tuple[Any, ...]] = []
+
+        def _call(self, answer: Any) -> Any:
+            def remote(*arguments: Any, **named: Any) -> Any:
+                self.asked.append((answer, *arguments, *named.values()))
+                future: Future[Any] = Future()
+                future.set_exception(ActorDiedError()) if self.dead else future.set_result(answer)
+                return SimpleNamespace(future=lambda: future)
+
+            return SimpleNamespace(remote=remote)
+
+        attend = property(lambda self: self._call(True))
+        keep = property(lambda self: self._call(7))
+
+    dead, still, new = Made(dead=True), Made(dead=True), Made(dead=False)
+    made = [still, new]
+    monkeypatch.setattr(over_ray, "answering", lambda nodes, seconds: {node.id for node in nodes})
+    monkeypatch.setattr(over_ray.RayFleet, "_govern", lambda self, node: made.pop(0))
+    fleet = over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))
+    fleet._nodes, fleet._governors = [Node("a", "10.0.0.2", 2, 0, 1)], {"a": dead}
+    key = over_ray._KeptKey(ToySystem(1, Faults(Path())), {}, {"a": 100}, {"a": 3})
+    fleet._keys[0] = key
+    fleet._attend("a")
+    assert (fleet._governors["a"], key.tickets) == (dead, {"a": 3}), "it has not answered yet"
+    fleet._attend("a")
+    assert (fleet._governors["a"], key.tickets) == (still, {})
+    fleet._attend("a")
+    assert (fleet._governors["a"], key.tickets) == (new, {"a": 7})
+    fleet._attend("a")
+    assert made == []
+    assert new.asked[-1] == (True, fleet._name, None, None, True), "it is known there"
