@@ -69,7 +69,7 @@ POOL_CALLS = 64
 """Calls that an actor of several keys serves at once: one for each key waits for news."""
 UNATTENDED = 4.0
 """Seconds after which a governor ends that nobody has called: a driver that makes one calls it at once."""
-LEAVES = 2.0
+LEAVES = 1.0
 """Seconds that workers have to leave a Ray that lost its head."""
 PENDING = 1000
 """Calls that an actor may have waiting for it from one process. More are refused: it does not answer, and what is told
