@@ -1,4 +1,5 @@
-"""Backends by name, made where they are used: in the process, and on the thread, that will compute."""
+"""Backends by name, made where they are used: in the process, and on the thread, that will compute. A Ray actor imports
+this too, and computes nothing: NumPy is not imported here."""
 
 from __future__ import annotations
 
@@ -7,15 +8,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.grants import Governor
 from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
-from kernels.host.arena import HostArena
-from kernels.interface.backend import Backend
 from kernels.interface.entry import BackendEntry
-from kernels.interface.leases import Lease
+
+if TYPE_CHECKING:
+    from kernels.host.arena import HostArena
+    from kernels.interface.backend import Backend
+    from kernels.interface.leases import Lease
 
 
 @dataclass(frozen=True)

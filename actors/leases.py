@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
+from collections.abc import Callable
+from concurrent.futures import wait
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import PendingCallsLimitExceeded, RayActorError, RayError
 
 from actors.grants import Governor, Grant, Wanted
 
@@ -17,8 +19,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 NAMESPACE = "distprove"
-PROTOCOL = 6
+PROTOCOL = 7
 """Version of a governor's calls. Jobs of a distprove with another version do not share the governor."""
+
+RENEWED = 10.0
+"""Seconds that a driver has to make a governor anew that is gone; for what is asked for later everything is allowed."""
+GLANCE = 0.25
+"""Seconds between two looks for it, and whether there is still a Ray."""
 
 
 def governor_name(node: str) -> str:
@@ -27,26 +34,47 @@ def governor_name(node: str) -> str:
 
 
 class Governed(Governor):
-    """The governor of the node that this process is on, as its threads use it. Without one everything is allowed."""
+    """The governor of the node that this process is on, as its threads use it. Without one everything is allowed. One
+    that is gone, as from a node that was cut off, the drivers make anew, and it is found then."""
 
-    def __init__(self) -> None:
+    def __init__(self, over: Callable[[], bool] = lambda: False) -> None:
+        """`over` tells whether the Ray is lost or left: nobody answers then, and everything is allowed."""
+        self._over = over
         self._numbers = itertools.count(1)
         """Numbers that tell leases apart: the next one may be asked for before the last one's end has arrived."""
+        self._found: Any | None = None
+        self._looked = False
 
-    @cached_property
+    @property
     def governor(self) -> Any | None:
         """The actor; None on a node that joined later."""
-        try:
-            return ray.get_actor(governor_name(ray.get_runtime_context().get_node_id()), namespace=NAMESPACE)
-        except ValueError:
-            return None
+        if not self._looked:
+            try:
+                self._found = ray.get_actor(governor_name(ray.get_runtime_context().get_node_id()), namespace=NAMESPACE)
+            except ValueError:
+                self._found = None
+            self._looked = True
+        return self._found
 
     def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
-        if self.governor is None:
-            return Grant(0, wanted.get("threads", 0))
-        asked = self.governor.acquire.remote(os.getpid(), thread=next(self._numbers), **wanted)
-        # Not `ray.get`: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
-        return Grant(*asked.future().result())
+        gone = 0.0
+        while True:
+            governor = self.governor
+            if governor is not None:
+                try:
+                    asked = governor.acquire.remote(os.getpid(), thread=next(self._numbers), **wanted)
+                    # Not `ray.get`: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
+                    answer = asked.future()
+                    while not wait([answer], GLANCE).done:
+                        if self._over():
+                            return Grant(0, wanted.get("threads", 0))
+                    return Grant(*answer.result())
+                except (RayActorError, PendingCallsLimitExceeded):
+                    gone = gone or time.monotonic()
+            if not gone or self._over() or time.monotonic() - gone > RENEWED:
+                return Grant(0, wanted.get("threads", 0))
+            time.sleep(GLANCE)
+            self._looked = False
 
     def release(self, ticket: int) -> None:
         if ticket:
@@ -57,10 +85,11 @@ class Governed(Governor):
             self._tell("shrink", ticket, memory)
 
     def threads_wanted(self) -> bool:
-        return self.governor is not None and bool(self.governor.threads_wanted.remote().future().result())
+        with suppress(RayActorError):  # it is gone: whoever wants a lease next looks for another
+            return self.governor is not None and bool(self.governor.threads_wanted.remote().future().result())
+        return False
 
     def _tell(self, name: str, *arguments: Any) -> None:
-        # Not retried: a governor that is gone has forgotten its leases, and Ray would tell the driver's user.
         if self.governor is not None:
             with suppress(RayError):
-                getattr(self.governor, name).options(max_task_retries=0).remote(*arguments)
+                getattr(self.governor, name).remote(*arguments)

@@ -16,12 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from actors.backends import BackendChoice
 from distprove.system import ProofSystem, Witness
-from kernels.host.arena import HostArena
-from kernels.host.shared_arrays import Sent, share
+
+if TYPE_CHECKING:
+    from kernels.host.arena import HostArena
+    from kernels.host.shared_arrays import Sent
 
 
 class WitnessGone(Exception):
@@ -159,6 +161,8 @@ class Kept:
 
     def send(self, witness: Witness) -> SentWitness:
         """Keep a witness, and return what stands for it in messages. Raises OutOfMemory."""
+        from kernels.host.shared_arrays import share
+
         shared = {name: share(array, self._arena) for name, array in witness.arrays.items()}
         self._count += 1
         self._arrays[self._count] = [array for _, array in shared.values()]

@@ -10,9 +10,10 @@ import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import psutil
 
@@ -26,7 +27,9 @@ from actors.process import HostSpec, SentWitness, Spec, SynthesiserSpec, Witness
 from actors.reserve import RESERVE
 from distprove.host.lease_class import LeaseClass
 from distprove.system import Partition, Witness
-from kernels.host.shared_arrays import Receiver
+
+if TYPE_CHECKING:
+    from kernels.host.shared_arrays import Receiver
 
 ENDS = 3.0
 """Seconds in which a process that was killed ends. One that a driver of the system holds in an uninterruptible state
@@ -286,8 +289,6 @@ class _Child:
         """What the process was at when it ended."""
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
-        self.receiver = Receiver()
-        """What of its memory is mapped here, for as long as it lives."""
         self._name = name
         self._governor = governor
         self._lock = threading.Lock()
@@ -305,6 +306,13 @@ class _Child:
         self.channel = Channel(connection, handlers, self._gone)
         with suppress(OSError, ValueError):  # it ended already
             self.channel.send_within(READS)
+
+    @cached_property
+    def receiver(self) -> Receiver:
+        """What of its memory is mapped here, for as long as it lives."""
+        from kernels.host.shared_arrays import Receiver  # with NumPy, which a Ray actor does without
+
+        return Receiver()
 
     @property
     def ended(self) -> bool:

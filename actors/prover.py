@@ -5,10 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actors.backends import BackendChoice, Leases, make_backend
 from actors.inflight import InFlight, Line, Timed, Turn
@@ -23,10 +20,15 @@ from distprove.system import (
     StepTimes,
     Witness,
 )
-from kernels.host.arena import HostArena
-from kernels.interface.backend import Backend
 
-Shared = dict[str, NDArray[np.uint8]]
+if TYPE_CHECKING:  # NumPy, which a Ray actor does without, and what imports it
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kernels.host.arena import HostArena
+    from kernels.interface.backend import Backend
+
+Shared: TypeAlias = "dict[str, NDArray[np.uint8]]"
 """A system's files, by name."""
 
 SWITCH_INTERVAL = 1e-4
@@ -176,6 +178,8 @@ class ProverWorker:
         proofs faster.
         """
         others = max((prover.beside for prover in self._device.provers), default=0)
+        import numpy as np
+
         reserved = device.empty((others,), np.uint8) if others else None
         before = _used(device)
         try:

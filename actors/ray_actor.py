@@ -26,11 +26,13 @@ from ray import cloudpickle
 from actors.reserve import RESERVE
 
 if TYPE_CHECKING:
+    from actors.home import Home
     from actors.inflight import Timed
     from actors.process import HostSpec, MappedFile, VerifierSpec
     from actors.processes import HostProcess, Started
     from actors.worker import Loaded
     from distprove.host.provenance import Identity
+    from kernels.host.arena import HostArena
     from kernels.host.shared_arrays import Sent
 
 
@@ -62,14 +64,15 @@ class RemoteWorker:
         RESERVE.begin()
         from actors.backends import Ahead, refused
         from actors.processes import start_process
-        from kernels.host.arena import HostArena
 
         device = None if ahead is None else Ahead(*ahead)
         self._refusal, self._trouble = ("", "") if device is None else refused(device)
         device = None if self._refusal else device
         self._started: Started | None = start_process(name, has_nursery=has_nursery, ahead=device, again=True)
         self._process: HostProcess | None = None
-        self._arena = HostArena(shared=True)
+        self._watches = False
+        """Whether it is looked whether the driver can be reached."""
+        self._arena: HostArena | None = None
         self._lock = threading.Lock()
         self._copies: dict[int, list[Any]] = {}
         """What processes map of a room's files, for as long as it is open."""
@@ -82,9 +85,11 @@ class RemoteWorker:
 
         return identity(), platform.node()
 
-    def serve(self, spec: HostSpec | VerifierSpec) -> tuple[str, str]:
-        """Start the process that serves this, unless it lives. Returns Ray's name of the actor's process, and why it is
+    def serve(self, spec: HostSpec | VerifierSpec, home: Home | None = None) -> tuple[str, str]:
+        """Start the process that serves this, unless it lives. `home`: where the driver is; when it cannot be reached
+        any more, this actor ends. Returns Ray's name of the actor's process, and why it is
         not known which devices were given up here, or "". Raises ClusterError for a device that was."""
+        from actors.home import end_without
         from actors.leases import Governed
         from actors.processes import HostProcess
         from distprove.errors import ClusterError
@@ -92,6 +97,9 @@ class RemoteWorker:
         if self._refusal:
             raise ClusterError(self._refusal)
         with self._lock:
+            if home is not None and not self._watches:
+                self._watches = True
+                end_without(home, self.kill)
             started, self._started = self._started, None
             self._process = self._process or HostProcess(spec.name, spec, Governed(), started=started)
         self._process.start()
@@ -100,18 +108,31 @@ class RemoteWorker:
     def open(self, room: int, spec: bytes, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
         """Open a room. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the
         proof system too. `shared` are the system's files in the object store, and `files` those of them that the driver
-        has on a disk: where it is the same file here, the worker maps that."""
+        has on a disk: where it is the same file here, the worker maps that, and nothing is fetched."""
+        from actors.process import mapped_file
         from actors.processes import expect
 
         assert self._process is not None, "serve first"
         with self._lock:
             if room not in self._given:
-                arrays = dict(zip(shared, ray.get(list(shared.values())), strict=True))
-                self._copies[room] = []
-                self._given[room] = {name: self._give(room, array, files.get(name)) for name, array in arrays.items()}
+                here = {name: file for name, file in files.items() if file == mapped_file(Path(file.path))}
+                missing = {name: ref for name, ref in shared.items() if name not in here}
+                self._given[room] = {**here, **(self._copied(room, missing) if missing else {})}
             given = self._given[room]
         expect(spec)
         self._process.call("open_sent", room, spec, sys.path, given)
+
+    def _copied(self, room: int, shared: dict[str, ray.ObjectRef]) -> dict[str, Sent]:
+        """Copies of files in shared memory, as processes get them. NumPy, which takes half as long to import as all
+        that this actor imports of ours, is imported here and not before."""
+        from kernels.host.arena import HostArena
+        from kernels.host.shared_arrays import share
+
+        self._arena = self._arena or HostArena(shared=True)
+        arrays = zip(shared, ray.get(list(shared.values())), strict=True)
+        sent = {name: share(array, self._arena) for name, array in arrays}
+        self._copies[room] = [kept for _, kept in sent.values()]
+        return {name: array for name, (array, _) in sent.items()}
 
     def shut(self, room: int) -> None:
         """Shut a room."""
@@ -140,17 +161,11 @@ class RemoteWorker:
         if self._process is not None:
             self._process.kill()
 
-    def _give(self, room: int, array: Any, file: MappedFile | None) -> Sent | MappedFile:
-        """The form in which processes get a file: its name, where it is the same here, or else a copy in shared
-        memory."""
-        from actors.process import mapped_file
-        from kernels.host.shared_arrays import share
-
-        if file is not None and file == mapped_file(Path(file.path)):
-            return file
-        sent, kept = share(array, self._arena)
-        self._copies[room].append(kept)
-        return sent
+    @ray.method(concurrency_group="ending")  # type: ignore[untyped-decorator, unused-ignore]
+    def leave(self) -> None:
+        """End this process, with all that it started. Ray, without a head, does not start it anew."""
+        self.kill()
+        os._exit(0)
 
 
 def _placed(loaded: Loaded) -> Loaded:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+import kernels.interface.backend  # noqa: F401 - for processes that are forked from one that imports this
 from actors.backends import Ahead, open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant

@@ -62,6 +62,8 @@ def prove(
             plan = plan if plan is not None else system.plan()
             run.check_plan(system, plan)
             report.partitions = [PartitionReport(p.name) for p in plan]
+            if run.ended_without_a_word():
+                run.note("driver-died", sync=False, reason="the last session ended without a word: it has no report")
             run.note("session", sync=False, executor=executor.kind, partitions=len(plan))
 
             # 2. Take up what an earlier session left. A file proves nothing by being there: each is verified again.

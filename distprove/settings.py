@@ -76,6 +76,11 @@ class ExecutorSettings:
         60.0,
         bounds=(0, MAX_TIMEOUT),
     )
+    wait_for_nodes: float | None = setting(
+        "seconds for which a job on a cluster waits for a node to join once its last worker is given up; by default it "
+        "ends",
+        bounds=(0, MAX_TIMEOUT),
+    )
     limits: Mapping[str, int] = setting(
         "threads that a lease class may have at once per node, like { synthesis = 4 }", dict
     )

@@ -54,6 +54,8 @@ class State:
     not."""
     remarked: int = 0
     """Number of the executor's remarks that were told."""
+    stranded: float | None = None
+    """Time since which no worker is left, on the monotonic clock; None while there is one."""
     look_due: float = 0.0
     """Time of the next look for workers that are late or hang, on the monotonic clock."""
 

@@ -327,10 +327,19 @@ def _end(state: State, worker: WorkerState, who: str, reason: str) -> None:
 
 
 def _fail_if_stranded(state: State) -> None:
-    """Fail what needs a worker when none is left."""
+    """Fail what needs a worker when none is left, and no node joins for as long as the settings have the job wait."""
     if state.workers.live():
+        state.stranded = None
         return
     reason = next((m.report.reason for m in state.workers.by_id.values() if m.report.reason), "there is none")
+    patience, now = state.settings.wait_for_nodes, time.monotonic()
+    if patience is not None and state.executor.grows:
+        if state.stranded is None:
+            state.stranded = now
+            state.run.note("stranded", reason=f"no prover is left ({reason}); a node may join for {patience:g} s")
+            state.tell.wait("a node to join: no prover is left")
+        if now - state.stranded < patience:
+            return
     for partition in [
         partition for stage in Stage if stage not in SAFE for partition in state.partitions.at[stage].values()
     ]:

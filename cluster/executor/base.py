@@ -92,6 +92,11 @@ class Executor(ABC):
         return False
 
     @property
+    def grows(self) -> bool:
+        """Whether devices may be added, as by nodes that join a cluster."""
+        return False
+
+    @property
     def replaceable(self) -> bool:
         """Whether what the workers ran on is lost, and another executor of these settings would start its own."""
         return False

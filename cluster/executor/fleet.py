@@ -57,6 +57,8 @@ class Fleet(ABC):
         """Whether what the workers run on was started for this fleet, and can be started again."""
         self.lost = False
         """Whether what they run on is gone."""
+        self.grows = False
+        """Whether devices may be added, as by nodes that join a cluster."""
         self.remarks: list[str] = []
         """Devices that are not used because they were given up, and what is wrong with the list of them, in words."""
         self.listeners: list[Callable[[str], None]] = []
@@ -221,6 +223,10 @@ class FleetExecutor(Executor):
 
     def queued(self, worker: Worker) -> bool:
         return self.fleet.queued(worker.id)
+
+    @property
+    def grows(self) -> bool:
+        return self._own and self.fleet.grows
 
     @property
     def replaceable(self) -> bool:

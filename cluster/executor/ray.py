@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from ray.core.generated.gcs_pb2 import ActorTableData
 from ray.exceptions import (
     ActorUnschedulableError,
     GetTimeoutError,
+    PendingCallsLimitExceeded,
     RayActorError,
     RayError,
     RayTaskError,
@@ -31,6 +32,7 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice, ahead_of
+from actors.home import Home
 from actors.leases import NAMESPACE, Governed, governor_name
 from actors.process import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
@@ -56,13 +58,22 @@ from distprove.system import ProofSystem, provers_per_gpu
 GLANCE = 0.1
 """Seconds between two looks whether an actor's process ended."""
 BEAT = 5.0
-"""Seconds between the signs of life that governors are given, and between two looks for nodes that joined."""
+"""Seconds between two looks for nodes that joined."""
+ATTEND = 1.5
+"""Seconds between the signs of life that governors are given: less than they take for silence."""
 PATIENCE = 10.0
 """Seconds that governors have to answer at the end, and actors to end a worker that hangs."""
 CALLS = 8
 """Calls that an actor of one key serves at once: one waits for news, the others come and go."""
 POOL_CALLS = 64
 """Calls that an actor of several keys serves at once: one for each key waits for news."""
+UNATTENDED = 4.0
+"""Seconds after which a governor ends that nobody has called: a driver that makes one calls it at once."""
+LEAVES = 1.0
+"""Seconds that workers have to leave a Ray that lost its head."""
+PENDING = 1000
+"""Calls that an actor may have waiting for it from one process. More are refused: it does not answer, and what is told
+to it would fill memory."""
 ENDING = "ending"
 """The calls that end a worker's process have a thread of their own: a worker that hangs may hold all others."""
 
@@ -75,27 +86,35 @@ class RayTransport:
         actor: Any,
         spec: HostSpec | VerifierSpec,
         silent: Callable[[], bool],
+        over: Callable[[], bool] = lambda: False,
+        home: Home | None = None,
         tell: Callable[[str], None] = lambda remark: None,
         born: Callable[[], None] = lambda: None,
     ) -> None:
-        """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer.
-        `tell` is called with what is wrong with its node's list of devices that were given up, and `born` when the
-        actor serves in a process that is new."""
+        """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer,
+        and `over` whether it is never going to. `home` is where this process is; the actor ends when it cannot be
+        reached any more. `tell` is called with what is wrong with its node's list of devices that were given up, and
+        `born` when the actor serves in a process that is new."""
         self.actor = actor
         self._silent = silent
+        self._is_over = over
         self.placed = False
         """Whether the actor has its resources."""
         self._tell = tell
         self._born = born
         self._process = ""
         """Ray's name of the actor's process."""
+        self._home = home
         self._spec = Carried(spec)
 
     def start(self) -> None:
-        """Start the process that serves. Raises ClusterError, before it is told anything, for another version there."""
+        """Start the process that serves, once its node answers. Raises ClusterError, before it is told anything, for
+        another version there, or when its node left the cluster."""
         try:
             self.placed = False
-            while self._begins_anew() and not self._silent():
+            while self._silent() and not self._is_over() and not self._is(ActorTableData.DEAD):
+                time.sleep(GLANCE)
+            while self._is(ActorTableData.RESTARTING) and not self._silent():
                 time.sleep(GLANCE)  # Ray would try a call again after a second, and after another one
             theirs, node = self._get(self.actor.identity.options(max_task_retries=-1).remote())
             self.placed = True
@@ -103,7 +122,7 @@ class RayTransport:
                 raise ClusterError(
                     f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
                 )
-            process, trouble = self._get(self.actor.serve.options(max_task_retries=-1).remote(self._spec))
+            process, trouble = self._get(self.actor.serve.options(max_task_retries=-1).remote(self._spec, self._home))
             if trouble:
                 self._tell(trouble)
             if process != self._process:
@@ -140,6 +159,12 @@ class RayTransport:
         if ray.is_initialized():  # or else `ray.kill` would start a Ray, where our caller imported it
             ray.kill(self.actor, no_restart=True)
 
+    def leave(self) -> Future[None]:
+        """Have the actor end by itself: the head, which else would see to that, is lost. What is returned ends with
+        it. Raises RayError."""
+        left: Future[None] = self.actor.leave.remote().future()
+        return left
+
     def _get(self, asked: ray.ObjectRef, patience: float = math.inf) -> Any:
         """The answer. Raises WorkerDied when there is none in so many seconds, when the actor's process ended, and when
         its node is silent: of the one Ray's own error tells a second or two later, of the other a minute."""
@@ -148,14 +173,15 @@ class RayTransport:
         while not wait([answer], min(GLANCE, patience)).done:
             if self._silent() or time.monotonic() > late:
                 raise WorkerDied("its node does not answer")
-            if self._begins_anew():
+            if self._is(ActorTableData.RESTARTING):
                 raise WorkerDied("the process of its actor ended")
         return answer.result()
 
-    def _begins_anew(self) -> bool:
-        """Whether the actor's process ended and Ray starts another one. This asks nobody: Ray tells drivers at once."""
+    def _is(self, state: int) -> bool:
+        """Whether the actor is in that state: its process ended and Ray starts another one, or it is gone for good.
+        This asks nobody: Ray tells drivers at once."""
         with suppress(AttributeError, RayError):  # of another version of Ray, or it is gone
-            return bool(self.actor._get_local_state() == ActorTableData.RESTARTING)
+            return bool(self.actor._get_local_state() == state)
         return False
 
     def _ask(self, name: str, arguments: tuple[Any, ...]) -> ray.ObjectRef:
@@ -211,6 +237,10 @@ class RayFleet(Fleet):
         self._expected: dict[str, int] = {}
         """Bytes that keys are expected to take of each node, by node id."""
         self._spares = Spares()
+        self._home: Home | None = None
+        """Where this process is, as other nodes reach it."""
+        self._said: dict[str, Future[bool]] = {}
+        """What came of the last sign of life that each node's governor was given, by node id."""
         self._here: Governed | None = None
         """The governor of the node that this process is on."""
 
@@ -218,14 +248,17 @@ class RayFleet(Fleet):
         files = sum(array.nbytes for array in system.shared().values()) if system is not None else memory_for_keys()
         waits_for("Ray")
         self.started = self._stack.enter_context(connect(self.settings, files + (256 << 20))) == "started"
+        self.grows = not self.started
         self._name = f"{ray.get_runtime_context().get_job_id()}-{secrets.token_hex(8)}"
         found = cluster_nodes()
         self._nodes = nodes = _present(found)
+        host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+        self._home = Home((host.strip("[]"), int(port)), (nodes[0].address, nodes[0].port))
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
         self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
         provers, synthesisers = place(nodes, self.settings, provers_per_gpu(system, self._device_memory))
-        self._here = Governed()
+        self._here = Governed(self._is_over)
         waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
         self._calls = CALLS if system is not None else POOL_CALLS
         self._settle(provers, synthesisers)
@@ -253,7 +286,8 @@ class RayFleet(Fleet):
             actor = _actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls)
             node = spot.node.id
             born = partial(self._spares.taken, node)
-            host = RayTransport(actor, spec, partial(self._is_silent, node), self._remark, born)
+            silent = partial(self._is_silent, node)
+            host = RayTransport(actor, spec, silent, self._is_over, self._home, self._remark, born)
             worker = Worker(spec.name, spot.node.address, names, node)
             self._asks[spec.name] = (node, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
@@ -310,14 +344,20 @@ class RayFleet(Fleet):
         return min(idle, self.settings.device_memory or idle)
 
     def _is_silent(self, node: str) -> bool:
-        """Whether no actor there will answer."""
-        return self.lost or self._over.is_set() or self._reach.lacks(node)
+        """Whether no actor there answers now."""
+        return self._is_over() or self._reach.lacks(node)
+
+    def _is_over(self) -> bool:
+        """Whether no actor will ever answer."""
+        return self.lost or self._over.is_set()
 
     def queued(self, worker: str) -> bool:
         site = self.sites.get(worker)
         if site is None or _placed(site):
             return False
         node, cpus, gpus = self._asks[worker]
+        if self._reach.lacks(node):
+            return False  # it waits for the node
         free = self._free.get(node)  # None: it is gone, and nobody has anything of it
         return free is not None and (free.get("CPU", 0.0) < cpus or free.get("GPU", 0.0) < gpus)
 
@@ -329,7 +369,7 @@ class RayFleet(Fleet):
     def remember(self, worker: Worker, device: str, reason: str) -> None:
         governor = self._governors.get(worker.node_id or "")  # its actor may be gone by now
         if governor is not None:
-            governor.remember.options(max_task_retries=0).remote(device, reason)
+            governor.remember.remote(device, reason)
 
     def share(self, system: ProofSystem) -> dict[str, ray.ObjectRef]:
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
@@ -370,7 +410,8 @@ class RayFleet(Fleet):
         }
         try:
             for node, ref in asked.items():
-                key.tickets[node] = ray.get(ref)
+                with suppress(RayActorError):  # its node is gone; or it is made anew, and then asked again
+                    key.tickets[node] = ray.get(ref)
         except RayTaskError as error:
             if isinstance(error.cause, ClusterError):
                 raise ClusterError(str(error.cause)) from None
@@ -428,7 +469,9 @@ class RayFleet(Fleet):
 
     def close(self, *, now: bool = False) -> None:
         if self.lost:
-            self._over.set()  # nothing of it answers
+            self._over.set()
+            if not self.started:
+                self._have_workers_end()
         elif (self.sites or self._governors) and ray.is_initialized():
             for name in [name for name, site in self.sites.items() if not _placed(site)]:
                 super().retire(name)  # it would be asked to close when it has its room
@@ -436,6 +479,15 @@ class RayFleet(Fleet):
             self._leave()
         self._governors = {}
         self._stack.close()
+
+    def _have_workers_end(self) -> None:
+        """Have all workers end that can be reached: without a head nobody else ends them for a minute."""
+        left = []
+        for site in self.sites.values():
+            if isinstance(site.host, RayTransport) and not self._reach.lacks(site.worker.node_id or ""):
+                with suppress(RayError):
+                    left.append(site.host.leave())
+        wait(left, LEAVES)
 
     def _choice(self, spot: Place) -> BackendChoice:
         assert spot.backend is not None
@@ -454,7 +506,7 @@ class RayFleet(Fleet):
         waiting, late = {node.id: node for node in nodes}, time.monotonic() + PATIENCE
         living = [job["JobID"] for job in ray_jobs() if not job["IsDead"]]
         while waiting:
-            asked = {node: self._governors[node].attend.remote(self._name, living) for node in waiting}
+            asked = {node: self._governors[node].attend.remote(self._name, living, self._home) for node in waiting}
             for node, ref in asked.items():
                 try:
                     if ray.get(ref, timeout=self.settings.start_timeout):
@@ -475,20 +527,49 @@ class RayFleet(Fleet):
     def _beat(self) -> None:
         """Look what is free for workers without a place, have processes stand by, now and then say that we live, and
         look for nodes that joined, until the end."""
-        due = time.monotonic() + BEAT
+        due, attended = time.monotonic() + BEAT, time.monotonic() + ATTEND
         while not self._over.wait(LOOK):
             if not all(map(_placed, list(self.sites.values()))):
                 with suppress(Exception):  # there is another look
                     self._free = available_resources_per_node()
             self._spares.look(self._nodes)
+            if time.monotonic() >= attended:
+                attended = time.monotonic() + ATTEND
+                for node in list(self._governors):
+                    with suppress(Exception):  # there is another time
+                        self._attend(node)
             if time.monotonic() < due:
                 continue
             due = time.monotonic() + BEAT
-            with suppress(RayError):
-                for governor in self._governors.values():
-                    governor.attend.options(max_task_retries=0).remote(self._name)
             with suppress(Exception):  # whatever it met, the next look may find it gone
                 self._look_for_nodes()
+
+    def _attend(self, node: str) -> None:
+        """Say to a node's governor that we live, unless it has not answered yet. One that is gone is made anew: where
+        the network of its node was cut, it took us for dead. What keys take is leased of it again."""
+        before = self._said.get(node)
+        if before is not None and not before.done():
+            return
+        lost = before is not None and (before.exception() is not None or not before.result())
+        if lost:
+            where = next((each for each in self._nodes if each.id == node), None)
+            if where is None or not answering([where], LOOK):
+                return
+            self._governors = {**self._governors, node: self._govern(where)}
+        governor = self._governors[node]
+        self._said[node] = governor.attend.remote(self._name, None, self._home, known=not lost).future()
+        for number, key in list(self._keys.items()) if lost else ():
+            if key.resident.get(node):
+                key.tickets.pop(node, None)
+                asked = governor.keep.remote(self._name, key.resident[node], str(number)).future()
+                asked.add_done_callback(partial(self._keep_again, key, number, node))
+
+    def _keep_again(self, key: _KeptKey, number: int, node: str, asked: Future[int]) -> None:
+        """Note what a governor that was made anew has leased for a key."""
+        if asked.exception() is None:
+            key.tickets[node] = asked.result()
+            if number not in self._keys:  # its job ended meanwhile
+                self._release(key)
 
     def _look_for_nodes(self) -> None:
         """Have the governors of nodes that joined count us in: then they are there for `grow`. Forget those that left,
@@ -508,7 +589,8 @@ class RayFleet(Fleet):
                 continue
             governor = self._coming[node.id] = self._govern(node)
             with suppress(RayError):  # it is gone again, or not up yet: there is another look
-                answer = governor.attend.remote(self._name).future()  # not `ray.get`: see `RayTransport`
+                asked = governor.attend.remote(self._name, None, self._home)
+                answer = asked.future()  # not `ray.get`: see `RayTransport`
                 if wait([answer], BEAT).done and answer.result():
                     with self._membership:
                         self._governors = {**self._governors, node.id: governor}
@@ -543,7 +625,8 @@ class RayFleet(Fleet):
             for index in range(how_many(elsewhere, int(node.cpus)) if elsewhere and node.cpus else 0):
                 spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
                 silent = partial(self._is_silent, node.id)
-                found.append(Verifier(node.id, RayTransport(_actor(spec, node), spec, silent), silent=silent))
+                transport = RayTransport(_actor(spec, node), spec, silent, self._is_over, self._home)
+                found.append(Verifier(node.id, transport, silent=silent))
         return Verifiers(system, found, self.settings) if found else beside_driver(system, len(homes), self.settings)
 
     def _govern(self, node: Node) -> Any:
@@ -556,14 +639,14 @@ class RayFleet(Fleet):
             lifetime="detached",  # other jobs may use it when this one is over
             get_if_exists=True,
             num_cpus=0,
-            max_restarts=-1,
-            max_task_retries=-1,
+            max_restarts=0,  # whoever uses it makes another
             max_concurrency=1000,
+            max_pending_calls=PENDING,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
         threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
         keys = self._expected.get(node.id, max(self._expected.values(), default=0))
-        return options.remote(threads, settings.memory, limits_of(settings), keys=keys)
+        return options.remote(threads, settings.memory, limits_of(settings), keys=keys, waits=UNATTENDED)
 
 
 def _present(nodes: list[Node]) -> list[Node]:
@@ -587,6 +670,7 @@ def _actor(
         max_restarts=-1,
         max_task_retries=0,
         max_concurrency=calls,
+        max_pending_calls=PENDING,
         # Hard: a worker that moved to another node could take the room of the workers planned there. When a node is
         # gone, its workers are retired.
         scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
@@ -601,6 +685,8 @@ def told(error: RayError) -> BaseException:
     """The driver's own error for one of Ray's."""
     if isinstance(error, ActorUnschedulableError):
         return ClusterError("its node left the cluster")
+    if isinstance(error, PendingCallsLimitExceeded):
+        return WorkerDied("its actor answers no calls")
     cause = error.cause if isinstance(error, RayTaskError) else None
     for candidate in (error, cause):
         if isinstance(candidate, (RayActorError, WorkerCrashedError)):

@@ -8,15 +8,14 @@ outside.
 
 from __future__ import annotations
 
-import errno
 import os
-import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
+from actors.home import taking
 from cluster.executor.placement import Node
 from distprove.errors import ClusterError
 
@@ -139,24 +138,8 @@ class Nodes:
 
 def answering(nodes: Iterable[Node], seconds: float) -> set[str]:
     """The nodes whose raylets take a connection within that time. Their systems do so, however busy they are."""
-    found, asked, poll = set(), {}, select.poll()
-    with ExitStack() as stack:
-        for node in nodes:
-            family = socket.AF_INET6 if ":" in node.address else socket.AF_INET
-            line = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            line.setblocking(False)
-            if line.connect_ex((node.address, node.port)) not in (0, errno.EINPROGRESS):
-                continue
-            asked[line.fileno()] = node, line
-            poll.register(line, select.POLLOUT)
-        late = time.monotonic() + seconds
-        while asked and (left := late - time.monotonic()) > 0:
-            for descriptor, _ in poll.poll(left * 1000):
-                node, line = asked.pop(descriptor)
-                poll.unregister(descriptor)
-                if not line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                    found.add(node.id)
-    return found
+    asked = {(node.address, node.port): node.id for node in nodes}
+    return {asked[address] for address in taking(asked, seconds)}
 
 
 def _silent(family: int, where: object, own: bool) -> str | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import secrets
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from actors.home import Home
 from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import NOBODY, Holder, Limits, Request
@@ -27,6 +31,8 @@ class _Driver:
     holder: Holder
     heard: float
     """Time at which it last said so, on the monotonic clock."""
+    home: Home | None
+    """Where it is, if it said so."""
 
 
 class NodeGovernor:
@@ -34,14 +40,18 @@ class NodeGovernor:
     a thread of one, or a job as a whole.
 
     It runs on the node that it governs, so it can see for itself when a holder's process is gone. Drivers may be
-    elsewhere: they say now and then that they live (`attend`), and one that does not is taken for dead. All jobs of a
-    cluster share it; budget and limits are those that it was made with, by the first of them. With the last it ends.
+    elsewhere: they say now and then that they live (`attend`). Of one that does not it asks Ray whether its job is
+    over, and takes it for dead where nobody can be asked, for this node is cut off then, or theirs is. All jobs of a
+    cluster share it; budget and limits are those that it was made with, by the first of them. With the last it ends,
+    and nobody but a driver that lives makes another.
     """
 
     POLL = 0.5
     """Seconds between looks at the holders and the node."""
+    QUIET = 3.0
+    """Seconds of silence after which it is asked whether a driver lives. What drivers are there says more often."""
     PATIENCE = 60.0
-    """Seconds for which a driver is believed to live."""
+    """Seconds of silence after which a driver is dead, whatever Ray says."""
 
     def __init__(
         self,
@@ -49,29 +59,43 @@ class NodeGovernor:
         memory: int | None,
         limits: Limits | None = None,
         keys: int = 0,
+        waits: float | None = None,
     ) -> None:
-        """`memory` and `keys` are those of `budget_of`."""
+        """`memory` and `keys` are those of `budget_of`. `waits`: seconds after which it ends if no driver has told it
+        that it lives, because the one that made it was killed; None: it does not end for that."""
         self._threads = threads
-        self._governor = LocalGovernor(budget_of(threads, memory, keys), limits, self._lives, NodeWatch(beside=True))
+        # Tickets of another that was here before mean nothing to this one.
+        first = 1 + secrets.randbits(48)
+        watch = NodeWatch(beside=True)
+        self._governor = LocalGovernor(budget_of(threads, memory, keys), limits, self._lives, watch, first)
         self._drivers: dict[str, _Driver] = {}
         self._numbers = itertools.count(1)
         self._ever = False
         """Whether there has been a driver."""
         self._ticking: asyncio.Task[None] | None = None
+        if waits is not None:
+            alone = threading.Timer(waits, self._end_if_alone)
+            alone.daemon = True
+            alone.start()
 
-    async def attend(self, driver: str, living: Sequence[str] | None = None) -> bool:
-        """A driver says that it lives. False if this governor is at its end: the driver has to make another. `living`
-        are the Ray jobs that are not over, where they are known: drivers of others, whose names begin with theirs, were
-        killed, whenever they were heard last."""
+    async def attend(
+        self, driver: str, living: Sequence[str] | None = None, home: Home | None = None, *, known: bool = False
+    ) -> bool:
+        """A driver says that it lives. False if this governor is at its end: the driver has to make another; and where
+        the driver should be `known` and is not: what it held is lost. `living` are the Ray jobs that are not over,
+        where they are known: drivers of others, whose names begin with theirs, were killed, whenever they were heard
+        last. `home`: where the driver is; without it, it is believed to live for as long as `PATIENCE`."""
         if living is not None:
             self._drivers = {name: each for name, each in self._drivers.items() if name.partition("-")[0] in living}
         self._look()
         if self._over:
             return False
-        known = self._drivers.get(driver)
-        holder = known.holder if known is not None else (-next(self._numbers), 0.0)
+        before = self._drivers.get(driver)
+        if before is None and known:
+            return False
+        holder = before.holder if before is not None else (-next(self._numbers), 0.0)
         self._ever = True
-        self._drivers[driver] = _Driver(holder, time.monotonic())
+        self._drivers[driver] = _Driver(holder, time.monotonic(), home)
         return True
 
     async def leave(self, driver: str) -> bool:
@@ -156,11 +180,31 @@ class NodeGovernor:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(self.POLL)
+            await self._ask_for_the_quiet()
             self._look()
             self._governor.sample()
             await asyncio.to_thread(self._governor.watch.look)
             if self._over:
                 self._end()
+
+    async def _ask_for_the_quiet(self) -> None:
+        """Forget drivers that were not heard of late and whose jobs are over, or cannot be asked after."""
+        now = time.monotonic()
+        quiet = {name: each for name, each in self._drivers.items() if each.home and now - each.heard > self.QUIET}
+        if not quiet:
+            return
+        reached = {
+            home: await asyncio.to_thread(home.answers) for home in {each.home for each in quiet.values()} if home
+        }
+        living = await asyncio.to_thread(living_jobs) if any(reached.values()) else None
+        for name, each in quiet.items():
+            over = living is not None and name.partition("-")[0] not in living
+            if (over or (each.home and not reached[each.home])) and self._drivers.get(name) == each:
+                del self._drivers[name]  # it was not heard meanwhile
+
+    def _end_if_alone(self) -> None:
+        if not self._ever:
+            self._end()
 
     @property
     def _over(self) -> bool:
@@ -169,10 +213,9 @@ class NodeGovernor:
 
     @staticmethod
     def _end() -> None:
-        """The last driver died, so nobody else ends this actor."""
-        import ray  # takes seconds, and this module is used without it
-
-        ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+        """The last driver died, so nobody else ends this actor. Ray starts it no more, and is not asked to end it: it
+        may not answer here."""
+        os._exit(0)
 
     def _lives(self, holder: Holder) -> bool:
         """Whether a driver or a process does. A process number may be used again; together with the time of its start
@@ -180,6 +223,18 @@ class NodeGovernor:
         if holder[0] < 0:
             return any(driver.holder == holder for driver in self._drivers.values())
         return holder[1] > 0.0 and holder == _process(holder[0])
+
+
+def living_jobs() -> set[str] | None:
+    """Ray's jobs that are not over, as its head says; None where it does not say."""
+    from ray._private.worker import global_worker  # takes seconds, and this module is used without it
+
+    with suppress(Exception):  # whatever it is: nothing is known then
+        found = global_worker.gcs_client.get_all_job_info(
+            skip_submission_job_info_field=True, skip_is_running_tasks_field=True, timeout=2.0
+        )
+        return {job.job_id.hex() for job in found.values() if not job.is_dead}
+    return None
 
 
 def _process(pid: int) -> Holder:

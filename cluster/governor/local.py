@@ -41,11 +41,12 @@ class LocalGovernor(grants.Governor):
         limits: Limits | None = None,
         lives: Callable[[Holder], bool] | None = None,
         watch: NodeWatch | None = None,
+        first: int = 1,
     ) -> None:
-        """`limits`: None is none but the budget's threads. `lives` tells whether a
-        holder still does; None: all do, until `reclaim`. `watch`: None is one of what this process starts."""
+        """`limits`: None is none but the budget's threads. `lives` tells whether a holder still does; None: all do,
+        until `reclaim`. `watch`: None is one of what this process starts. `first`: the first ticket."""
         self._lives = lives
-        self._state = Governor(budget, limits or {})
+        self._state = Governor(budget, limits or {}, first)
         self._lock = threading.RLock()
         self._waiting: dict[int, Future[int]] = {}
         """Futures of the requests that wait, by ticket."""

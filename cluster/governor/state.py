@@ -104,6 +104,8 @@ class Governor:
 
     budget: Budget
     limits: Limits = field(default_factory=dict)
+    first: int = 1
+    """The first ticket; the others follow."""
     leases: dict[int, Request] = field(default_factory=dict)
     lane_waiting: deque[tuple[int, Request]] = field(default_factory=deque)
     keys: Keys = field(default_factory=Keys)
@@ -114,7 +116,10 @@ class Governor:
     _queues: dict[Queue, deque[tuple[int, Request]]] = field(default_factory=dict)
     """Requests that wait."""
     _held: _Held = field(default_factory=lambda: _Held())
-    _tickets: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _tickets: Iterator[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tickets = itertools.count(self.first)
 
     def request(self, request: Request) -> int:
         """Queue a request; its ticket is in `leases` once it is granted. Raises ClusterError if it never can be.

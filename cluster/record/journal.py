@@ -57,6 +57,10 @@ class Journal:
             self.close()
             raise
 
+    @property
+    def is_empty(self) -> bool:
+        return self._size == 0
+
     def note(self, event: str, *, sync: bool = True, **facts: Any) -> None:
         """Append one event, as `note_all` does."""
         self.note_all(event, [facts_json(facts)], sync=sync)

@@ -41,7 +41,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from actors.spans import quoted
-from cluster.record.journal import Journal
+from cluster.record.journal import MAX_LINE, Journal, journal_tail
 from cluster.record.packs import Packed, Packs, own_file
 from cluster.record.report import REPORT
 from cluster.record.status import FILE as STATUS
@@ -294,6 +294,11 @@ class Run(StoredRun):
     def note_all(self, event: str, each: Iterable[str], *, sync: bool = True) -> None:
         """Append several events of a kind to the journal, as `Journal.note_all` does."""
         self._journal.note_all(event, each, sync=sync)
+
+    def ended_without_a_word(self) -> bool:
+        """Whether the last session has no end, because its driver was killed, or ended inside Ray."""
+        last = [] if self._journal.is_empty else journal_tail(self.path, MAX_LINE)[-1:]
+        return bool(last) and "wall_seconds" not in last[0]
 
     # -- partitions -------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,18 @@ from distprove.formats.visible import bounded
 
 MAX_REPORT = 1 << 28
 
-TROUBLE = ("bad-proof", "fault", "death", "retired", "failed", "damaged", "hung", "set-aside", "not-aggregated")
+TROUBLE = (
+    "bad-proof",
+    "fault",
+    "death",
+    "retired",
+    "failed",
+    "driver-died",
+    "damaged",
+    "hung",
+    "set-aside",
+    "not-aggregated",
+)
 """Journal events that tell of something that went wrong."""
 MAX_TROUBLE = 20_000
 """Most events of trouble that are kept in memory."""

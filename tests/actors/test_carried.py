@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 import sys
 from pathlib import Path
 
@@ -41,3 +42,13 @@ def test_a_folder_of_the_driver_comes_last(tmp_path: Path, monkeypatch: pytest.M
 def test_a_folder_that_the_driver_does_not_import_from_is_not_brought(tmp_path: Path) -> None:
     assert arrives({"a": 1}) == {"a": 1}
     assert str(tmp_path) not in sys.path
+
+
+def test_an_actor_imports_no_numpy_until_it_has_to_copy_files() -> None:
+    """It takes as long to import as all else that an actor that starts anew imports of ours."""
+    modules = "actors.ray_actor, actors.backends, actors.home, actors.leases, actors.processes, actors.worker"
+    code = f"import sys, {modules}, distprove.host.provenance; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+    # What its workers are forked from has it.
+    code = "import sys, actors.server; assert {'numpy', 'kernels.interface.backend'} <= sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)

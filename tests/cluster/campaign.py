@@ -302,11 +302,6 @@ class Outside:
         """Whether the driver has lost its cluster."""
         return bool(self.struck.keys() & {"lost_head", "cut_from_head"})
 
-    @property
-    def cut_off(self) -> bool:
-        """Whether a node that lives is cut off: nobody can tell its governor that a job is over."""
-        return "cut" in self.struck and bool(self._due) and not self.broken
-
     def look(self, pid: int) -> None:
         """Do what is due. `pid`: the session's process."""
         for kind, name in list(self._pending):
@@ -398,10 +393,8 @@ def play(schedule: Schedule, folder: Path, cluster: LossyCluster | None = None, 
             outcome.why.append(f"the exit code is {code}")
         for kind, times in of_nodes(schedule, folder, outside, cluster, ended).items():
             outcome.recoveries.setdefault(kind, []).extend(times)
-        # Ray itself ends the workers of a cluster without a head, after a minute.
-        searched, governors = None if outside.lost else cluster, after is None and not outside.cut_off
         outside.end()
-        outcome.why += leaks(folder, leak, searched, governors=governors) + unverified(schedule, folder)
+        outcome.why += leaks(folder, leak, cluster, idle=not outside.lost) + unverified(schedule, folder)
         if end == "stuck":
             outcome.why.append(f"a session took more than {LONGEST:.0f} s")
             break
@@ -485,14 +478,14 @@ def _quiet(system: ToySystem) -> ToySystem:
     return ToySystem(system.count, Faults(system.faults.folder), system.needs_barrier)
 
 
-def leaks(folder: Path, patience: float, cluster: LossyCluster | None = None, *, governors: bool = True) -> list[str]:
-    """Processes and temporary files of a session that is over, there and on the nodes of its cluster; `governors`: also
-    the governors of nodes, which outlive a driver that was killed, and for a minute one that could not reach them.
-    Those that the session itself stopped are continued: a process whose parent is gone sees that only then."""
+def leaks(folder: Path, patience: float, cluster: LossyCluster | None = None, *, idle: bool = True) -> list[str]:
+    """Processes and temporary files of a session that is over, there and on the nodes of its cluster; `idle`: also
+    Ray's own idle processes, which outlive its head by a minute. Those that the session itself stopped are continued: a
+    process whose parent is gone sees that only then."""
     late = time.monotonic() + patience * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
     def processes() -> list[psutil.Process]:
-        return marked(MARK, str(folder)) + (cluster.left(governors=governors) if cluster is not None else [])
+        return marked(MARK, str(folder)) + (cluster.left(idle=idle) if cluster is not None else [])
 
     while True:
         found = processes()

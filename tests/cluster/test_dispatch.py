@@ -22,7 +22,7 @@ from cluster.executor.tasks import Finished, Kind
 from cluster.hangs import FACTOR, FIRST, GRACE, LOOK, Hung, Watch
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
-from distprove.errors import InputError, JobFailed, UnsatisfiedWitness
+from distprove.errors import ClusterError, InputError, JobFailed, UnsatisfiedWitness
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
 from kernels.errors import OutOfMemory
@@ -240,6 +240,50 @@ def test_a_job_on_an_occupied_cluster_waits_and_says_so(tmp_path: Path, monkeypa
         prove(system, executor, run, settings, progress).verify(system)
     assert seen[0] == "room on the cluster, for 1 of 1 provers"
     assert [event["event"] for event in read_journal(tmp_path / "run")].count("queued") == 1
+
+
+class Stranded(MadeUp):
+    """The only worker comes to nothing, and another one joins once that was looked for some times."""
+
+    grows = True
+
+    def __init__(self, settings: ExecutorSettings, system: ToySystem) -> None:
+        super().__init__(settings, 1, system)
+        self.looked = 0
+
+    def load(self, worker: Worker, permitted: bool = True) -> None:
+        if worker.id == "prover-0":
+            self._done.put(Finished(Kind.LOAD, worker.id, error=ClusterError("its node left the cluster")))
+        else:
+            super().load(worker, permitted)
+
+    def newcomers(self) -> list[Worker]:
+        self.looked += 1
+        return [Worker("prover-1", "there", ("synthesiser-0",))] if self.looked == 5 else []
+
+
+@pytest.mark.parametrize("patience", [None, 600.0])
+def test_a_job_without_a_worker_waits_for_a_node_if_it_is_told_to(
+    patience: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.dispatch.trouble.LOOK", 0.0)
+    system = ToySystem(3, Faults(tmp_path))
+    settings = ExecutorSettings(local=True, parallel=1, wait_for_nodes=patience)
+    run, executor = Run.create(tmp_path / "run", system, system.plan()), Stranded(settings, system)
+    with run, executor, nullcontext() if patience else pytest.raises(JobFailed, match="its node left the cluster"):
+        prove(system, executor, run, settings).verify(system)
+    stranded = [event["reason"] for event in read_journal(tmp_path / "run") if event["event"] == "stranded"]
+    why = "no prover is left (could not load the key: its node left the cluster); a node may join for 600 s"
+    assert stranded == ([why] if patience else [])
+
+
+def test_a_job_waits_no_longer_for_a_node_than_it_is_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stranded, "newcomers", lambda self: [])
+    system = ToySystem(3, Faults(tmp_path))
+    settings = ExecutorSettings(local=True, parallel=1, wait_for_nodes=0.01)
+    run, executor = Run.create(tmp_path / "run", system, system.plan()), Stranded(settings, system)
+    with run, executor, pytest.raises(JobFailed, match="its node left the cluster"):
+        prove(system, executor, run, settings)
 
 
 def test_a_check_of_the_key_that_hangs_is_asked_again(tmp_path: Path) -> None:

@@ -335,6 +335,19 @@ def test_resume_does_only_what_is_missing(
     assert {name: again[name] for name in first} == first
 
 
+def test_a_session_that_ended_without_a_word_is_told_by_the_next_one(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(2, faults())
+    with Run.create(tmp_path / "run", system, system.plan()) as run:
+        assert not run.ended_without_a_word(), "there was none"
+        run.note("session", executor="ray", partitions=2)
+    for _ in range(2):
+        run_toy(system, local).verify(system)
+    (told,) = events(tmp_path, "driver-died")
+    assert told["reason"] == "the last session ended without a word: it has no report"
+
+
 def test_resume_of_a_finished_run_starts_no_worker(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:

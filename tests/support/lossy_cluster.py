@@ -170,16 +170,17 @@ class LossyCluster:
                 names.add(process.name())
         return {"raylet", *(() if number else ("gcs_server",))} <= names
 
-    def left(self, *, governors: bool = True) -> list[psutil.Process]:
-        """The processes of jobs on all nodes: workers, their synthesisers, actors, with or without governors, and
-        processes in which actors may begin."""
+    def left(self, *, idle: bool = True) -> list[psutil.Process]:
+        """The processes of jobs on all nodes: workers, their synthesisers, actors, governors, and, if `idle`, processes
+        in which actors may begin."""
         found = []
         for number in range(3):
             for process in self.processes(number):
                 with suppress(psutil.Error, IndexError):
                     words = process.cmdline()
-                    of_ray = ("ray::RemoteWorker", "ray::IDLE", *(("ray::NodeGovernor",) if governors else ()))
-                    begun = any(word.startswith("distprove-") or word.endswith("default_worker.py") for word in words)
+                    of_ray = ("ray::RemoteWorker", "ray::NodeGovernor", *(("ray::IDLE",) if idle else ()))
+                    own = ("default_worker.py",) if idle else ()
+                    begun = any(word.startswith("distprove-") or word.endswith(own) for word in words)
                     if words[0].startswith(of_ray) or begun:
                         found.append(process)
         return found

@@ -238,6 +238,104 @@ def test_a_call_to_a_node_that_is_silent_ends(
         ray.kill(actor)
 
 
+def test_a_worker_whose_node_is_cut_off_goes_on_when_it_answers_again(tmp_path: Path) -> None:
+    """It was given up at once: three starts in a row had found no answer."""
+    from ray.core.generated.gcs_pb2 import ActorTableData
+
+    from cluster.executor.ray import RayTransport
+    from distprove.host.provenance import identity
+
+    class Actor:
+        """An actor whose node answers after some looks at its state, or which is dead then."""
+
+        def __init__(self, looks: int, then: int) -> None:
+            self.looks, self.then, self.served = looks, then, 0
+
+        def _get_local_state(self) -> int:
+            self.looks -= 1
+            return ActorTableData.ALIVE if self.looks > 0 else self.then
+
+        def silent(self) -> bool:
+            return self.looks > 0 or self.then == ActorTableData.DEAD
+
+        def _asked(self, answer: Any) -> Any:
+            future: Future[Any] = Future()
+            if self.silent():
+                future.set_exception(WorkerDied("its node left"))
+            else:
+                future.set_result(answer)
+            asked = SimpleNamespace(remote=lambda *_: SimpleNamespace(future=lambda: future))
+            return SimpleNamespace(options=lambda **_: asked)
+
+        @property
+        def identity(self) -> Any:
+            return self._asked((identity(), "there"))
+
+        @property
+        def serve(self) -> Any:
+            self.served += 1
+            return self._asked(("a process", ""))
+
+    spec = VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path)))
+    back = Actor(3, ActorTableData.ALIVE)
+    RayTransport(back, spec, back.silent).start()
+    assert back.served == 1
+    gone = Actor(3, ActorTableData.DEAD)
+    with pytest.raises(WorkerDied, match="its node"):
+        RayTransport(gone, spec, gone.silent).start()
+    over = Actor(1 << 30, ActorTableData.ALIVE)
+    with pytest.raises(WorkerDied, match="its node"):
+        RayTransport(over, spec, over.silent, lambda: True).start()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_an_actor_that_answers_nothing_is_not_told_more_and_more(ray_cluster: Any, tmp_path: Path) -> None:
+    import ray
+
+    from cluster.executor.ray import RayTransport  # not before the fixture: Ray reads its environment then
+
+    class Deaf:
+        def ask(self, name: str, arguments: bytes) -> None:
+            time.sleep(3600)
+
+    actor = ray.remote(Deaf).options(max_pending_calls=3).remote()
+    try:
+        transport = RayTransport(actor, VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path))), lambda: False)
+        for _ in range(10):
+            transport.tell("take")
+        with pytest.raises(WorkerDied, match="answers no calls"):
+            transport.call("batch", 5.0)
+    finally:
+        ray.kill(actor)
+
+
+def test_what_may_wait_for_an_actor_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of every kind that a job starts."""
+    import ray
+
+    from cluster.executor import ray as over_ray
+
+    found: list[dict[str, Any]] = []
+
+    class Made:
+        def __call__(self, of: type) -> Made:
+            return self
+
+        def options(self, **given: Any) -> Made:
+            found.append(given)
+            return self
+
+        def remote(self, *_: Any, **__: Any) -> None: ...
+
+    monkeypatch.setattr(ray, "remote", lambda *_, **__: Made())
+    node = Node("0" * 56, "10.0.0.1", 2, 0)
+    over_ray._actor(HostSpec("prover-0", BackendChoice("cpu"), 2), node)
+    over_ray._actor(VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path))), node)
+    over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))._govern(node)
+    assert [given["max_pending_calls"] for given in found] == [over_ray.PENDING] * 3
+
+
 class Losing(InProcessExecutor):
     """Loses what its workers run on as soon as a first partition is on disk."""
 
@@ -440,7 +538,7 @@ def test_a_governor_that_comes_up_too_late_for_the_job_is_ended(answers: bool, m
     class Coming:
         """A governor that has not answered when the job looked for nodes."""
 
-        attend = leave = property(lambda self: SimpleNamespace(remote=lambda driver: self))
+        attend = leave = property(lambda self: SimpleNamespace(remote=lambda *_: self))
 
         def future(self) -> Future[bool]:
             return Future()
@@ -457,3 +555,47 @@ def test_a_governor_that_comes_up_too_late_for_the_job_is_ended(answers: bool, m
     fleet._look_for_nodes()
     fleet._leave()
     assert killed == [governor]
+
+
+def test_a_governor_that_is_gone_is_made_anew_and_keeps_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its node was cut off, or somebody killed it. While its name is not free yet, that is tried again."""
+    from ray.exceptions import ActorDiedError
+
+    from cluster.executor import ray as over_ray
+
+    class Made:
+        """A governor: a dead one, or one that answers."""
+
+        def __init__(self, *, dead: bool) -> None:
+            self.dead = dead
+            self.asked: list[tuple[Any, ...]] = []
+
+        def _call(self, answer: Any) -> Any:
+            def remote(*arguments: Any, **named: Any) -> Any:
+                self.asked.append((answer, *arguments, *named.values()))
+                future: Future[Any] = Future()
+                future.set_exception(ActorDiedError()) if self.dead else future.set_result(answer)
+                return SimpleNamespace(future=lambda: future)
+
+            return SimpleNamespace(remote=remote)
+
+        attend = property(lambda self: self._call(True))
+        keep = property(lambda self: self._call(7))
+
+    dead, still, new = Made(dead=True), Made(dead=True), Made(dead=False)
+    made = [still, new]
+    monkeypatch.setattr(over_ray, "answering", lambda nodes, seconds: {node.id for node in nodes})
+    monkeypatch.setattr(over_ray.RayFleet, "_govern", lambda self, node: made.pop(0))
+    fleet = over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))
+    fleet._nodes, fleet._governors = [Node("a", "10.0.0.2", 2, 0, 1)], {"a": dead}
+    key = over_ray._KeptKey(ToySystem(1, Faults(Path())), {}, {"a": 100}, {"a": 3})
+    fleet._keys[0] = key
+    fleet._attend("a")
+    assert (fleet._governors["a"], key.tickets) == (dead, {"a": 3}), "it has not answered yet"
+    fleet._attend("a")
+    assert (fleet._governors["a"], key.tickets) == (still, {})
+    fleet._attend("a")
+    assert (fleet._governors["a"], key.tickets) == (new, {"a": 7})
+    fleet._attend("a")
+    assert made == []
+    assert new.asked[-1] == (True, fleet._name, None, None, True), "it is known there"

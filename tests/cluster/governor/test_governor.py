@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import pytest
 from hypothesis import given, settings
@@ -611,3 +611,76 @@ def test_where_provers_are_on_the_cpu_no_threads_lie_idle() -> None:
     shift.begin()
     shift.end()
     assert used_threads(governor) == 0
+
+
+class At(NamedTuple):
+    """Where a driver is, of which it is known whether it can be reached."""
+
+    reached: bool
+
+    def answers(self) -> bool:
+        return self.reached
+
+
+@pytest.mark.parametrize(
+    ("reached", "living", "stays"),
+    [(True, {"01"}, True), (True, set(), False), (False, {"01"}, False), (True, None, True)],
+    ids=["stopped", "over", "cut off", "the head does not say"],
+)
+def test_a_driver_that_is_not_heard_is_asked_after(
+    reached: bool, living: set[str] | None, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.governor.actor.living_jobs", lambda: living)
+
+    async def story() -> None:
+        governor = NodeGovernor(4, 100)
+        governor.QUIET, home = 0.0, cast("Any", At(reached))
+        assert await governor.attend("01-one", None, home)
+        await asyncio.sleep(0.01)
+        await governor._ask_for_the_quiet()
+        governor.QUIET = 60.0
+        if stays:
+            assert await governor.attend("01-one", None, home, known=True)
+            assert await governor.leave("01-one")
+        else:
+            assert governor._over, "it was the last one"
+
+    asyncio.run(story())
+
+
+def test_a_driver_that_was_taken_for_dead_hears_of_it() -> None:
+    """What it held is lost, so that it has to lease it again."""
+
+    async def story() -> None:
+        governor = NodeGovernor(4, 100)
+        assert await governor.attend("01-one")
+        assert not await governor.attend("02-two", known=True)
+        assert await governor.attend("02-two")
+        assert await governor.attend("02-two", known=True)
+        assert not await governor.leave("01-one")
+        assert await governor.leave("02-two")
+
+    asyncio.run(story())
+
+
+def test_tickets_of_another_governor_mean_nothing_to_the_next() -> None:
+    async def ticket() -> int:
+        return (await NodeGovernor(4, 100).acquire(os.getpid(), threads=1))[0]
+
+    assert asyncio.run(ticket()) != asyncio.run(ticket())
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_governor_whose_driver_was_killed_before_it_said_a_word_ends(
+    heard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(NodeGovernor, "_end", staticmethod(ended.set))
+
+    async def story() -> bool:
+        governor = NodeGovernor(4, 100, waits=0.05 if not heard else 0.5)
+        if heard:
+            assert await governor.attend("01-one")
+        return await asyncio.to_thread(ended.wait, 1.0 if heard else 60.0)
+
+    assert asyncio.run(story()) is not heard

@@ -1,0 +1,59 @@
+"""What serves a job ends when its driver cannot be reached any more."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+
+from actors.home import Home, taking
+
+SERVING = """
+import sys, time
+from actors import home
+
+home.LOOK, home.UNREACHED = 0.02, 0.3
+head, raylet, seconds = sys.argv[1:]
+where = home.Home(("127.0.0.1", int(head)), ("127.0.0.1", int(raylet)))
+home.end_without(where, lambda: print("ended", flush=True))
+time.sleep(1.0)
+print("serves", flush=True)
+time.sleep(float(seconds))
+print("stays", flush=True)
+"""
+
+
+def serving(head: int, raylet: int, seconds: float) -> subprocess.Popen[str]:
+    """A process that serves a driver there, for so long at most."""
+    command = [sys.executable, "-c", SERVING, str(head), str(raylet), str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_worker_ends_when_neither_head_nor_driver_can_be_reached() -> None:
+    with ExitStack() as stack:
+        head, raylet = (stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2))
+        ports = head.getsockname()[1], raylet.getsockname()[1]
+        process = serving(*ports, 600)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "serves\n", "both answered for longer than it waits"
+        raylet.close()
+        assert process.stdout.readline() == "ended\n", "one of them is enough"
+        assert process.wait(60) == 1
+
+
+def test_where_a_driver_was_never_reached_its_silence_says_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dead = server.getsockname()[1]
+    process = serving(dead, dead, 0.5)
+    out, _ = process.communicate(timeout=60)
+    assert (out, process.returncode) == ("serves\nstays\n", 0)
+
+
+def test_a_driver_is_reached_where_both_take_a_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        with socket.create_server(("127.0.0.1", 0)) as raylet:
+            home = Home(head.getsockname(), raylet.getsockname())
+            assert home.answers()
+        assert not home.answers()
+        assert taking(home, 1.0) == {home.head}
