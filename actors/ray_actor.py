@@ -123,13 +123,12 @@ class RemoteWorker:
                 self._given.pop(room, None)
                 self._copies.pop(room, None)
 
-    def ask(self, name: str, arguments: bytes) -> Any:
-        """Call the method `name` in the process with pickled arguments and return what it returns. Raises what it
-        raises, or WorkerDied."""
+    def ask(self, room: int | None, name: str, arguments: bytes) -> Any:
+        """`HostProcess.call` with pickled arguments."""
         from actors.worker import Loaded
 
         assert self._process is not None, "serve first"
-        call = self.shut if name == "shut" else partial(self._process.call, name)
+        call = self.shut if name == "shut" else partial(self._process.call, name, room=room)
         answer = call(*pickle.loads(arguments))
         return _placed(answer) if isinstance(answer, Loaded) else answer
 

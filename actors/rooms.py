@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from actors.backends import leases_from
 from actors.grants import Governor
@@ -69,18 +67,12 @@ class Rooms:
             )
             self.provers.append(prover)
 
-    def ask(self, room: int, name: str, *arguments: Any) -> Any:
-        """Call a method of a room's worker. Raises what it raises, and WorkerDied where there is no such room: it was
-        in a process that is gone."""
-        worker = self._workers.get(room)
-        if worker is None:
-            raise WorkerDied("the key is not loaded in this process")
-        return getattr(worker, name)(*arguments)
-
-    def tell(self, room: int, name: str, *arguments: Any) -> None:
-        """Call a method of a room's worker, if there is such a room."""
-        with suppress(WorkerDied):
-            self.ask(room, name, *arguments)
+    def worker(self, room: int) -> Worker:
+        """The worker of a room. Raises WorkerDied where there is no such room: it was in a process that is gone."""
+        try:
+            return self._workers[room]
+        except KeyError:
+            raise WorkerDied("the key is not loaded in this process") from None
 
     def shut(self, room: int) -> None:
         """End a room, once what is under way in it is done: its key's memory and its synthesisers are given back."""

@@ -132,15 +132,15 @@ class _Server:
         else:
             self._served = wanted.served()
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def _ask(self, room: int | None, name: str, *arguments: Any) -> Any:
         self.ready.wait()
         if self._served is None:  # it is for an earlier life of this process
             raise WorkerDied("the process was started again")
-        return getattr(self._served, name)(*arguments)
+        return getattr(self._served if room is None else self._served.worker(room), name)(*arguments)
 
-    def _tell(self, name: str, *arguments: Any) -> None:
+    def _tell(self, room: int | None, name: str, *arguments: Any) -> None:
         with suppress(WorkerDied):
-            self._ask(name, *arguments)
+            self._ask(room, name, *arguments)
 
 
 class _Synthesiser:

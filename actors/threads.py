@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from actors.grants import Governor
 from actors.inflight import Timed, attempted
 from actors.process import HostSpec, WorkerSpec
+from actors.processes import WorkerDied
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker
@@ -18,29 +20,30 @@ from distprove.system import Partition, Witness
 from kernels.host.arena import HostArena
 
 
-class RoomsHere:
-    """The rooms of a device, as whoever carries messages to them sees them."""
+class RoomsHere(Rooms):
+    """The rooms of a device in this process, and the transport to them."""
 
     def __init__(self, spec: HostSpec, governor: Governor, arena: HostArena) -> None:
         def makers(room: WorkerSpec) -> dict[str, Maker]:
             return {name: SynthesiserThread(room, arena) for name in room.synthesisers}
 
-        self.rooms = Rooms(spec, governor, arena, makers, lambda room: room.system.shared())
+        super().__init__(spec, governor, arena, makers, lambda room: room.system.shared())
 
     def start(self) -> None:
         """Do nothing: a thread needs no start."""
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        return getattr(self.rooms, name)(*arguments)
+    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
+        return getattr(self if room is None else self.worker(room), name)(*arguments)
 
-    def tell(self, name: str, *arguments: Any) -> None:
-        getattr(self.rooms, name)(*arguments)
+    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
+        with suppress(WorkerDied):
+            self.call(name, *arguments, room=room)
 
     def kill(self) -> None:
         """Threads cannot be ended."""
 
     def end(self) -> None:
-        self.rooms.stop()
+        self.stop()
 
 
 class SynthesiserThread:

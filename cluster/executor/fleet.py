@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from actors.backends import BackendChoice
@@ -151,30 +152,23 @@ class Fleet(ABC):
 
 
 class Room:
-    """Messages to a room of a host, which may have others."""
+    """A room of a host, which may have others: what is asked here is asked of the host, with the room's number."""
 
     def __init__(self, host: Transport, number: int, opens: Callable[[], object]) -> None:
         self.host = host
-        self.number = number
+        self.call, self.tell = partial(host.call, room=number), partial(host.tell, room=number)
+        self.kill = host.kill
+        self._number = number
         self._opens = opens
 
     def start(self) -> None:
         self.host.start()
         self._opens()
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        return self.host.call("ask", self.number, name, *arguments)
-
-    def tell(self, name: str, *arguments: Any) -> None:
-        self.host.tell("tell", self.number, name, *arguments)
-
-    def kill(self) -> None:
-        self.host.kill()
-
     def end(self) -> None:
         """Shut the room; what it had may or may not be told. The host stays."""
         with suppress(Exception):  # the host may be gone
-            self.host.call("shut", self.number)
+            self.host.call("shut", self._number)
 
 
 class FleetExecutor(Executor):

@@ -119,15 +119,15 @@ class RayTransport:
         except RayError as error:
             raise told(error) from None
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
         try:
-            return self._get(self._ask(name, arguments))
+            return self._get(self._ask(room, name, arguments))
         except RayError as error:
             raise told(error) from None
 
-    def tell(self, name: str, *arguments: Any) -> None:
+    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
         with suppress(RayError):
-            self._ask(name, arguments)
+            self._ask(room, name, arguments)
 
     def kill(self) -> None:
         try:
@@ -158,9 +158,9 @@ class RayTransport:
             return bool(self.actor._get_local_state() == ActorTableData.RESTARTING)
         return False
 
-    def _ask(self, name: str, arguments: tuple[Any, ...]) -> ray.ObjectRef:
+    def _ask(self, room: int | None, name: str, arguments: tuple[Any, ...]) -> ray.ObjectRef:
         # As bytes: Ray's own way to pickle asks Python how to, for each of a chunk's orders.
-        return self.actor.ask.remote(name, pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
+        return self.actor.ask.remote(room, name, pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
 
 
 @dataclass

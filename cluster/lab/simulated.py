@@ -222,10 +222,10 @@ class Sleeper:
         with self._news:
             self._dead = False
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
         return getattr(self, f"_{name}")(*arguments)
 
-    def tell(self, name: str, *arguments: Any) -> None:
+    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
         if name in ("take", "give_back"):
             self.call(name, *arguments)
 

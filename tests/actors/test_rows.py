@@ -117,7 +117,7 @@ def worker(system: ToySystem, maker: Maker, governor: Ungoverned) -> Iterator[An
         spec = HostSpec("prover-0", choice, 3)
         rooms = Rooms(spec, governor, arena, lambda _: {"synthesiser-0": maker}, lambda room: room.system.shared())
         rooms.open(1, WorkerSpec("prover-0", system, choice, ("synthesiser-0",), 1, 3))
-        rooms.ask(1, "load", 1, True)
+        rooms.worker(1).load(1, True)
         try:
             yield rooms._workers[1]
         finally:

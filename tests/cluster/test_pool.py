@@ -136,7 +136,7 @@ def waiting(pool: Pool) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for site in pool.fleet.sites.values():
         assert isinstance(site.host, RoomsHere)
-        for worker in list(site.host.rooms._workers.values()):
+        for worker in list(site.host._workers.values()):
             found |= {name: (len(job.waiting), len(job.ready)) for name, job in list(worker._jobs.items())}
     return found
 

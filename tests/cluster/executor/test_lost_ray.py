@@ -221,7 +221,7 @@ def test_a_call_to_a_node_that_is_silent_ends(
     from cluster.executor.ray import RayTransport  # not before the fixture: Ray reads its environment then
 
     class Deaf:
-        def ask(self, name: str, arguments: bytes) -> None:
+        def ask(self, room: int | None, name: str, arguments: bytes) -> None:
             time.sleep(3600)
 
     actor = ray.remote(Deaf).remote()
