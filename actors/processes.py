@@ -144,7 +144,7 @@ class HostProcess:
 
 
 class SynthesiserProcess(HostProcess):
-    """`SynthesiserWorker` in a process of its own: an `actors.worker.Maker`."""
+    """A synthesiser in a process of its own: an `actors.worker.Maker`."""
 
     def __init__(
         self,

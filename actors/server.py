@@ -13,7 +13,6 @@ import os
 import pickle
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -26,14 +25,13 @@ import numpy as np
 from actors.backends import Ahead, open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
-from actors.inflight import Timed, attempted
+from actors.inflight import Timed
 from actors.lastwords import LastWords
 from actors.nursery import Nursery
 from actors.process import (
     HostSpec,
     Kept,
     MappedFile,
-    SentWitness,
     Spec,
     SynthesiserSpec,
     VerifierSpec,
@@ -143,26 +141,18 @@ class _Server:
             self._ask(room, name, *arguments)
 
 
-class _Synthesiser:
-    """`SynthesiserWorker`, which keeps what it made until it is told to drop it."""
+class _Synthesiser(SynthesiserWorker):
+    """A synthesiser that keeps what it made until it is told to drop it."""
 
     def __init__(self, spec: SynthesiserSpec, channel: Channel) -> None:
-        self._spec = spec
-        self._arena = HostArena(lane=_Asking(channel).lane, shared=True)
-        self._worker = SynthesiserWorker(spec.system, spec.threads, self._arena)
-        self._kept = Kept(self._arena)
-
-    def load(self) -> Timed:
-        started = time.time()
-        return Timed(self._worker.load(_files_of(self._spec)), started, time.time())
+        arena = HostArena(lane=_Asking(channel).lane, shared=True)
+        self._kept = Kept(arena)
+        super().__init__(spec.system, spec.threads, arena, partial(_files_of, spec), self._kept.send)
 
     def synthesise(self, partitions: Sequence[Partition], unused: Sequence[int]) -> list[Timed]:
         """For each partition the `SentWitness`, or the error. Those under the numbers `unused` are dropped before."""
         self.drop(unused)
-        return [attempted(partial(self._make, each)) for each in partitions]
-
-    def _make(self, partition: Partition) -> SentWitness:
-        return self._kept.send(self._worker.synthesise(partition))
+        return self.make(partitions)
 
     def drop(self, numbers: Sequence[int]) -> None:
         for number in numbers:

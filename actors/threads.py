@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from actors.grants import Governor
-from actors.inflight import Timed, attempted
 from actors.process import HostSpec, WorkerSpec
 from actors.processes import WorkerDied
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker
-from distprove.system import Partition, Witness
+from distprove.system import Witness
 from kernels.host.arena import HostArena
 
 
@@ -46,22 +42,11 @@ class RoomsHere(Rooms):
         self.stop()
 
 
-class SynthesiserThread:
-    """`SynthesiserWorker` on whatever thread asks: an `actors.worker.Maker`."""
+class SynthesiserThread(SynthesiserWorker):
+    """A synthesiser on whatever thread asks: an `actors.worker.Maker`."""
 
     def __init__(self, spec: WorkerSpec, arena: HostArena) -> None:
-        self._system = spec.system
-        self._synthesiser = SynthesiserWorker(spec.system, spec.threads, arena)
-
-    def load(self) -> Timed:
-        started = time.time()
-        return Timed(self._synthesiser.load(self._system.shared()), started, time.time())
-
-    def make(self, partitions: Sequence[Partition]) -> list[Timed]:
-        return [attempted(partial(self._make, each)) for each in partitions]
-
-    def _make(self, partition: Partition) -> WitnessHere:
-        return WitnessHere(self._synthesiser.synthesise(partition))
+        super().__init__(spec.system, spec.threads, arena, spec.system.shared, WitnessHere)
 
     def tidy(self) -> None:
         """Do nothing: a witness goes with its last reference."""

@@ -45,6 +45,7 @@ from cluster.executor.fleet import Fleet, FleetExecutor
 from cluster.executor.opening import choose, open_fleet
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
+from cluster.executor.views import KeyView, WorkerView
 from distprove.errors import ClusterError, UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksKey, PartitionProof, ProofSystem
@@ -61,40 +62,6 @@ takes, so that it is a job's own partition that is found first."""
 REPORT_AGE = 1.0
 """Seconds for which a look at processes and GPUs is new enough for reports of jobs: it takes milliseconds, and short
 jobs end by the hundred a second."""
-
-
-@dataclass(frozen=True)
-class KeyFacts:
-    """A resident key."""
-
-    digest: str
-    system: str
-    title: str
-    workers: int
-    """Workers that have loaded it."""
-    bytes: int
-    """What it takes of a device's memory, or of the host's where provers compute there."""
-    jobs: int
-    """Jobs at work with it."""
-    last_used: float
-
-
-@dataclass(frozen=True)
-class WorkerFacts:
-    """A worker of the pool."""
-
-    id: str
-    node: str
-    device: str
-    kind: str
-    busy: float
-    """Share of the last minute for which its device computed, from 0 to 1."""
-    proven: int
-    memory_used: int | None = None
-    """Bytes of its device in use when it last loaded a key; None where they are not counted."""
-    memory_total: int | None = None
-    lost: str | None = None
-    """Why it is not used, if it is not."""
 
 
 @dataclass
@@ -128,10 +95,10 @@ class _Standing:
         for second in [second for second in self.computed if second < late]:
             del self.computed[second]
 
-    def told(self) -> WorkerFacts:
+    def told(self) -> WorkerView:
         facts, late = self.facts, time.time() - MINUTE
         busy = sum(took for second, took in self.computed.items() if second >= late) / (1e6 * MINUTE)
-        return WorkerFacts(
+        return WorkerView(
             self.worker.id,
             str(facts.get("node", self.worker.node)),
             str(facts.get("device", "")),
@@ -221,12 +188,12 @@ class Pool:
             client = self._clients[job] = Client(self, system, job, rank, known_as)
             return client
 
-    def keys(self) -> list[KeyFacts]:
+    def keys(self) -> list[KeyView]:
         """The resident keys."""
         with self.changed:
             return [key.told() for key in self._keys.values() if key.loaded]
 
-    def workers(self) -> list[WorkerFacts]:
+    def workers(self) -> list[WorkerView]:
         """The workers, those that were given up included."""
         self.renew()
         with self.changed:
@@ -524,12 +491,12 @@ class _Key:
             self.used = time.time()
         client.check_ended()
 
-    def told(self) -> KeyFacts:
+    def told(self) -> KeyView:
         """Called with the lock held."""
         took = max((int(loaded.value.prover.value.get("key_bytes", 0)) for loaded in self.loaded.values()), default=0)
         size = took or sum(array.nbytes for array in self.system.shared().values())
         title = title_of(self.system)
-        return KeyFacts(self.digest, self.system.name, title, len(self.loaded), size, len(self.clients), self.used)
+        return KeyView(self.digest, self.system.name, title, len(self.loaded), size, len(self.clients), self.used)
 
     # -- what jobs ask ----------------------------------------------------------------------------------------------
 
