@@ -1,4 +1,4 @@
-"""The executors of one machine without Ray: workers on threads of this process, or each in a process of its own.
+"""The fleets of one machine without Ray: workers on threads of this process, or each in a process of its own.
 
 Both have the governor here. Threads start at once and share everything; but what they do in Python they do one at a
 time, and beside a GPU that proves in milliseconds that is too much. Processes cost half a second at the start, unless
@@ -18,7 +18,7 @@ from actors.processes import HostProcess, Started, expect, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import RoomsHere
 from cluster.executor.base import Worker
-from cluster.executor.fleet import Fleet, FleetExecutor, Site
+from cluster.executor.fleet import Fleet, Site
 from cluster.executor.placement import (
     GPU_THREADS,
     SYNTHESISERS_PER_GPU,
@@ -159,29 +159,6 @@ class ProcessFleet(LocalFleet):
     def _end_started(self) -> None:
         while self._started:
             self._started.popitem()[1].end()
-
-
-class InProcessExecutor(FleetExecutor):
-    """The executor of a job whose workers are threads of this process."""
-
-    made_of: type[LocalFleet] = LocalFleet
-
-    def __init__(self, settings: ExecutorSettings, fleet: LocalFleet | None = None) -> None:
-        """`fleet` is its own from here on."""
-        self.fleet: LocalFleet
-        super().__init__(fleet or self.made_of(settings))
-
-
-class ProcessExecutor(InProcessExecutor):
-    """The executor of a job whose workers are processes."""
-
-    made_of = ProcessFleet
-
-
-def local_executor(settings: ExecutorSettings) -> InProcessExecutor:
-    """Make the executor of one machine that the settings ask for. Raises ClusterError."""
-    fleet = local_fleet(settings)
-    return (ProcessExecutor if isinstance(fleet, ProcessFleet) else InProcessExecutor)(settings, fleet)
 
 
 def local_fleet(settings: ExecutorSettings) -> LocalFleet:

@@ -25,8 +25,8 @@ from actors.processes import WorkerDied
 from cluster import session
 from cluster.executor import connection
 from cluster.executor.base import Worker
-from cluster.executor.fleet import Site
-from cluster.executor.local import InProcessExecutor
+from cluster.executor.fleet import FleetExecutor, Site
+from cluster.executor.local import LocalFleet
 from cluster.executor.placement import Node
 from cluster.executor.reach import Nodes, answering, refused_token, require_ray
 from cluster.executor.tasks import Finished, Kind
@@ -238,7 +238,7 @@ def test_a_call_to_a_node_that_is_silent_ends(
         ray.kill(actor)
 
 
-class Losing(InProcessExecutor):
+class Losing(FleetExecutor):
     """Loses what its workers run on as soon as a first partition is on disk."""
 
     replaceable = True
@@ -264,9 +264,9 @@ def test_what_was_proven_before_a_loss_is_kept(
     """Some losses are made good; then the job ends, with a report, and can be resumed."""
     settings = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND, in_flight=1)
     system = ToySystem(12, faults(slow={f"p{i}": 0.3 for i in range(12)}))
-    executors = [Losing(settings) for _ in range(losses)]
+    executors = [Losing(LocalFleet(settings)) for _ in range(losses)]
     monkeypatch.setattr(
-        session, "open_executor", lambda _: executors.pop(0) if executors else InProcessExecutor(settings)
+        session, "open_executor", lambda _: executors.pop(0) if executors else FleetExecutor(LocalFleet(settings))
     )
     with Run.create(tmp_path / "run", system, system.plan()) as run, session.open_executor(settings) as executor:
         if losses > session.RESTARTS:
