@@ -10,7 +10,8 @@ key's memory and ends its synthesisers, and the device stays open for the others
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import partial
 
 from actors.backends import leases_from
@@ -23,22 +24,13 @@ from actors.worker import Crew, Maker, Worker
 from kernels.host.arena import HostArena
 
 
-class Rooms:
+class Rooms(ABC):
     """See the module's text. Any thread may call."""
 
-    def __init__(
-        self,
-        spec: HostSpec,
-        governor: Governor,
-        arena: HostArena,
-        makers: Callable[[WorkerSpec], Mapping[str, Maker]],
-        files: Callable[[WorkerSpec], Shared],
-        words: LastWords | None = None,
-    ) -> None:
-        """`makers` gives the synthesisers of a room, and `files` its system's files. `words`: as of `Line`."""
+    def __init__(self, spec: HostSpec, governor: Governor, arena: HostArena, words: LastWords | None = None) -> None:
+        """`words`: as of `Line`."""
         self._governor = governor
-        self._makers = makers
-        self._files = files
+        self._arena = arena
         self._device = Device(spec.choice, leases_from(governor, spec.choice), arena)
         self._device.in_flight.line.words = words
         self._crew = Crew(spec.name, spec.in_flight)
@@ -46,6 +38,14 @@ class Rooms:
         self._workers: dict[int, Worker] = {}
         self.provers: list[ProverWorker] = []
         """Those of the open rooms."""
+
+    @abstractmethod
+    def _synthesisers(self, spec: WorkerSpec) -> Mapping[str, Maker]:
+        """The synthesisers of a room, by id."""
+
+    @abstractmethod
+    def _files(self, spec: WorkerSpec) -> Shared:
+        """The files of a room's system."""
 
     def open(self, room: int, spec: WorkerSpec) -> None:
         """Make the worker of a room, unless it is there; nothing is loaded before it is told to load."""
@@ -59,7 +59,7 @@ class Rooms:
                 spec.system,
                 partial(self._files, spec),
                 prover,
-                self._makers(spec),
+                self._synthesisers(spec),
                 self._governor,
                 spec.in_flight,
                 spec.threads,

@@ -175,7 +175,7 @@ class _Rooms(Rooms):
 
     def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, words: LastWords | None) -> None:
         arena = HostArena(lane=lambda: governor.lease(lane=True))
-        super().__init__(spec, governor, arena, self._synthesisers, _files_of, words)
+        super().__init__(spec, governor, arena, words)
         self._nursery = nursery
 
     def open_sent(
@@ -186,6 +186,9 @@ class _Rooms(Rooms):
         sys.path[:] = path
         made: WorkerSpec = pickle.loads(spec)
         self.open(room, made if shared is None else replace(made, shared=shared))
+
+    def _files(self, spec: WorkerSpec) -> Shared:
+        return _files_of(spec)
 
     def _synthesisers(self, spec: WorkerSpec) -> dict[str, Maker]:
         made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))

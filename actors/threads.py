@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from actors.grants import Governor
-from actors.process import HostSpec, WorkerSpec
+from actors.process import WorkerSpec
 from actors.processes import WorkerDied
+from actors.prover import Shared
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import Maker
@@ -19,11 +19,11 @@ from kernels.host.arena import HostArena
 class RoomsHere(Rooms):
     """The rooms of a device in this process, and the transport to them."""
 
-    def __init__(self, spec: HostSpec, governor: Governor, arena: HostArena) -> None:
-        def makers(room: WorkerSpec) -> dict[str, Maker]:
-            return {name: SynthesiserThread(room, arena) for name in room.synthesisers}
+    def _synthesisers(self, spec: WorkerSpec) -> dict[str, Maker]:
+        return {name: SynthesiserThread(spec, self._arena) for name in spec.synthesisers}
 
-        super().__init__(spec, governor, arena, makers, lambda room: room.system.shared())
+    def _files(self, spec: WorkerSpec) -> Shared:
+        return spec.system.shared()
 
     def start(self) -> None:
         """Do nothing: a thread needs no start."""

@@ -455,17 +455,17 @@ class Worker:
         if self.prover.keeps:  # who tells does not wait
             threading.Thread(target=self.prover.drop, args=(job,), name="distprove-drop", daemon=True).start()
 
-    def dismiss(self, synthesiser: str) -> None:
+    def dismiss(self, name: str) -> None:
         """Give up a synthesiser."""
         with self._lock:
-            maker = self._makers.pop(synthesiser, None)
+            maker = self._makers.pop(name, None)
             self._makeable.notify_all()
         if maker is not None:
             maker.end()
 
-    def interrupt(self, synthesiser: str) -> None:
+    def interrupt(self, name: str) -> None:
         """End the process of a synthesiser that hangs. It is loaded again."""
-        maker = self._makers.get(synthesiser)
+        maker = self._makers.get(name)
         if maker is not None:
             maker.kill()
 

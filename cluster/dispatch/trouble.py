@@ -186,12 +186,12 @@ def _set_devices_aside(state: State) -> None:
     before that the partition may be to blame. CPUs have no UUID, and are never set aside."""
     for worker in list(state.suspects):
         device = worker.report.facts["uuid"]
-        makers = [
+        proven_by = [
             state.workers.by_id[partition.home]
             for partition in map(state.partitions.__getitem__, worker.failed_at)
             if partition.stage in (Stage.KEEPING, Stage.DONE) and partition.home is not None
         ]
-        if any(maker.report.facts.get("uuid") != device for maker in makers):
+        if any(other.report.facts.get("uuid") != device for other in proven_by):
             state.suspects.remove(worker)
             reason = worker.report.reason or ""
             state.executor.remember(worker.handle, device, reason)

@@ -18,8 +18,7 @@ from actors.inflight import Timed, attempted
 from actors.pace import MOST, ROW_BYTES, ROWS, SPAN, Pace
 from actors.process import HostSpec, SentWitness, WitnessGone, WorkerSpec
 from actors.processes import DROPS, HeldWitness, WorkerDied
-from actors.rooms import Rooms
-from actors.threads import WitnessHere
+from actors.threads import RoomsHere, WitnessHere
 from actors.worker import Ask, Order, Outcome
 from distprove.errors import ClusterError, WitnessGenerationError
 from distprove.system import Partition
@@ -115,7 +114,8 @@ def worker(system: ToySystem, maker: Maker, governor: Ungoverned) -> Iterator[An
     choice = BackendChoice(TOY_BACKEND)
     with HostArena() as arena:
         spec = HostSpec("prover-0", choice, 3)
-        rooms = Rooms(spec, governor, arena, lambda _: {"synthesiser-0": maker}, lambda room: room.system.shared())
+        rooms = RoomsHere(spec, governor, arena)
+        rooms._synthesisers = lambda _: {"synthesiser-0": maker}  # type: ignore[method-assign]
         rooms.open(1, WorkerSpec("prover-0", system, choice, ("synthesiser-0",), 1, 3))
         rooms.worker(1).load(1, True)
         try:
