@@ -22,7 +22,7 @@ from actors.grants import Governor
 from actors.inflight import Timed
 from actors.lastwords import LastWords, new_page
 from actors.nursery import Nursery
-from actors.process import HostSpec, SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
+from actors.process import HostSpec, SentWitness, Spec, WitnessGone, pickled
 from actors.reserve import RESERVE
 from distprove.host.lease_class import LeaseClass
 from distprove.system import Partition, Witness
@@ -145,15 +145,6 @@ class HostProcess:
 
 class SynthesiserProcess(HostProcess):
     """A synthesiser in a process of its own: an `actors.worker.Maker`."""
-
-    def __init__(
-        self,
-        name: str,
-        spec: SynthesiserSpec | bytes,
-        governor: Governor,
-        nursery: Nursery | None = None,
-    ) -> None:
-        super().__init__(name, spec, governor, nursery)
 
     def load(self) -> Timed:
         self.start()

@@ -18,16 +18,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from actors.backends import BackendChoice
+from actors.backends import BackendChoice, device_backend
 from actors.process import WorkerSpec
 from cluster.executor.base import Executor, Worker, end_all
-from cluster.executor.residents import kept_by
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
-from distprove.system import ProofSystem
+from distprove.system import PredictsKey, ProofSystem
 
 
 @dataclass(frozen=True)
@@ -149,6 +148,15 @@ class Fleet(ABC):
         hosts = {name: site.host for name, site in self.sites.items()}
         self.sites = {}
         end_all(hosts, now=now)
+
+
+def kept_by(system: ProofSystem, choice: BackendChoice) -> int:
+    """Bytes of host memory that a prover keeps beside the system's files, which workers share: the page-locked buffers
+    of its transfers on a GPU, on the CPU what it makes of the key."""
+    on_device = device_backend(choice.name)
+    if on_device is not None:
+        return on_device[1].pinned
+    return system.key_bytes() if isinstance(system, PredictsKey) else 0
 
 
 class Room:

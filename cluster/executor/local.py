@@ -18,7 +18,7 @@ from actors.processes import HostProcess, Started, expect, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import RoomsHere
 from cluster.executor.base import Worker
-from cluster.executor.fleet import Fleet, Site
+from cluster.executor.fleet import Fleet, Site, kept_by
 from cluster.executor.placement import (
     GPU_THREADS,
     SYNTHESISERS_PER_GPU,
@@ -26,7 +26,6 @@ from cluster.executor.placement import (
     host_threads,
     shares,
 )
-from cluster.executor.residents import kept_by
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
 from cluster.governor import Budget, LocalGovernor, limits_of, memory_for_keys, node_budget

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from actors.backends import BackendChoice
-from cluster.executor.fleet import FleetExecutor
+from cluster.executor.fleet import FleetExecutor, kept_by
 from cluster.executor.local import LocalFleet
-from cluster.executor.residents import kept_by
 from cluster.governor import default_memory
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import ClusterError
