@@ -63,6 +63,8 @@ class Executor(ABC):
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self.settings = settings
+        self.job, self.rank = "", 0
+        """Name and rank of the job at workers that serve several: those of the lowest rank go first."""
         self.waits_for: Callable[[str], None] = lambda what: None
         """Called with what `start` begins to wait for, in words for the live display. The driver sets it."""
         self.lost = False
@@ -141,30 +143,18 @@ class Executor(ABC):
         """The key is good: the worker may prove."""
         self._tell(worker, "permit")
 
-    def hand(
-        self,
-        worker: Worker,
-        orders: Sequence[Order],
-        began: float = 0.0,
-        parallel: int | None = None,
-        job: str = "",
-        rank: int = 0,
-    ) -> None:
-        """A chunk of orders of one job, of which at most `parallel` may be in the making or ready there at a time.
-        `began` is when the job's session did, for its timeline. Of several jobs those of the lowest `rank` go first."""
-        self._tell(worker, "take", self._epochs[worker.id], orders, job, began, parallel, rank)
+    def hand(self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None) -> None:
+        """A chunk of orders, of which at most `parallel` may be in the making or ready there at a time. `began` is when
+        the job's session did, for its timeline."""
+        self._tell(worker, "take", self._epochs[worker.id], orders, self.job, began, parallel, self.rank)
 
     def backlog(self, worker: Worker) -> int:
         """Number of orders that a worker has of other jobs."""
         return 0
 
-    def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
-        """Have the worker return up to `count` orders of a job that it has not begun."""
-        self._tell(worker, "give_back", count, job)
-
-    def forget(self, worker: Worker, job: str) -> None:
-        """A job is over: the worker drops what it has of it."""
-        self._tell(worker, "forget", job)
+    def ask_back(self, worker: Worker, count: int) -> None:
+        """Have the worker return up to `count` orders that it has not begun."""
+        self._tell(worker, "give_back", count, self.job)
 
     def dismiss(self, worker: Worker, synthesiser: str) -> None:
         """Give up one of a worker's synthesisers."""

@@ -722,23 +722,12 @@ class Client(Executor):
     def check(self, worker: Worker) -> None:
         self._resident.check(self, worker)
 
-    def hand(
-        self,
-        worker: Worker,
-        orders: Sequence[Order],
-        began: float = 0.0,
-        parallel: int | None = None,
-        job: str = "",
-        rank: int = 0,
-    ) -> None:
+    def hand(self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None) -> None:
         self.handed[worker.id] += len(orders)
-        super().hand(worker, orders, began, parallel, self.job, self.rank)
+        super().hand(worker, orders, began, parallel)
 
     def backlog(self, worker: Worker) -> int:
         return self._pool.backlog(worker.id) - self.handed[worker.id]
-
-    def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
-        super().ask_back(worker, count, self.job)
 
     def dismiss(self, worker: Worker, synthesiser: str) -> None:
         """This job gives up a synthesiser. The others still use it, and it is started again whenever it dies."""
@@ -752,7 +741,7 @@ class Client(Executor):
 
     def retire(self, worker: Worker) -> None:
         """This job gives up a worker; the pool decides what that means for the others."""
-        self.forget(worker, self.job)
+        self._tell(worker, "forget", self.job)
         if worker.id in self._resident.loaded:
             self._pool.given_up(worker.id)
 
@@ -796,7 +785,7 @@ class Client(Executor):
 
     def close(self, *, now: bool = False) -> None:
         for worker in self.key.workers if self.key is not None else ():
-            self.forget(worker, self.job)
+            self._tell(worker, "forget", self.job)
         super().close(now=now)
         self._pool.leave(self)
 

@@ -60,9 +60,7 @@ class MadeUp(Executor):
     def verifying(self) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def hand(
-        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
-    ) -> None:
+    def hand(self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None) -> None:
         assert parallel is not None
         self.together[worker.id] = parallel
         self.preparing |= {order.partition.name: (worker, order) for order in orders}

@@ -80,9 +80,7 @@ class InstantExecutor(Executor):
 
     def permit(self, worker: Worker) -> None: ...
 
-    def hand(
-        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
-    ) -> None:
+    def hand(self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None) -> None:
         outcomes = []
         for order in orders[: self.most]:
             name, started = order.partition.name, time.time()
