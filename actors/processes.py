@@ -21,8 +21,8 @@ from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor
 from actors.inflight import Timed
 from actors.lastwords import LastWords, new_page
+from actors.messages import HostSpec, SentWitness, Spec, WitnessGone, pickled
 from actors.nursery import Nursery
-from actors.process import HostSpec, SentWitness, Spec, WitnessGone, pickled
 from actors.reserve import RESERVE
 from distprove.host.lease_class import LeaseClass
 from distprove.system import Partition, Witness

@@ -27,7 +27,7 @@ from actors.reserve import RESERVE
 
 if TYPE_CHECKING:
     from actors.inflight import Timed
-    from actors.process import HostSpec, MappedFile, VerifierSpec
+    from actors.messages import HostSpec, MappedFile, VerifierSpec
     from actors.processes import HostProcess, Started
     from actors.worker import Loaded
     from distprove.host.provenance import Identity
@@ -142,7 +142,7 @@ class RemoteWorker:
     def _give(self, room: int, array: Any, file: MappedFile | None) -> Sent | MappedFile:
         """The form in which processes get a file: its name, where it is the same here, or else a copy in shared
         memory."""
-        from actors.process import mapped_file
+        from actors.messages import mapped_file
         from kernels.host.shared_arrays import share
 
         if file is not None and file == mapped_file(Path(file.path)):

@@ -17,7 +17,7 @@ from functools import partial
 from actors.backends import leases_from
 from actors.grants import Governor
 from actors.lastwords import LastWords
-from actors.process import HostSpec, WorkerSpec
+from actors.messages import HostSpec, WorkerSpec
 from actors.processes import WorkerDied
 from actors.prover import Device, ProverWorker, Shared
 from actors.worker import Crew, Maker, Worker

@@ -27,8 +27,7 @@ from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
 from actors.inflight import Timed
 from actors.lastwords import LastWords
-from actors.nursery import Nursery
-from actors.process import (
+from actors.messages import (
     HostSpec,
     Kept,
     MappedFile,
@@ -38,6 +37,7 @@ from actors.process import (
     WorkerSpec,
     pickled,
 )
+from actors.nursery import Nursery
 from actors.processes import SynthesiserProcess, WorkerDied
 from actors.prover import SWITCH_INTERVAL, Shared, process_facts
 from actors.rooms import Rooms

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from actors.process import WorkerSpec
+from actors.messages import WorkerSpec
 from actors.processes import WorkerDied
 from actors.prover import Shared
 from actors.rooms import Rooms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.inflight import Timed
-from actors.process import WitnessGone
+from actors.messages import WitnessGone
 from actors.processes import WorkerDied
 from actors.spans import span_json, with_attempt
 from actors.worker import Ask, Batch, Loaded, Outcome

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from actors.backends import BackendChoice, device_backend
-from actors.process import WorkerSpec
+from actors.messages import WorkerSpec
 from cluster.executor.base import Executor, Worker, end_all
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from actors.backends import BackendChoice, ahead_of, device_backend
-from actors.process import HostSpec, WorkerSpec, pickled
+from actors.messages import HostSpec, WorkerSpec, pickled
 from actors.processes import HostProcess, Started, expect, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import RoomsHere

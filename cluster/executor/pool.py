@@ -37,7 +37,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from actors.process import files_of
+from actors.messages import files_of
 from actors.processes import WorkerDied
 from actors.worker import Ask, Batch, Loaded, Order
 from cluster.executor.base import Executor, Worker

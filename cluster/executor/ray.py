@@ -32,7 +32,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice, ahead_of
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.process import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
+from actors.messages import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import Worker

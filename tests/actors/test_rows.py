@@ -15,8 +15,8 @@ import pytest
 from actors.backends import BackendChoice
 from actors.grants import Grant, Purse, Ungoverned
 from actors.inflight import Timed, attempted
+from actors.messages import HostSpec, SentWitness, WitnessGone, WorkerSpec
 from actors.pace import MOST, ROW_BYTES, ROWS, SPAN, Pace
-from actors.process import HostSpec, SentWitness, WitnessGone, WorkerSpec
 from actors.processes import DROPS, HeldWitness, WorkerDied
 from actors.threads import RoomsHere, WitnessHere
 from actors.worker import Ask, Order, Outcome

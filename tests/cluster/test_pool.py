@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from actors.backends import BackendChoice
-from actors.process import HostSpec
+from actors.messages import HostSpec
 from actors.threads import RoomsHere
 from cluster.dispatch import Progress
 from cluster.driver import prove

@@ -20,7 +20,7 @@ import pytest
 from ray.exceptions import AuthenticationError
 
 from actors.backends import BackendChoice
-from actors.process import HostSpec, VerifierSpec
+from actors.messages import HostSpec, VerifierSpec
 from actors.processes import WorkerDied
 from cluster import session
 from cluster.executor import connection
@@ -328,7 +328,7 @@ def test_a_long_queue_of_calls_does_not_end_the_process_where_the_raylet_is_gone
 STARTING = """
 import sys, threading, time
 from actors.backends import BackendChoice
-from actors.process import HostSpec
+from actors.messages import HostSpec
 from cluster.executor.connection import connect
 from distprove.settings import ExecutorSettings
 

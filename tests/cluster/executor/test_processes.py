@@ -23,7 +23,7 @@ import pytest
 
 from actors.channel import Channel, ChannelClosed, RemoteError
 from actors.grants import Ungoverned
-from actors.process import Kept, SynthesiserSpec, VerifierSpec, WitnessGone, pickled
+from actors.messages import Kept, SynthesiserSpec, VerifierSpec, WitnessGone, pickled
 from actors.processes import SynthesiserProcess, WorkerDied
 from actors.worker import Ask, Loaded, Order, Outcome
 from cluster.executor.base import Worker
@@ -443,7 +443,7 @@ def test_what_a_script_defines_for_itself_goes_by_value(tmp_path: Path) -> None:
     body = f"""
 from pathlib import Path
 from tests.support.toy_system import Faults, ToySystem
-from actors.process import VerifierSpec, pickled
+from actors.messages import VerifierSpec, pickled
 class Mine(ToySystem):
     def synthesis_bytes(self, partition):
         return 4096
