@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from cluster.executor.base import Role, Worker
+from cluster.executor.base import Role, WorkerHandle
 from cluster.record.report import WorkerReport
 
 
@@ -13,7 +13,7 @@ from cluster.record.report import WorkerReport
 class WorkerState:
     """What the dispatcher knows of a worker, or of one of its synthesisers."""
 
-    handle: Worker
+    handle: WorkerHandle
     """The executor's name for the worker."""
     report: WorkerReport
     deadline: float
@@ -68,7 +68,7 @@ class Workers:
         self.by_id: dict[str, WorkerState] = {}
         self.makers: dict[str, WorkerState] = {}
 
-    def add(self, handle: Worker, deadline: float) -> None:
+    def add(self, handle: WorkerHandle, deadline: float) -> None:
         """Add a worker and its synthesisers."""
 
         def state(name: str, role: Role) -> WorkerState:
@@ -81,7 +81,7 @@ class Workers:
         """Workers that were not given up."""
         return [worker for worker in self.by_id.values() if not worker.retired]
 
-    def makers_of(self, handle: Worker) -> list[WorkerState]:
+    def makers_of(self, handle: WorkerHandle) -> list[WorkerState]:
         """Synthesisers of a worker that were not given up."""
         return [maker for maker in self.makers.values() if maker.handle is handle and not maker.retired]
 

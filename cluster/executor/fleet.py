@@ -20,7 +20,7 @@ from typing import Any
 
 from actors.backends import BackendChoice, device_backend
 from actors.messages import WorkerSpec
-from cluster.executor.base import Executor, Worker, end_all
+from cluster.executor.base import Executor, WorkerHandle, end_all
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
@@ -33,7 +33,7 @@ from distprove.system import PredictsKey, ProofSystem
 class Site:
     """A worker's place in the fleet."""
 
-    worker: Worker
+    worker: WorkerHandle
     choice: BackendChoice
     threads: int
     """CPU threads of each of its synthesisers."""
@@ -96,7 +96,7 @@ class Fleet(ABC):
             tell(reason)
 
     @abstractmethod
-    def remember(self, worker: Worker, device: str, reason: str) -> None:
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         """Have a worker's device not used by later jobs, on its machine. Waits for nothing on another one."""
 
     def share(self, system: ProofSystem) -> Any:
@@ -191,7 +191,7 @@ class FleetExecutor(Executor):
         self._shared: Any = None
         """The system's files, as `Fleet.share` gives them to all nodes."""
 
-    def start(self, system: ProofSystem) -> list[Worker]:
+    def start(self, system: ProofSystem) -> list[WorkerHandle]:
         fleet = self.fleet
         fleet.listeners.append(self._lose)
         fleet.open(system if self._own else None, self.waits_for)
@@ -203,16 +203,16 @@ class FleetExecutor(Executor):
         self.verifiers = fleet.verifiers(system)
         return workers
 
-    def newcomers(self) -> list[Worker]:
+    def newcomers(self) -> list[WorkerHandle]:
         return [self.seat(site) for site in self.fleet.grow()] if self._own else []
 
     def remarks(self) -> list[str]:
         return self.fleet.remarks
 
-    def remember(self, worker: Worker, device: str, reason: str) -> None:
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         self.fleet.remember(worker, device, reason)
 
-    def seat(self, site: Site) -> Worker:
+    def seat(self, site: Site) -> WorkerHandle:
         """Prepare a room on a worker of the fleet."""
         worker, system = site.worker, self._system
         assert system is not None, "start first"
@@ -221,7 +221,7 @@ class FleetExecutor(Executor):
         self._transports[worker.id] = self.fleet.room(spec, self._shared)
         return worker
 
-    def queued(self, worker: Worker) -> bool:
+    def queued(self, worker: WorkerHandle) -> bool:
         return self.fleet.queued(worker.id)
 
     @property
@@ -231,7 +231,7 @@ class FleetExecutor(Executor):
     def _lose(self, reason: str) -> None:
         self.told(Finished(Kind.LOST, error=ClusterError(f"Ray is lost: {reason}")))
 
-    def retire(self, worker: Worker) -> None:
+    def retire(self, worker: WorkerHandle) -> None:
         if self._transports.pop(worker.id, None) is not None and self._own:
             self.fleet.retire(worker.id)
 

@@ -17,7 +17,7 @@ from actors.messages import HostSpec, WorkerSpec, pickled
 from actors.processes import HostProcess, Started, expect, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import RoomsHere
-from cluster.executor.base import Worker
+from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import Fleet, Site, kept_by
 from cluster.executor.placement import (
     GPU_THREADS,
@@ -75,7 +75,7 @@ class LocalFleet(Fleet):
         names = [f"synthesiser-{index}" for index in range(count)]
         for index, choice in enumerate(choices):
             name = f"prover-{index}"
-            worker = Worker(name, "local", tuple(names[index :: len(choices)]))
+            worker = WorkerHandle(name, "local", tuple(names[index :: len(choices)]))
             host = self._host(HostSpec(name, choice, settings.in_flight))
             self.sites[name] = Site(worker, choice, max(1, threads // count), host)
 
@@ -85,7 +85,7 @@ class LocalFleet(Fleet):
             devices, trouble = remembered()
             self.remarks += [*map(str, devices.values()), *([trouble] if trouble else [])]
 
-    def remember(self, worker: Worker, device: str, reason: str) -> None:
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         trouble = remember(device, reason)
         self.remarks += [trouble] if trouble else []
 

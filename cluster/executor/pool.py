@@ -40,7 +40,7 @@ from typing import Any
 from actors.messages import files_of
 from actors.processes import WorkerDied
 from actors.worker import Ask, Batch, Loaded, Order
-from cluster.executor.base import Executor, Worker
+from cluster.executor.base import Executor, WorkerHandle
 from cluster.executor.fleet import Fleet, FleetExecutor
 from cluster.executor.opening import choose, open_fleet
 from cluster.executor.tasks import Finished, Kind
@@ -68,7 +68,7 @@ jobs end by the hundred a second."""
 class _Standing:
     """What the pool knows of a worker."""
 
-    worker: Worker
+    worker: WorkerHandle
     facts: dict[str, Any] = field(default_factory=dict)
     proven: int = 0
     computed: Counter[int] = field(default_factory=Counter)
@@ -430,7 +430,7 @@ class _Key:
         self.system = client.system
         self.digest = client.system.key_digest().hex()
         self.executor = _KeyExecutor(self, pool)
-        self.workers: list[Worker] = []
+        self.workers: list[WorkerHandle] = []
         self.clients: dict[str, Client] = {}
         """Jobs at work with it."""
         self.used = time.time()
@@ -447,7 +447,7 @@ class _Key:
         """Jobs that wait for a worker's loading."""
         self._waits_for_room = 0
         """Workers on whose devices it waits for room."""
-        self._checking: list[tuple[Client, Worker]] = []
+        self._checking: list[tuple[Client, WorkerHandle]] = []
         """Jobs that wait for the key's check, which the first one's worker does."""
         self._pool = pool
 
@@ -500,7 +500,7 @@ class _Key:
 
     # -- what jobs ask ----------------------------------------------------------------------------------------------
 
-    def load(self, client: Client, worker: Worker) -> None:
+    def load(self, client: Client, worker: WorkerHandle) -> None:
         """Have a worker load it, unless it has; either way `client` is told what it came to."""
         with self._pool.changed:
             lost = self._pool.standing[worker.id].lost
@@ -517,7 +517,7 @@ class _Key:
             self.pending.add(worker.id)
         self.executor.load(worker, self._permitted)
 
-    def check(self, client: Client, worker: Worker) -> None:
+    def check(self, client: Client, worker: WorkerHandle) -> None:
         """Have the key checked, unless it has been; either way `client` is told what it came to."""
         with self._pool.changed:
             if self._checked is not None:
@@ -685,7 +685,7 @@ class Client(Executor):
         self._known: set[str] = set()
         """Workers that its driver was told of."""
 
-    def start(self, system: ProofSystem) -> list[Worker]:
+    def start(self, system: ProofSystem) -> list[WorkerHandle]:
         """The workers that may be used. At least one has loaded the key, unless all failed to. Raises ClusterError, and
         why this job was stopped."""
         key, self.cold = self._pool.admit(self)
@@ -699,7 +699,7 @@ class Client(Executor):
             raise ClusterError(f"no worker is left: {next(lost, 'none was started')}")
         return usable
 
-    def newcomers(self) -> list[Worker]:
+    def newcomers(self) -> list[WorkerHandle]:
         self._pool.renew()
         standing = self._pool.standing
         new = [worker for worker in tuple(self._resident.workers) if worker.id not in self._known]
@@ -716,36 +716,38 @@ class Client(Executor):
         if self.ended is not None:
             raise self.ended
 
-    def load(self, worker: Worker, permitted: bool = True) -> None:
+    def load(self, worker: WorkerHandle, permitted: bool = True) -> None:
         self._resident.load(self, worker)
 
-    def check(self, worker: Worker) -> None:
+    def check(self, worker: WorkerHandle) -> None:
         self._resident.check(self, worker)
 
-    def hand(self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None) -> None:
+    def hand(
+        self, worker: WorkerHandle, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None
+    ) -> None:
         self.handed[worker.id] += len(orders)
         super().hand(worker, orders, began, parallel)
 
-    def backlog(self, worker: Worker) -> int:
+    def backlog(self, worker: WorkerHandle) -> int:
         return self._pool.backlog(worker.id) - self.handed[worker.id]
 
-    def dismiss(self, worker: Worker, synthesiser: str) -> None:
+    def dismiss(self, worker: WorkerHandle, synthesiser: str) -> None:
         """This job gives up a synthesiser. The others still use it, and it is started again whenever it dies."""
 
     def remarks(self) -> list[str]:
         return self._pool.fleet.remarks
 
-    def remember(self, worker: Worker, device: str, reason: str) -> None:
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         self._pool.fleet.remember(worker, device, reason)
         self._pool.lose(worker.id, f"its device was given up: {reason}")
 
-    def retire(self, worker: Worker) -> None:
+    def retire(self, worker: WorkerHandle) -> None:
         """This job gives up a worker; the pool decides what that means for the others."""
         self._tell(worker, "forget", self.job)
         if worker.id in self._resident.loaded:
             self._pool.given_up(worker.id)
 
-    def verify(self, proofs: Sequence[PartitionProof], worker: Worker, *, last: bool = False) -> None:
+    def verify(self, proofs: Sequence[PartitionProof], worker: WorkerHandle, *, last: bool = False) -> None:
         self._made_by |= dict.fromkeys((proof.name for proof in proofs), worker.id)
         super().verify(proofs, worker, last=last)
 

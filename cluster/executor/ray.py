@@ -35,7 +35,7 @@ from actors.leases import NAMESPACE, Governed, governor_name
 from actors.messages import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
-from cluster.executor.base import Worker
+from cluster.executor.base import WorkerHandle
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.fleet import Fleet, Site
 from cluster.executor.placement import Node, Place, place, place_more
@@ -254,7 +254,7 @@ class RayFleet(Fleet):
             node = spot.node.id
             born = partial(self._spares.taken, node)
             host = RayTransport(actor, spec, partial(self._is_silent, node), self._remark, born)
-            worker = Worker(spec.name, spot.node.address, names, node)
+            worker = WorkerHandle(spec.name, spot.node.address, names, node)
             self._asks[spec.name] = (node, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
         self.sites |= {site.worker.id: site for site in settled}
@@ -326,7 +326,7 @@ class RayFleet(Fleet):
         if what not in self.remarks:
             self.remarks.append(what)
 
-    def remember(self, worker: Worker, device: str, reason: str) -> None:
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         governor = self._governors.get(worker.node_id or "")  # its actor may be gone by now
         if governor is not None:
             governor.remember.options(max_task_retries=0).remote(device, reason)

@@ -31,7 +31,7 @@ from actors.processes import WorkerDied
 from actors.spans import span_json
 from actors.worker import LINGER, Batch, Loaded, Order, Outcome, Stretch
 from cluster.driver import prove
-from cluster.executor.base import Executor, Worker
+from cluster.executor.base import Executor, WorkerHandle
 from cluster.record.run import Run
 from cluster.record.story import read_report
 from distprove.errors import UsageError
@@ -332,13 +332,13 @@ class SleepingExecutor(Executor):
             for i in range(workers)
         ]
 
-    def start(self, system: ProofSystem) -> list[Worker]:
+    def start(self, system: ProofSystem) -> list[WorkerHandle]:
         self._system = system
         workers = []
         for index, sleeper in enumerate(self._sleepers):
             name, node = f"prover-{index}", f"node-{index // PER_NODE}"
             self._transports[name] = sleeper
-            workers.append(Worker(name, node, (f"{name}-synthesiser",)))
+            workers.append(WorkerHandle(name, node, (f"{name}-synthesiser",)))
         return workers
 
     def verifying(self) -> AbstractContextManager[object]:

@@ -18,7 +18,7 @@ from actors.messages import HostSpec
 from actors.threads import RoomsHere
 from cluster.dispatch import Progress
 from cluster.driver import prove
-from cluster.executor.base import Worker
+from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
 from cluster.executor.pool import GIVEN_UP, Client, Pool, identity
@@ -349,7 +349,7 @@ class Growing(LocalFleet):
         new: list[Site] = []
         while self.joining:
             name, choice = self.joining.pop(), BackendChoice(TOY_BACKEND)
-            worker, host = Worker(name, "node", (f"maker-{name}",)), self._host(HostSpec(name, choice, 1))
+            worker, host = WorkerHandle(name, "node", (f"maker-{name}",)), self._host(HostSpec(name, choice, 1))
             new.append(Site(worker, choice, 1, host))
         self.sites |= {site.worker.id: site for site in new}
         if new:

@@ -24,7 +24,7 @@ from actors.messages import HostSpec, VerifierSpec
 from actors.processes import WorkerDied
 from cluster import session
 from cluster.executor import connection
-from cluster.executor.base import Worker
+from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import FleetExecutor, Site
 from cluster.executor.local import LocalFleet
 from cluster.executor.placement import Node
@@ -388,7 +388,7 @@ def test_what_is_free_on_a_cluster_is_not_asked_for_by_the_driver(monkeypatch: p
     fleet = RayFleet(ExecutorSettings(local=False, gpus=0))
     spec = HostSpec("prover-0", BackendChoice("cpu"), 2)
     host = RayTransport(None, spec, lambda: False)
-    fleet.sites["prover-0"] = Site(Worker("prover-0", "10.0.0.1", (), "a"), spec.choice, 1, host)
+    fleet.sites["prover-0"] = Site(WorkerHandle("prover-0", "10.0.0.1", (), "a"), spec.choice, 1, host)
     fleet._asks["prover-0"] = ("a", 1.0, 0.0)
     beating = threading.Thread(target=fleet._beat, daemon=True)
     beating.start()

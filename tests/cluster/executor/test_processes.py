@@ -26,7 +26,7 @@ from actors.grants import Ungoverned
 from actors.messages import Kept, SynthesiserSpec, VerifierSpec, WitnessGone, pickled
 from actors.processes import SynthesiserProcess, WorkerDied
 from actors.worker import Ask, Loaded, Order, Outcome
-from cluster.executor.base import Worker
+from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import FleetExecutor
 from cluster.executor.local import LocalFleet, ProcessFleet, local_fleet
 from cluster.executor.tasks import Finished, Kind
@@ -264,7 +264,7 @@ def settled(executor: FleetExecutor, kind: Kind) -> Finished:
     raise AssertionError("nothing came")
 
 
-def started(executor: FleetExecutor, system: ToySystem) -> tuple[Worker, Loaded]:
+def started(executor: FleetExecutor, system: ToySystem) -> tuple[WorkerHandle, Loaded]:
     """One worker, loaded."""
     (worker,) = executor.start(system)
     executor.load(worker)
@@ -273,7 +273,7 @@ def started(executor: FleetExecutor, system: ToySystem) -> tuple[Worker, Loaded]
     return worker, finished.value
 
 
-def asked(executor: FleetExecutor, worker: Worker, partition: Partition, ask: Ask = Ask.PROVE) -> Outcome:
+def asked(executor: FleetExecutor, worker: WorkerHandle, partition: Partition, ask: Ask = Ask.PROVE) -> Outcome:
     executor.hand(worker, [Order(partition, ask)])
     finished = settled(executor, Kind.BATCH)
     assert finished.error is None
