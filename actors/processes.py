@@ -144,7 +144,7 @@ class HostProcess:
 
 
 class SynthesiserProcess(HostProcess):
-    """A synthesiser in a process of its own: an `actors.worker.Maker`."""
+    """A synthesiser in a process of its own: an `actors.worker.SynthesiserHandle`."""
 
     def load(self) -> Timed:
         self.start()

@@ -163,5 +163,5 @@ def _placed(loaded: Loaded) -> Loaded:
     def told(timed: Timed, **facts: Any) -> Timed:
         return timed._replace(value={**timed.value, **facts})
 
-    makers = {name: told(timed, **node) for name, timed in loaded.synthesisers.items()}
-    return Loaded(told(loaded.prover, **node, **gpus), makers)
+    synthesisers = {name: told(timed, **node) for name, timed in loaded.synthesisers.items()}
+    return Loaded(told(loaded.prover, **node, **gpus), synthesisers)

@@ -20,7 +20,7 @@ from actors.lastwords import LastWords
 from actors.messages import HostSpec, WorkerSpec
 from actors.processes import WorkerDied
 from actors.prover import Device, ProverWorker, Shared
-from actors.worker import Crew, Maker, Worker
+from actors.worker import Crew, SynthesiserHandle, Worker
 from kernels.host.arena import HostArena
 
 
@@ -40,7 +40,7 @@ class Rooms(ABC):
         """Those of the open rooms."""
 
     @abstractmethod
-    def _synthesisers(self, spec: WorkerSpec) -> Mapping[str, Maker]:
+    def _synthesisers(self, spec: WorkerSpec) -> Mapping[str, SynthesiserHandle]:
         """The synthesisers of a room, by id."""
 
     @abstractmethod

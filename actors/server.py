@@ -42,7 +42,7 @@ from actors.processes import SynthesiserProcess, WorkerDied
 from actors.prover import SWITCH_INTERVAL, Shared, process_facts
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
-from actors.worker import Maker
+from actors.worker import SynthesiserHandle
 from distprove.formats.owncode import OURS, names_code
 from distprove.host.lease_class import LeaseClass
 from distprove.host.log import set_up_logging, wants_json
@@ -190,7 +190,7 @@ class _Rooms(Rooms):
     def _files(self, spec: WorkerSpec) -> Shared:
         return _files_of(spec)
 
-    def _synthesisers(self, spec: WorkerSpec) -> dict[str, Maker]:
+    def _synthesisers(self, spec: WorkerSpec) -> dict[str, SynthesiserHandle]:
         made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))
         if self._nursery is not None:
             self._nursery.prepare(made)

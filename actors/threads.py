@@ -11,7 +11,7 @@ from actors.processes import WorkerDied
 from actors.prover import Shared
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
-from actors.worker import Maker
+from actors.worker import SynthesiserHandle
 from distprove.system import Witness
 from kernels.host.arena import HostArena
 
@@ -19,7 +19,7 @@ from kernels.host.arena import HostArena
 class RoomsHere(Rooms):
     """The rooms of a device in this process, and the transport to them."""
 
-    def _synthesisers(self, spec: WorkerSpec) -> dict[str, Maker]:
+    def _synthesisers(self, spec: WorkerSpec) -> dict[str, SynthesiserHandle]:
         return {name: SynthesiserThread(spec, self._arena) for name in spec.synthesisers}
 
     def _files(self, spec: WorkerSpec) -> Shared:
@@ -43,7 +43,7 @@ class RoomsHere(Rooms):
 
 
 class SynthesiserThread(SynthesiserWorker):
-    """A synthesiser on whatever thread asks: an `actors.worker.Maker`."""
+    """A synthesiser on whatever thread asks: an `actors.worker.SynthesiserHandle`."""
 
     def __init__(self, spec: WorkerSpec, arena: HostArena) -> None:
         super().__init__(spec.system, spec.threads, arena, spec.system.shared, WitnessHere)

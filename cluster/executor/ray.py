@@ -244,9 +244,9 @@ class RayFleet(Fleet):
         for spot in provers:
             beside = [other for other in provers if other.node == spot.node]
             # A node without a prover makes no witnesses: they would have to travel.
-            own = [maker for maker in synthesisers if maker.node == spot.node][beside.index(spot) :: len(beside)]
+            own = [one for one in synthesisers if one.node == spot.node][beside.index(spot) :: len(beside)]
             names = tuple(f"synthesiser-{next(self._numbers[1])}" for _ in own or (spot,))
-            num_cpus = spot.num_cpus + sum(maker.num_cpus for maker in own)
+            num_cpus = spot.num_cpus + sum(one.num_cpus for one in own)
             if num_cpus > 1:
                 num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
             spec = HostSpec(f"prover-{next(self._numbers[0])}", self._choice(spot), self.settings.in_flight)
@@ -269,8 +269,8 @@ class RayFleet(Fleet):
     def _grown(self) -> list[Site]:
         joined, live = self._joined, [site.worker for site in self.sites.values()]
         gpus = sum(self._asks[worker.id][2] for worker in live) if any(ask[2] for ask in self._asks.values()) else None
-        makers = sum(len(worker.synthesisers) for worker in live)
-        provers, synthesisers = place_more(joined, self.settings, gpus, makers)
+        count = sum(len(worker.synthesisers) for worker in live)
+        provers, synthesisers = place_more(joined, self.settings, gpus, count)
         if not provers:
             return []
         used = {spot.node.id for spot in provers}

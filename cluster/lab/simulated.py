@@ -282,11 +282,11 @@ class Sleeper:
                 self._dead = True
                 self._news.notify_all()
                 return
-            partition, maker = order.partition, f"{name}-synthesiser"
+            partition, synthesiser = order.partition, f"{name}-synthesiser"
             proof = PartitionProof(partition.name, partition.digest, (), _proof(partition.name))
             stretches = [
                 Stretch(who, stage, started, ended, self._span(who, partition.name, stage, started, ended))
-                for who, stage in ((maker, "synthesise"), (name, "prove"))
+                for who, stage in ((synthesiser, "synthesise"), (name, "prove"))
             ]
             self._made.outcomes.append(Outcome(partition.name, order.ask, name, proof, StepTimes(), None, 0, stretches))
             self._begin()
