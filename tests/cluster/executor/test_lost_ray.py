@@ -70,7 +70,7 @@ def progress(event):
 
 with Run.create(folder / "run", system, system.plan()) as run, open_executor(settings) as executor:
     try:
-        session._prove(system, executor, run, settings, progress)
+        session._through_losses(system, executor, run, settings, progress)
     except ClusterError as error:
         print("error:", error, flush=True)
         sys.exit(error.exit_code)
@@ -271,9 +271,9 @@ def test_what_was_proven_before_a_loss_is_kept(
     with Run.create(tmp_path / "run", system, system.plan()) as run, session.open_executor(settings) as executor:
         if losses > session.RESTARTS:
             with pytest.raises(ClusterError, match="Ray is lost: its head does not answer"):
-                session._prove(system, executor, run, settings, None)
+                session._through_losses(system, executor, run, settings, None)
         else:
-            session._prove(system, executor, run, settings, None).verify(system)
+            session._through_losses(system, executor, run, settings, None).verify(system)
     resumed = [event["partitions"] for event in read_journal(tmp_path / "run") if event["event"] == "resumed"]
     assert len(resumed) == min(losses, session.RESTARTS)
     assert 0 < resumed[0] < resumed[-1]
