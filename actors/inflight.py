@@ -176,7 +176,7 @@ class InFlight:
             with nullcontext() if staging else self._staging:
                 return Timed(self._fitting(call), started, time.time())
 
-    def prove(
+    def staged(
         self,
         prover: Prover,
         partition: Partition,

@@ -22,8 +22,8 @@ from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor
 from actors.inflight import Timed
 from actors.lastwords import LastWords, new_page
+from actors.messages import HostSpec, SentWitness, Spec, WitnessGone, pickled
 from actors.nursery import Nursery
-from actors.process import HostSpec, SentWitness, Spec, SynthesiserSpec, WitnessGone, pickled
 from actors.reserve import RESERVE
 from distprove.host.lease_class import LeaseClass
 from distprove.system import Partition, Witness
@@ -109,14 +109,15 @@ class HostProcess:
             child.call("serve", self._spec, sys.path)
             self._serves = True
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Call the method `name` in the process and return what it returns. Raises what it raises, or WorkerDied."""
-        return self._living().call("ask", name, *arguments)
+    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
+        """Call the method `name` of what the process serves, or of the worker in one of its rooms, and return what it
+        returns. Raises what it raises, or WorkerDied."""
+        return self._living().call("ask", room, name, *arguments)
 
-    def tell(self, name: str, *arguments: Any) -> None:
+    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
         """Have the method `name` called over there; nothing is waited for. A process that is gone is not told."""
         with suppress(ChannelClosed, WorkerDied):
-            self._living().channel.tell("tell", name, *arguments)
+            self._living().channel.tell("tell", room, name, *arguments)
 
     def kill(self) -> None:
         """End the process, and those that it started: one that is stopped would not see its end. Calls under way raise
@@ -146,16 +147,7 @@ class HostProcess:
 
 
 class SynthesiserProcess(HostProcess):
-    """`SynthesiserWorker` in a process of its own: an `actors.worker.Maker`."""
-
-    def __init__(
-        self,
-        name: str,
-        spec: SynthesiserSpec | bytes,
-        governor: Governor,
-        nursery: Nursery | None = None,
-    ) -> None:
-        super().__init__(name, spec, governor, nursery)
+    """A synthesiser in a process of its own: an `actors.worker.SynthesiserHandle`."""
 
     def load(self) -> Timed:
         self.start()
@@ -164,7 +156,7 @@ class SynthesiserProcess(HostProcess):
 
     def make(self, partitions: Sequence[Partition]) -> list[Timed]:
         child = self._living()
-        made: list[Timed] = child.call("ask", "synthesise", partitions, child.take_unused())
+        made: list[Timed] = child.call("ask", None, "synthesise", partitions, child.take_unused())
         return [
             Timed(HeldWitness(value, child), *times) if isinstance(value, SentWitness) else Timed(value, *times)
             for value, *times in made
@@ -352,7 +344,7 @@ class _Child:
         unused = self.take_unused()
         if unused:
             with suppress(ChannelClosed):
-                self.channel.tell("tell", "drop", unused)
+                self.channel.tell("tell", None, "drop", unused)
 
     def take_unused(self) -> list[int]:
         """Numbers of witnesses that the process is to be told to drop."""

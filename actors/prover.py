@@ -120,7 +120,7 @@ class ProverWorker:
 
     def prove(self, partition: Partition, witness: Witness, challenge: bytes | None, turn: Turn | None = None) -> Timed:
         """(PartitionProof, StepTimes)"""
-        timed = self._in_flight.prove(self._ready(), partition, witness, challenge, turn)
+        timed = self._in_flight.staged(self._ready(), partition, witness, challenge, turn)
         times: StepTimes = timed.value[1]
         times.device_peak = int(self._device.backend().info().details.get("peak_bytes", 0))
         return timed

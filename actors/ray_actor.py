@@ -28,7 +28,7 @@ from actors.reserve import RESERVE
 if TYPE_CHECKING:
     from actors.home import Home
     from actors.inflight import Timed
-    from actors.process import HostSpec, MappedFile, VerifierSpec
+    from actors.messages import HostSpec, MappedFile, VerifierSpec
     from actors.processes import HostProcess, Started
     from actors.worker import Loaded
     from distprove.host.provenance import Identity
@@ -109,7 +109,7 @@ class RemoteWorker:
         """Open a room. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the
         proof system too. `shared` are the system's files in the object store, and `files` those of them that the driver
         has on a disk: where it is the same file here, the worker maps that, and nothing is fetched."""
-        from actors.process import mapped_file
+        from actors.messages import mapped_file
         from actors.processes import expect
 
         assert self._process is not None, "serve first"
@@ -144,13 +144,12 @@ class RemoteWorker:
                 self._given.pop(room, None)
                 self._copies.pop(room, None)
 
-    def ask(self, name: str, arguments: bytes) -> Any:
-        """Call the method `name` in the process with pickled arguments and return what it returns. Raises what it
-        raises, or WorkerDied."""
+    def ask(self, room: int | None, name: str, arguments: bytes) -> Any:
+        """`HostProcess.call` with pickled arguments."""
         from actors.worker import Loaded
 
         assert self._process is not None, "serve first"
-        call = self.shut if name == "shut" else partial(self._process.call, name)
+        call = self.shut if name == "shut" else partial(self._process.call, name, room=room)
         answer = call(*pickle.loads(arguments))
         return _placed(answer) if isinstance(answer, Loaded) else answer
 
@@ -179,5 +178,5 @@ def _placed(loaded: Loaded) -> Loaded:
     def told(timed: Timed, **facts: Any) -> Timed:
         return timed._replace(value={**timed.value, **facts})
 
-    makers = {name: told(timed, **node) for name, timed in loaded.synthesisers.items()}
-    return Loaded(told(loaded.prover, **node, **gpus), makers)
+    synthesisers = {name: told(timed, **node) for name, timed in loaded.synthesisers.items()}
+    return Loaded(told(loaded.prover, **node, **gpus), synthesisers)

@@ -10,37 +10,27 @@ key's memory and ends its synthesisers, and the device stays open for the others
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from actors.backends import leases_from
 from actors.grants import Governor
 from actors.lastwords import LastWords
-from actors.process import HostSpec, WorkerSpec
+from actors.messages import HostSpec, WorkerSpec
 from actors.processes import WorkerDied
 from actors.prover import Device, ProverWorker, Shared
-from actors.worker import Crew, Maker, Worker
+from actors.worker import Crew, SynthesiserHandle, Worker
 from kernels.host.arena import HostArena
 
 
-class Rooms:
+class Rooms(ABC):
     """See the module's text. Any thread may call."""
 
-    def __init__(
-        self,
-        spec: HostSpec,
-        governor: Governor,
-        arena: HostArena,
-        makers: Callable[[WorkerSpec], Mapping[str, Maker]],
-        files: Callable[[WorkerSpec], Shared],
-        words: LastWords | None = None,
-    ) -> None:
-        """`makers` gives the synthesisers of a room, and `files` its system's files. `words`: as of `Line`."""
+    def __init__(self, spec: HostSpec, governor: Governor, arena: HostArena, words: LastWords | None = None) -> None:
+        """`words`: as of `Line`."""
         self._governor = governor
-        self._makers = makers
-        self._files = files
+        self._arena = arena
         self._device = Device(spec.choice, leases_from(governor, spec.choice), arena)
         self._device.in_flight.line.words = words
         self._crew = Crew(spec.name, spec.in_flight)
@@ -48,6 +38,14 @@ class Rooms:
         self._workers: dict[int, Worker] = {}
         self.provers: list[ProverWorker] = []
         """Those of the open rooms."""
+
+    @abstractmethod
+    def _synthesisers(self, spec: WorkerSpec) -> Mapping[str, SynthesiserHandle]:
+        """The synthesisers of a room, by id."""
+
+    @abstractmethod
+    def _files(self, spec: WorkerSpec) -> Shared:
+        """The files of a room's system."""
 
     def open(self, room: int, spec: WorkerSpec) -> None:
         """Make the worker of a room, unless it is there; nothing is loaded before it is told to load."""
@@ -61,7 +59,7 @@ class Rooms:
                 spec.system,
                 partial(self._files, spec),
                 prover,
-                self._makers(spec),
+                self._synthesisers(spec),
                 self._governor,
                 spec.in_flight,
                 spec.threads,
@@ -69,18 +67,12 @@ class Rooms:
             )
             self.provers.append(prover)
 
-    def ask(self, room: int, name: str, *arguments: Any) -> Any:
-        """Call a method of a room's worker. Raises what it raises, and WorkerDied where there is no such room: it was
-        in a process that is gone."""
-        worker = self._workers.get(room)
-        if worker is None:
-            raise WorkerDied("the key is not loaded in this process")
-        return getattr(worker, name)(*arguments)
-
-    def tell(self, room: int, name: str, *arguments: Any) -> None:
-        """Call a method of a room's worker, if there is such a room."""
-        with suppress(WorkerDied):
-            self.ask(room, name, *arguments)
+    def worker(self, room: int) -> Worker:
+        """The worker of a room. Raises WorkerDied where there is no such room: it was in a process that is gone."""
+        try:
+            return self._workers[room]
+        except KeyError:
+            raise WorkerDied("the key is not loaded in this process") from None
 
     def shut(self, room: int) -> None:
         """End a room, once what is under way in it is done: its key's memory and its synthesisers are given back."""

@@ -13,7 +13,6 @@ import os
 import pickle
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -27,25 +26,24 @@ import kernels.interface.backend  # noqa: F401 - for processes that are forked f
 from actors.backends import Ahead, open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
 from actors.grants import Governor, Grant
-from actors.inflight import Timed, attempted
+from actors.inflight import Timed
 from actors.lastwords import LastWords
-from actors.nursery import Nursery
-from actors.process import (
+from actors.messages import (
     HostSpec,
     Kept,
     MappedFile,
-    SentWitness,
     Spec,
     SynthesiserSpec,
     VerifierSpec,
     WorkerSpec,
     pickled,
 )
+from actors.nursery import Nursery
 from actors.processes import SynthesiserProcess, WorkerDied
 from actors.prover import SWITCH_INTERVAL, Shared, process_facts
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
-from actors.worker import Maker
+from actors.worker import SynthesiserHandle
 from distprove.formats.owncode import OURS, names_code
 from distprove.host.lease_class import LeaseClass
 from distprove.host.log import set_up_logging, wants_json
@@ -133,37 +131,29 @@ class _Server:
         else:
             self._served = wanted.served()
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def _ask(self, room: int | None, name: str, *arguments: Any) -> Any:
         self.ready.wait()
         if self._served is None:  # it is for an earlier life of this process
             raise WorkerDied("the process was started again")
-        return getattr(self._served, name)(*arguments)
+        return getattr(self._served if room is None else self._served.worker(room), name)(*arguments)
 
-    def _tell(self, name: str, *arguments: Any) -> None:
+    def _tell(self, room: int | None, name: str, *arguments: Any) -> None:
         with suppress(WorkerDied):
-            self._ask(name, *arguments)
+            self._ask(room, name, *arguments)
 
 
-class _Synthesiser:
-    """`SynthesiserWorker`, which keeps what it made until it is told to drop it."""
+class _Synthesiser(SynthesiserWorker):
+    """A synthesiser that keeps what it made until it is told to drop it."""
 
     def __init__(self, spec: SynthesiserSpec, channel: Channel) -> None:
-        self._spec = spec
-        self._arena = HostArena(lane=_Asking(channel).lane, shared=True)
-        self._worker = SynthesiserWorker(spec.system, spec.threads, self._arena)
-        self._kept = Kept(self._arena)
-
-    def load(self) -> Timed:
-        started = time.time()
-        return Timed(self._worker.load(_files_of(self._spec)), started, time.time())
+        arena = HostArena(lane=_Asking(channel).lane, shared=True)
+        self._kept = Kept(arena)
+        super().__init__(spec.system, spec.threads, arena, partial(_files_of, spec), self._kept.send)
 
     def synthesise(self, partitions: Sequence[Partition], unused: Sequence[int]) -> list[Timed]:
         """For each partition the `SentWitness`, or the error. Those under the numbers `unused` are dropped before."""
         self.drop(unused)
-        return [attempted(partial(self._make, each)) for each in partitions]
-
-    def _make(self, partition: Partition) -> SentWitness:
-        return self._kept.send(self._worker.synthesise(partition))
+        return self.make(partitions)
 
     def drop(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -186,7 +176,7 @@ class _Rooms(Rooms):
 
     def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, words: LastWords | None) -> None:
         arena = HostArena(lane=lambda: governor.lease(lane=True))
-        super().__init__(spec, governor, arena, self._synthesisers, _files_of, words)
+        super().__init__(spec, governor, arena, words)
         self._nursery = nursery
 
     def open_sent(
@@ -198,7 +188,10 @@ class _Rooms(Rooms):
         made: WorkerSpec = pickle.loads(spec)
         self.open(room, made if shared is None else replace(made, shared=shared))
 
-    def _synthesisers(self, spec: WorkerSpec) -> dict[str, Maker]:
+    def _files(self, spec: WorkerSpec) -> Shared:
+        return _files_of(spec)
+
+    def _synthesisers(self, spec: WorkerSpec) -> dict[str, SynthesiserHandle]:
         made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))
         if self._nursery is not None:
             self._nursery.prepare(made)

@@ -1,13 +1,14 @@
-"""A synthesiser: turns inputs into witnesses on the CPU. The same class works in a thread and inside a Ray actor."""
+"""A synthesiser: turns inputs into witnesses on the CPU. The same class works on a thread and in a process."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from actors.prover import process_facts
+from actors.inflight import Timed, attempted
+from actors.prover import Shared, process_facts
 from distprove.system import Partition, ProofSystem, Synthesiser, UsesArena, Witness
 from kernels.host.arena import HostArena
 
@@ -15,21 +16,38 @@ from kernels.host.arena import HostArena
 class SynthesiserWorker:
     """Synthesises one partition at a time. `load` must have succeeded before anything else is asked."""
 
-    def __init__(self, system: ProofSystem, threads: int, arena: HostArena | None = None) -> None:
+    def __init__(
+        self,
+        system: ProofSystem,
+        threads: int,
+        arena: HostArena,
+        files: Callable[[], Shared],
+        refer: Callable[[Witness], Any],
+    ) -> None:
+        """`files` gives the system's files, and `refer` the reference by which a witness, made in the `arena`, is told
+        to whoever asked for it."""
         self._system = system
         self._threads = threads
         self._arena = arena
+        self._files = files
+        self._refer = refer
         self._synthesiser: Synthesiser | None = None
 
-    def load(self, shared: dict[str, NDArray[np.uint8]]) -> dict[str, Any]:
-        """Make the witness program ready; returns public facts. Raises InputError when the program is at fault."""
+    def load(self) -> Timed:
+        """Make the witness program ready; public facts. Raises InputError when the program is at fault."""
+        started = time.time()
         if self._synthesiser is None:
-            self._synthesiser = self._system.synthesiser(shared, self._threads)
-            if self._arena is not None and isinstance(self._synthesiser, UsesArena):
+            self._synthesiser = self._system.synthesiser(self._files(), self._threads)
+            if isinstance(self._synthesiser, UsesArena):
                 self._synthesiser.use_arena(self._arena)
-        return {"device": "CPU", "kind": "cpu", "threads": self._threads, **process_facts()}
+        facts = {"device": "CPU", "kind": "cpu", "threads": self._threads, **process_facts()}
+        return Timed(facts, started, time.time())
 
-    def synthesise(self, partition: Partition) -> Witness:
+    def make(self, partitions: Sequence[Partition]) -> list[Timed]:
+        """For each partition the reference to its witness, or the error."""
+        return [attempted(partial(self._make, each)) for each in partitions]
+
+    def _make(self, partition: Partition) -> Any:
         if self._synthesiser is None:
             raise RuntimeError("the synthesiser was asked for work before its program was loaded")
-        return self._synthesiser.synthesise(partition)
+        return self._refer(self._synthesiser.synthesise(partition))

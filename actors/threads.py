@@ -2,63 +2,51 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from actors.grants import Governor
-from actors.inflight import Timed, attempted
-from actors.process import HostSpec, WorkerSpec
+from actors.messages import WorkerSpec
+from actors.processes import WorkerDied
+from actors.prover import Shared
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
-from actors.worker import Maker
-from distprove.system import Partition, Witness
+from actors.worker import SynthesiserHandle
+from distprove.system import Witness
 from kernels.host.arena import HostArena
 
 
-class RoomsHere:
-    """The rooms of a device, as whoever carries messages to them sees them."""
+class RoomsHere(Rooms):
+    """The rooms of a device in this process, and the transport to them."""
 
-    def __init__(self, spec: HostSpec, governor: Governor, arena: HostArena) -> None:
-        def makers(room: WorkerSpec) -> dict[str, Maker]:
-            return {name: SynthesiserThread(room, arena) for name in room.synthesisers}
+    def _synthesisers(self, spec: WorkerSpec) -> dict[str, SynthesiserHandle]:
+        return {name: SynthesiserThread(spec, self._arena) for name in spec.synthesisers}
 
-        self.rooms = Rooms(spec, governor, arena, makers, lambda room: room.system.shared())
+    def _files(self, spec: WorkerSpec) -> Shared:
+        return spec.system.shared()
 
     def start(self) -> None:
         """Do nothing: a thread needs no start."""
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        return getattr(self.rooms, name)(*arguments)
+    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
+        return getattr(self if room is None else self.worker(room), name)(*arguments)
 
-    def tell(self, name: str, *arguments: Any) -> None:
-        getattr(self.rooms, name)(*arguments)
+    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
+        with suppress(WorkerDied):
+            self.call(name, *arguments, room=room)
 
     def kill(self) -> None:
         """Threads cannot be ended."""
 
     def end(self) -> None:
-        self.rooms.stop()
+        self.stop()
 
 
-class SynthesiserThread:
-    """`SynthesiserWorker` on whatever thread asks: an `actors.worker.Maker`."""
+class SynthesiserThread(SynthesiserWorker):
+    """A synthesiser on whatever thread asks: an `actors.worker.SynthesiserHandle`."""
 
     def __init__(self, spec: WorkerSpec, arena: HostArena) -> None:
-        self._system = spec.system
-        self._synthesiser = SynthesiserWorker(spec.system, spec.threads, arena)
-
-    def load(self) -> Timed:
-        started = time.time()
-        return Timed(self._synthesiser.load(self._system.shared()), started, time.time())
-
-    def make(self, partitions: Sequence[Partition]) -> list[Timed]:
-        return [attempted(partial(self._make, each)) for each in partitions]
-
-    def _make(self, partition: Partition) -> WitnessHere:
-        return WitnessHere(self._synthesiser.synthesise(partition))
+        super().__init__(spec.system, spec.threads, arena, spec.system.shared, WitnessHere)
 
     def tidy(self) -> None:
         """Do nothing: a witness goes with its last reference."""

@@ -116,7 +116,7 @@ class WitnessRef(Protocol):
         """Nobody reads it any more. A second call does nothing."""
 
 
-class Maker(Protocol):
+class SynthesiserHandle(Protocol):
     """A synthesiser: on a thread, or in a process of its own, which may die."""
 
     def load(self) -> Timed:
@@ -295,19 +295,19 @@ class Worker:
         system: ProofSystem,
         shared: Callable[[], Shared],
         prover: ProverWorker,
-        makers: Mapping[str, Maker],
+        synthesisers: Mapping[str, SynthesiserHandle],
         governor: Governor,
         in_flight: int,
         threads: int,
         crew: Crew,
     ) -> None:
-        """`shared` gives the system's files. `makers` are the synthesisers by id, each of so many `threads`; up to
+        """`shared` gives the system's files. `synthesisers` are by id, each of so many `threads`; up to
         `in_flight` partitions are with the prover at once, which the `crew` takes there."""
         self._name = name
         self._system = system
         self._shared = shared
         self.prover = prover
-        self._makers = dict(makers)
+        self._synthesisers = dict(synthesisers)
         self._governor = governor
         self._crew = crew
         self._purse = Purse(governor)
@@ -339,13 +339,13 @@ class Worker:
     def _load(self, epoch: int, permitted: bool) -> Loaded:
         results: dict[str, Timed | BaseException] = {}
 
-        def load(name: str, maker: Maker) -> None:
+        def load(name: str, synthesiser: SynthesiserHandle) -> None:
             try:
-                results[name] = maker.load()
+                results[name] = synthesiser.load()
             except BaseException as error:  # raised below
                 results[name] = error
 
-        loading = [threading.Thread(target=load, args=item, daemon=True) for item in self._makers.items()]
+        loading = [threading.Thread(target=load, args=item, daemon=True) for item in self._synthesisers.items()]
         for thread in loading:
             thread.start()
         loaded = self.prover.load(self._shared())
@@ -356,7 +356,7 @@ class Worker:
         for name, error in lost:
             if isinstance(error, InputError) or not made:
                 raise error
-            self._makers.pop(name)
+            self._synthesisers.pop(name)
         with self._lock:
             if epoch > self._epoch:  # whoever loads again has given to others what an earlier load was given
                 for job in list(self._jobs):
@@ -365,7 +365,7 @@ class Worker:
             self._tell_all(lost=lost)
             self._permitted |= permitted
         if not self._running:
-            loops: list[Callable[[], None]] = [partial(self._make, name) for name in self._makers]
+            loops: list[Callable[[], None]] = [partial(self._make, name) for name in self._synthesisers]
             loops.append(self._tick)
             self._running = [
                 threading.Thread(target=loop, name=f"distprove-{self._name}-{index}", daemon=True)
@@ -456,19 +456,19 @@ class Worker:
         if self.prover.keeps:  # who tells does not wait
             threading.Thread(target=self.prover.drop, args=(job,), name="distprove-drop", daemon=True).start()
 
-    def dismiss(self, synthesiser: str) -> None:
+    def dismiss(self, name: str) -> None:
         """Give up a synthesiser."""
         with self._lock:
-            maker = self._makers.pop(synthesiser, None)
+            synthesiser = self._synthesisers.pop(name, None)
             self._makeable.notify_all()
-        if maker is not None:
-            maker.end()
+        if synthesiser is not None:
+            synthesiser.end()
 
-    def interrupt(self, synthesiser: str) -> None:
+    def interrupt(self, name: str) -> None:
         """End the process of a synthesiser that hangs. It is loaded again."""
-        maker = self._makers.get(synthesiser)
-        if maker is not None:
-            maker.kill()
+        synthesiser = self._synthesisers.get(name)
+        if synthesiser is not None:
+            synthesiser.kill()
 
     def batch(self, timeout: float) -> dict[str, Batch]:
         """The news by job, as soon as some are worth telling; perhaps none after `timeout` seconds."""
@@ -503,8 +503,8 @@ class Worker:
             for changed in (self._makeable, self._news):
                 changed.notify_all()
         self._crew.leave(self)
-        for maker in self._makers.values():
-            maker.end()
+        for synthesiser in self._synthesisers.values():
+            synthesiser.end()
         self._purse.close()
         self._shifts.close()
 
@@ -512,19 +512,19 @@ class Worker:
 
     def _make(self, name: str) -> None:
         """One synthesiser at work, until it is dismissed."""
-        maker, shift = self._makers[name], Shift(self._shifts)
+        synthesiser, shift = self._synthesisers[name], Shift(self._shifts)
         try:
             while orders := self._next_to_make(name, shift):
                 started = time.time()
                 try:
-                    self._synthesise(orders, name, maker, shift)
+                    self._synthesise(orders, name, synthesiser, shift)
                 except BaseException as error:  # whatever it is, whoever gave the order must hear of it
                     shift.end()
                     # A synthesiser that died was at one of them, and nobody knows which: the first is told to be lost,
                     # and the others are made by themselves, so that none is charged for another one.
                     self._wait_again(orders[1:], alone=isinstance(error, WorkerDied))
                     self._failed_to_make(orders[0], name, Timed(error, started, time.time()))
-                    if isinstance(error, WorkerDied) and not self._again(name, maker):
+                    if isinstance(error, WorkerDied) and not self._again(name, synthesiser):
                         return
         finally:
             shift.end()
@@ -533,7 +533,7 @@ class Worker:
         """Orders of one job whose witnesses are made in a row; none when it is over."""
         with self._lock:
             while True:
-                if self._over or name not in self._makers:
+                if self._over or name not in self._synthesisers:
                     return []
                 job, count = self._next_job_to_make()
                 if job is not None:
@@ -566,17 +566,17 @@ class Worker:
             count = 1
         # Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
         # that wait for a barrier are beside it.
-        room = self._in_flight + max(len(self._makers), self._pace.ahead)
+        room = self._in_flight + max(len(self._synthesisers), self._pace.ahead)
         return (best, count) if held + count <= room else (None, 0)
 
-    def _synthesise(self, orders: list[_Order], name: str, maker: Maker, shift: Shift) -> None:
+    def _synthesise(self, orders: list[_Order], name: str, synthesiser: SynthesiserHandle, shift: Shift) -> None:
         """Have witnesses made in a row. Those for which there is no memory wait again, and leave the `orders`."""
         self._have_memory(orders, shift)
         shift.begin()
         with self._lock:
             for order in orders:
                 self._begin(order, "synthesising", name)  # not before: who waits for others does not hang
-        made = maker.make([order.order.partition for order in orders])
+        made = synthesiser.make([order.order.partition for order in orders])
         ready = []
         for order, timed in zip(orders, made, strict=True):
             if isinstance(timed.value, BaseException):
@@ -654,13 +654,13 @@ class Worker:
         self._drop(order)
         self._done(order)
 
-    def _again(self, name: str, maker: Maker) -> bool:
+    def _again(self, name: str, synthesiser: SynthesiserHandle) -> bool:
         """Load a synthesiser that died; whether it came back."""
         try:
-            loaded = maker.load()
+            loaded = synthesiser.load()
         except BaseException as error:  # whatever it is, it is told
             with self._lock:
-                if not self._over and self._makers.pop(name, None) is not None:
+                if not self._over and self._synthesisers.pop(name, None) is not None:
                     self._tell_all(lost=[(name, error)])
             return False
         with self._lock:
@@ -777,8 +777,8 @@ class Worker:
             if over:
                 return
             self._purse.give_back(HELD)
-            for maker in list(self._makers.values()):
-                maker.tidy()
+            for synthesiser in list(self._synthesisers.values()):
+                synthesiser.tidy()
             self._shifts.give_back(IDLE)
             with suppress(Exception):  # the governor is gone: whoever asks it for something next tells
                 self._shifts.look()

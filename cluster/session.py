@@ -42,7 +42,7 @@ def prove_job(
         executor = opened.enter_context(open_executor(job.executor))  # first: what it starts imports meanwhile
         system = system or job.load()
         with Run.create(out, system, system.plan(), job, overwrite=overwrite) as run, opened.pop_all():
-            return _prove(system, executor, run, job.executor, progress)
+            return _through_losses(system, executor, run, job.executor, progress)
 
 
 def resume_job(
@@ -75,7 +75,7 @@ def resume_job(
         with open_executor(job.executor) as executor:
             system = _loaded_again(job, run)
             run.keep_key(system)
-            return _prove(system, executor, run, job.executor, progress)
+            return _through_losses(system, executor, run, job.executor, progress)
 
 
 def _loaded_again(job: Job, run: Run) -> ProofSystem:
@@ -92,7 +92,7 @@ def _loaded_again(job: Job, run: Run) -> ProofSystem:
         raise
 
 
-def _prove(
+def _through_losses(
     system: ProofSystem,
     executor: Executor,
     run: Run,
@@ -109,4 +109,4 @@ def _prove(
     executor.close(now=True)
     run.read_again()
     with open_executor(settings) as another:
-        return _prove(system, another, run, settings, progress, restarts - 1)
+        return _through_losses(system, another, run, settings, progress, restarts - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.inflight import Timed
-from actors.process import WitnessGone
+from actors.messages import WitnessGone
 from actors.processes import WorkerDied
 from actors.spans import span_json, with_attempt
 from actors.worker import Ask, Batch, Loaded, Outcome
@@ -55,7 +55,7 @@ def _loaded(state: State, worker: WorkerState, finished: Finished) -> None:
         return
     loaded: Loaded = finished.value
     for name, timed in loaded.synthesisers.items():
-        _is_ready(state, state.workers.makers[name], timed)
+        _is_ready(state, state.workers.synthesisers[name], timed)
     _is_ready(state, worker, loaded.prover)
     worker.answered_for(0)
     state.watch.heard(worker.handle.id)
@@ -138,10 +138,10 @@ def _answered(state: State, worker: WorkerState, batch: Batch) -> None:
             partitions.move(partitions[name], Stage.WAITING)
     worker.asked_back = worker.asked_back and not (batch.returned or batch.outcomes)
     for name, loaded in batch.loaded:
-        _is_ready(state, state.workers.makers[name], loaded)
+        _is_ready(state, state.workers.synthesisers[name], loaded)
     for name, error in batch.lost:
         reason = f"could not load its program: {public_message(error)}"
-        trouble.retire_maker(state, state.workers.makers[name], reason)
+        trouble.retire_synthesiser(state, state.workers.synthesisers[name], reason)
     worker.under_way = [begun for begun in batch.under_way if begun[0] in worker.handed]
     if worker.ready:
         state.watch.heard(worker.handle.id, worker.under_way)
@@ -158,9 +158,9 @@ def _succeeded(
     barrier = state.barrier
     made = next((s for s in outcome.stretches if s.stage == "synthesise"), None)
     if made is not None:
-        maker = state.workers.makers[made.worker]
-        maker.strikes = 0
-        maker.report.partitions += 1
+        synthesiser = state.workers.synthesisers[made.worker]
+        synthesiser.strikes = 0
+        synthesiser.report.partitions += 1
         partition.report.synthesise_seconds = made.ended - made.started
     partition.report.witness_bytes = outcome.witness_bytes
     if outcome.ask is Ask.COMMIT:
@@ -196,18 +196,18 @@ def _failed(
     state: State, partition: PartitionState, worker: WorkerState, outcome: Outcome, error: BaseException
 ) -> None:
     """An order came to nothing, at the worker or at one of its synthesisers."""
-    maker = state.workers.makers.get(outcome.worker)
+    synthesiser = state.workers.synthesisers.get(outcome.worker)
     if isinstance(error, InputError):
         trouble.refused(state, partition, worker, error)
     elif isinstance(error, WitnessGone):
         state.report.counters.lost_witnesses += 1
         trouble.again(state, partition, "its witness was lost")
-    elif isinstance(error, WorkerDied) and maker is not None:
-        trouble.maker_died(state, maker, partition, str(error))
+    elif isinstance(error, WorkerDied) and synthesiser is not None:
+        trouble.synthesiser_died(state, synthesiser, partition, str(error))
     elif outcome.ask is Ask.DIAGNOSE:
         trouble.bad_proof(state, partition, partition.suspicion)  # nothing more could be found out
     else:
-        trouble.fault(state, partition, maker or worker, error)
+        trouble.fault(state, partition, synthesiser or worker, error)
 
 
 # -- verdicts and proofs on disk --------------------------------------------------------------------------------

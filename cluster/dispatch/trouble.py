@@ -149,8 +149,8 @@ def died(state: State, worker: WorkerState, error: WorkerDied, was_ready: bool =
     state.watch.forget(worker.handle.id)
     _note_death(state, worker, reason)
     _take_back(state, worker, "its worker died", blamed if blame else None)
-    for maker in state.workers.makers_of(worker.handle):
-        maker.ready, maker.report.status = False, "starting"
+    for synthesiser in state.workers.synthesisers_of(worker.handle):
+        synthesiser.ready, synthesiser.report.status = False, "starting"
     if state.checker == worker.handle.id:
         state.checker = None
     if isinstance(error, WorkerStuck):
@@ -164,11 +164,11 @@ def died(state: State, worker: WorkerState, error: WorkerDied, was_ready: bool =
     handing.check_key(state)
 
 
-def maker_died(state: State, maker: WorkerState, partition: PartitionState, reason: str) -> None:
+def synthesiser_died(state: State, synthesiser: WorkerState, partition: PartitionState, reason: str) -> None:
     """Count the death of a synthesiser, which was at a partition; its worker loads it again."""
-    _note_death(state, maker, reason)
+    _note_death(state, synthesiser, reason)
     again(state, partition, "its worker died")
-    _strike(state, maker, f"died {MAX_STRIKES} times in a row, the last: {reason}")
+    _strike(state, synthesiser, f"died {MAX_STRIKES} times in a row, the last: {reason}")
 
 
 def _give_up(state: State, worker: WorkerState, reason: str) -> None:
@@ -186,12 +186,12 @@ def _set_devices_aside(state: State) -> None:
     before that the partition may be to blame. CPUs have no UUID, and are never set aside."""
     for worker in list(state.suspects):
         device = worker.report.facts["uuid"]
-        makers = [
+        proven_by = [
             state.workers.by_id[partition.home]
             for partition in map(state.partitions.__getitem__, worker.failed_at)
             if partition.stage in (Stage.KEEPING, Stage.DONE) and partition.home is not None
         ]
-        if any(maker.report.facts.get("uuid") != device for maker in makers):
+        if any(other.report.facts.get("uuid") != device for other in proven_by):
             state.suspects.remove(worker)
             reason = worker.report.reason or ""
             state.executor.remember(worker.handle, device, reason)
@@ -203,20 +203,24 @@ def retire(state: State, worker: WorkerState, reason: str) -> None:
     if worker.retired:
         return
     _note_retired(state, worker, reason)
-    for maker in state.workers.makers_of(worker.handle):
-        maker.retired, maker.report.status, maker.report.reason = True, "retired", "its prover was retired"
+    for synthesiser in state.workers.synthesisers_of(worker.handle):
+        synthesiser.retired, synthesiser.report.status, synthesiser.report.reason = (
+            True,
+            "retired",
+            "its prover was retired",
+        )
     state.executor.retire(worker.handle)
     _take_back(state, worker, "its worker was retired")
 
 
-def retire_maker(state: State, maker: WorkerState, reason: str) -> None:
+def retire_synthesiser(state: State, synthesiser: WorkerState, reason: str) -> None:
     """Give up a synthesiser, and with the last one its worker."""
-    if maker.retired:
+    if synthesiser.retired:
         return
-    _note_retired(state, maker, reason)
-    state.executor.dismiss(maker.handle, maker.report.id)
-    if not state.workers.makers_of(maker.handle):
-        retire(state, state.workers.by_id[maker.handle.id], f"it has no synthesiser left ({reason})")
+    _note_retired(state, synthesiser, reason)
+    state.executor.dismiss(synthesiser.handle, synthesiser.report.id)
+    if not state.workers.synthesisers_of(synthesiser.handle):
+        retire(state, state.workers.by_id[synthesiser.handle.id], f"it has no synthesiser left ({reason})")
 
 
 def _take_on_newcomers(state: State) -> None:
@@ -224,7 +228,10 @@ def _take_on_newcomers(state: State) -> None:
     for handle in state.executor.newcomers():
         state.workers.add(handle, state.deadline())
         worker = state.workers.by_id[handle.id]
-        state.report.workers += [worker.report, *(maker.report for maker in state.workers.makers_of(handle))]
+        state.report.workers += [
+            worker.report,
+            *(synthesiser.report for synthesiser in state.workers.synthesisers_of(handle)),
+        ]
         state.note("joined", worker, f"{handle.node} joined the cluster")
         state.executor.load(handle, state.key_checked)
 
@@ -232,7 +239,7 @@ def _take_on_newcomers(state: State) -> None:
 def _strike(state: State, worker: WorkerState, reason: str) -> None:
     worker.strikes += 1
     if worker.strikes >= MAX_STRIKES:
-        (_give_up if worker.proves else retire_maker)(state, worker, reason)
+        (_give_up if worker.proves else retire_synthesiser)(state, worker, reason)
 
 
 def _tell_remarks(state: State) -> None:
@@ -301,7 +308,7 @@ def _end_the_hung(state: State) -> None:
     for worker in state.workers.by_id.values():
         hung = state.watch.hung(worker.handle.id) if worker.usable else None
         if hung is not None:
-            state.note("hung", state.workers.makers.get(hung.who, worker), hung.reason)
+            state.note("hung", state.workers.synthesisers.get(hung.who, worker), hung.reason)
             state.watch.forget(worker.handle.id)  # until it says something
             _end(state, worker, hung.who, hung.reason)
     checker = state.workers.by_id.get(state.checker or "")
@@ -315,13 +322,13 @@ def _end_the_hung(state: State) -> None:
 def _end(state: State, worker: WorkerState, who: str, reason: str) -> None:
     """End a process that hangs, and set its worker or synthesiser aside when that was not the first time, unless it is
     the last one that is left."""
-    one = state.workers.makers.get(who, worker)
+    one = state.workers.synthesisers.get(who, worker)
     one.hangs += 1
-    others = state.workers.live() if one.proves else state.workers.makers_of(one.handle)
+    others = state.workers.live() if one.proves else state.workers.synthesisers_of(one.handle)
     at = worker.at_work_on() if one.proves else None
     one.failed_at |= {at} if at is not None else set()
     if one.hangs >= MAX_HANGS and len(others) > 1:
-        (_give_up if one.proves else retire_maker)(state, one, f"hung {one.hangs} times, the last: {reason}")
+        (_give_up if one.proves else retire_synthesiser)(state, one, f"hung {one.hangs} times, the last: {reason}")
     else:
         state.executor.interrupt(worker.handle, who)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from cluster.executor.base import Role, Worker
+from cluster.executor.base import Role, WorkerHandle
 from cluster.record.report import WorkerReport
 
 
@@ -13,7 +13,7 @@ from cluster.record.report import WorkerReport
 class WorkerState:
     """What the dispatcher knows of a worker, or of one of its synthesisers."""
 
-    handle: Worker
+    handle: WorkerHandle
     """The executor's name for the worker."""
     report: WorkerReport
     deadline: float
@@ -62,28 +62,32 @@ _AT_PROVER = ("committing", "proving")
 
 
 class Workers:
-    """All workers of a job, `by_id`, and their synthesisers, the `makers`, by name."""
+    """All workers of a job, `by_id`, and their `synthesisers`, by name."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, WorkerState] = {}
-        self.makers: dict[str, WorkerState] = {}
+        self.synthesisers: dict[str, WorkerState] = {}
 
-    def add(self, handle: Worker, deadline: float) -> None:
+    def add(self, handle: WorkerHandle, deadline: float) -> None:
         """Add a worker and its synthesisers."""
 
         def state(name: str, role: Role) -> WorkerState:
             return WorkerState(handle, WorkerReport(name, role.value, handle.node), deadline)
 
         self.by_id[handle.id] = state(handle.id, Role.PROVER)
-        self.makers |= {name: state(name, Role.SYNTHESISER) for name in handle.synthesisers}
+        self.synthesisers |= {name: state(name, Role.SYNTHESISER) for name in handle.synthesisers}
 
     def live(self) -> list[WorkerState]:
         """Workers that were not given up."""
         return [worker for worker in self.by_id.values() if not worker.retired]
 
-    def makers_of(self, handle: Worker) -> list[WorkerState]:
+    def synthesisers_of(self, handle: WorkerHandle) -> list[WorkerState]:
         """Synthesisers of a worker that were not given up."""
-        return [maker for maker in self.makers.values() if maker.handle is handle and not maker.retired]
+        return [
+            synthesiser
+            for synthesiser in self.synthesisers.values()
+            if synthesiser.handle is handle and not synthesiser.retired
+        ]
 
     def reports(self) -> list[WorkerReport]:
-        return [worker.report for worker in (*self.by_id.values(), *self.makers.values())]
+        return [worker.report for worker in (*self.by_id.values(), *self.synthesisers.values())]

@@ -43,7 +43,7 @@ class Role(str, Enum):
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerHandle:
     """A worker's public facts: ids are unique within the executor."""
 
     id: str
@@ -63,6 +63,8 @@ class Executor(ABC):
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self.settings = settings
+        self.job, self.rank = "", 0
+        """Name and rank of the job at workers that serve several: those of the lowest rank go first."""
         self.waits_for: Callable[[str], None] = lambda what: None
         """Called with what `start` begins to wait for, in words for the live display. The driver sets it."""
         self.lost = False
@@ -87,7 +89,7 @@ class Executor(ABC):
         self.verifying_threads = 1
         """Number of threads that verify, without these."""
 
-    def queued(self, worker: Worker) -> bool:
+    def queued(self, worker: WorkerHandle) -> bool:
         """Whether a worker waits for resources that others have."""
         return False
 
@@ -102,10 +104,10 @@ class Executor(ABC):
         return False
 
     @abstractmethod
-    def start(self, system: ProofSystem) -> list[Worker]:
+    def start(self, system: ProofSystem) -> list[WorkerHandle]:
         """Place the workers. Each must be loaded before it is used. Raises ClusterError for missing resources."""
 
-    def newcomers(self) -> list[Worker]:
+    def newcomers(self) -> list[WorkerHandle]:
         """Workers on devices that were added since this was asked last, as on nodes that joined a cluster. Each must be
         loaded before it is used. Waits for nothing."""
         return []
@@ -114,10 +116,10 @@ class Executor(ABC):
         """All that is to be told by now of devices that are not used, oldest first."""
         return []
 
-    def remember(self, worker: Worker, device: str, reason: str) -> None:  # noqa: B027 (most have no devices)
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:  # noqa: B027 (most have no devices)
         """Have the device of a worker, by its UUID, not used by later jobs."""
 
-    def load(self, worker: Worker, permitted: bool = True) -> None:
+    def load(self, worker: WorkerHandle, permitted: bool = True) -> None:
         """Load a worker, also after its death, and report its batches from then on. `permitted`: whether it may prove
         before `permit` is called."""
         transport = self._transports.get(worker.id)
@@ -125,13 +127,13 @@ class Executor(ABC):
             epoch = self._epochs[worker.id] = next(self._lives)
             self._beside("load", lambda: self._attend(worker.id, transport, epoch, permitted))
 
-    def check(self, worker: Worker) -> None:
+    def check(self, worker: WorkerHandle) -> None:
         """Check the key on a worker that has loaded it."""
         transport = self._transports.get(worker.id)
         if transport is not None:
             self._beside("check", lambda: self._report(Finished(Kind.CHECK, worker.id), transport, "check"))
 
-    def run(self, worker: Worker, task: DeviceTask) -> Any:
+    def run(self, worker: WorkerHandle, task: DeviceTask) -> Any:
         """Return what a task comes to on the device of a worker that has loaded the key. Waits for it. Raises what the
         task raises, or WorkerDied."""
         transport = self._transports.get(worker.id)
@@ -142,40 +144,30 @@ class Executor(ABC):
         except Hangs:
             raise WorkerDied("it did not answer in time") from None
 
-    def permit(self, worker: Worker) -> None:
+    def permit(self, worker: WorkerHandle) -> None:
         """The key is good: the worker may prove."""
         self._tell(worker, "permit")
 
     def hand(
-        self,
-        worker: Worker,
-        orders: Sequence[Order],
-        began: float = 0.0,
-        parallel: int | None = None,
-        job: str = "",
-        rank: int = 0,
+        self, worker: WorkerHandle, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None
     ) -> None:
-        """A chunk of orders of one job, of which at most `parallel` may be in the making or ready there at a time.
-        `began` is when the job's session did, for its timeline. Of several jobs those of the lowest `rank` go first."""
-        self._tell(worker, "take", self._epochs[worker.id], orders, job, began, parallel, rank)
+        """A chunk of orders, of which at most `parallel` may be in the making or ready there at a time. `began` is when
+        the job's session did, for its timeline."""
+        self._tell(worker, "take", self._epochs[worker.id], orders, self.job, began, parallel, self.rank)
 
-    def backlog(self, worker: Worker) -> int:
+    def backlog(self, worker: WorkerHandle) -> int:
         """Number of orders that a worker has of other jobs."""
         return 0
 
-    def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
-        """Have the worker return up to `count` orders of a job that it has not begun."""
-        self._tell(worker, "give_back", count, job)
+    def ask_back(self, worker: WorkerHandle, count: int) -> None:
+        """Have the worker return up to `count` orders that it has not begun."""
+        self._tell(worker, "give_back", count, self.job)
 
-    def forget(self, worker: Worker, job: str) -> None:
-        """A job is over: the worker drops what it has of it."""
-        self._tell(worker, "forget", job)
-
-    def dismiss(self, worker: Worker, synthesiser: str) -> None:
+    def dismiss(self, worker: WorkerHandle, synthesiser: str) -> None:
         """Give up one of a worker's synthesisers."""
         self._tell(worker, "dismiss", synthesiser)
 
-    def interrupt(self, worker: Worker, who: str) -> None:
+    def interrupt(self, worker: WorkerHandle, who: str) -> None:
         """End the process of a worker that hangs, or of a synthesiser of it; that it died is then reported. One that is
         a thread of this process cannot be ended, and nothing happens."""
         transport = self._transports.get(worker.id)
@@ -186,13 +178,13 @@ class Executor(ABC):
         else:
             transport.tell("interrupt", who)
 
-    def retire(self, worker: Worker) -> None:
+    def retire(self, worker: WorkerHandle) -> None:
         """Stop a worker for good. What it had may or may not be reported."""
         transport = self._transports.pop(worker.id, None)
         if transport is not None:
             transport.end()
 
-    def verify(self, proofs: Sequence[PartitionProof], worker: Worker, *, last: bool = False) -> None:
+    def verify(self, proofs: Sequence[PartitionProof], worker: WorkerHandle, *, last: bool = False) -> None:
         """Verify what a worker proved, beside the driver or on another node, whatever the worker's own may have said;
         together with others that wait, and, unless these are the `last` or few are to come, with others to come."""
         verifies = self.verifiers or self._system
@@ -280,7 +272,7 @@ class Executor(ABC):
     ) -> None:
         self.close(now=error is not None)
 
-    def _tell(self, worker: Worker, name: str, *arguments: Any) -> None:
+    def _tell(self, worker: WorkerHandle, name: str, *arguments: Any) -> None:
         transport = self._transports.get(worker.id)
         if transport is not None:
             transport.tell(name, *arguments)

@@ -15,25 +15,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from actors.backends import BackendChoice
-from actors.process import WorkerSpec
-from cluster.executor.base import Executor, Worker, end_all
-from cluster.executor.residents import kept_by
+from actors.backends import BackendChoice, device_backend
+from actors.messages import WorkerSpec
+from cluster.executor.base import Executor, WorkerHandle, end_all
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
-from distprove.system import ProofSystem
+from distprove.system import PredictsKey, ProofSystem
 
 
 @dataclass(frozen=True)
 class Site:
     """A worker's place in the fleet."""
 
-    worker: Worker
+    worker: WorkerHandle
     choice: BackendChoice
     threads: int
     """CPU threads of each of its synthesisers."""
@@ -98,7 +98,7 @@ class Fleet(ABC):
             tell(reason)
 
     @abstractmethod
-    def remember(self, worker: Worker, device: str, reason: str) -> None:
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         """Have a worker's device not used by later jobs, on its machine. Waits for nothing on another one."""
 
     def share(self, system: ProofSystem) -> Any:
@@ -152,31 +152,33 @@ class Fleet(ABC):
         end_all(hosts, now=now)
 
 
+def kept_by(system: ProofSystem, choice: BackendChoice) -> int:
+    """Bytes of host memory that a prover keeps beside the system's files, which workers share: the page-locked buffers
+    of its transfers on a GPU, on the CPU what it makes of the key."""
+    on_device = device_backend(choice.name)
+    if on_device is not None:
+        return on_device[1].pinned
+    return system.key_bytes() if isinstance(system, PredictsKey) else 0
+
+
 class Room:
-    """Messages to a room of a host, which may have others."""
+    """A room of a host, which may have others: what is asked here is asked of the host, with the room's number."""
 
     def __init__(self, host: Transport, number: int, opens: Callable[[], object]) -> None:
         self.host = host
-        self.number = number
+        self.call, self.tell = partial(host.call, room=number), partial(host.tell, room=number)
+        self.kill = host.kill
+        self._number = number
         self._opens = opens
 
     def start(self) -> None:
         self.host.start()
         self._opens()
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        return self.host.call("ask", self.number, name, *arguments)
-
-    def tell(self, name: str, *arguments: Any) -> None:
-        self.host.tell("tell", self.number, name, *arguments)
-
-    def kill(self) -> None:
-        self.host.kill()
-
     def end(self) -> None:
         """Shut the room; what it had may or may not be told. The host stays."""
         with suppress(Exception):  # the host may be gone
-            self.host.call("shut", self.number)
+            self.host.call("shut", self._number)
 
 
 class FleetExecutor(Executor):
@@ -191,7 +193,7 @@ class FleetExecutor(Executor):
         self._shared: Any = None
         """The system's files, as `Fleet.share` gives them to all nodes."""
 
-    def start(self, system: ProofSystem) -> list[Worker]:
+    def start(self, system: ProofSystem) -> list[WorkerHandle]:
         fleet = self.fleet
         fleet.listeners.append(self._lose)
         fleet.open(system if self._own else None, self.waits_for)
@@ -203,16 +205,16 @@ class FleetExecutor(Executor):
         self.verifiers = fleet.verifiers(system)
         return workers
 
-    def newcomers(self) -> list[Worker]:
+    def newcomers(self) -> list[WorkerHandle]:
         return [self.seat(site) for site in self.fleet.grow()] if self._own else []
 
     def remarks(self) -> list[str]:
         return self.fleet.remarks
 
-    def remember(self, worker: Worker, device: str, reason: str) -> None:
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         self.fleet.remember(worker, device, reason)
 
-    def seat(self, site: Site) -> Worker:
+    def seat(self, site: Site) -> WorkerHandle:
         """Prepare a room on a worker of the fleet."""
         worker, system = site.worker, self._system
         assert system is not None, "start first"
@@ -221,7 +223,7 @@ class FleetExecutor(Executor):
         self._transports[worker.id] = self.fleet.room(spec, self._shared)
         return worker
 
-    def queued(self, worker: Worker) -> bool:
+    def queued(self, worker: WorkerHandle) -> bool:
         return self.fleet.queued(worker.id)
 
     @property
@@ -235,7 +237,7 @@ class FleetExecutor(Executor):
     def _lose(self, reason: str) -> None:
         self.told(Finished(Kind.LOST, error=ClusterError(f"Ray is lost: {reason}")))
 
-    def retire(self, worker: Worker) -> None:
+    def retire(self, worker: WorkerHandle) -> None:
         if self._transports.pop(worker.id, None) is not None and self._own:
             self.fleet.retire(worker.id)
 

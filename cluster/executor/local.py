@@ -1,4 +1,4 @@
-"""The executors of one machine without Ray: workers on threads of this process, or each in a process of its own.
+"""The fleets of one machine without Ray: workers on threads of this process, or each in a process of its own.
 
 Both have the governor here. Threads start at once and share everything; but what they do in Python they do one at a
 time, and beside a GPU that proves in milliseconds that is too much. Processes cost half a second at the start, unless
@@ -13,12 +13,12 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from actors.backends import BackendChoice, ahead_of, device_backend
-from actors.process import HostSpec, WorkerSpec, pickled
+from actors.messages import HostSpec, WorkerSpec, pickled
 from actors.processes import HostProcess, Started, expect, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.threads import RoomsHere
-from cluster.executor.base import Worker
-from cluster.executor.fleet import Fleet, FleetExecutor, Site
+from cluster.executor.base import WorkerHandle
+from cluster.executor.fleet import Fleet, Site, kept_by
 from cluster.executor.placement import (
     GPU_THREADS,
     SYNTHESISERS_PER_GPU,
@@ -26,7 +26,6 @@ from cluster.executor.placement import (
     host_threads,
     shares,
 )
-from cluster.executor.residents import kept_by
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
 from cluster.governor import Budget, LocalGovernor, limits_of, memory_for_keys, node_budget
@@ -76,7 +75,7 @@ class LocalFleet(Fleet):
         names = [f"synthesiser-{index}" for index in range(count)]
         for index, choice in enumerate(choices):
             name = f"prover-{index}"
-            worker = Worker(name, "local", tuple(names[index :: len(choices)]))
+            worker = WorkerHandle(name, "local", tuple(names[index :: len(choices)]))
             host = self._host(HostSpec(name, choice, settings.in_flight))
             self.sites[name] = Site(worker, choice, max(1, threads // count), host)
 
@@ -86,7 +85,7 @@ class LocalFleet(Fleet):
             devices, trouble = remembered()
             self.remarks += [*map(str, devices.values()), *([trouble] if trouble else [])]
 
-    def remember(self, worker: Worker, device: str, reason: str) -> None:
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         trouble = remember(device, reason)
         self.remarks += [trouble] if trouble else []
 
@@ -159,29 +158,6 @@ class ProcessFleet(LocalFleet):
     def _end_started(self) -> None:
         while self._started:
             self._started.popitem()[1].end()
-
-
-class InProcessExecutor(FleetExecutor):
-    """The executor of a job whose workers are threads of this process."""
-
-    made_of: type[LocalFleet] = LocalFleet
-
-    def __init__(self, settings: ExecutorSettings, fleet: LocalFleet | None = None) -> None:
-        """`fleet` is its own from here on."""
-        self.fleet: LocalFleet
-        super().__init__(fleet or self.made_of(settings))
-
-
-class ProcessExecutor(InProcessExecutor):
-    """The executor of a job whose workers are processes."""
-
-    made_of = ProcessFleet
-
-
-def local_executor(settings: ExecutorSettings) -> InProcessExecutor:
-    """Make the executor of one machine that the settings ask for. Raises ClusterError."""
-    fleet = local_fleet(settings)
-    return (ProcessExecutor if isinstance(fleet, ProcessFleet) else InProcessExecutor)(settings, fleet)
 
 
 def local_fleet(settings: ExecutorSettings) -> LocalFleet:

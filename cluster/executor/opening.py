@@ -56,14 +56,8 @@ def forking_workers(job: Job, settings: ExecutorSettings) -> AbstractContextMana
 def open_executor(settings: ExecutorSettings) -> FleetExecutor:
     """The executor the settings ask for: of this machine, over a Ray that is joined, or over one started for it. Raises
     ClusterError for a Ray that is not there."""
-    chosen = choose(settings)
-    if chosen.local:
-        from cluster.executor.local import local_executor  # it is made of what is here
-
-        executor: FleetExecutor = local_executor(settings)
-    else:
-        executor = FleetExecutor(open_fleet(settings))
-    executor.chosen = str(chosen)
+    executor = FleetExecutor(open_fleet(settings))
+    executor.chosen = str(choose(settings))
     return executor
 
 

@@ -37,14 +37,15 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from actors.process import files_of
+from actors.messages import files_of
 from actors.processes import WorkerDied
 from actors.worker import Ask, Batch, Loaded, Order
-from cluster.executor.base import Executor, Worker
+from cluster.executor.base import Executor, WorkerHandle
 from cluster.executor.fleet import Fleet, FleetExecutor
 from cluster.executor.opening import choose, open_fleet
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
+from cluster.executor.views import KeyView, WorkerView
 from distprove.errors import ClusterError, UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksKey, PartitionProof, ProofSystem
@@ -63,45 +64,11 @@ REPORT_AGE = 1.0
 jobs end by the hundred a second."""
 
 
-@dataclass(frozen=True)
-class KeyFacts:
-    """A resident key."""
-
-    digest: str
-    system: str
-    title: str
-    workers: int
-    """Workers that have loaded it."""
-    bytes: int
-    """What it takes of a device's memory, or of the host's where provers compute there."""
-    jobs: int
-    """Jobs at work with it."""
-    last_used: float
-
-
-@dataclass(frozen=True)
-class WorkerFacts:
-    """A worker of the pool."""
-
-    id: str
-    node: str
-    device: str
-    kind: str
-    busy: float
-    """Share of the last minute for which its device computed, from 0 to 1."""
-    proven: int
-    memory_used: int | None = None
-    """Bytes of its device in use when it last loaded a key; None where they are not counted."""
-    memory_total: int | None = None
-    lost: str | None = None
-    """Why it is not used, if it is not."""
-
-
 @dataclass
 class _Standing:
     """What the pool knows of a worker."""
 
-    worker: Worker
+    worker: WorkerHandle
     facts: dict[str, Any] = field(default_factory=dict)
     proven: int = 0
     computed: Counter[int] = field(default_factory=Counter)
@@ -128,10 +95,10 @@ class _Standing:
         for second in [second for second in self.computed if second < late]:
             del self.computed[second]
 
-    def told(self) -> WorkerFacts:
+    def told(self) -> WorkerView:
         facts, late = self.facts, time.time() - MINUTE
         busy = sum(took for second, took in self.computed.items() if second >= late) / (1e6 * MINUTE)
-        return WorkerFacts(
+        return WorkerView(
             self.worker.id,
             str(facts.get("node", self.worker.node)),
             str(facts.get("device", "")),
@@ -221,12 +188,12 @@ class Pool:
             client = self._clients[job] = Client(self, system, job, rank, known_as)
             return client
 
-    def keys(self) -> list[KeyFacts]:
+    def keys(self) -> list[KeyView]:
         """The resident keys."""
         with self.changed:
             return [key.told() for key in self._keys.values() if key.loaded]
 
-    def workers(self) -> list[WorkerFacts]:
+    def workers(self) -> list[WorkerView]:
         """The workers, those that were given up included."""
         self.renew()
         with self.changed:
@@ -463,7 +430,7 @@ class _Key:
         self.system = client.system
         self.digest = client.system.key_digest().hex()
         self.executor = _KeyExecutor(self, pool)
-        self.workers: list[Worker] = []
+        self.workers: list[WorkerHandle] = []
         self.clients: dict[str, Client] = {}
         """Jobs at work with it."""
         self.used = time.time()
@@ -480,7 +447,7 @@ class _Key:
         """Jobs that wait for a worker's loading."""
         self._waits_for_room = 0
         """Workers on whose devices it waits for room."""
-        self._checking: list[tuple[Client, Worker]] = []
+        self._checking: list[tuple[Client, WorkerHandle]] = []
         """Jobs that wait for the key's check, which the first one's worker does."""
         self._pool = pool
 
@@ -524,16 +491,16 @@ class _Key:
             self.used = time.time()
         client.check_ended()
 
-    def told(self) -> KeyFacts:
+    def told(self) -> KeyView:
         """Called with the lock held."""
         took = max((int(loaded.value.prover.value.get("key_bytes", 0)) for loaded in self.loaded.values()), default=0)
         size = took or sum(array.nbytes for array in self.system.shared().values())
         title = title_of(self.system)
-        return KeyFacts(self.digest, self.system.name, title, len(self.loaded), size, len(self.clients), self.used)
+        return KeyView(self.digest, self.system.name, title, len(self.loaded), size, len(self.clients), self.used)
 
     # -- what jobs ask ----------------------------------------------------------------------------------------------
 
-    def load(self, client: Client, worker: Worker) -> None:
+    def load(self, client: Client, worker: WorkerHandle) -> None:
         """Have a worker load it, unless it has; either way `client` is told what it came to."""
         with self._pool.changed:
             lost = self._pool.standing[worker.id].lost
@@ -550,7 +517,7 @@ class _Key:
             self.pending.add(worker.id)
         self.executor.load(worker, self._permitted)
 
-    def check(self, client: Client, worker: Worker) -> None:
+    def check(self, client: Client, worker: WorkerHandle) -> None:
         """Have the key checked, unless it has been; either way `client` is told what it came to."""
         with self._pool.changed:
             if self._checked is not None:
@@ -718,7 +685,7 @@ class Client(Executor):
         self._known: set[str] = set()
         """Workers that its driver was told of."""
 
-    def start(self, system: ProofSystem) -> list[Worker]:
+    def start(self, system: ProofSystem) -> list[WorkerHandle]:
         """The workers that may be used. At least one has loaded the key, unless all failed to. Raises ClusterError, and
         why this job was stopped."""
         key, self.cold = self._pool.admit(self)
@@ -732,7 +699,7 @@ class Client(Executor):
             raise ClusterError(f"no worker is left: {next(lost, 'none was started')}")
         return usable
 
-    def newcomers(self) -> list[Worker]:
+    def newcomers(self) -> list[WorkerHandle]:
         self._pool.renew()
         standing = self._pool.standing
         new = [worker for worker in tuple(self._resident.workers) if worker.id not in self._known]
@@ -749,47 +716,38 @@ class Client(Executor):
         if self.ended is not None:
             raise self.ended
 
-    def load(self, worker: Worker, permitted: bool = True) -> None:
+    def load(self, worker: WorkerHandle, permitted: bool = True) -> None:
         self._resident.load(self, worker)
 
-    def check(self, worker: Worker) -> None:
+    def check(self, worker: WorkerHandle) -> None:
         self._resident.check(self, worker)
 
     def hand(
-        self,
-        worker: Worker,
-        orders: Sequence[Order],
-        began: float = 0.0,
-        parallel: int | None = None,
-        job: str = "",
-        rank: int = 0,
+        self, worker: WorkerHandle, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None
     ) -> None:
         self.handed[worker.id] += len(orders)
-        super().hand(worker, orders, began, parallel, self.job, self.rank)
+        super().hand(worker, orders, began, parallel)
 
-    def backlog(self, worker: Worker) -> int:
+    def backlog(self, worker: WorkerHandle) -> int:
         return self._pool.backlog(worker.id) - self.handed[worker.id]
 
-    def ask_back(self, worker: Worker, count: int, job: str = "") -> None:
-        super().ask_back(worker, count, self.job)
-
-    def dismiss(self, worker: Worker, synthesiser: str) -> None:
+    def dismiss(self, worker: WorkerHandle, synthesiser: str) -> None:
         """This job gives up a synthesiser. The others still use it, and it is started again whenever it dies."""
 
     def remarks(self) -> list[str]:
         return self._pool.fleet.remarks
 
-    def remember(self, worker: Worker, device: str, reason: str) -> None:
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         self._pool.fleet.remember(worker, device, reason)
         self._pool.lose(worker.id, f"its device was given up: {reason}")
 
-    def retire(self, worker: Worker) -> None:
+    def retire(self, worker: WorkerHandle) -> None:
         """This job gives up a worker; the pool decides what that means for the others."""
-        self.forget(worker, self.job)
+        self._tell(worker, "forget", self.job)
         if worker.id in self._resident.loaded:
             self._pool.given_up(worker.id)
 
-    def verify(self, proofs: Sequence[PartitionProof], worker: Worker, *, last: bool = False) -> None:
+    def verify(self, proofs: Sequence[PartitionProof], worker: WorkerHandle, *, last: bool = False) -> None:
         self._made_by |= dict.fromkeys((proof.name for proof in proofs), worker.id)
         super().verify(proofs, worker, last=last)
 
@@ -829,7 +787,7 @@ class Client(Executor):
 
     def close(self, *, now: bool = False) -> None:
         for worker in self.key.workers if self.key is not None else ():
-            self.forget(worker, self.job)
+            self._tell(worker, "forget", self.job)
         super().close(now=now)
         self._pool.leave(self)
 

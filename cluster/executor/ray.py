@@ -34,10 +34,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.backends import BackendChoice, ahead_of
 from actors.home import Home
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.process import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
+from actors.messages import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
-from cluster.executor.base import Worker
+from cluster.executor.base import WorkerHandle
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.fleet import Fleet, Site
 from cluster.executor.placement import Node, Place, place, place_more
@@ -138,15 +138,15 @@ class RayTransport:
         except RayError as error:
             raise told(error) from None
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
         try:
-            return self._get(self._ask(name, arguments))
+            return self._get(self._ask(room, name, arguments))
         except RayError as error:
             raise told(error) from None
 
-    def tell(self, name: str, *arguments: Any) -> None:
+    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
         with suppress(RayError):
-            self._ask(name, arguments)
+            self._ask(room, name, arguments)
 
     def kill(self) -> None:
         try:
@@ -184,9 +184,9 @@ class RayTransport:
             return bool(self.actor._get_local_state() == state)
         return False
 
-    def _ask(self, name: str, arguments: tuple[Any, ...]) -> ray.ObjectRef:
+    def _ask(self, room: int | None, name: str, arguments: tuple[Any, ...]) -> ray.ObjectRef:
         # As bytes: Ray's own way to pickle asks Python how to, for each of a chunk's orders.
-        return self.actor.ask.remote(name, pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
+        return self.actor.ask.remote(room, name, pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
 
 
 @dataclass
@@ -277,9 +277,9 @@ class RayFleet(Fleet):
         for spot in provers:
             beside = [other for other in provers if other.node == spot.node]
             # A node without a prover makes no witnesses: they would have to travel.
-            own = [maker for maker in synthesisers if maker.node == spot.node][beside.index(spot) :: len(beside)]
+            own = [one for one in synthesisers if one.node == spot.node][beside.index(spot) :: len(beside)]
             names = tuple(f"synthesiser-{next(self._numbers[1])}" for _ in own or (spot,))
-            num_cpus = spot.num_cpus + sum(maker.num_cpus for maker in own)
+            num_cpus = spot.num_cpus + sum(one.num_cpus for one in own)
             if num_cpus > 1:
                 num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
             spec = HostSpec(f"prover-{next(self._numbers[0])}", self._choice(spot), self.settings.in_flight)
@@ -288,7 +288,7 @@ class RayFleet(Fleet):
             born = partial(self._spares.taken, node)
             silent = partial(self._is_silent, node)
             host = RayTransport(actor, spec, silent, self._is_over, self._home, self._remark, born)
-            worker = Worker(spec.name, spot.node.address, names, node)
+            worker = WorkerHandle(spec.name, spot.node.address, names, node)
             self._asks[spec.name] = (node, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
         self.sites |= {site.worker.id: site for site in settled}
@@ -303,8 +303,8 @@ class RayFleet(Fleet):
     def _grown(self) -> list[Site]:
         joined, live = self._joined, [site.worker for site in self.sites.values()]
         gpus = sum(self._asks[worker.id][2] for worker in live) if any(ask[2] for ask in self._asks.values()) else None
-        makers = sum(len(worker.synthesisers) for worker in live)
-        provers, synthesisers = place_more(joined, self.settings, gpus, makers)
+        count = sum(len(worker.synthesisers) for worker in live)
+        provers, synthesisers = place_more(joined, self.settings, gpus, count)
         if not provers:
             return []
         used = {spot.node.id for spot in provers}
@@ -366,7 +366,7 @@ class RayFleet(Fleet):
         if what not in self.remarks:
             self.remarks.append(what)
 
-    def remember(self, worker: Worker, device: str, reason: str) -> None:
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         governor = self._governors.get(worker.node_id or "")  # its actor may be gone by now
         if governor is not None:
             governor.remember.remote(device, reason)

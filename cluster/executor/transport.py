@@ -6,15 +6,16 @@ from typing import Any, Protocol
 
 
 class Transport(Protocol):
-    """A way for messages to reach a process. It knows nothing of what they say."""
+    """A way for messages to reach a process. It knows nothing of what they say. One is for the worker in the `room` of
+    that number, or for what the process itself serves."""
 
     def start(self) -> None:
         """Bring what answers to life, also after its death."""
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
         """Call the method `name` and return what it returns. Raises what it raises, or WorkerDied."""
 
-    def tell(self, name: str, *arguments: Any) -> None:
+    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
         """Have the method `name` called. Nothing is waited for; one that is gone is not told."""
 
     def kill(self) -> None:

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from actors.grants import Ungoverned
-from actors.process import VerifierSpec
+from actors.messages import VerifierSpec
 from actors.processes import HostProcess, WorkerDied
 from cluster.executor.transport import Transport
 from cluster.hangs import FACTOR, GRACE

@@ -31,7 +31,7 @@ from actors.processes import WorkerDied
 from actors.spans import span_json
 from actors.worker import LINGER, Batch, Loaded, Order, Outcome, Stretch
 from cluster.driver import prove
-from cluster.executor.base import Executor, Worker
+from cluster.executor.base import Executor, WorkerHandle
 from cluster.record.run import Run
 from cluster.record.story import read_report
 from distprove.errors import UsageError
@@ -222,10 +222,10 @@ class Sleeper:
         with self._news:
             self._dead = False
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
         return getattr(self, f"_{name}")(*arguments)
 
-    def tell(self, name: str, *arguments: Any) -> None:
+    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
         if name in ("take", "give_back"):
             self.call(name, *arguments)
 
@@ -282,11 +282,11 @@ class Sleeper:
                 self._dead = True
                 self._news.notify_all()
                 return
-            partition, maker = order.partition, f"{name}-synthesiser"
+            partition, synthesiser = order.partition, f"{name}-synthesiser"
             proof = PartitionProof(partition.name, partition.digest, (), _proof(partition.name))
             stretches = [
                 Stretch(who, stage, started, ended, self._span(who, partition.name, stage, started, ended))
-                for who, stage in ((maker, "synthesise"), (name, "prove"))
+                for who, stage in ((synthesiser, "synthesise"), (name, "prove"))
             ]
             self._made.outcomes.append(Outcome(partition.name, order.ask, name, proof, StepTimes(), None, 0, stretches))
             self._begin()
@@ -332,13 +332,13 @@ class SleepingExecutor(Executor):
             for i in range(workers)
         ]
 
-    def start(self, system: ProofSystem) -> list[Worker]:
+    def start(self, system: ProofSystem) -> list[WorkerHandle]:
         self._system = system
         workers = []
         for index, sleeper in enumerate(self._sleepers):
             name, node = f"prover-{index}", f"node-{index // PER_NODE}"
             self._transports[name] = sleeper
-            workers.append(Worker(name, node, (f"{name}-synthesiser",)))
+            workers.append(WorkerHandle(name, node, (f"{name}-synthesiser",)))
         return workers
 
     def verifying(self) -> AbstractContextManager[object]:

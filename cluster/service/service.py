@@ -44,7 +44,7 @@ from cluster.service.requests import (
 from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
 from cluster.service.turns import Turns
-from cluster.service.views import JobRequest, JobState, JobView, KeyView, Overview, Priority, WorkerView
+from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority
 from cluster.service.writer import RUNS, Writer, WriterHere, await_writer
 from cluster.together import Short, prove_together, short
 from distprove.errors import (
@@ -491,8 +491,8 @@ class Service:
                 {state.value: self._counts[state.value] for state in JobState},
                 self._partitions,
                 recent / min(RECENT, max(1.0, now - self._began)),
-                tuple(KeyView(**vars(key)) for key in keys),
-                tuple(WorkerView(**vars(worker)) for worker in workers),
+                tuple(keys),
+                tuple(workers),
             )
 
     # -- jobs at work -----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
+from cluster.executor.views import KeyView, WorkerView
 from distprove.errors import UsageError
 
 ID_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
@@ -106,37 +107,6 @@ class JobView:
     def to_json(self) -> dict[str, Any]:
         """Plain data, with every field."""
         return asdict(self)
-
-
-@dataclass(frozen=True)
-class KeyView:
-    """A key that is resident on workers."""
-
-    digest: str
-    system: str
-    title: str
-    workers: int
-    bytes: int
-    jobs: int
-    """Jobs at work with it."""
-    last_used: float
-
-
-@dataclass(frozen=True)
-class WorkerView:
-    """A worker of the service."""
-
-    id: str
-    node: str
-    device: str
-    kind: str
-    busy: float
-    """Share of the last minute for which its device computed, from 0 to 1."""
-    proven: int
-    memory_used: int | None = None
-    memory_total: int | None = None
-    lost: str | None = None
-    """Why it is not used, if it is not."""
 
 
 @dataclass(frozen=True)

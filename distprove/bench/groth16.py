@@ -131,7 +131,7 @@ def _time(
     def one(_: int) -> tuple[PartitionProof, StepTimes]:
         if in_flight == 0:
             return prover.prove(partition, witness)
-        proved: tuple[PartitionProof, StepTimes] = line.prove(prover, partition, witness).value
+        proved: tuple[PartitionProof, StepTimes] = line.staged(prover, partition, witness).value
         return proved
 
     with ThreadPoolExecutor(max(1, in_flight)) as threads:

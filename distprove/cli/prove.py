@@ -128,7 +128,7 @@ def job_file(
     if path.suffix != ".toml" and not path.exists():
         hint = nearest(str(path), SYSTEMS)
         raise UsageError(f"{str(path)!r} is neither a proof system ({', '.join(SYSTEMS)}) nor a job file{hint}")
-    _prove(Job.from_toml(path), folder, execution, as_json)
+    _start(Job.from_toml(path), folder, execution, as_json)
 
 
 def system_command(system: str) -> Any:
@@ -153,7 +153,7 @@ def system_command(system: str) -> Any:
             job = Job.from_options(system, title=title, **subject, **chosen.values)
         except UsageError as error:
             raise UsageError(in_flags(str(error), settings)) from None
-        _prove(job, folder, execution, as_json)
+        _start(job, folder, execution, as_json)
 
     settings = settings_of(entry.options)
     group = type("Chosen", (SettingsGroup,), {"settings": entry.options, "panel": entry.title})
@@ -196,7 +196,7 @@ def resume(
     run_job(run, None, settings=execution.given(), program=program, same_inputs=same_inputs, as_json=as_json)
 
 
-def _prove(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> None:
+def _start(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> None:
     from cluster.record.run import is_run
 
     out, resume_existing = folder.out, folder.resume_existing

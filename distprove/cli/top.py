@@ -147,7 +147,7 @@ def _rate(view: dict[str, Any]) -> str:
 
 def _provers(view: dict[str, Any]) -> RenderableType:
     provers = [w for w in view["workers"] if w["role"] == "prover"]
-    makers = [w for w in view["workers"] if w["role"] != "prover"]
+    synthesisers = [w for w in view["workers"] if w["role"] != "prover"]
     table = plain_table()
     table.add_column("prover", no_wrap=True)
     table.add_column("GPU", justify="right")
@@ -168,9 +168,9 @@ def _provers(view: dict[str, Any]) -> RenderableType:
         )
     if len(provers) > ROWS:
         table.add_row(f"[dim]and {len(provers) - ROWS} more[/]")
-    busy = sum(bool(worker["tasks"]) for worker in makers)
-    if makers:
-        table.add_row("[dim]synthesisers[/]", "", "", "", "", f"[dim]{busy} of {len(makers)} at work[/]")
+    busy = sum(bool(worker["tasks"]) for worker in synthesisers)
+    if synthesisers:
+        table.add_row("[dim]synthesisers[/]", "", "", "", "", f"[dim]{busy} of {len(synthesisers)} at work[/]")
     return table
 
 

@@ -22,12 +22,12 @@ from distprove.errors import (
 )
 from distprove.groth16.binfile import map_file
 from distprove.groth16.elements import Words
+from distprove.groth16.input_places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
 from distprove.groth16.inputs import Inputs, read_input
 from distprove.groth16.key_check import check_key_once
 from distprove.groth16.keyfile import read_key, read_verification_key, verification_key_of
 from distprove.groth16.options import Groth16Options
 from distprove.groth16.params import ParamsKey
-from distprove.groth16.places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
 from distprove.groth16.prover import MadeOnDevice, PendingGroth16, StagedWitness, prove
 from distprove.groth16.r1cs import R1csFile
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes

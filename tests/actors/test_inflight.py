@@ -100,7 +100,7 @@ def submit() -> Any:
         def submit_one(in_flight: InFlight, prover: GatedProver, name: str) -> Future[Any]:
             turn = in_flight.line.join()
             partition, work = Partition(0, name, b"", {}), Witness(name, {"witness": np.zeros(1, np.uint64)})
-            return threads.submit(lambda: in_flight.prove(prover, partition, work, None, turn))
+            return threads.submit(lambda: in_flight.staged(prover, partition, work, None, turn))
 
         yield submit_one
 
@@ -274,7 +274,7 @@ def test_a_prover_that_cannot_stage_proves_one_at_a_time() -> None:
     prover, in_flight = Plain(), InFlight()
 
     def prove(index: int) -> Any:
-        return in_flight.prove(prover, Partition(index, str(index), b"", {}), Witness("", {}))
+        return in_flight.staged(prover, Partition(index, str(index), b"", {}), Witness("", {}))
 
     with ThreadPoolExecutor(4) as threads:
         timed = sorted(threads.map(prove, range(8)), key=lambda t: t.started)

@@ -139,7 +139,7 @@ def test_a_nursery_that_others_are_forked_from_imports_no_code_of_a_users_own(tm
     (tmp_path / "mine.py").write_text("class System: pass\n")
     body = """
 from actors import birth
-from actors.process import WorkerSpec, pickled
+from actors.messages import WorkerSpec, pickled
 from distprove.groth16.system import Groth16System
 import dataclasses, mine
 
@@ -184,7 +184,7 @@ def test_workers_of_a_main_program_are_forked_from_what_it_has_imported(tmp_path
     body = """
 import psutil, threading, time
 from actors import birth, processes
-from actors.process import HostSpec
+from actors.messages import HostSpec
 from actors.backends import BackendChoice
 from cluster.governor import Budget, LocalGovernor
 
@@ -231,7 +231,7 @@ RESERVED = """
 import os, psutil, threading, time
 from actors import processes, reserve
 from actors.backends import BackendChoice
-from actors.process import HostSpec
+from actors.messages import HostSpec
 from cluster.governor import Budget, LocalGovernor
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()  # nothing may be forked from here

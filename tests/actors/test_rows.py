@@ -15,11 +15,10 @@ import pytest
 from actors.backends import BackendChoice
 from actors.grants import Grant, Purse, Ungoverned
 from actors.inflight import Timed, attempted
+from actors.messages import HostSpec, SentWitness, WitnessGone, WorkerSpec
 from actors.pace import MOST, ROW_BYTES, ROWS, SPAN, Pace
-from actors.process import HostSpec, SentWitness, WitnessGone, WorkerSpec
 from actors.processes import DROPS, HeldWitness, WorkerDied
-from actors.rooms import Rooms
-from actors.threads import WitnessHere
+from actors.threads import RoomsHere, WitnessHere
 from actors.worker import Ask, Order, Outcome
 from distprove.errors import ClusterError, WitnessGenerationError
 from distprove.system import Partition
@@ -79,7 +78,7 @@ def test_memory_of_a_row_is_in_use_until_its_last_witness_is_gone() -> None:
     assert purse.find(1000) is memory
 
 
-class Maker:
+class DyingSynthesiser:
     """Makes toy witnesses on the thread that asks; dies as often as `dies` says, at a row with that partition."""
 
     def __init__(self, system: ToySystem, dies: dict[str, int], bad: tuple[str, ...] = ()) -> None:
@@ -110,14 +109,15 @@ class Maker:
 
 
 @contextmanager
-def worker(system: ToySystem, maker: Maker, governor: Ungoverned) -> Iterator[Any]:
+def worker(system: ToySystem, synthesiser: DyingSynthesiser, governor: Ungoverned) -> Iterator[Any]:
     """A worker on threads with this one synthesiser, loaded and permitted."""
     choice = BackendChoice(TOY_BACKEND)
     with HostArena() as arena:
         spec = HostSpec("prover-0", choice, 3)
-        rooms = Rooms(spec, governor, arena, lambda _: {"synthesiser-0": maker}, lambda room: room.system.shared())
+        rooms = RoomsHere(spec, governor, arena)
+        rooms._synthesisers = lambda _: {"synthesiser-0": synthesiser}  # type: ignore[method-assign]
         rooms.open(1, WorkerSpec("prover-0", system, choice, ("synthesiser-0",), 1, 3))
-        rooms.ask(1, "load", 1, True)
+        rooms.worker(1).load(1, True)
         try:
             yield rooms._workers[1]
         finally:
@@ -141,43 +141,43 @@ def system(tmp_path: Path) -> ToySystem:
 
 def test_a_synthesiser_that_dies_in_a_row_loses_one_partition(system: ToySystem) -> None:
     """The others of the row are made by themselves; the one that kills is then charged for it alone."""
-    maker = Maker(system, {"p70": 2})
-    with worker(system, maker, Leases()) as made:
+    synthesiser = DyingSynthesiser(system, {"p70": 2})
+    with worker(system, synthesiser, Leases()) as made:
         found = outcomes(made, system.plan())
     died = [name for name, outcome in found.items() if outcome.error is not None]
     assert all(isinstance(found[name].error, WorkerDied) for name in died)
-    first = next(row for row in maker.rows if "p70" in row)
+    first = next(row for row in synthesiser.rows if "p70" in row)
     assert len(first) > 1, "it was in a row"
     assert set(died) == {first[0], "p70"}
-    others = {row[0] for row in maker.rows if len(row) == 1}
+    others = {row[0] for row in synthesiser.rows if len(row) == 1}
     assert set(first[1:]) <= others
     assert len(found) == 100
 
 
 def test_an_error_in_a_row_is_its_own_partition_s(system: ToySystem) -> None:
-    maker = Maker(system, {}, bad=("p70",))
-    with worker(system, maker, Leases()) as made:
+    synthesiser = DyingSynthesiser(system, {}, bad=("p70",))
+    with worker(system, synthesiser, Leases()) as made:
         found = outcomes(made, system.plan())
-    assert any(len(row) > 1 and "p70" in row for row in maker.rows)
+    assert any(len(row) > 1 and "p70" in row for row in synthesiser.rows)
     assert [name for name, outcome in found.items() if outcome.error is not None] == ["p70"]
     assert isinstance(found["p70"].error, WitnessGenerationError)
 
 
 def test_rows_are_as_long_as_their_memory_can_be_had_for(system: ToySystem) -> None:
     size = system.synthesis_bytes(system.plan()[0])
-    maker, governor = Maker(system, {}), Leases(most=size)
-    with worker(system, maker, governor) as made:
+    synthesiser, governor = DyingSynthesiser(system, {}), Leases(most=size)
+    with worker(system, synthesiser, governor) as made:
         found = outcomes(made, system.plan())
     assert all(outcome.error is None for outcome in found.values())
-    assert {len(row) for row in maker.rows} == {1}
+    assert {len(row) for row in synthesiser.rows} == {1}
     assert not governor.leased
 
 
 def test_rows_keep_to_what_a_job_may_have_in_the_making(system: ToySystem) -> None:
-    maker = Maker(system, {})
-    with worker(system, maker, Leases()) as made:
+    synthesiser = DyingSynthesiser(system, {})
+    with worker(system, synthesiser, Leases()) as made:
         outcomes(made, system.plan(), parallel=2)
-    assert max(len(row) for row in maker.rows) <= 2
+    assert max(len(row) for row in synthesiser.rows) <= 2
 
 
 class Child:

@@ -189,7 +189,7 @@ def run_session(schedule: Schedule, folder: Path, address: str | None) -> None:
     try:
         opened = Run.open(path) if is_run(path) else Run.create(path, system, system.plan())
         with opened as run, open_executor(settings) as executor:
-            session._prove(system, executor, run, settings, None)
+            session._through_losses(system, executor, run, settings, None)
     except BaseException as error:
         raised = typed(error)
         told = {"error": type(raised).__name__, "message": public_message(raised), "code": exit_code(raised)}

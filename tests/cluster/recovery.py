@@ -22,7 +22,8 @@ from typing import Any
 
 from cluster.driver import prove
 from cluster.executor.base import Executor
-from cluster.executor.local import ProcessExecutor
+from cluster.executor.fleet import FleetExecutor
+from cluster.executor.local import ProcessFleet
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.settings import ExecutorSettings
@@ -74,7 +75,7 @@ def until_known(folder: Path) -> list[float]:
 
 def _executor(settings: ExecutorSettings) -> Executor:
     if settings.local:
-        return ProcessExecutor(settings)
+        return FleetExecutor(ProcessFleet(settings))
     from cluster.executor.opening import open_executor
 
     return open_executor(settings)

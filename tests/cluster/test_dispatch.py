@@ -17,7 +17,7 @@ from actors.processes import WorkerDied
 from actors.worker import Batch, Loaded, Order, Outcome, Stretch
 from cluster.dispatch import Progress
 from cluster.driver import prove
-from cluster.executor.base import Executor, Worker
+from cluster.executor.base import Executor, WorkerHandle
 from cluster.executor.tasks import Finished, Kind
 from cluster.hangs import FACTOR, FIRST, GRACE, LOOK, Hung, Watch
 from cluster.record.journal import read_journal
@@ -38,29 +38,29 @@ class MadeUp(Executor):
         super().__init__(settings)
         self._count = workers
         self._toy = system
-        self.preparing: dict[str, tuple[Worker, Order]] = {}
+        self.preparing: dict[str, tuple[WorkerHandle, Order]] = {}
         """Handed out, and not yet with a prover."""
-        self._proving: dict[str, tuple[Worker, Order]] = {}
+        self._proving: dict[str, tuple[WorkerHandle, Order]] = {}
         self.most = 0
         self.together: Counter[str] = Counter()
         """The most orders that each worker may have in the making or ready."""
 
-    def start(self, system: ProofSystem) -> list[Worker]:
+    def start(self, system: ProofSystem) -> list[WorkerHandle]:
         self._system = system
-        return [Worker(f"prover-{i}", "here", (f"synthesiser-{i}",)) for i in range(self._count)]
+        return [WorkerHandle(f"prover-{i}", "here", (f"synthesiser-{i}",)) for i in range(self._count)]
 
-    def load(self, worker: Worker, permitted: bool = True) -> None:
+    def load(self, worker: WorkerHandle, permitted: bool = True) -> None:
         timed = Timed({"device": "none"}, 0.0, 0.0)
         self._done.put(Finished(Kind.LOAD, worker.id, Loaded(timed, dict.fromkeys(worker.synthesisers, timed))))
 
-    def check(self, worker: Worker) -> None:
+    def check(self, worker: WorkerHandle) -> None:
         self._done.put(Finished(Kind.CHECK, worker.id, Timed(None, 0.0, 0.0)))
 
     def verifying(self) -> AbstractContextManager[object]:
         return nullcontext()
 
     def hand(
-        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
+        self, worker: WorkerHandle, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None
     ) -> None:
         assert parallel is not None
         self.together[worker.id] = parallel
@@ -88,7 +88,7 @@ class MadeUp(Executor):
         proof = PartitionProof(name, order.partition.digest, public, data)
         return [self._news(worker, [Outcome(name, order.ask, worker.id, proof, stretches=[made, proven])])]
 
-    def _news(self, worker: Worker, outcomes: list[Outcome]) -> Finished:
+    def _news(self, worker: WorkerHandle, outcomes: list[Outcome]) -> Finished:
         here = [(name, "proving", worker.id) for name, (who, _) in self._proving.items() if who == worker]
         return Finished(Kind.BATCH, worker.id, Batch(outcomes, here))
 
@@ -112,10 +112,10 @@ class Spread(MadeUp):
         self._errors = errors
         self.asked: list[tuple[str, str]] = []
 
-    def start(self, system: ProofSystem) -> list[Worker]:
-        return [Worker(w.id, "one address", w.synthesisers, f"node-{w.id}") for w in super().start(system)]
+    def start(self, system: ProofSystem) -> list[WorkerHandle]:
+        return [WorkerHandle(w.id, "one address", w.synthesisers, f"node-{w.id}") for w in super().start(system)]
 
-    def _news(self, worker: Worker, outcomes: list[Outcome]) -> Finished:
+    def _news(self, worker: WorkerHandle, outcomes: list[Outcome]) -> Finished:
         for outcome in outcomes:
             self.asked.append((worker.id, outcome.name))
             outcome.error = self._errors.get((worker.id, outcome.name))
@@ -174,17 +174,17 @@ class Hanging(MadeUp):
         self._permitted = False
         self.interrupted: list[str] = []
 
-    def permit(self, worker: Worker) -> None:
+    def permit(self, worker: WorkerHandle) -> None:
         self._permitted = True
 
     def wait(self, timeout: float) -> list[Finished]:
         return super().wait(timeout) if self._permitted else Executor.wait(self, 0.01)
 
-    def check(self, worker: Worker) -> None:
+    def check(self, worker: WorkerHandle) -> None:
         if next(self._checks) >= self._answered:
             super().check(worker)
 
-    def interrupt(self, worker: Worker, who: str) -> None:
+    def interrupt(self, worker: WorkerHandle, who: str) -> None:
         self.interrupted.append(who)
         for held in (self.preparing, self._proving):
             for name in [name for name, (with_it, _) in held.items() if with_it == worker]:
@@ -217,10 +217,10 @@ def test_a_worker_that_hangs_again_is_set_aside_if_there_is_another(
 class Occupied(MadeUp):
     """Workers for which there is no room until somebody has been told so."""
 
-    def load(self, worker: Worker, permitted: bool = True) -> None:
+    def load(self, worker: WorkerHandle, permitted: bool = True) -> None:
         self.waiting = worker
 
-    def queued(self, worker: Worker) -> bool:
+    def queued(self, worker: WorkerHandle) -> bool:
         return True
 
 
@@ -251,15 +251,15 @@ class Stranded(MadeUp):
         super().__init__(settings, 1, system)
         self.looked = 0
 
-    def load(self, worker: Worker, permitted: bool = True) -> None:
+    def load(self, worker: WorkerHandle, permitted: bool = True) -> None:
         if worker.id == "prover-0":
             self._done.put(Finished(Kind.LOAD, worker.id, error=ClusterError("its node left the cluster")))
         else:
             super().load(worker, permitted)
 
-    def newcomers(self) -> list[Worker]:
+    def newcomers(self) -> list[WorkerHandle]:
         self.looked += 1
-        return [Worker("prover-1", "there", ("synthesiser-0",))] if self.looked == 5 else []
+        return [WorkerHandle("prover-1", "there", ("synthesiser-0",))] if self.looked == 5 else []
 
 
 @pytest.mark.parametrize("patience", [None, 600.0])

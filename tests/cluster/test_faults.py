@@ -14,7 +14,7 @@ import pytest
 
 from actors import processes
 from actors.grants import Ungoverned
-from actors.process import VerifierSpec
+from actors.messages import VerifierSpec
 from actors.processes import HostProcess, Started, WorkerDied, WorkerStuck
 from distprove.errors import JobFailed
 from distprove.proof import Proof

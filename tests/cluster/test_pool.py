@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from actors.backends import BackendChoice
-from actors.process import HostSpec
+from actors.messages import HostSpec
 from actors.threads import RoomsHere
 from cluster.dispatch import Progress
 from cluster.driver import prove
-from cluster.executor.base import Worker
+from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
 from cluster.executor.pool import GIVEN_UP, Client, Pool, identity
@@ -137,7 +137,7 @@ def waiting(pool: Pool) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for site in pool.fleet.sites.values():
         assert isinstance(site.host, RoomsHere)
-        for worker in list(site.host.rooms._workers.values()):
+        for worker in list(site.host._workers.values()):
             found |= {name: (len(job.waiting), len(job.ready)) for name, job in list(worker._jobs.items())}
     return found
 
@@ -350,7 +350,7 @@ class Growing(LocalFleet):
         new: list[Site] = []
         while self.joining:
             name, choice = self.joining.pop(), BackendChoice(TOY_BACKEND)
-            worker, host = Worker(name, "node", (f"maker-{name}",)), self._host(HostSpec(name, choice, 1))
+            worker, host = WorkerHandle(name, "node", (f"maker-{name}",)), self._host(HostSpec(name, choice, 1))
             new.append(Site(worker, choice, 1, host))
         self.sites |= {site.worker.id: site for site in new}
         if new:

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from actors.backends import Ahead
-from actors.process import HostSpec
+from actors.messages import HostSpec
 from cluster.driver import prove
 from cluster.executor.opening import open_executor
 from cluster.executor.pool import Pool

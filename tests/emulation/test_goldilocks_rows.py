@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from kernels.cuda.backend import CudaBackend
+from kernels.cuda.goldilocks.deep_fri import OPENINGS
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.row_program import MAX_COSETS, MAX_UNIFORM_WORDS, RowPlan, RowProfile
-from kernels.cuda.goldilocks.rows import OPENINGS
 from kernels.errors import SizeError
 from kernels.interface.goldilocks import DeepPoint, RowJob
 from kernels.interface.row_program import Op, RowProgram

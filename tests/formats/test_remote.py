@@ -15,7 +15,7 @@ from distprove.errors import InputError, UsageError
 from distprove.formats import remote
 from distprove.formats.files import temporary_name
 from distprove.formats.remote import fetch, origin_of
-from distprove.groth16.places import WHOLE_INPUT, content_at, places_of
+from distprove.groth16.input_places import WHOLE_INPUT, content_at, places_of
 from distprove.job import Job
 from distprove.jobfile import job_text
 from distprove.options import InputFile

@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cluster.executor.views import KeyView, WorkerView
 from cluster.service.http.access import TOKENS, make_tokens, read_token
 from cluster.service.http.api import TABLE
 from cluster.service.http.routes import Table
 from cluster.service.http.server import Options, Server
-from cluster.service.views import JobRequest, JobState, JobView, KeyView, Overview, WorkerView
+from cluster.service.views import JobRequest, JobState, JobView, Overview
 from distprove.errors import DistproveError, IdTaken, InputError, NoSuchJob, QueueFull, forget_frames
 
 

@@ -9,14 +9,14 @@ from contextlib import AbstractContextManager, nullcontext
 from actors.inflight import Timed
 from actors.spans import span_json
 from actors.worker import Ask, Batch, Loaded, Order, Outcome, Stretch
-from cluster.executor.base import Executor, Worker, _verdicts
+from cluster.executor.base import Executor, WorkerHandle, _verdicts
 from cluster.executor.tasks import Finished, Kind
-from cluster.service.views import KeyView, WorkerView
+from cluster.executor.views import KeyView, WorkerView
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
 from tests.support.toy_system import ToyBackend
 
-WORKER = Worker("prover-0", "local", ("synthesiser-0",))
+WORKER = WorkerHandle("prover-0", "local", ("synthesiser-0",))
 MOST = 4
 """Orders that are carried out at a time, by default; others go back."""
 
@@ -59,7 +59,7 @@ class InstantExecutor(Executor):
         self.before = before
         self.ended: BaseException | None = None
 
-    def start(self, system: ProofSystem) -> list[Worker]:
+    def start(self, system: ProofSystem) -> list[WorkerHandle]:
         self._system = system
         shared = system.shared()
         self.synthesiser, self.prover = system.synthesiser(shared, 1), system.prover(shared, ToyBackend())
@@ -69,19 +69,19 @@ class InstantExecutor(Executor):
         now = time.time()
         self._done.put(Finished(kind, worker, value, None, now, now))
 
-    def load(self, worker: Worker, permitted: bool = True) -> None:
+    def load(self, worker: WorkerHandle, permitted: bool = True) -> None:
         now = time.time()
         timed = Timed({"device": "toy", "kind": "cpu"}, now, now)
         self._tell_done(Kind.LOAD, worker.id, Loaded(timed, {"synthesiser-0": timed}))
 
-    def check(self, worker: Worker) -> None:
+    def check(self, worker: WorkerHandle) -> None:
         now = time.time()
         self._tell_done(Kind.CHECK, worker.id, Timed(None, now, now))
 
-    def permit(self, worker: Worker) -> None: ...
+    def permit(self, worker: WorkerHandle) -> None: ...
 
     def hand(
-        self, worker: Worker, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None, job: str = ""
+        self, worker: WorkerHandle, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None
     ) -> None:
         outcomes = []
         for order in orders[: self.most]:
@@ -103,7 +103,7 @@ class InstantExecutor(Executor):
             Kind.BATCH, worker.id, Batch(outcomes, [], [order.partition.name for order in orders[self.most :]])
         )
 
-    def verify(self, proofs: Sequence[PartitionProof], worker: Worker, *, last: bool = False) -> None:
+    def verify(self, proofs: Sequence[PartitionProof], worker: WorkerHandle, *, last: bool = False) -> None:
         assert self._system is not None
         self._tell_done(Kind.VERIFY, None, _verdicts(self._system, list(proofs)))
 

@@ -96,11 +96,11 @@ class MadeRun:
         name = f"{self.name}-{index}"
         entry = PartitionReport(name, "proved", attempts=1, witness_bytes=8 << 20)
         report.partitions.append(entry)
-        maker = min((p.id for p in session.workers if p.role == "synthesiser"), key=lambda w: free[w])
-        begun = free[maker]
+        synthesiser = min((p.id for p in session.workers if p.role == "synthesiser"), key=lambda w: free[w])
+        begun = free[synthesiser]
         made = begun + self.prove_seconds * (1.2 + chance.random())
-        free[maker] = made
-        session.spans.append(Span(maker, name, "synthesise", BEGAN + begun, BEGAN + made, attempt=1))
+        free[synthesiser] = made
+        session.spans.append(Span(synthesiser, name, "synthesise", BEGAN + begun, BEGAN + made, attempt=1))
         entry.synthesise_seconds = made - begun
         attempts = 2 if index in self.faults or index in self.failing else 1
         for attempt in range(1, attempts + 1):

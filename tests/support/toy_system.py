@@ -20,7 +20,7 @@ import numpy as np
 
 from distprove.errors import InvalidKey, UnsatisfiedWitness, WitnessGenerationError
 from distprove.formats import canonical
-from distprove.groth16.places import WHOLE_INPUT, content_at, places_of
+from distprove.groth16.input_places import WHOLE_INPUT, content_at, places_of
 from distprove.options import InputFile
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from kernels.cpu.goldilocks.deep_fri import CpuDeepFri
 from kernels.cpu.goldilocks.row_source import CpuRowSources
-from kernels.cpu.goldilocks.rows import CpuRows
 from kernels.cpu.goldilocks.transforms import CpuTransforms
 from kernels.interface.arrays import Empty
 from kernels.interface.goldilocks import GoldilocksKernels
 
 
-class CpuGoldilocks(CpuTransforms, CpuRows, CpuRowSources, GoldilocksKernels):
+class CpuGoldilocks(CpuTransforms, CpuDeepFri, CpuRowSources, GoldilocksKernels):
     """All Goldilocks kernels, on one pool of threads of the extension module `native`.
 
     `instruction_set` and `row_kernels` are those of `CpuTransforms` and `CpuRows`. Results lie in what `empty` makes.
@@ -29,5 +29,5 @@ class CpuGoldilocks(CpuTransforms, CpuRows, CpuRowSources, GoldilocksKernels):
         row_kernels: str | None = None,
     ) -> None:
         CpuTransforms.__init__(self, native, pool, empty, instruction_set=instruction_set)
-        CpuRows.__init__(self, native, pool, empty, row_kernels)
+        CpuDeepFri.__init__(self, native, pool, empty, row_kernels)
         CpuRowSources.__init__(self, pool, empty)

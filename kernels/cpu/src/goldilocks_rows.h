@@ -1,6 +1,6 @@
-// Row-by-row operations over Goldilocks on the CPU: those of `CpuRows` (kernels/cpu/goldilocks/rows.py) over whole arrays,
-// cut into blocks for the threads of a pool. Pointers are to arrays of u64 as kernels/interface/goldilocks.py lays them out;
-// the caller has checked shapes. Results do not depend on the number of threads.
+// Row-by-row operations over Goldilocks on the CPU: those of `CpuRows` and `CpuDeepFri` (kernels/cpu/goldilocks/rows.py and
+// deep_fri.py) over whole arrays, cut into blocks for the threads of a pool. Pointers are to arrays of u64 as
+// kernels/interface/goldilocks.py lays them out; the caller has checked shapes. Results do not depend on the number of threads.
 #pragma once
 #include <vector>
 

@@ -12,7 +12,7 @@
 using namespace dp;
 using namespace dp::gl;
 
-constexpr int MATRICES = 32;  // matrices per launch; must equal MATRICES in cuda/goldilocks/rows.py
+constexpr int MATRICES = 32;  // matrices per launch; must equal MATRICES in cuda/goldilocks/deep_fri.py
 constexpr u32 ALL = 0xffffffffu;
 
 __device__ __forceinline__ Ext warp_sum(Ext v) {
@@ -67,7 +67,7 @@ __device__ __forceinline__ const u64* column(const Columns& columns, u32 c) {
   return columns.base[m] + (c - columns.first[m]) * columns.stride[m];
 }
 
-constexpr int BLOCK_WARPS = 8, STEP_ROWS = 64, STEPS = 2;  // BLOCK_WARPS must equal that in cuda/goldilocks/rows.py
+constexpr int BLOCK_WARPS = 8, STEP_ROWS = 64, STEPS = 2;  // BLOCK_WARPS must equal that in cuda/goldilocks/deep_fri.py
 
 // Loads two neighbours in one access, or only the first if the column has a single row.
 __device__ __forceinline__ ulonglong2 pair(const u64* p, bool single) {
@@ -158,7 +158,7 @@ extern "C" __global__ void gl_open_finish(const u64* partial, u64* out, u64 item
 
 // -- a combination of columns -----------------------------------------------------------------------------------------
 
-constexpr int COMBINE_BLOCK = 256, COMBINE_ROWS = 2;  // must equal those in cuda/goldilocks/rows.py
+constexpr int COMBINE_BLOCK = 256, COMBINE_ROWS = 2;  // must equal those in cuda/goldilocks/deep_fri.py
 constexpr int COMBINE_COLUMNS = 4;                    // loaded before the first is added
 
 // partial (chunks, 3, n): on the first coset, the sum of weight times column over the columns of each chunk; weights
@@ -211,7 +211,7 @@ extern "C" __global__ void gl_combine_finish(const u64* __restrict__ partial, u6
 
 // -- DEEP -------------------------------------------------------------------------------------------------------------
 
-constexpr int DEEP_BLOCK = 256, DEEP_ROWS = 2, DEEP_POINTS = 2;  // two must equal those in cuda/goldilocks/rows.py
+constexpr int DEEP_BLOCK = 256, DEEP_ROWS = 2, DEEP_POINTS = 2;  // two must equal those in cuda/goldilocks/deep_fri.py
 constexpr int DEEP_COLUMNS = 4;  // loaded before the first is added
 
 // Matrices of one height, opened at one or two points. With one set of weights, matrix m counts at point p with the factor

@@ -20,13 +20,13 @@ import pytest
 from ray.exceptions import AuthenticationError
 
 from actors.backends import BackendChoice
-from actors.process import HostSpec, VerifierSpec
+from actors.messages import HostSpec, VerifierSpec
 from actors.processes import WorkerDied
 from cluster import session
 from cluster.executor import connection
-from cluster.executor.base import Worker
-from cluster.executor.fleet import Site
-from cluster.executor.local import InProcessExecutor
+from cluster.executor.base import WorkerHandle
+from cluster.executor.fleet import FleetExecutor, Site
+from cluster.executor.local import LocalFleet
 from cluster.executor.placement import Node
 from cluster.executor.reach import Nodes, answering, refused_token, require_ray
 from cluster.executor.tasks import Finished, Kind
@@ -70,7 +70,7 @@ def progress(event):
 
 with Run.create(folder / "run", system, system.plan()) as run, open_executor(settings) as executor:
     try:
-        session._prove(system, executor, run, settings, progress)
+        session._through_losses(system, executor, run, settings, progress)
     except ClusterError as error:
         print("error:", error, flush=True)
         sys.exit(error.exit_code)
@@ -221,7 +221,7 @@ def test_a_call_to_a_node_that_is_silent_ends(
     from cluster.executor.ray import RayTransport  # not before the fixture: Ray reads its environment then
 
     class Deaf:
-        def ask(self, name: str, arguments: bytes) -> None:
+        def ask(self, room: int | None, name: str, arguments: bytes) -> None:
             time.sleep(3600)
 
     actor = ray.remote(Deaf).remote()
@@ -336,7 +336,7 @@ def test_what_may_wait_for_an_actor_is_bounded(monkeypatch: pytest.MonkeyPatch, 
     assert [given["max_pending_calls"] for given in found] == [over_ray.PENDING] * 3
 
 
-class Losing(InProcessExecutor):
+class Losing(FleetExecutor):
     """Loses what its workers run on as soon as a first partition is on disk."""
 
     replaceable = True
@@ -362,16 +362,16 @@ def test_what_was_proven_before_a_loss_is_kept(
     """Some losses are made good; then the job ends, with a report, and can be resumed."""
     settings = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND, in_flight=1)
     system = ToySystem(12, faults(slow={f"p{i}": 0.3 for i in range(12)}))
-    executors = [Losing(settings) for _ in range(losses)]
+    executors = [Losing(LocalFleet(settings)) for _ in range(losses)]
     monkeypatch.setattr(
-        session, "open_executor", lambda _: executors.pop(0) if executors else InProcessExecutor(settings)
+        session, "open_executor", lambda _: executors.pop(0) if executors else FleetExecutor(LocalFleet(settings))
     )
     with Run.create(tmp_path / "run", system, system.plan()) as run, session.open_executor(settings) as executor:
         if losses > session.RESTARTS:
             with pytest.raises(ClusterError, match="Ray is lost: its head does not answer"):
-                session._prove(system, executor, run, settings, None)
+                session._through_losses(system, executor, run, settings, None)
         else:
-            session._prove(system, executor, run, settings, None).verify(system)
+            session._through_losses(system, executor, run, settings, None).verify(system)
     resumed = [event["partitions"] for event in read_journal(tmp_path / "run") if event["event"] == "resumed"]
     assert len(resumed) == min(losses, session.RESTARTS)
     assert 0 < resumed[0] < resumed[-1]
@@ -426,7 +426,7 @@ def test_a_long_queue_of_calls_does_not_end_the_process_where_the_raylet_is_gone
 STARTING = """
 import sys, threading, time
 from actors.backends import BackendChoice
-from actors.process import HostSpec
+from actors.messages import HostSpec
 from cluster.executor.connection import connect
 from distprove.settings import ExecutorSettings
 
@@ -486,7 +486,7 @@ def test_what_is_free_on_a_cluster_is_not_asked_for_by_the_driver(monkeypatch: p
     fleet = RayFleet(ExecutorSettings(local=False, gpus=0))
     spec = HostSpec("prover-0", BackendChoice("cpu"), 2)
     host = RayTransport(None, spec, lambda: False)
-    fleet.sites["prover-0"] = Site(Worker("prover-0", "10.0.0.1", (), "a"), spec.choice, 1, host)
+    fleet.sites["prover-0"] = Site(WorkerHandle("prover-0", "10.0.0.1", (), "a"), spec.choice, 1, host)
     fleet._asks["prover-0"] = ("a", 1.0, 0.0)
     beating = threading.Thread(target=fleet._beat, daemon=True)
     beating.start()

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.backends import BackendChoice, make_backend
+from cluster.executor.fleet import kept_by
 from cluster.executor.local import ProcessFleet, local_devices, prover_choices
 from cluster.executor.placement import Node, place
-from cluster.executor.residents import kept_by
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
 from distprove.stark.params import Parameters

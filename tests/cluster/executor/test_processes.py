@@ -23,11 +23,12 @@ import pytest
 
 from actors.channel import Channel, ChannelClosed, RemoteError
 from actors.grants import Ungoverned
-from actors.process import Kept, SynthesiserSpec, VerifierSpec, WitnessGone, pickled
+from actors.messages import Kept, SynthesiserSpec, VerifierSpec, WitnessGone, pickled
 from actors.processes import SynthesiserProcess, WorkerDied
 from actors.worker import Ask, Loaded, Order, Outcome
-from cluster.executor.base import Worker
-from cluster.executor.local import InProcessExecutor, ProcessExecutor, local_executor
+from cluster.executor.base import WorkerHandle
+from cluster.executor.fleet import FleetExecutor
+from cluster.executor.local import LocalFleet, ProcessFleet, local_fleet
 from cluster.executor.tasks import Finished, Kind
 from cluster.governor import Budget, LocalGovernor, Request
 from distprove.errors import ClusterError, InvalidKey, UsageError
@@ -253,7 +254,7 @@ def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
     assert governor.hold(Request(lives, threads=2)).threads == 2
 
 
-def settled(executor: InProcessExecutor, kind: Kind) -> Finished:
+def settled(executor: FleetExecutor, kind: Kind) -> Finished:
     """The next report of that kind; of batches the next one with an outcome."""
     late = time.monotonic() + 60
     while time.monotonic() < late:
@@ -263,7 +264,7 @@ def settled(executor: InProcessExecutor, kind: Kind) -> Finished:
     raise AssertionError("nothing came")
 
 
-def started(executor: ProcessExecutor, system: ToySystem) -> tuple[Worker, Loaded]:
+def started(executor: FleetExecutor, system: ToySystem) -> tuple[WorkerHandle, Loaded]:
     """One worker, loaded."""
     (worker,) = executor.start(system)
     executor.load(worker)
@@ -272,7 +273,7 @@ def started(executor: ProcessExecutor, system: ToySystem) -> tuple[Worker, Loade
     return worker, finished.value
 
 
-def asked(executor: InProcessExecutor, worker: Worker, partition: Partition, ask: Ask = Ask.PROVE) -> Outcome:
+def asked(executor: FleetExecutor, worker: WorkerHandle, partition: Partition, ask: Ask = Ask.PROVE) -> Outcome:
     executor.hand(worker, [Order(partition, ask)])
     finished = settled(executor, Kind.BATCH)
     assert finished.error is None
@@ -288,7 +289,7 @@ def apart() -> ExecutorSettings:
 def test_a_witness_is_lost_with_the_process_that_made_it(faults: Make, apart: ExecutorSettings) -> None:
     system = ToySystem(1, faults(), witness_bytes=LARGE, needs_barrier=True)
     (partition,) = system.plan()
-    with ProcessExecutor(apart) as executor:
+    with FleetExecutor(ProcessFleet(apart)) as executor:
         worker, loaded = started(executor, system)
         outcome = asked(executor, worker, partition, Ask.COMMIT)
         assert outcome.witness_bytes >= LARGE
@@ -304,7 +305,7 @@ def test_a_synthesiser_that_died_is_there_again(faults: Make, apart: ExecutorSet
     """Forked again; where the nursery has died too, it imports what it needs."""
     system = ToySystem(2, faults(kill_synthesiser={"p0": 1}), witness_bytes=LARGE)
     dies, works = system.plan()
-    with ProcessExecutor(apart) as executor:
+    with FleetExecutor(ProcessFleet(apart)) as executor:
         worker, loaded = started(executor, system)
         process = psutil.Process(loaded.prover.value["pid"])
         before = {child.cmdline()[0]: child for child in process.children()}
@@ -321,7 +322,7 @@ def test_a_synthesiser_that_died_is_there_again(faults: Make, apart: ExecutorSet
 def test_a_worker_that_is_loaded_again_is_the_same(faults: Make, apart: ExecutorSettings) -> None:
     system = ToySystem(1, faults(bad_first_prover=True))
     (partition,) = system.plan()
-    with ProcessExecutor(apart) as executor:
+    with FleetExecutor(ProcessFleet(apart)) as executor:
         worker, _ = started(executor, system)
         for _ in range(2):
             assert not system.verify(asked(executor, worker, partition).value), "another prover"
@@ -333,7 +334,7 @@ def test_orders_of_an_earlier_life_are_dropped(faults: Make, apart: ExecutorSett
     """They may reach an actor that was started again; whoever gave them has given them to somebody else."""
     system = ToySystem(2, faults())
     old, new = system.plan()
-    with ProcessExecutor(apart) as executor:
+    with FleetExecutor(ProcessFleet(apart)) as executor:
         worker, _ = started(executor, system)
         executor._transports[worker.id].tell("take", 0, [Order(old, Ask.PROVE)])
         assert asked(executor, worker, new).name == new.name
@@ -346,7 +347,7 @@ def test_a_loading_that_was_asked_for_again_is_not_told(
     forgotten when the old one comes about, and it would wait for ever."""
     system = ToySystem(1, faults())
     (partition,) = system.plan()
-    with local_executor(local) as executor:
+    with FleetExecutor(local_fleet(local)) as executor:
         (worker,) = executor.start(system)
         transport = executor._transports[worker.id]
         ask, go, over = transport.call, threading.Event(), threading.Event()
@@ -374,7 +375,7 @@ def test_a_loading_that_was_asked_for_again_is_not_told(
 def test_what_has_not_begun_is_given_back(faults: Make, apart: ExecutorSettings) -> None:
     names = [f"p{i}" for i in range(20)]
     system = ToySystem(20, faults(slow=dict.fromkeys(names, 0.05)))
-    with ProcessExecutor(apart) as executor:
+    with FleetExecutor(ProcessFleet(apart)) as executor:
         worker, _ = started(executor, system)
         executor.hand(worker, [Order(partition, Ask.PROVE) for partition in system.plan()])
         executor.ask_back(worker, 5)
@@ -393,7 +394,7 @@ def test_no_process_outlives_its_executor(faults: Make, apart: ExecutorSettings,
     system = ToySystem(1, faults(slow={"p0": 60.0 if now else 0.0}), verifies_in_python=True)
     (partition,) = system.plan()
     before = set(psutil.Process().children(recursive=True))
-    executor = ProcessExecutor(apart)
+    executor = FleetExecutor(ProcessFleet(apart))
     worker, _ = started(executor, system)
     if now:
         executor.hand(worker, [Order(partition, Ask.PROVE)])
@@ -418,9 +419,10 @@ def test_no_process_outlives_a_killed_driver(tmp_path: Path) -> None:
 import time
 from pathlib import Path
 from tests.support.toy_system import Faults, ToySystem
-from cluster.executor.local import ProcessExecutor
+from cluster.executor.fleet import FleetExecutor
+from cluster.executor.local import LocalFleet, ProcessFleet, local_fleet
 from distprove.settings import ExecutorSettings
-executor = ProcessExecutor(ExecutorSettings(local=True, isolate=True, threads=2, backend={TOY_BACKEND!r}))
+executor = FleetExecutor(ProcessFleet(ExecutorSettings(local=True, isolate=True, threads=2, backend={TOY_BACKEND!r})))
 workers = executor.start(ToySystem(1, Faults(Path({str(tmp_path)!r}))))
 executor.load(workers[0])
 loaded = executor.wait(60)[0].value
@@ -441,7 +443,7 @@ def test_what_a_script_defines_for_itself_goes_by_value(tmp_path: Path) -> None:
     body = f"""
 from pathlib import Path
 from tests.support.toy_system import Faults, ToySystem
-from actors.process import VerifierSpec, pickled
+from actors.messages import VerifierSpec, pickled
 class Mine(ToySystem):
     def synthesis_bytes(self, partition):
         return 4096
@@ -504,26 +506,26 @@ def test_an_answer_holds_though_the_other_side_ends_before_it_is_taken(monkeypat
 
 def test_who_gets_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ExecutorSettings(local=True)
-    assert type(local_executor(settings)) is InProcessExecutor
-    assert type(local_executor(ExecutorSettings(local=True, isolate=True))) is ProcessExecutor
+    assert type(local_fleet(settings)) is LocalFleet
+    assert type(local_fleet(ExecutorSettings(local=True, isolate=True))) is ProcessFleet
     monkeypatch.setattr("cluster.executor.local.local_devices", lambda settings: [0])
-    assert type(local_executor(settings)) is ProcessExecutor
-    assert type(local_executor(ExecutorSettings(local=True, isolate=False))) is InProcessExecutor
+    assert type(local_fleet(settings)) is ProcessFleet
+    assert type(local_fleet(ExecutorSettings(local=True, isolate=False))) is LocalFleet
     monkeypatch.setattr("cluster.executor.local.available", lambda: False)
-    assert type(local_executor(settings)) is InProcessExecutor
+    assert type(local_fleet(settings)) is LocalFleet
     with pytest.raises(ClusterError, match="Linux"):
-        local_executor(ExecutorSettings(local=True, isolate=True))
+        local_fleet(ExecutorSettings(local=True, isolate=True))
     with pytest.raises(UsageError, match="isolate is for local"):
         ExecutorSettings(local=False, isolate=True)
 
 
 def test_workers_start_before_it_is_known_what_they_prove(faults: Make, apart: ExecutorSettings) -> None:
     before = set(psutil.Process().children())
-    with ProcessExecutor(apart) as executor:
+    with FleetExecutor(ProcessFleet(apart)) as executor:
         (early,) = set(psutil.Process().children()) - before
         _, loaded = started(executor, ToySystem(1, faults()))
         assert loaded.prover.value["pid"] == early.pid
-    with ProcessExecutor(replace(apart, gpu_workers=2)):  # and end with one that is not used
+    with FleetExecutor(ProcessFleet(replace(apart, gpu_workers=2))):  # and end with one that is not used
         assert len(unused := set(psutil.Process().children()) - before) == 2
     assert not any(process.is_running() for process in unused)
 
@@ -534,8 +536,8 @@ def test_devices_are_opened_ahead_while_they_are_counted(
     monkeypatch.setenv("TOY_AHEAD", str(tmp_path))
     settings = ExecutorSettings(local=True, threads=2, synthesisers=1, backend="tests.support.toy_system:TOY_DEVICES")
     before = set(psutil.Process().children())
-    with local_executor(settings) as executor:
-        assert isinstance(executor, ProcessExecutor)
+    with FleetExecutor(local_fleet(settings)) as executor:
+        assert isinstance(executor.fleet, ProcessFleet)
         early = set(psutil.Process().children()) - before
         assert len(early) == 2
         _, loaded = started(executor, ToySystem(1, faults()))
@@ -543,5 +545,5 @@ def test_devices_are_opened_ahead_while_they_are_counted(
         assert loaded.prover.value["pid"] == used.pid == int((tmp_path / "0").read_text())
         assert used.pid == int((tmp_path / "early-0").read_text())
     with pytest.raises(ClusterError, match="2 Toy devices asked for, 1 usable here"):
-        local_executor(replace(settings, gpus=2))
+        local_fleet(replace(settings, gpus=2))
     assert not set(psutil.Process().children()) - before

@@ -262,7 +262,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from cluster.driver import prove
-from cluster.executor.local import InProcessExecutor
+from cluster.executor.fleet import FleetExecutor
+from cluster.executor.local import LocalFleet
 from cluster.record.run import Run, read_record
 from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
@@ -271,7 +272,7 @@ system = ToySystem(6, Faults(folder, slow={"p4": 60.0}))
 settings = ExecutorSettings(local=True, backend="tests.support.toy_system:toy_backend", threads=1)
 def progress(event):
     print(event.event, event.partition, event.done, flush=True)
-with Run.create(folder / "run", system, system.plan()) as run, InProcessExecutor(settings) as executor:
+with Run.create(folder / "run", system, system.plan()) as run, FleetExecutor(LocalFleet(settings)) as executor:
     prove(system, executor, run, settings, progress)
 """
 

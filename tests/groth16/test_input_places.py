@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distprove.errors import FormatError, InputError
-from distprove.groth16.places import BLOCK, HEAD, WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
+from distprove.groth16.input_places import BLOCK, HEAD, WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
 from distprove.options import InputFile
 
 LENGTHS = {"empty": 0, "small": 100, "whole": WHOLE_WITNESS, "long": 3 * WHOLE_WITNESS + 5}
@@ -53,7 +53,7 @@ def test_a_digest_confirms_no_guess_without_its_plan(
     slow: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether they are read by one thread or by several, and in the order of the inputs."""
-    monkeypatch.setattr("distprove.groth16.places.SLOW", slow)
+    monkeypatch.setattr("distprove.groth16.input_places.SLOW", slow)
     files = [tmp_path / str(index % 2) for index in range(200)]
     for file in files[:2]:
         file.write_bytes(b"secret")
