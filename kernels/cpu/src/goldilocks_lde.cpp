@@ -25,7 +25,7 @@ std::vector<u64> root_table(const GoldilocksOps& ops, int log_n, u64 root, u64 s
     which.mul(a, b, step, out, count);
   };
   const NttPasses passes(log_n);
-  std::vector<u64> powers[8];  // powers[m][j] = v_j^m
+  std::vector<u64> powers[16];  // powers[m][j] = v_j^m
   for (int i = passes.count() - 1; i >= 0; --i) {
     const size_t h = (size_t)1 << passes.log_block(i), joined = (size_t)1 << passes.digit(i), lanes = std::min(ops.lanes, h);
     for (size_t m = 1; m < joined; ++m) powers[m].resize(h);
@@ -92,8 +92,8 @@ RootTables root_tables;
 
 // Raises std::invalid_argument unless the roots within a pass are the powers of two that the passes take them for.
 u64 checked(u64 root, int log_n) {
-  const int level = std::min(log_n, 3);
-  if (gl::pow(root, (u64)1 << (log_n - level)) != gl::pow(2, 120 * (8 >> level)))
+  const int level = std::min(log_n, 4);
+  if (gl::pow(root, (u64)1 << (log_n - level)) != gl::pow(2, NttPasses::LOG_ROOT * (16 >> level)))
     throw std::invalid_argument("root: not the power of 7 that the transforms are made for");
   return root;
 }
