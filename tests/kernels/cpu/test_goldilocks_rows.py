@@ -265,7 +265,8 @@ def test_deep_of_polynomials(rows: CpuGoldilocks, seed: int, log_n: int, log_blo
     rng = np.random.default_rng(seed)
     points = []
     for width in rng.integers(1, 40, count).tolist():
-        columns, zeta, weights = rows.lde(elements(rng, width, 1 << log_n), log_blowup), extension(rng), elements(rng, width, 3)
+        columns = rows.lde(elements(rng, width, 1 << log_n), log_blowup)
+        zeta, weights = extension(rng), elements(rng, width, 3)
         (values,) = rows.evaluate_at([columns], zeta)
         points.append(DeepPoint(zeta, (columns,), weights, e_dot(weights, values)))
     assert np.array_equal(rows.deep(points, polynomial=True), REFERENCE.deep(points))
