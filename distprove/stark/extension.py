@@ -217,7 +217,7 @@ class Extender:
     def deep(self, openings: Sequence[Opening]) -> Array:
         """The codeword of `GoldilocksKernels.deep`, (3, B, n), assembled coset by coset from streamed extensions."""
         if not self.streamed:
-            return self._kernels.deep([o.on(0, 1) for o in openings])
+            return self._kernels.deep([o.on(0, 1) for o in openings], polynomial=True)
         log_n = openings[0].columns[0].extension.log_n
         codeword = self._backend.empty((3, 1 << self._log_blowup, 1 << log_n))
         for coset in self.cosets():

@@ -42,7 +42,12 @@ def folded_constraints(
     Each array, (3, chunks, n), holds the chunks whose cosets the extensions have in memory together, in order.
     """
     kernels = backend.goldilocks
-    selectors = [kernels.selectors(t.log_height, log_blowup, t.chunks.bit_length() - 1) for t in tables]
+    selectors = [
+        kernels.selectors(t.log_height, log_blowup, t.chunks.bit_length() - 1)
+        if t.air.reads_selectors
+        else backend.empty((3, t.chunks, 1 << t.log_height))
+        for t in tables
+    ]
     vanishing = [vanishing_on_cosets(t.log_height, log_blowup, t.chunks) for t in tables]
     factors = [np.array([pow(v, -1, P) for v in values], dtype=np.uint64) for values in vanishing]
     parts = [extender.parts(t.chunks) for t in tables]

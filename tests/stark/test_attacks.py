@@ -361,8 +361,8 @@ def test_a_last_codeword_of_higher_degree_cut_to_the_right_length() -> None:
     def rough(kernels: Any) -> None:
         honest = kernels.deep
 
-        def deep(points: Any, out: Any = None) -> Any:
-            word = honest(points, out)
+        def deep(points: Any, **how: Any) -> Any:
+            word = honest(points, **how)
             word[0, 1] = np.arange(word.shape[2], dtype=np.uint64)
             return word
 

@@ -155,6 +155,12 @@ class CompiledAir:
         scalars = (op == Op.BASE_SCALAR) | (op == Op.SCALAR)
         return bool((scalars & (index < self.public_count)).any())
 
+    @cached_property
+    def reads_selectors(self) -> bool:
+        """Whether an instruction of the constraints loads a selector."""
+        op, matrix, _, _ = self.constraints.code.T
+        return bool(((op == Op.LOAD) & (matrix == SELECTORS)).any())
+
     @property
     def programs(self) -> tuple[RowProgram, ...]:
         """The constraint program, and the interaction program if there is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from kernels.cpu.goldilocks.deep_fri import CpuDeepFri
 from kernels.cpu.goldilocks.row_source import CpuRowSources
 from kernels.cpu.goldilocks.transforms import CpuTransforms
-from kernels.interface.arrays import Empty
-from kernels.interface.goldilocks import GoldilocksKernels
+from kernels.interface.arrays import Array, Empty
+from kernels.interface.goldilocks import DeepPoint, GoldilocksKernels, LdeJob
+from kernels.maths.goldilocks import GENERATOR
 
 
 class CpuGoldilocks(CpuTransforms, CpuDeepFri, CpuRowSources, GoldilocksKernels):
@@ -31,3 +33,8 @@ class CpuGoldilocks(CpuTransforms, CpuDeepFri, CpuRowSources, GoldilocksKernels)
         CpuTransforms.__init__(self, native, pool, empty, instruction_set=instruction_set)
         CpuDeepFri.__init__(self, native, pool, empty, row_kernels)
         CpuRowSources.__init__(self, pool, empty)
+
+    def _deep_polynomial(self, points: Sequence[DeepPoint], shape: tuple[int, ...]) -> Array:
+        _, blowup, n = shape
+        first = self._deep(points, (3, 1, n), None)
+        return first if blowup == 1 else self._lde(LdeJob(first.reshape(3, n), GENERATOR), blowup.bit_length() - 1)

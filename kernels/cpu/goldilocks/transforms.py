@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from kernels.cpu.goldilocks.merkle import CpuMerkleTree, Hasher
+from kernels.cpu.goldilocks.merkle import CpuMerkleTree, Hasher, open_trees
 from kernels.errors import BackendError, SizeError
 from kernels.interface.arrays import Array, Empty
-from kernels.interface.goldilocks import GRIND_TAG, Elementwise, LdeJob, MerkleTree, Words
+from kernels.interface.goldilocks import GRIND_TAG, Elementwise, LdeJob, MerkleTree, TreeOpening, Words
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 
 MAX_GRIND_BITS = 40
@@ -63,6 +63,10 @@ class CpuTransforms:
         if matrices[0].shape[2] >> log_arity == 0:
             raise SizeError(f"a leaf of 2^{log_arity} rows on cosets of {matrices[0].shape[2]}")
         return CpuMerkleTree(self._hasher, [np.ascontiguousarray(m) for m in matrices], log_arity)
+
+    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+        """Open each tree at `indices`, as `GoldilocksKernels.open` says."""
+        return open_trees(cast("Sequence[CpuMerkleTree]", trees), indices)
 
     def _grind(self, seed: bytes, bits: int) -> int:
         if bits > MAX_GRIND_BITS:

@@ -157,7 +157,7 @@ void deep(const Rows& self, const std::vector<std::vector<InWords>>& groups, con
     matrices.push_back(matrices_of(group));
     widths.push_back(0);
     for (const Matrix& m : matrices.back()) {
-      require(m.cosets == blowup && m.n == n, "matrices: wrong shape");
+      require((m.cosets == blowup || blowup == 1) && m.n == n, "matrices: wrong shape");  // or of coset 0 alone
       widths.back() += m.width;
     }
   }

@@ -116,7 +116,15 @@ struct Avx2Lanes {
   static T chi(T a, T b, T c) { return _mm256_xor_si256(a, _mm256_andnot_si256(b, c)); }
   template <int N>
   static T rotl(T a) {
-    return _mm256_or_si256(_mm256_slli_epi64(a, N), _mm256_srli_epi64(a, 64 - N));
+    if constexpr (N % 8 == 0) {  // whole bytes: a shuffle in place of two shifts
+      constexpr auto from = [](int i) { return (char)(i / 8 * 8 + (i + 8 - N / 8) % 8); };
+      const __m128i bytes = _mm_setr_epi8(from(0), from(1), from(2), from(3), from(4), from(5), from(6), from(7), from(8),
+                                          from(9), from(10), from(11), from(12), from(13), from(14), from(15));
+      return _mm256_shuffle_epi8(a, _mm256_broadcastsi128_si256(bytes));
+    }
+    // The two units that shift have less to do where a sum doubles.
+    const T left = N == 1 ? _mm256_add_epi64(a, a) : _mm256_slli_epi64(a, N);
+    return _mm256_or_si256(left, _mm256_srli_epi64(a, 64 - N));
   }
 };
 

@@ -4,10 +4,10 @@
 // inverse: values in natural order to coefficients, by the same network backwards, with the inverse roots: neither permutes,
 //          and one undoes the other but for the factor n.
 //
-// A pass joins R = 2^D blocks of h elements (D = 1 to 3): the block at place k is multiplied by v^rev(k), where rev reverses D
+// A pass joins R = 2^D blocks of h elements (D = 1 to 4): the block at place k is multiplied by v^rev(k), where rev reverses D
 // bits, and then the R elements at each position j < h are transformed in registers. For values on s <w_n> v is
 // s^(n / Rh) w_Rh^j: the coset costs no multiplication of its own. Within a pass all roots of unity are powers of two
-// (w_8 = 2^120, and 2^192 = 1), so products with them are shifts: three stages take 7 products for 8 elements, where
+// (w_16 = 2^156, and 2^192 = 1), so products with them are shifts: three stages take 7 products for 8 elements, where
 // butterflies of two elements take 12.
 //
 // The factors of a pass begin at roots[h], R - 1 vectors side by side for each vector of positions. The vectors of a block are
@@ -37,17 +37,19 @@
 namespace dp {
 
 // The passes of a transform of 2^log_n elements, from the innermost one. All but the second join 8 blocks, so the
-// transform of an eighth has the same passes without the last one.
+// transform of an eighth has the same passes without the last one. The second takes what is left over: it joins 4 blocks, or 16.
 struct NttPasses {
-  explicit NttPasses(int log_n) : log_n(log_n), rest(std::max(0, log_n - 3) % 3) {}
+  explicit NttPasses(int log_n) : log_n(log_n), second(log_n < 6 ? log_n - 3 : 2 + (log_n - 2) % 3) {}
 
-  int count() const { return (log_n + 2) / 3; }
+  int count() const { return log_n <= 3 ? (log_n + 2) / 3 : 2 + (log_n - 3 - second) / 3; }
   // log2 of the blocks that pass i joins.
-  int digit(int i) const { return i == 0 ? std::min(log_n, 3) : i == 1 && rest ? rest : 3; }
+  int digit(int i) const { return i == 0 ? std::min(log_n, 3) : i == 1 ? second : 3; }
   // log2 of the size of these blocks.
-  int log_block(int i) const { return i == 0 ? 0 : 3 * i - (i > 1 && rest ? 3 - rest : 0); }
+  int log_block(int i) const { return i < 2 ? 3 * i : 3 * i + second - 3; }
 
-  int log_n, rest;
+  static constexpr int LOG_ROOT = 156;  // of w_16
+
+  int log_n, second;
 };
 
 template <class V>
@@ -55,6 +57,7 @@ struct GoldilocksNtt {
   using T = typename V::T;
   static constexpr size_t LANES = V::LANES;
   static constexpr int LOG_BASE = 12;
+  static constexpr int LOG_ROOT = NttPasses::LOG_ROOT;
 
   static void forward(const u64* in, u64* out, int log_n, const u64* roots, bool last) {
     const size_t n = (size_t)1 << log_n;
@@ -113,7 +116,8 @@ struct GoldilocksNtt {
   static void with_digit(int digit, Body body) {
     if (digit == 1) body(Constant<1>{});
     else if (digit == 2) body(Constant<2>{});
-    else body(Constant<3>{});
+    else if (digit == 3) body(Constant<3>{});
+    else body(Constant<4>{});
   }
 
   static void put(u64* p, T x, bool last) { V::store(p, last ? V::canonical(x) : x); }
@@ -121,7 +125,7 @@ struct GoldilocksNtt {
   // log2 of w^j for w of order 2^level, or of its inverse, modulo 192.
   template <bool INVERSE>
   static constexpr int exponent(int level, int j) {
-    const int forward = 120 * (8 >> level) * j % 192;
+    const int forward = LOG_ROOT * (16 >> level) * j % 192;
     return INVERSE ? (192 - forward) % 192 : forward;
   }
 
@@ -143,12 +147,18 @@ struct GoldilocksNtt {
     each_below<(1 << (D - 1))>([&](auto t) __attribute__((always_inline)) {
       constexpr int half = 1 << (LEVEL - 1), a = t / half * 2 * half + t % half, b = a + half;
       constexpr int e = pending(a), f = pending(b);
-      static_assert(e < 96, "no first element is to be negated");
-      if constexpr (e != 0) x[a] = V::plain(V::template shifted<e>(x[a]));
+      if constexpr (e != 0) x[a] = first<e>(x[a]);
       butterfly<f>(x[a], x[b], LEVEL == D ? V::ready(x[b]) : second<f>(x[b]));
     });
   }
 
+  template <int EXPONENT>
+  __attribute__((always_inline)) static T first(T x) {
+    T zero = V::broadcast(0), y = V::template shifted<EXPONENT % 96>(x);
+    if constexpr (EXPONENT < 96) return V::plain(y);
+    V::butterfly(zero, y);  // its negative
+    return y;
+  }
   template <int EXPONENT>
   __attribute__((always_inline)) static T second(T x) {
     if constexpr (EXPONENT == 0) return V::second(x);

@@ -24,8 +24,8 @@ constexpr size_t DEEP_COLUMNS = 64;
 constexpr size_t DEEP_ROWS = 64;
 
 // Columns and rows that `evaluate_at` gathers before it multiplies them.
-constexpr size_t OPENING_COLUMNS = 8;
-constexpr size_t OPENING_ROWS = 256;
+constexpr size_t OPENING_COLUMNS = 2;
+constexpr size_t OPENING_ROWS = 1024;
 
 // Rows that a thread takes at a time.
 constexpr size_t TASK_ROWS = 1024;

@@ -100,6 +100,20 @@ def test_extension_into_a_given_array(kernels: CpuGoldilocks) -> None:
     assert np.array_equal(out, REFERENCE.lde(columns, 2))
 
 
+@pytest.mark.parametrize("log_n", [0, 3, 7, 13])
+def test_extending_each_coset_of_an_extension_again(kernels: CpuGoldilocks, log_n: int) -> None:
+    """The coset that the columns are given on is one of the result's."""
+    whole = kernels.lde(elements((1, 1 << log_n), 8), 1)
+    for k in range(2):
+        coset = GENERATOR * pow(root_of_unity(log_n + 1), k, P) % P
+        columns = whole[:, k].copy()
+        assert np.array_equal(kernels.lde(columns, 1, coset=coset), whole)
+        assert np.array_equal(columns, whole[:, k])
+    first = whole[:, :1].copy()
+    assert kernels.lde(first.reshape(1, -1), 0, coset=GENERATOR, out=first) is first
+    assert np.array_equal(first, whole[:, :1])
+
+
 @pytest.mark.parametrize("log_n", [0, 1, 2, 5, 12])
 def test_moving_columns_in_place(kernels: CpuGoldilocks, log_n: int) -> None:
     columns = elements((2, 1 << log_n), 6)

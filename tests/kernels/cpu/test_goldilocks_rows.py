@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distprove.stark.field import e_dot
 from kernels.cpu.goldilocks.kernels import CpuGoldilocks
 from kernels.errors import SizeError
 from kernels.host import native
@@ -255,6 +256,20 @@ def test_deep(rows: CpuGoldilocks, seed: int, log_n: int, log_blowup: int, data:
     out = start.copy()
     assert rows.deep(points, out) is out
     assert np.array_equal(out, REFERENCE.deep(points, start))
+
+
+@few
+@given(seeds, log_heights, log_blowups, st.integers(1, 3))
+def test_deep_of_polynomials(rows: CpuGoldilocks, seed: int, log_n: int, log_blowup: int, count: int) -> None:
+    """With the right values the sum is a polynomial, whichever way it is computed."""
+    rng = np.random.default_rng(seed)
+    points = []
+    for width in rng.integers(1, 40, count).tolist():
+        columns = rows.lde(elements(rng, width, 1 << log_n), log_blowup)
+        zeta, weights = extension(rng), elements(rng, width, 3)
+        (values,) = rows.evaluate_at([columns], zeta)
+        points.append(DeepPoint(zeta, (columns,), weights, e_dot(weights, values)))
+    assert np.array_equal(rows.deep(points, polynomial=True), REFERENCE.deep(points))
 
 
 def test_deep_at_a_point_of_the_domain(rows: CpuGoldilocks) -> None:
