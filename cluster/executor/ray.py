@@ -32,7 +32,7 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice, ahead_of
-from actors.home import Home
+from actors.home import Home, by_number
 from actors.leases import NAMESPACE, Governed, governor_name
 from actors.messages import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
@@ -253,7 +253,7 @@ class RayFleet(Fleet):
         found = cluster_nodes()
         self._nodes = nodes = _present(found)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        self._home = Home((host.strip("[]"), int(port)), (nodes[0].address, nodes[0].port))
+        self._home = Home(by_number((host.strip("[]"), int(port))), by_number((nodes[0].address, nodes[0].port)))
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
         self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
