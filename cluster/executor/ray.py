@@ -428,7 +428,7 @@ class RayFleet(Fleet):
                         self._release(key)
 
     def _release(self, key: _KeptKey | None) -> None:
-        for node, ticket in key.tickets.items() if key is not None else ():
+        for node, ticket in list(key.tickets.items()) if key is not None else ():
             governor = self._governors.get(node)
             if governor is not None:
                 governor.release.remote(ticket)
@@ -560,14 +560,17 @@ class RayFleet(Fleet):
         self._said[node] = governor.attend.remote(self._name, None, self._home, known=not lost).future()
         for number, key in list(self._keys.items()) if lost else ():
             if key.resident.get(node):
-                key.tickets.pop(node, None)
                 asked = governor.keep.remote(self._name, key.resident[node], str(number)).future()
                 asked.add_done_callback(partial(self._keep_again, key, number, node))
 
     def _keep_again(self, key: _KeptKey, number: int, node: str, asked: Future[int]) -> None:
-        """Note what a governor that was made anew has leased for a key."""
+        """Note what a governor that was made anew has leased for a key. One that only seemed to be gone had leased it
+        before, and takes that back; for another one that ticket means nothing."""
+        before = key.tickets.pop(node, None)
         if asked.exception() is None:
             key.tickets[node] = asked.result()
+            if before is not None and node in self._governors:
+                self._governors[node].release.remote(before)
             if number not in self._keys:  # its job ended meanwhile
                 self._release(key)
 

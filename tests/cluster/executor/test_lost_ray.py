@@ -581,6 +581,7 @@ def test_a_governor_that_is_gone_is_made_anew_and_keeps_the_keys(monkeypatch: py
 
         attend = property(lambda self: self._call(True))
         keep = property(lambda self: self._call(7))
+        release = property(lambda self: self._call("released"))
 
     dead, still, new = Made(dead=True), Made(dead=True), Made(dead=False)
     made = [still, new]
@@ -599,3 +600,35 @@ def test_a_governor_that_is_gone_is_made_anew_and_keeps_the_keys(monkeypatch: py
     fleet._attend("a")
     assert made == []
     assert new.asked[-1] == (True, fleet._name, None, None, True), "it is known there"
+
+
+def test_a_governor_that_only_seemed_to_be_gone_keeps_a_key_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call to it failed, as where a connection broke. Its first lease of the key stayed until the end of the job."""
+    from cluster.executor import ray as over_ray
+
+    class Seen:
+        """A governor, of which nobody could tell whether it is gone."""
+
+        def __init__(self) -> None:
+            self.released: list[int] = []
+
+        def _call(self, answer: Any) -> Any:
+            future: Future[Any] = Future()
+            future.set_result(answer)
+            return SimpleNamespace(remote=lambda *_, **__: SimpleNamespace(future=lambda: future))
+
+        attend = property(lambda self: self._call(True))
+        keep = property(lambda self: self._call(8))
+        release = property(lambda self: SimpleNamespace(remote=self.released.append))
+
+    governor, broken = Seen(), Future[bool]()
+    broken.set_exception(ConnectionError())
+    monkeypatch.setattr(over_ray, "answering", lambda nodes, seconds: {node.id for node in nodes})
+    monkeypatch.setattr(over_ray.RayFleet, "_govern", lambda self, node: governor)
+    fleet = over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))
+    fleet._nodes, fleet._governors = [Node("a", "10.0.0.2", 2, 0, 1)], {"a": governor}
+    fleet._said["a"] = broken
+    key = over_ray._KeptKey(ToySystem(1, Faults(Path())), {}, {"a": 100}, {"a": 3})
+    fleet._keys[0] = key
+    fleet._attend("a")
+    assert (key.tickets, governor.released) == ({"a": 8}, [3])
