@@ -532,7 +532,8 @@ class RayFleet(Fleet):
             if not all(map(_placed, list(self.sites.values()))):
                 with suppress(Exception):  # there is another look
                     self._free = available_resources_per_node()
-            self._spares.look(self._nodes)
+            with suppress(RuntimeError):  # no thread can be started: jobs do without spares
+                self._spares.look(self._nodes)
             if time.monotonic() >= attended:
                 attended = time.monotonic() + ATTEND
                 for node in list(self._governors):

@@ -632,3 +632,26 @@ def test_a_governor_that_only_seemed_to_be_gone_keeps_a_key_once(monkeypatch: py
     fleet._keys[0] = key
     fleet._attend("a")
     assert (key.tickets, governor.released) == ({"a": 8}, [3])
+
+
+def test_a_driver_says_that_it_lives_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that says so ended, and a minute later its governors took the driver for dead."""
+    from cluster.executor import ray as over_ray
+
+    class NoSpares:
+        def look(self, nodes: Any) -> None:
+            raise RuntimeError("can't start new thread")
+
+    def attend(fleet: Any, node: str) -> None:
+        said.append(node)
+        fleet._over.set()
+
+    said: list[str] = []
+    monkeypatch.setattr(over_ray, "LOOK", 0.01)
+    monkeypatch.setattr(over_ray, "ATTEND", 0.0)
+    monkeypatch.setattr(over_ray.RayFleet, "_attend", attend)
+    fleet = over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))
+    monkeypatch.setattr(fleet, "_spares", NoSpares())
+    fleet._governors = {"a": object()}
+    fleet._beat()
+    assert said == ["a"]
