@@ -30,12 +30,12 @@ one that is cut off for less finds its workers where they were."""
 
 
 class Home(NamedTuple):
-    """Where a driver is."""
+    """The addresses by which other nodes see whether a driver can be reached."""
 
     head: Address
-    """The head of its Ray."""
+    """Address of the head of the driver's Ray."""
     raylet: Address
-    """The raylet of its node."""
+    """Address of the raylet of the driver's node."""
 
     def answers(self, seconds: float = ANSWERS) -> bool:
         """Whether both take a connection within that time."""

@@ -30,9 +30,9 @@ class _Driver:
 
     holder: Holder
     heard: float
-    """Time at which it last said so, on the monotonic clock."""
+    """Time of its last sign of life, on the monotonic clock."""
     home: Home | None
-    """Where it is, if it said so."""
+    """Addresses of its head and its node; None where it did not tell them."""
 
 
 class NodeGovernor:
