@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from actors.home import taking
+from actors.home import by_number, taking
 from cluster.executor.placement import Node
 from distprove.errors import ClusterError
 
@@ -88,9 +88,8 @@ def watching(lost: Callable[[str], None], nodes: Nodes, *, own: bool) -> Iterato
     from ray._private.worker import _global_node
 
     host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-    parts: list[tuple[str, int, object]] = [
-        ("head", socket.AF_INET6 if ":" in host else socket.AF_INET, (host.strip("[]"), int(port)))
-    ]
+    head = by_number((host.strip("[]"), int(port)))  # to look up a name takes a driver that is cut off up to a minute
+    parts: list[tuple[str, int, object]] = [("head", socket.AF_INET6 if ":" in head[0] else socket.AF_INET, head)]
     if _global_node is not None:
         parts.append(("raylet", socket.AF_UNIX, _global_node.raylet_socket_name))
     over = threading.Event()

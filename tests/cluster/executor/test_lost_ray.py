@@ -655,3 +655,28 @@ def test_a_driver_says_that_it_lives_where_no_thread_can_be_started(monkeypatch:
     fleet._governors = {"a": object()}
     fleet._beat()
     assert said == ["a"]
+
+
+def test_a_head_that_was_given_by_name_is_watched_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look up its name takes a driver that is cut off longer than it takes to be sure of that."""
+    import ray
+
+    from cluster.executor import reach
+
+    asked: list[object] = []
+    looked = threading.Event()
+
+    def silent(family: int, where: object, own: bool) -> None:
+        asked.append((family, where))
+        looked.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        port = head.getsockname()[1]
+        context = SimpleNamespace(gcs_address=f"localhost:{port}")
+        monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+        monkeypatch.setattr("ray._private.worker._global_node", None)
+        monkeypatch.setattr(reach, "_silent", silent)
+        monkeypatch.setattr(reach, "LOOK", 0.01)
+        with reach.watching(lambda reason: None, reach.Nodes(list), own=False):
+            assert looked.wait(60)
+    assert asked[0] == (socket.AF_INET, ("127.0.0.1", port))
