@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from actors.home import by_number, taking
 from cluster.executor.placement import Node
@@ -97,13 +97,14 @@ def watching(lost: Callable[[str], None], nodes: Nodes, *, own: bool) -> Iterato
     def look() -> None:
         since: dict[str, float] = {}
         while not over.wait(LOOK):
-            for name, family, where in parts:
-                reason = _silent(family, where, own)
-                began = since.setdefault(name, time.monotonic()) if reason else since.pop(name, None)
-                if reason and began is not None and time.monotonic() - began >= (OWN if own else JOINED):
-                    lost(f"its {name} does not answer ({reason})")
-                    return
-            nodes.look()
+            with suppress(OSError):  # no descriptor is free, which says nothing of them: there is another look
+                for name, family, where in parts:
+                    reason = _silent(family, where, own)
+                    began = since.setdefault(name, time.monotonic()) if reason else since.pop(name, None)
+                    if reason and began is not None and time.monotonic() - began >= (OWN if own else JOINED):
+                        lost(f"its {name} does not answer ({reason})")
+                        return
+                nodes.look()
 
     thread = threading.Thread(target=look, name="distprove-ray-watch", daemon=True)
     thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -658,7 +659,8 @@ def test_a_driver_says_that_it_lives_where_no_thread_can_be_started(monkeypatch:
 
 
 def test_a_head_that_was_given_by_name_is_watched_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To look up its name takes a driver that is cut off longer than it takes to be sure of that."""
+    """To look up its name takes a driver that is cut off longer than it takes to be sure of that. It is looked again
+    after a look for which no descriptor was free."""
     import ray
 
     from cluster.executor import reach
@@ -668,6 +670,8 @@ def test_a_head_that_was_given_by_name_is_watched_by_number(monkeypatch: pytest.
 
     def silent(family: int, where: object, own: bool) -> None:
         asked.append((family, where))
+        if len(asked) == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
         looked.set()
 
     with socket.create_server(("127.0.0.1", 0)) as head:
