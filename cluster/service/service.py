@@ -689,8 +689,8 @@ class Service:
         if found is None or made is None:
             return None
         with self._lock:
-            if self._stopping:
-                return None
+            if self._stopping or ticket.view.cancelling:
+                return None  # its driver ends it
             ticket.short = made
             self._change(ticket, partitions=1)
             return found[1], ticket.view.priority.rank

@@ -160,6 +160,29 @@ def test_jobs_that_come_while_others_are_at_work_join_these(place: Place, monkey
     assert len(place.groups) == 1
 
 
+def test_a_job_that_is_cancelled_while_it_is_found_to_be_short_is_not_proven(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = place.open()
+    place.let.set()
+    service.submit(place.ask("before"))  # has the key loaded
+    assert service.wait("before", PATIENCE).state is JobState.PROVED
+    looking, look_on = threading.Event(), threading.Event()
+
+    def looked(id: str, *rest: Any) -> Any:
+        looking.set()
+        assert look_on.wait(PATIENCE)
+        return short(id, *rest)
+
+    monkeypatch.setattr(f"{MODULE}.short", looked)
+    service.submit_all([place.ask(id) for id in "abcdefgh"])
+    assert looking.wait(PATIENCE)
+    assert service.cancel("a").cancelling
+    look_on.set()
+    ends = [service.wait(id, PATIENCE).state for id in "abcdefgh"]
+    assert ends == [JobState.CANCELLED, *[JobState.PROVED] * 7]
+
+
 def test_submissions_wait_while_jobs_that_begin_are_looked_at(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else these would wait for the interpreter behind each of them, and workers for these."""
     service = place.open()
