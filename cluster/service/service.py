@@ -684,8 +684,8 @@ class Service:
             found = self._systems.known(job)
             with files_stay_allowed(self.limits, self.folder):
                 made = short(ticket.view.id, found[0], job, ticket.record, run) if found is not None else None
-        except DistproveError:
-            return None  # it is found again by a driver, and told
+        except Exception:  # whatever it is, it is found again by a driver, and told
+            return None
         if found is None or made is None:
             return None
         with self._lock:

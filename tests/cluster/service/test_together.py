@@ -183,6 +183,26 @@ def test_a_job_that_is_cancelled_while_it_is_found_to_be_short_is_not_proven(
     assert ends == [JobState.CANCELLED, *[JobState.PROVED] * 7]
 
 
+def test_what_goes_wrong_while_short_jobs_are_found_stops_no_others(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was not foreseen ended the look for good: no job began any more, and the service did not end."""
+    service = place.open()
+    place.let.set()
+    service.submit(place.ask("before"))  # has the key loaded
+    assert service.wait("before", PATIENCE).state is JobState.PROVED
+
+    def looked(id: str, *rest: Any) -> Any:
+        if id == "first":
+            raise MemoryError
+        return short(id, *rest)
+
+    monkeypatch.setattr(f"{MODULE}.short", looked)
+    for id in ("first", "second"):
+        service.submit(place.ask(id))
+        assert service.wait(id, PATIENCE).state is JobState.PROVED
+
+
 def test_submissions_wait_while_jobs_that_begin_are_looked_at(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else these would wait for the interpreter behind each of them, and workers for these."""
     service = place.open()
