@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 Address = tuple[str, int]
@@ -30,12 +30,12 @@ one that is cut off for less finds its workers where they were."""
 
 
 class Home(NamedTuple):
-    """Where a driver is."""
+    """The addresses by which other nodes see whether a driver can be reached."""
 
     head: Address
-    """The head of its Ray."""
+    """Address of the head of the driver's Ray."""
     raylet: Address
-    """The raylet of its node."""
+    """Address of the raylet of the driver's node."""
 
     def answers(self, seconds: float = ANSWERS) -> bool:
         """Whether both take a connection within that time."""
@@ -43,21 +43,36 @@ class Home(NamedTuple):
         return taking(wanted, seconds) == wanted
 
 
+def by_number(address: Address, seconds: float = ANSWERS) -> Address:
+    """The address that a host's name stands for here, where it takes a connection; else the address as it is. A node
+    that is cut off looks up no names."""
+    with suppress(OSError), socket.create_connection(address, seconds) as line:
+        host, port = line.getpeername()[:2]
+        return host, port
+    return address
+
+
 def taking(addresses: Iterable[Address], seconds: float) -> set[Address]:
-    """The addresses that take a connection within that time."""
+    """The addresses that take a connection within that time. One whose name means nothing here takes none. Raises
+    OSError where this process can open no socket."""
     found, asked, poll = set(), {}, select.poll()
     with ExitStack() as stack:
         for address in addresses:
             family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
             line = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
             line.setblocking(False)
-            if line.connect_ex(address) not in (0, errno.EINPROGRESS):
+            try:
+                begun = line.connect_ex(address) in (0, errno.EINPROGRESS)
+            except OSError:  # no such name
+                begun = False
+            if not begun:
                 continue
             asked[line.fileno()] = address, line
             poll.register(line, select.POLLOUT)
         late = time.monotonic() + seconds
-        while asked and (left := late - time.monotonic()) > 0:
-            for descriptor, _ in poll.poll(left * 1000):
+        # What answered while this process was stopped is seen, however late that is.
+        while asked and (ready := poll.poll(max(0.0, late - time.monotonic()) * 1000)):
+            for descriptor, _ in ready:
                 address, line = asked.pop(descriptor)
                 poll.unregister(descriptor)
                 if not line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
@@ -70,18 +85,26 @@ def end_without(home: Home, end: Callable[[], object]) -> None:
     on a thread of its own. A process that was stopped meanwhile begins to count anew, and where the driver could not be
     reached from the first, as behind a firewall, that says nothing."""
 
+    def answers() -> bool:
+        try:
+            return home.answers()
+        except OSError:  # this process has no descriptor free, which says nothing of the driver
+            return True
+
     def look() -> None:
         reached = before = time.monotonic()
-        if not home.answers():
+        if not answers():
             return
         while True:
             time.sleep(LOOK)
             now = time.monotonic()
-            if home.answers() or now - before > 2 * LOOK + ANSWERS:
+            if answers() or now - before > 2 * LOOK + ANSWERS:
                 reached = now
             before = now
             if now - reached >= UNREACHED:
-                end()
-                os._exit(1)
+                try:
+                    end()
+                finally:
+                    os._exit(1)
 
     threading.Thread(target=look, name="distprove-home", daemon=True).start()

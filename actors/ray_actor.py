@@ -86,9 +86,9 @@ class RemoteWorker:
         return identity(), platform.node()
 
     def serve(self, spec: HostSpec | VerifierSpec, home: Home | None = None) -> tuple[str, str]:
-        """Start the process that serves this, unless it lives. `home`: where the driver is; when it cannot be reached
-        any more, this actor ends. Returns Ray's name of the actor's process, and why it is
-        not known which devices were given up here, or "". Raises ClusterError for a device that was."""
+        """Start the process that serves this, unless it lives. Returns Ray's name of the actor's process, and why it is
+        not known which devices were given up here, or "". `home`: where the driver is; when it cannot be reached any
+        more, this actor ends. Raises ClusterError for a device that was given up."""
         from actors.home import end_without
         from actors.leases import Governed
         from actors.processes import HostProcess

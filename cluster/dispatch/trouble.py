@@ -204,11 +204,8 @@ def retire(state: State, worker: WorkerState, reason: str) -> None:
         return
     _note_retired(state, worker, reason)
     for synthesiser in state.workers.synthesisers_of(worker.handle):
-        synthesiser.retired, synthesiser.report.status, synthesiser.report.reason = (
-            True,
-            "retired",
-            "its prover was retired",
-        )
+        synthesiser.retired = True
+        synthesiser.report.status, synthesiser.report.reason = "retired", "its prover was retired"
     state.executor.retire(worker.handle)
     _take_back(state, worker, "its worker was retired")
 

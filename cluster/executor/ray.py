@@ -32,7 +32,7 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice, ahead_of
-from actors.home import Home
+from actors.home import Home, by_number
 from actors.leases import NAMESPACE, Governed, governor_name
 from actors.messages import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
@@ -253,7 +253,7 @@ class RayFleet(Fleet):
         found = cluster_nodes()
         self._nodes = nodes = _present(found)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        self._home = Home((host.strip("[]"), int(port)), (nodes[0].address, nodes[0].port))
+        self._home = Home(by_number((host.strip("[]"), int(port))), by_number((nodes[0].address, nodes[0].port)))
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
         self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
@@ -428,7 +428,7 @@ class RayFleet(Fleet):
                         self._release(key)
 
     def _release(self, key: _KeptKey | None) -> None:
-        for node, ticket in key.tickets.items() if key is not None else ():
+        for node, ticket in list(key.tickets.items()) if key is not None else ():
             governor = self._governors.get(node)
             if governor is not None:
                 governor.release.remote(ticket)
@@ -532,7 +532,8 @@ class RayFleet(Fleet):
             if not all(map(_placed, list(self.sites.values()))):
                 with suppress(Exception):  # there is another look
                     self._free = available_resources_per_node()
-            self._spares.look(self._nodes)
+            with suppress(RuntimeError):  # no thread can be started: jobs do without spares
+                self._spares.look(self._nodes)
             if time.monotonic() >= attended:
                 attended = time.monotonic() + ATTEND
                 for node in list(self._governors):
@@ -560,14 +561,17 @@ class RayFleet(Fleet):
         self._said[node] = governor.attend.remote(self._name, None, self._home, known=not lost).future()
         for number, key in list(self._keys.items()) if lost else ():
             if key.resident.get(node):
-                key.tickets.pop(node, None)
                 asked = governor.keep.remote(self._name, key.resident[node], str(number)).future()
                 asked.add_done_callback(partial(self._keep_again, key, number, node))
 
     def _keep_again(self, key: _KeptKey, number: int, node: str, asked: Future[int]) -> None:
-        """Note what a governor that was made anew has leased for a key."""
+        """Note what a governor that was made anew has leased for a key. One that only seemed to be gone had leased it
+        before, and takes that back; for another one that ticket means nothing."""
+        before = key.tickets.pop(node, None)
         if asked.exception() is None:
             key.tickets[node] = asked.result()
+            if before is not None and node in self._governors:
+                self._governors[node].release.remote(before)
             if number not in self._keys:  # its job ended meanwhile
                 self._release(key)
 

@@ -13,9 +13,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from actors.home import taking
+from actors.home import by_number, taking
 from cluster.executor.placement import Node
 from distprove.errors import ClusterError
 
@@ -88,9 +88,8 @@ def watching(lost: Callable[[str], None], nodes: Nodes, *, own: bool) -> Iterato
     from ray._private.worker import _global_node
 
     host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-    parts: list[tuple[str, int, object]] = [
-        ("head", socket.AF_INET6 if ":" in host else socket.AF_INET, (host.strip("[]"), int(port)))
-    ]
+    head = by_number((host.strip("[]"), int(port)))  # to look up a name takes a driver that is cut off up to a minute
+    parts: list[tuple[str, int, object]] = [("head", socket.AF_INET6 if ":" in head[0] else socket.AF_INET, head)]
     if _global_node is not None:
         parts.append(("raylet", socket.AF_UNIX, _global_node.raylet_socket_name))
     over = threading.Event()
@@ -98,13 +97,14 @@ def watching(lost: Callable[[str], None], nodes: Nodes, *, own: bool) -> Iterato
     def look() -> None:
         since: dict[str, float] = {}
         while not over.wait(LOOK):
-            for name, family, where in parts:
-                reason = _silent(family, where, own)
-                began = since.setdefault(name, time.monotonic()) if reason else since.pop(name, None)
-                if reason and began is not None and time.monotonic() - began >= (OWN if own else JOINED):
-                    lost(f"its {name} does not answer ({reason})")
-                    return
-            nodes.look()
+            with suppress(OSError):  # no descriptor is free, which says nothing of them: there is another look
+                for name, family, where in parts:
+                    reason = _silent(family, where, own)
+                    began = since.setdefault(name, time.monotonic()) if reason else since.pop(name, None)
+                    if reason and began is not None and time.monotonic() - began >= (OWN if own else JOINED):
+                        lost(f"its {name} does not answer ({reason})")
+                        return
+                nodes.look()
 
     thread = threading.Thread(target=look, name="distprove-ray-watch", daemon=True)
     thread.start()

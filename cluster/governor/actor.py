@@ -30,9 +30,9 @@ class _Driver:
 
     holder: Holder
     heard: float
-    """Time at which it last said so, on the monotonic clock."""
+    """Time of its last sign of life, on the monotonic clock."""
     home: Home | None
-    """Where it is, if it said so."""
+    """Addresses of its head and its node; None where it did not tell them."""
 
 
 class NodeGovernor:
@@ -41,9 +41,9 @@ class NodeGovernor:
 
     It runs on the node that it governs, so it can see for itself when a holder's process is gone. Drivers may be
     elsewhere: they say now and then that they live (`attend`). Of one that does not it asks Ray whether its job is
-    over, and takes it for dead where nobody can be asked, for this node is cut off then, or theirs is. All jobs of a
-    cluster share it; budget and limits are those that it was made with, by the first of them. With the last it ends,
-    and nobody but a driver that lives makes another.
+    over, and takes it for dead where its home was reached before and is not any more, for this node is cut off then, or
+    theirs is. All jobs of a cluster share it; budget and limits are those that it was made with, by the first of them.
+    With the last it ends, and nobody but a driver that lives makes another.
     """
 
     POLL = 0.5
@@ -69,6 +69,9 @@ class NodeGovernor:
         watch = NodeWatch(beside=True)
         self._governor = LocalGovernor(budget_of(threads, memory, keys), limits, self._lives, watch, first)
         self._drivers: dict[str, _Driver] = {}
+        self._homes: dict[Home, bool] = {}
+        """Whether each driver's home could be reached at the first look. The silence of others, as behind a firewall,
+        says nothing."""
         self._numbers = itertools.count(1)
         self._ever = False
         """Whether there has been a driver."""
@@ -180,7 +183,8 @@ class NodeGovernor:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(self.POLL)
-            await self._ask_for_the_quiet()
+            with suppress(OSError):  # no descriptor is free: there is another look
+                await self._ask_for_the_quiet()
             self._look()
             self._governor.sample()
             await asyncio.to_thread(self._governor.watch.look)
@@ -188,18 +192,23 @@ class NodeGovernor:
                 self._end()
 
     async def _ask_for_the_quiet(self) -> None:
-        """Forget drivers that were not heard of late and whose jobs are over, or cannot be asked after."""
+        """Forget drivers that were not heard of late and whose jobs are over, or whose homes cannot be reached any
+        more."""
+        homes = {each.home for each in self._drivers.values() if each.home}
+        for home in homes - self._homes.keys():
+            self._homes[home] = await asyncio.to_thread(home.answers)
+        self._homes = {home: reached for home, reached in self._homes.items() if home in homes}
         now = time.monotonic()
         quiet = {name: each for name, each in self._drivers.items() if each.home and now - each.heard > self.QUIET}
         if not quiet:
             return
-        reached = {
-            home: await asyncio.to_thread(home.answers) for home in {each.home for each in quiet.values()} if home
-        }
-        living = await asyncio.to_thread(living_jobs) if any(reached.values()) else None
+        asked = {each.home for each in quiet.values() if each.home and self._homes.get(each.home)}
+        lost = {home for home in asked if not await asyncio.to_thread(home.answers)}
+        others = any(each.home not in lost for each in quiet.values())
+        living = await asyncio.to_thread(living_jobs) if others else None
         for name, each in quiet.items():
             over = living is not None and name.partition("-")[0] not in living
-            if (over or (each.home and not reached[each.home])) and self._drivers.get(name) == each:
+            if (over or each.home in lost) and self._drivers.get(name) == each:
                 del self._drivers[name]  # it was not heard meanwhile
 
     def _end_if_alone(self) -> None:

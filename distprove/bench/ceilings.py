@@ -21,8 +21,8 @@ IN_CACHE = 1 << 11
 """Elements per operand of the timed product: 64 KiB of elements with 4 limbs, which stay in a second-level cache."""
 
 XYZZ_PRODUCTS = {Group.G1: 9.5, Group.G2: 28}
-"""Base-field products that adding an affine point to an XYZZ accumulator takes: 8 M + 2 S; in G2 an M is 3, an S 2. In
-G1 two M share a reduction, which is half of one.
+"""Base-field products that adding an affine point to an XYZZ accumulator takes: 8 M + 2 S. In G2 an M takes 3 products
+and an S 2. In G1 two of the M share one of their reductions, and a reduction is half of a product.
 http://hyperelliptic.org/EFD/g1p/auto-shortw-xyzz.html, madd-2008-s."""
 AFFINE_PRODUCTS = {Group.G1: 6, Group.G2: 17}
 """Base-field products that adding affine points in a batch takes: 5 M + 1 S. The shared inversion counts as free."""
@@ -32,7 +32,8 @@ BUTTERFLIES = {("H200", "bn128"): 6.84e10, ("H200", "bls12381"): 7.05e10}
 """Butterflies a second of a scalar field with prepared twiddles, in registers alone, by device. With products in
 Montgomery form they were 5.6e10 and 5.0e10 in the same run."""
 MIXED_ADDS = {("H200", "bn128"): 6.32e9, ("H200", "bls12381"): 2.84e9}
-"""Additions of a point of G1 to a bucket a second, by curve: 6.00e9 and 2.70e9 with ten products, for 9.5."""
+"""Additions of a point of G1 to a bucket a second, by device and curve. The multiplier allows 6.00e9 and 2.70e9 of ten
+products each, which are scaled here to `XYZZ_PRODUCTS`."""
 
 
 def butterfly_ceiling(backend: Backend, curve: Curve) -> Ceiling | None:

@@ -28,6 +28,11 @@ def opening_only(allowed: Callable[[Path], object]) -> Iterator[None]:
         _allowed.reset(token)
 
 
+def opens_all() -> bool:
+    """Whether `open_given` opens what it is given wherever that lies: no `opening_only` is around."""
+    return _allowed.get() is None
+
+
 def open_given(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     """A descriptor to read a file that a job names; an opener for `open`. Opening does not wait, be it a named pipe.
     Raises OSError, ValueError for a name with a zero byte, and what `opening_only` was given."""

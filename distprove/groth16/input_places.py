@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from distprove.errors import InputError, typed
-from distprove.formats.files import open_given
+from distprove.formats.files import open_given, opens_all
 from distprove.formats.remote import drop, fetch, kept_at, shown
 from distprove.groth16.binfile import Bytes, map_file
 from distprove.options import InputFile
@@ -92,7 +92,8 @@ def _content(path: Path, place: dict[str, Any], named: str) -> tuple[Bytes, str]
 
 def _place(source: InputFile, key: bytes, whole: int) -> dict[str, Any]:
     """The place of one input; without a digest where the driver may not read the file, or it is none: whoever is to
-    read it then says what is wrong."""
+    read it then says what is wrong. Where not all files may be opened such a place is refused: another file could be
+    there by then, and nothing would tell it from this one."""
     if source.content is not None:
         return {"content": source.content}
     fetched = {} if source.url is None else {"url": source.url, "version": fetch(source.url).version}
@@ -113,6 +114,8 @@ def _place(source: InputFile, key: bytes, whole: int) -> dict[str, Any]:
                 os.close(descriptor)
     except OSError as error:
         raise typed(error, file) from None
+    if digest is None and not opens_all():
+        raise InputError(f"{file}: not a regular file that the driver may read")
     return {"path": str(file), "size": size, "key": key, "whole": whole, "digest": digest, **fetched}
 
 

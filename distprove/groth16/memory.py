@@ -166,7 +166,7 @@ class _Sizes:
     vector: int
     witness: int
     picked: tuple[int, ...]
-    """As in `KeyShape`."""
+    """Bytes of the scalars that are picked out of a witness, for A and for B where not every wire has a point."""
     on_use: int
     """The larger one of the matrices, where they are not resident."""
     transforms: TransformBytes

@@ -5,7 +5,7 @@ points in the basis of the odd coset: with n the domain size and g a 2n-th root 
 polynomial of g w^i over that coset, divided by the vanishing polynomial's value there (-2). Therefore the evaluations
 of A B - C on the coset are the scalars, and the prover divides nothing. bellperson's keys commit to powers of tau, so
 that the prover computes the quotient's coefficients (`distprove.groth16.quotient`); and they have points only for wires
-that occur, whose elements are picked out of the witness.
+that occur, whose elements are picked out of the witness. A GPU loads snarkjs' keys so too (`groth16.vectors`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ or, as far as they do not fit there, in host memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,11 +14,12 @@ from distprove.groth16.memory import MATRICES, SECTIONS, KeyShape, MemoryPlan, p
 from distprove.groth16.quotient import quotient_scalars
 from distprove.groth16.vectors import KeyVectors
 from kernels.cpu.group import Multiples
+from kernels.errors import OutOfMemory
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.groups import PendingPoint, PointTable
 from kernels.interface.matrix import CsrMatrix
-from kernels.interface.sparse import Matrix
+from kernels.interface.sparse import Matrix, SparseRows
 from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import field_from_ints
 
@@ -83,8 +84,8 @@ def load_key(zkey: LoadableKey, backend: Backend) -> ResidentKey:
     What of the key does not fit beside its proofs stays in host memory (`distprove.groth16.memory`). Raises OutOfMemory
     before anything is loaded.
     """
-    curve, matrices, vectors = zkey.curve, zkey.matrices(), KeyVectors.of(zkey, backend)
-    plan = plan_memory(KeyShape.of(zkey, vectors, matrices), backend)
+    curve, matrices = zkey.curve, zkey.matrices()
+    vectors, plan = _planned(zkey, matrices, backend)
     matrix_a, matrix_b = (
         backend.sparse.load_matrix(curve.fr, matrix, on_use=MATRICES in plan.streamed) for matrix in matrices
     )
@@ -132,6 +133,17 @@ def load_key(zkey: LoadableKey, backend: Backend) -> ResidentKey:
             backend.groups.repeat(table, table.n)  # every proof has one scalar for each point
     del for_proofs
     return resident
+
+
+def _planned(key: LoadableKey, matrices: Collection[SparseRows], backend: Backend) -> tuple[KeyVectors, MemoryPlan]:
+    """Plan which points are loaded, and where. Raises OutOfMemory."""
+    vectors = KeyVectors.of(key, backend)
+    try:
+        return vectors, plan_memory(KeyShape.of(key, vectors, matrices), backend)
+    except OutOfMemory:
+        # Where points stay in host memory, what picks the wires of the finite ones takes more than these save.
+        vectors = KeyVectors.every_point(key)
+        return vectors, plan_memory(KeyShape.of(key, vectors, matrices), backend)
 
 
 def picking(field: Field, n: int, backend: Backend, wires: HostArray) -> Matrix:

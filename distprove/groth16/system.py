@@ -184,7 +184,8 @@ class Groth16System(Groth16Verifier):
 
     def key_bytes(self) -> int:
         """Predicted host memory of the loaded key in bytes: the two matrices, and the points of a `.params` file, which
-        are decoded. Those of a zkey are read in place."""
+        are decoded. Those of a zkey are read in place; for a GPU a vector at a time is copied while they are loaded, at
+        most a quarter of the memory that is free then (`distprove.groth16.vectors`)."""
         return self._key_bytes
 
     def plan(self) -> list[Partition]:

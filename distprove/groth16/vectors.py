@@ -15,11 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.groth16.key import LoadableKey, Points
+from distprove.host.cgroup import memory_available
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 
 NEARLY_ALL = 31 / 32
 """Share of the wires from which on all have a point. With 0.96 of them, picking gained on one H200 from 2^16 on."""
+COPY_SHARE = 4
+"""Points are left out where the copy of those that stay takes at most 1 / COPY_SHARE of the host memory that is free. A
+host may load a key onto eight GPUs at once, and else it reads the points where the file is mapped."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +57,38 @@ class KeyVectors:
     @classmethod
     def of(cls, key: LoadableKey, backend: Backend) -> KeyVectors:
         """What `backend` loads of `key`. Points that a device made, which knew their wires, are loaded as they are."""
-        points = {"a": key.points_a, "b1": key.points_b1, "b2": key.points_b2, "c": key.points_c, "h": key.points_h}
-        wires = []
-        for known, sections in ((key.wires_a, ("a",)), (key.wires_b, ("b1", "b2"))):
-            leave_out = known is None and not backend.groups.leaves_out_infinity
-            wires.append(_leave_out_infinity(points, sections) if leave_out else known)
+        vectors = cls.every_point(key)
+        if backend.groups.leaves_out_infinity:
+            return vectors
+        points, wires = dict(vectors.points), [vectors.wires_a, vectors.wires_b]
+        for number, sections in enumerate((("a",), ("b1", "b2"))):
+            if wires[number] is None:
+                wires[number] = _leave_out_infinity(points, sections)
         return cls(points, *wires)
+
+    @classmethod
+    def every_point(cls, key: LoadableKey) -> KeyVectors:
+        """The vectors as `key` has them, points at infinity included."""
+        points = {"a": key.points_a, "b1": key.points_b1, "b2": key.points_b2, "c": key.points_c, "h": key.points_h}
+        return cls(points, key.wires_a, key.wires_b)
 
 
 def _leave_out_infinity(points: dict[str, Points], sections: Sequence[str]) -> HostArray | None:
-    """Keep, in sections that have a point for every wire, those of wires with a point other than infinity in one of
-    them, and return these wires; or None, and keep all, where `picked_wires` does."""
+    """Leave out of `sections`, which have a point for every wire, the wires whose points are all at infinity.
+
+    Returns the wires that stay. Returns None, and changes nothing, where `picked_wires` does, where the points are on a
+    device, or where the host has no memory for a copy of those that stay.
+    """
     whole = [points[section][:] for section in sections]
     if not all(isinstance(vector, np.ndarray) for vector in whole):
         return None
     wires = picked_wires(np.logical_or.reduce([finite(vector) for vector in whole]))
-    if wires is not None:
-        points.update(zip(sections, (PickedPoints(vector, wires) for vector in whole), strict=True))
+    if wires is None:
+        return None
+    kept = [PickedPoints(vector, wires) for vector in whole]
+    if max(vector.nbytes for vector in kept) > memory_available() // COPY_SHARE:
+        return None
+    points.update(zip(sections, kept, strict=True))
     return wires
 
 

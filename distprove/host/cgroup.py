@@ -24,6 +24,7 @@ class MemoryLimit:
 
     limit: int
     used: int
+    """Bytes that the kernel does not take back by itself: without the content of files that were not read lately."""
 
     @property
     def left(self) -> int:

@@ -6,8 +6,11 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
+from types import SimpleNamespace
 
-from actors.home import Home, taking
+import pytest
+
+from actors.home import Home, by_number, taking
 
 SERVING = """
 import sys, time
@@ -57,3 +60,24 @@ def test_a_driver_is_reached_where_both_take_a_connection() -> None:
             assert home.answers()
         assert not home.answers()
         assert taking(home, 1.0) == {home.head}
+
+
+def test_a_head_that_is_given_by_name_is_looked_for_by_number() -> None:
+    """A node that is cut off looks up no names, or for longer than it takes to be sure that it is cut off."""
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        port = head.getsockname()[1]
+        assert by_number(("localhost", port)) == ("127.0.0.1", port)
+    assert by_number(("localhost", port)) == ("localhost", port), "nothing answers there"
+
+
+def test_a_name_that_means_nothing_takes_no_connection() -> None:
+    """It raised on threads that nobody looked after, which ended with it."""
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        assert taking([("no name", 1), head.getsockname()], 1.0) == {head.getsockname()}
+
+
+def test_what_answered_while_a_process_was_stopped_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        clock = iter((0.0, 100.0, 200.0))
+        monkeypatch.setattr("actors.home.time", SimpleNamespace(monotonic=lambda: next(clock)))
+        assert taking([head.getsockname()], 1.0) == {head.getsockname()}

@@ -59,12 +59,12 @@ def fixed(_: int) -> Blinding:
 
 
 @pytest.mark.parametrize(
-    ("budget", "streamed", "witnesses"),
-    [(610 << 10, {"h"}, WITNESSES), (410 << 10, {*GIVEN_UP}, 1)],
-    ids=["some", "all"],
+    ("budget", "streamed", "witnesses", "picks"),
+    [(610 << 10, {"h"}, WITNESSES, True), (410 << 10, {*GIVEN_UP}, 1, True), (380 << 10, {*GIVEN_UP}, 1, False)],
+    ids=["some", "all", "all, with points at infinity"],
 )
 def test_a_key_that_does_not_fit_gives_the_same_proof(
-    made: tuple[SyntheticCircuit, ZKey], budget: int, streamed: set[str], witnesses: int
+    made: tuple[SyntheticCircuit, ZKey], budget: int, streamed: set[str], witnesses: int, picks: bool
 ) -> None:
     circuit, zkey = made
     expected, _ = prove(load_key(zkey, CpuBackend()), circuit.witness, fixed)
@@ -72,6 +72,7 @@ def test_a_key_that_does_not_fit_gives_the_same_proof(
     key = load_key(zkey, backend)
     assert key.plan.streamed == streamed
     assert key.plan.witnesses == witnesses
+    assert [key.pick_a is not None, key.pick_b is not None] == [picks, picks]
     # A plan leaves out the distinct values of matrices, here those of the two that pick wires.
     assert key.nbytes == pytest.approx(key.plan.resident, rel=0.01, abs=256)
     StagedWitness(key, circuit.witness).start(fixed).result()  # makes the transforms' tables, which later proofs have
@@ -88,7 +89,7 @@ def test_a_key_that_does_not_fit_gives_the_same_proof(
 
 def test_too_little_memory_is_refused_before_anything_is_loaded(made: tuple[SyntheticCircuit, ZKey]) -> None:
     _, zkey = made
-    least = least_memory(KeyShape.of(zkey, KeyVectors.of(zkey, device(260 << 10)), zkey.matrices()), device(260 << 10))
+    least = least_memory(KeyShape.of(zkey, KeyVectors.every_point(zkey), zkey.matrices()), device(260 << 10))
     backend = device(least - (16 << 10))
     with pytest.raises(OutOfMemory, match=r"1\d\.\d KiB of device memory short.* in its stage \w+"):
         load_key(zkey, backend)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from distprove.errors import FormatError, InputError
+from distprove.formats.files import opening_only
 from distprove.groth16.input_places import BLOCK, HEAD, WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
 from distprove.options import InputFile
 
@@ -72,3 +73,24 @@ def test_an_input_that_is_not_there_is_told_when_the_job_is_planned(tmp_path: Pa
     (place,) = places_of([InputFile("a", tmp_path / "pipe")], WHOLE_INPUT)  # at once
     with pytest.raises(InputError, match="not a regular file"):
         content_at(place)
+
+
+def test_what_cannot_be_digested_is_refused_where_not_all_files_may_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client of a service laid a link to another file of that size there, before a worker read it."""
+
+    def denied(path: Path) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    folder, file = tmp_path / "folder", tmp_path / "file"
+    folder.mkdir()
+    file.write_bytes(b"input")
+    for path in (folder, file):
+        with monkeypatch.context() as patched:
+            if path is file:
+                patched.setattr("distprove.groth16.input_places.open_given", denied)
+            (place,) = places_of([InputFile("a", path)], WHOLE_WITNESS)
+            assert place["digest"] is None, "whoever reads it tells"
+            with opening_only(lambda real: None), pytest.raises(InputError, match="the driver may read"):
+                places_of([InputFile("a", path)], WHOLE_WITNESS)

@@ -9,7 +9,7 @@ import pytest
 
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.setup import setup
-from distprove.groth16.vectors import NEARLY_ALL, KeyVectors, PickedPoints, finite, picked_wires
+from distprove.groth16.vectors import COPY_SHARE, NEARLY_ALL, KeyVectors, PickedPoints, finite, picked_wires
 from distprove.groth16.zkey import ZKey, read_zkey
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
@@ -62,6 +62,20 @@ def test_a_device_gets_the_finite_points_and_the_cpu_the_file(zkey: ZKey) -> Non
             assert not np.delete(whole, wires, axis=0).any()
     for name in ("c", "h"):
         assert device.points[name] is here.points[name]
+
+
+@pytest.mark.parametrize(("short", "sections"), [(0, {"a", "b1", "b2"}), (1, {"a"})], ids=["enough", "short"])
+def test_points_are_not_copied_where_the_host_lacks_memory_for_them(
+    zkey: ZKey, short: int, sections: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of B in G2 are the largest vector."""
+    backend = CudaBackend(EmulatedDevice())
+    largest = max(KeyVectors.of(zkey, backend).points[name].nbytes for name in ("a", "b1", "b2"))
+    monkeypatch.setattr("distprove.groth16.vectors.memory_available", lambda: COPY_SHARE * largest - short)
+    vectors = KeyVectors.of(zkey, backend)
+    assert {name for name, points in vectors.points.items() if isinstance(points, PickedPoints)} == sections
+    assert (vectors.wires_b is None) == bool(short)
+    assert all(np.shares_memory(vectors.points[name][:], zkey.data) for name in vectors.points.keys() - sections)
 
 
 def test_a_wire_with_one_of_two_points_of_b_keeps_both(zkey: ZKey) -> None:

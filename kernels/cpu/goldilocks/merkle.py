@@ -104,7 +104,7 @@ class CpuMerkleTree:
         """Return the elements of `leaves` in the order in which they are hashed, (k, arity * width)."""
         rows = leaves[:, None] + np.arange(self._arity) * self._leaf_count(matrix)
         elements = matrix[:, rows % self.blowup, rows // self.blowup]  # (w, k, arity)
-        return np.ascontiguousarray(elements.transpose(1, 2, 0)).reshape(len(leaves), -1)
+        return np.ascontiguousarray(elements.transpose(1, 2, 0)).reshape(len(leaves), self._arity * matrix.shape[0])
 
 
 def open_trees(trees: Sequence[CpuMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:

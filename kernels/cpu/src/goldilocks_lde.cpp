@@ -55,7 +55,9 @@ class RootTables {
   using Table = std::shared_ptr<const std::vector<u64>>;
 
   Table get(const GoldilocksOps& ops, int log_n, u64 root, u64 shift) {
-    const auto same = [&](const Entry& e) { return e.lanes == ops.lanes && e.log_n == log_n && e.root == root && e.shift == shift; };
+    const auto same = [&](const Entry& e) {
+      return e.lanes == ops.lanes && e.log_n == log_n && e.root == root && e.shift == shift;
+    };
     {
       std::lock_guard<std::mutex> lock(mutex_);
       const auto at = std::find_if(kept_.begin(), kept_.end(), same);
@@ -158,7 +160,8 @@ class Lde {
     for (int round = rounds_ - 1; round >= 0; --round)
       cut(round, c_.width * c_.cosets, [&](size_t i, size_t block, size_t eighth, size_t begin, size_t end) {
         const size_t k = i % c_.cosets;
-        if (!given(k)) ops_.forward_pass(out(i / c_.cosets, k) + block, eighth, begin, end, forward_[k]->data(), round == 0);
+        if (!given(k))
+          ops_.forward_pass(out(i / c_.cosets, k) + block, eighth, begin, end, forward_[k]->data(), round == 0);
       });
     pool_.run(c_.width * c_.cosets, [&](size_t i, int) {
       if (given(i % c_.cosets)) copy(i / c_.cosets, i % c_.cosets);

@@ -22,7 +22,7 @@
 //   canonical(a)            any word to below p
 //   second(a), ready(c)     any word a, or a canonical c, as the second operand of a butterfly
 //   product(a, w)           the product of any words as a second operand; products: two of them, side by side
-//   shifted<S>(a)           a 2^S, S = 24, 48 or 72, as a second operand
+//   shifted<S>(a)           a 2^S, S a multiple of 12 from 12 to 84, as a second operand
 //   plain(b)                a second operand as a canonical word
 //   butterfly(a, b)         (a, b) -> (a + b, a - b), any words, for a second operand b
 // V must have internal linkage where it is built with options that not every CPU runs: then so does all that is
@@ -37,7 +37,8 @@
 namespace dp {
 
 // The passes of a transform of 2^log_n elements, from the innermost one. All but the second join 8 blocks, so the
-// transform of an eighth has the same passes without the last one. The second takes what is left over: it joins 4 blocks, or 16.
+// transform of an eighth has the same passes without the last one. The second takes what is left over: it joins 4 blocks,
+// or 16.
 struct NttPasses {
   explicit NttPasses(int log_n) : log_n(log_n), second(log_n < 6 ? log_n - 3 : 2 + (log_n - 2) % 3) {}
 

@@ -26,6 +26,7 @@ constexpr size_t DEEP_ROWS = 64;
 // Columns and rows that `evaluate_at` gathers before it multiplies them.
 constexpr size_t OPENING_COLUMNS = 2;
 constexpr size_t OPENING_ROWS = 1024;
+static_assert(OPENING_ROWS <= MAX_TERMS, "the rows of a block are summed before they are reduced");
 
 // Rows that a thread takes at a time.
 constexpr size_t TASK_ROWS = 1024;

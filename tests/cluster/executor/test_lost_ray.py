@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -581,6 +582,7 @@ def test_a_governor_that_is_gone_is_made_anew_and_keeps_the_keys(monkeypatch: py
 
         attend = property(lambda self: self._call(True))
         keep = property(lambda self: self._call(7))
+        release = property(lambda self: self._call("released"))
 
     dead, still, new = Made(dead=True), Made(dead=True), Made(dead=False)
     made = [still, new]
@@ -599,3 +601,86 @@ def test_a_governor_that_is_gone_is_made_anew_and_keeps_the_keys(monkeypatch: py
     fleet._attend("a")
     assert made == []
     assert new.asked[-1] == (True, fleet._name, None, None, True), "it is known there"
+
+
+def test_a_governor_that_only_seemed_to_be_gone_keeps_a_key_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call to it failed, as where a connection broke. Its first lease of the key stayed until the end of the job."""
+    from cluster.executor import ray as over_ray
+
+    class Seen:
+        """A governor, of which nobody could tell whether it is gone."""
+
+        def __init__(self) -> None:
+            self.released: list[int] = []
+
+        def _call(self, answer: Any) -> Any:
+            future: Future[Any] = Future()
+            future.set_result(answer)
+            return SimpleNamespace(remote=lambda *_, **__: SimpleNamespace(future=lambda: future))
+
+        attend = property(lambda self: self._call(True))
+        keep = property(lambda self: self._call(8))
+        release = property(lambda self: SimpleNamespace(remote=self.released.append))
+
+    governor, broken = Seen(), Future[bool]()
+    broken.set_exception(ConnectionError())
+    monkeypatch.setattr(over_ray, "answering", lambda nodes, seconds: {node.id for node in nodes})
+    monkeypatch.setattr(over_ray.RayFleet, "_govern", lambda self, node: governor)
+    fleet = over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))
+    fleet._nodes, fleet._governors = [Node("a", "10.0.0.2", 2, 0, 1)], {"a": governor}
+    fleet._said["a"] = broken
+    key = over_ray._KeptKey(ToySystem(1, Faults(Path())), {}, {"a": 100}, {"a": 3})
+    fleet._keys[0] = key
+    fleet._attend("a")
+    assert (key.tickets, governor.released) == ({"a": 8}, [3])
+
+
+def test_a_driver_says_that_it_lives_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that says so ended, and a minute later its governors took the driver for dead."""
+    from cluster.executor import ray as over_ray
+
+    class NoSpares:
+        def look(self, nodes: Any) -> None:
+            raise RuntimeError("can't start new thread")
+
+    def attend(fleet: Any, node: str) -> None:
+        said.append(node)
+        fleet._over.set()
+
+    said: list[str] = []
+    monkeypatch.setattr(over_ray, "LOOK", 0.01)
+    monkeypatch.setattr(over_ray, "ATTEND", 0.0)
+    monkeypatch.setattr(over_ray.RayFleet, "_attend", attend)
+    fleet = over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))
+    monkeypatch.setattr(fleet, "_spares", NoSpares())
+    fleet._governors = {"a": object()}
+    fleet._beat()
+    assert said == ["a"]
+
+
+def test_a_head_that_was_given_by_name_is_watched_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look up its name takes a driver that is cut off longer than it takes to be sure of that. It is looked again
+    after a look for which no descriptor was free."""
+    import ray
+
+    from cluster.executor import reach
+
+    asked: list[object] = []
+    looked = threading.Event()
+
+    def silent(family: int, where: object, own: bool) -> None:
+        asked.append((family, where))
+        if len(asked) == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+        looked.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        port = head.getsockname()[1]
+        context = SimpleNamespace(gcs_address=f"localhost:{port}")
+        monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+        monkeypatch.setattr("ray._private.worker._global_node", None)
+        monkeypatch.setattr(reach, "_silent", silent)
+        monkeypatch.setattr(reach, "LOOK", 0.01)
+        with reach.watching(lambda reason: None, reach.Nodes(list), own=False):
+            assert looked.wait(60)
+    assert asked[0] == (socket.AF_INET, ("127.0.0.1", port))

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from queue import SimpleQueue
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -613,28 +613,36 @@ def test_where_provers_are_on_the_cpu_no_threads_lie_idle() -> None:
     assert used_threads(governor) == 0
 
 
-class At(NamedTuple):
-    """Where a driver is, of which it is known whether it can be reached."""
+class At:
+    """Where a driver is, of which it is known whether it can be reached at each look."""
 
-    reached: bool
+    def __init__(self, *reached: bool) -> None:
+        self.reached = list(reached)
 
     def answers(self) -> bool:
-        return self.reached
+        return self.reached.pop(0)
 
 
 @pytest.mark.parametrize(
     ("reached", "living", "stays"),
-    [(True, {"01"}, True), (True, set(), False), (False, {"01"}, False), (True, None, True)],
-    ids=["stopped", "over", "cut off", "the head does not say"],
+    [
+        ((True, True), {"01"}, True),
+        ((True, True), set(), False),
+        ((True, False), {"01"}, False),
+        ((True, True), None, True),
+        ((False,), {"01"}, True),
+        ((False,), set(), False),
+    ],
+    ids=["stopped", "over", "cut off", "the head does not say", "behind a firewall", "over behind a firewall"],
 )
 def test_a_driver_that_is_not_heard_is_asked_after(
-    reached: bool, living: set[str] | None, stays: bool, monkeypatch: pytest.MonkeyPatch
+    reached: tuple[bool, ...], living: set[str] | None, stays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.governor.actor.living_jobs", lambda: living)
 
     async def story() -> None:
         governor = NodeGovernor(4, 100)
-        governor.QUIET, home = 0.0, cast("Any", At(reached))
+        governor.QUIET, home = 0.0, cast("Any", At(*reached))
         assert await governor.attend("01-one", None, home)
         await asyncio.sleep(0.01)
         await governor._ask_for_the_quiet()

@@ -160,6 +160,21 @@ def test_commitment(kernels: CpuGoldilocks, shapes: list[tuple[int, int, int]], 
         assert np.array_equal(rows, wanted)
 
 
+def test_several_trees_are_opened_at_the_same_indices(kernels: CpuGoldilocks) -> None:
+    """Trees of other heights, blow-ups and arities: an index is taken modulo a tree's leaves."""
+    groups = [([(3, 4, 16), (20, 4, 64)], 0), ([(3, 2, 64)], 3), ([(2, 8, 2)], 0), ([(1, 2, 1)], 0), ([(1, 1, 1)], 0)]
+    ours, wanted = [], []
+    for shapes, log_arity in groups:
+        matrices = [elements(shape, i) for i, shape in enumerate(shapes)]
+        ours.append(kernels.commit(matrices, log_arity=log_arity))
+        wanted.append(REFERENCE.commit(matrices, log_arity=log_arity))
+    for indices in ([0, 255, 17, 17, 4096, *np.random.default_rng(3).integers(0, 2**20, 6).tolist()], []):
+        for one, expected in zip(kernels.open(ours, indices), REFERENCE.open(wanted, indices), strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(one.rows, expected.rows, strict=True))
+            assert np.array_equal(one.path, expected.path)
+    assert kernels.open([], [0]) == []
+
+
 @pytest.mark.parametrize("bits", [0, 1, 5, 11])
 def test_grinding_finds_the_least_nonce(kernels: CpuGoldilocks, bits: int) -> None:
     for seed in (bytes(32), bytes(range(32))):

@@ -208,7 +208,7 @@ def test_a_guest_that_touches_much_is_given_up_before_it_fills_memory(
 
 
 def test_an_input_that_fills_memory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four GiB of nothing take no room on a disk."""
+    """A GiB of zeros takes no room on a disk, and four GiB of memory."""
     with open(tmp_path / "input", "wb") as file:
         file.truncate(1 << 30)
     monkeypatch.setattr(program_module, "memory_available", lambda: 1 << 31)
