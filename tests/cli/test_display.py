@@ -37,8 +37,11 @@ def test_the_usage_of_a_job_file_names_it() -> None:
     assert done.stdout.startswith("Usage: distprove prove JOB.toml [OPTIONS]\n")
 
 
-def test_no_value_is_broken_where_no_terminal_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_value_is_broken_where_no_terminal_reads_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A guest's name was, in a pipe, at 80 columns."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     table = facts_table()
     table.add_row("guest", "ab" * 100)
     out().print(table)

@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import psutil
 import pytest
 
 from actors import processes
@@ -78,13 +80,20 @@ def answered(call: Callable[..., Any], *arguments: Any) -> list[BaseException | 
     return found
 
 
+def stop(pid: int) -> None:
+    """Stop a process, and wait until the system has: it may go on for a moment after the signal was sent."""
+    os.kill(pid, signal.SIGSTOP)
+    while psutil.Process(pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.01)
+
+
 def test_a_process_that_no_signal_ends_holds_up_nobody(unkillable: Callable[[str], None], faults: Make) -> None:
     unkillable("v")
     process = HostProcess("v", VerifierSpec("v", ToySystem(1, faults())), Ungoverned())
     process.start()
     process.call("load")
     assert process._child is not None
-    os.kill(process._child._process.pid, signal.SIGSTOP)
+    stop(process._child._process.pid)
     threading.Timer(0.2, process.kill).start()
     (error,) = answered(process.call, "load")
     assert isinstance(error, WorkerStuck)
@@ -101,7 +110,7 @@ def test_a_process_that_reads_nothing_does_not_hold_up_who_tells_it(
     process.start()
     process.call("load")
     assert process._child is not None
-    os.kill(process._child._process.pid, signal.SIGSTOP)
+    stop(process._child._process.pid)
     assert answered(process.tell, "load", bytes(8 << 20)) == [None]
     (error,) = answered(process.call, "load")
     assert isinstance(error, WorkerDied)

@@ -297,7 +297,7 @@ def test_an_actor_that_answers_nothing_is_not_told_more_and_more(ray_cluster: An
     from cluster.executor.ray import RayTransport  # not before the fixture: Ray reads its environment then
 
     class Deaf:
-        def ask(self, name: str, arguments: bytes) -> None:
+        def ask(self, room: int | None, name: str, arguments: bytes) -> None:
             time.sleep(3600)
 
     actor = ray.remote(Deaf).options(max_pending_calls=3).remote()
