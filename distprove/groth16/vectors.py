@@ -49,7 +49,7 @@ class KeyVectors:
     """The vectors of points of a key, and whose they are."""
 
     points: Mapping[str, Points]
-    """By the sections' names in `distprove.groth16.memory`."""
+    """Each section's vector, by the names that `distprove.groth16.memory` gives the sections."""
     wires_a: HostArray | None
     """The wire of each A point, as in `LoadableKey`."""
     wires_b: HostArray | None

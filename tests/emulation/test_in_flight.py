@@ -88,7 +88,8 @@ def test_points_at_infinity_change_no_proof(
     finite: tuple[float, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Under keys with these shares of finite points under A, B1 and B2. The CPU's sums take every point of the key."""
+    """Proofs equal the CPU's under keys with these shares of finite points under A, B1 and B2. The CPU's sums take
+    every point of the key."""
     if recorded == "parts":
         monkeypatch.setattr("distprove.groth16.memory.RECORDED_DOMAIN", 0)
     key, rng = with_infinity(zkey, finite, seed=7), np.random.default_rng(8)

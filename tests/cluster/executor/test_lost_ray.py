@@ -312,7 +312,7 @@ def test_an_actor_that_answers_nothing_is_not_told_more_and_more(ray_cluster: An
 
 
 def test_what_may_wait_for_an_actor_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Of every kind that a job starts."""
+    """Actors of every kind that a job starts take a bounded number of waiting calls."""
     import ray
 
     from cluster.executor import ray as over_ray

@@ -261,7 +261,7 @@ def test_deep(rows: CpuGoldilocks, seed: int, log_n: int, log_blowup: int, data:
 @few
 @given(seeds, log_heights, log_blowups, st.integers(1, 3))
 def test_deep_of_polynomials(rows: CpuGoldilocks, seed: int, log_n: int, log_blowup: int, count: int) -> None:
-    """With the right values the sum is a polynomial, whichever way it is computed."""
+    """DEEP's codeword is that of a polynomial where the opened values are right, whichever way it is computed."""
     rng = np.random.default_rng(seed)
     points = []
     for width in rng.integers(1, 40, count).tolist():
