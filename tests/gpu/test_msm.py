@@ -12,13 +12,14 @@ import pytest
 
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
-from kernels.cuda.groups import CudaGroups
+from kernels.cuda.groups import CHECK_ROWS, CudaGroups
 from kernels.cuda.msm import MsmProfile
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.groups import PendingPoint
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
-from kernels.maths.encoding import Words, generator, scalars_from_ints, unpack
+from kernels.maths.encoding import Words, generator, pack, point_from_ints, scalars_from_ints, unpack
+from tests.support.cpu_cases import point_at
 
 pytestmark = pytest.mark.gpu
 
@@ -84,6 +85,30 @@ def test_fixed_base(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Gro
     want = cpu.to_host(cpu.groups.fixed_base(curve, group, base, scalars))
     got = cuda.to_host(cuda.groups.fixed_base(curve, group, base, cuda.to_device(scalars)))
     assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_check_points(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group) -> None:
+    """Points off the curve, outside the subgroup or with too many bits are found, the first one first."""
+    n = CHECK_ROWS + 1000  # the last thousand in a launch of their own
+    good = np.tile(first_multiples(cuda, curve, group, 1 << 12), (n // (1 << 12) + 1, 1))[:n]
+    good[7] = 0  # the point at infinity
+    assert cuda.groups.check_points(curve, group, good) is None
+    for at in (n - 1, 5000, 0):  # each before what was put in last
+        good[at, 0] ^= np.uint64(1)
+        assert cuda.groups.check_points(curve, group, good) == at
+        assert cuda.groups.check_points(curve, group, good, subgroup=False) == at
+    excess, limbs = first_multiples(cuda, curve, group, 40), curve.fq.limbs
+    excess[30, :limbs] = pack([unpack(excess[30:31, :limbs])[0] + curve.fq.modulus], limbs)[0]
+    assert cuda.groups.check_points(curve, group, excess) == 30
+    others = [point_at(curve, group, x) for x in range(1, 40)]
+    outside = np.stack([point_from_ints(curve, group, other) for other in others if other is not None])
+    assert cuda.groups.check_points(curve, group, outside, subgroup=False) is None
+    for row in outside:
+        one = row.reshape(1, -1)
+        assert cuda.groups.check_points(curve, group, one) == cpu.groups.check_points(curve, group, one)
+    first = cuda.groups.check_points(curve, group, outside)
+    assert first == (None if (curve, group) == (BN254, Group.G1) else 0)
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)

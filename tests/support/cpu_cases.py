@@ -66,3 +66,24 @@ class KnownPoints:
         """sum_i scalars[i] points[i], by their logarithms: one multiplication, which other tests check."""
         total = sum(k * s for k, s in zip(self.logs, scalars, strict=True)) % self.curve.fr.modulus
         return group.mul(self.curve, self.which, encoding.generator(self.curve, self.which), total)
+
+
+def point_at(curve: Curve, which: Group, x: int) -> tuple[int, ...] | None:
+    """A point of the curve with abscissa x, mostly outside the subgroup of prime order; None if there is none."""
+    q = curve.fq.modulus
+    if which is Group.G1:
+        square = (x**3 + curve.b1) % q
+        y = pow(square, (q + 1) // 4, q)
+        return (x, y) if y * y % q == square else None
+    # y^2 = a + b u with u^2 = -1, by the norm: y0^2 = (a + |a + b u|) / 2 for one of the two roots of the norm
+    a, b = (x**3 + curve.b2[0]) % q, curve.b2[1]
+    norm = (a * a + b * b) % q
+    length = pow(norm, (q + 1) // 4, q)
+    for root in (length, -length):
+        half = (a + root) * pow(2, -1, q) % q
+        y0 = pow(half, (q + 1) // 4, q)
+        if y0 and y0 * y0 % q == half:
+            y1 = b * pow(2 * y0, -1, q) % q
+            if (y0 * y0 - y1 * y1 - a) % q == 0:
+                return (x, 0, y0, y1)
+    return None

@@ -12,7 +12,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.errors import SizeError
 from kernels.maths import encoding
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
-from tests.support.cpu_cases import BACKENDS, GROUPS, KnownPoints, backend_id, edge_values, unaligned
+from tests.support.cpu_cases import BACKENDS, GROUPS, KnownPoints, backend_id, edge_values, point_at, unaligned
 
 
 @pytest.fixture(params=BACKENDS, ids=backend_id)
@@ -146,34 +146,13 @@ def test_check_points_finds_the_first_bad_one(backend: CpuBackend, curve: Curve,
     assert backend.groups.check_points(curve, which, excess) == 30
 
 
-def square_root(curve: Curve, which: Group, x: int) -> tuple[int, ...] | None:
-    """A point of the curve with abscissa x, with py_ecc's arithmetic where the field is Fq2; None if there is none."""
-    q = curve.fq.modulus
-    if which is Group.G1:
-        square = (x**3 + curve.b1) % q
-        y = pow(square, (q + 1) // 4, q)
-        return (x, y) if y * y % q == square else None
-    # y^2 = a + b u with u^2 = -1, by the norm: y0^2 = (a + |a + b u|) / 2 for one of the two roots of the norm
-    a, b = (x**3 + curve.b2[0]) % q, curve.b2[1]
-    norm = (a * a + b * b) % q
-    length = pow(norm, (q + 1) // 4, q)
-    for root in (length, -length):
-        half = (a + root) * pow(2, -1, q) % q
-        y0 = pow(half, (q + 1) // 4, q)
-        if y0 and y0 * y0 % q == half:
-            y1 = b * pow(2 * y0, -1, q) % q
-            if (y0 * y0 - y1 * y1 - a) % q == 0:
-                return (x, 0, y0, y1)
-    return None
-
-
 @pytest.mark.parametrize(
     ("curve", "which"),
     [(BN254, Group.G2), (BLS12_381, Group.G1), (BLS12_381, Group.G2)],
     ids=["bn128-g2", "bls12381-g1", "bls12381-g2"],
 )
 def test_points_outside_the_subgroup_are_found(backend: CpuBackend, curve: Curve, which: Group) -> None:
-    found = [p for p in (square_root(curve, which, x) for x in range(1, 40)) if p is not None]
+    found = [p for p in (point_at(curve, which, x) for x in range(1, 40)) if p is not None]
     assert len(found) > 5
     outside = np.stack([encoding.point_from_ints(curve, which, p) for p in found])
     for point in outside:
@@ -185,7 +164,7 @@ def test_points_outside_the_subgroup_are_found(backend: CpuBackend, curve: Curve
 
 
 def test_bn254_g1_has_no_other_subgroup(backend: CpuBackend) -> None:
-    found = [p for p in (square_root(BN254, Group.G1, x) for x in range(1, 40)) if p is not None]
+    found = [p for p in (point_at(BN254, Group.G1, x) for x in range(1, 40)) if p is not None]
     points = np.stack([encoding.point_from_ints(BN254, Group.G1, p) for p in found])
     assert backend.groups.check_points(BN254, Group.G1, points) is None
     assert all(not group.mul(BN254, Group.G1, p, BN254.fr.modulus).any() for p in points)
