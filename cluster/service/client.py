@@ -33,7 +33,6 @@ from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
 from cluster.service.timely import TimelyResponse
 from cluster.service.views import MOST_SUBMITTED, JobRequest, JobState, JobView, Overview, Priority
-from cluster.service.wire import read
 from distprove import errors
 from distprove.errors import (
     AccessDenied,
@@ -46,6 +45,7 @@ from distprove.errors import (
 )
 from distprove.formats import jsontext
 from distprove.formats.files import read_bounded, replacing
+from distprove.formats.plain_data import read
 from distprove.formats.visible import bounded
 from distprove.proof import MAX_BYTES, MAX_OUTPUT
 
