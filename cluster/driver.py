@@ -24,7 +24,7 @@ from cluster.record.timeline import FILE, Session, place_of, read_timeline, time
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
 from distprove.formats.folder import Folder
 from distprove.host.memory import most_resident
-from distprove.proof import Aggregates, Proof, invalid_among
+from distprove.proof import OUTPUT_FILE, PROOF_FILE, Aggregates, Proof, invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksCommitments, Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 from kernels.host.private import NotPrivate, temporary_root
@@ -99,10 +99,10 @@ def drive(
             content = proof.to_bytes()
             Proof.from_bytes(content, written=proof)
             if proof.output is not None:
-                run.store_output(proof.output)
-            run.store_proof(content)
+                run.folder.write(OUTPUT_FILE, proof.output)
+            run.folder.write(PROOF_FILE, content)
             if isinstance(system, Aggregates) and (made := aggregated(system, proof, state)):
-                run.store_aggregate(*made)
+                run.folder.write(*made)
                 report.aggregate = made[0]
             report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()
@@ -133,8 +133,8 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
     lost: list[BaseException] = []
     durable = report.wall_seconds > SHORT
     writes: list[Callable[[], None]] = [
-        lambda: run.store_story(REPORT, json_text(report.to_record()), durable=durable),
-        lambda: run.store_story(FILE, timeline_json([*_earlier_sessions(run), session]).encode(), durable=durable),
+        lambda: run.folder.write(REPORT, json_text(report.to_record()), durable=durable),
+        lambda: run.folder.write(FILE, timeline_json([*_earlier_sessions(run), session]).encode(), durable=durable),
         lambda: status.finish(status_view(report, Counter(p.status for p in report.partitions))),
         lambda: run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest),
     ]

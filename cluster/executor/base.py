@@ -16,7 +16,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import Enum
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any
 
 from actors.processes import WorkerDied
@@ -267,9 +266,7 @@ class Executor(ABC):
     def __enter__(self) -> Executor:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close(now=error is not None)
 
     def _tell(self, worker: WorkerHandle, name: str, *arguments: Any) -> None:

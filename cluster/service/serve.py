@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from actors.birth import forking_from_here
@@ -115,19 +115,12 @@ class _Ending:
         self.drain = self.drain and drain
         self.asked.set()
 
-    def on_signals(self) -> _Signals:
-        return _Signals(lambda: self.ask(False))
-
-
-class _Signals:
-    """Calls a function on SIGTERM and SIGINT. Use as a context manager, on the main thread."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-
-    def __enter__(self) -> None:
-        self._before = {n: signal.signal(n, lambda *_: self._call()) for n in (signal.SIGTERM, signal.SIGINT)}
-
-    def __exit__(self, *_exception: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Within the block SIGTERM and SIGINT ask for the end. On the main thread."""
+        before = {n: signal.signal(n, lambda *_: self.ask(False)) for n in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -11,7 +11,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from cluster.driver import drive
@@ -56,9 +55,7 @@ def measure_in_turn(
     Raises what `driver.drive` raises; a measurement in which a partition failed is none.
     """
     with ExitStack() as stack:
-        benches = [
-            stack.enter_context(Bench(system, base, cell, scratch / cell.id, partial(tell, cell))) for cell in cells
-        ]
+        benches = [Bench(stack, system, base, cell, scratch / cell.id, partial(tell, cell)) for cell in cells]
         for number in range(warmup):
             for bench in benches:
                 bench.warm(number, warmup)
@@ -69,38 +66,34 @@ def measure_in_turn(
 
 
 class Bench:
-    """The workers of one setting, with their key loaded, and what was measured of it. Use as a context manager."""
+    """The workers of one setting, with their key loaded, and what was measured of it."""
 
     def __init__(
-        self, system: ProofSystem, base: ExecutorSettings, cell: Cell, scratch: Path, tell: Callable[[str], None]
+        self,
+        stack: ExitStack,
+        system: ProofSystem,
+        base: ExecutorSettings,
+        cell: Cell,
+        scratch: Path,
+        tell: Callable[[str], None],
     ) -> None:
+        """Start the workers, which are ended with the `stack`."""
         self._system = system
         self._cell = cell
         self._settings = cell.settings(base)
         self._scratch = scratch
         self._tell = tell
-        self._stack = ExitStack()
         self._rounds: list[list[Copy]] = []
         self._warmed = 0
-
-    def __enter__(self) -> Bench:
         starting = time.perf_counter()
         self._tell("starting workers")
-        with ExitStack() as stack:
-            self._pool = stack.enter_context(Pool(self._settings))
-            self._load_seconds = time.perf_counter() - starting
-            # The first round has the workers load the key, and check it; those that follow only warm up.
-            self._tell("loading keys")
-            first = self._round(replace(self._cell, jobs=1), "load")
-            self._pool.settle(self._settings.start_timeout)
-            self._load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        self._pool = stack.enter_context(Pool(self._settings))
+        self._load_seconds = time.perf_counter() - starting
+        # The first round has the workers load the key, and check it; those that follow only warm up.
+        self._tell("loading keys")
+        first = self._round(replace(self._cell, jobs=1), "load")
+        self._pool.settle(self._settings.start_timeout)
+        self._load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
 
     def warm(self, number: int, total: int) -> None:
         """A round that does not count."""
