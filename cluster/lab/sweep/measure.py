@@ -113,43 +113,40 @@ class Bench:
         return _figures(self._cell, self._rounds, nodes, self._load_seconds, self._warmed)
 
     def _round(self, cell: Cell, name: str) -> list[Copy]:
-        return _round(self._system, self._pool, self._settings, cell, self._scratch / name)
+        """Prove `cell.jobs` copies at once, each by a driver of its own; the first that fails ends the others. Their
+        runs are deleted at the end."""
+        scratch, system = self._scratch / name, self._system
+        together = threading.Barrier(cell.jobs)
+        clients = [self._pool.lend(system, job=f"copy-{number}") for number in range(cell.jobs)]
 
+        def prove_copy(number: int) -> Copy:
+            path, plan = scratch / f"copy-{number}", _renamed(system, number)
+            with Run.create(path, system, plan) as run:
+                with closing(clients[number]) as client:
+                    together.wait()
+                    began = time.time()
+                    drive(system, client, run, self._settings, plan=plan)
+                ended = time.time()
+            report = read_report(path)
+            if given_up := [worker["id"] for worker in report["workers"] if worker["status"] == "retired"]:
+                # Without it what is measured is not what was asked for.
+                raise ClusterError(f"{given_up[0]} was given up while settings were compared")
+            return Copy(began, ended, read_timeline(path)[-1], report)
 
-def _round(system: ProofSystem, pool: Pool, settings: ExecutorSettings, cell: Cell, scratch: Path) -> list[Copy]:
-    """Prove `cell.jobs` copies at once, each by a driver of its own; the first that fails ends the others. Their runs
-    are deleted at the end."""
-    together = threading.Barrier(cell.jobs)
-    clients = [pool.lend(system, job=f"copy-{number}") for number in range(cell.jobs)]
-
-    def prove_copy(number: int) -> Copy:
-        path, plan = scratch / f"copy-{number}", _renamed(system, number)
-        with Run.create(path, system, plan) as run:
-            with closing(clients[number]) as client:
-                together.wait()
-                began = time.time()
-                drive(system, client, run, settings, plan=plan)
-            ended = time.time()
-        report = read_report(path)
-        if given_up := [worker["id"] for worker in report["workers"] if worker["status"] == "retired"]:
-            # Without it what is measured is not what was asked for.
-            raise ClusterError(f"{given_up[0]} was given up while settings were compared")
-        return Copy(began, ended, read_timeline(path)[-1], report)
-
-    try:
-        with ThreadPoolExecutor(cell.jobs, "distprove-copy") as threads:
-            copies = [threads.submit(prove_copy, number) for number in range(cell.jobs)]
-            try:
-                for copy in as_completed(copies):
-                    copy.result()
-            except BaseException as error:
-                for client in clients:
-                    client.stop(error if isinstance(error, Exception) else KeyboardInterrupt())
-                together.abort()
-                raise
-        return [copy.result() for copy in copies]
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        try:
+            with ThreadPoolExecutor(cell.jobs, "distprove-copy") as threads:
+                copies = [threads.submit(prove_copy, number) for number in range(cell.jobs)]
+                try:
+                    for copy in as_completed(copies):
+                        copy.result()
+                except BaseException as error:
+                    for client in clients:
+                        client.stop(error if isinstance(error, Exception) else KeyboardInterrupt())
+                    together.abort()
+                    raise
+            return [copy.result() for copy in copies]
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _renamed(system: ProofSystem, number: int) -> list[Partition]:
