@@ -45,7 +45,7 @@ from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
 from cluster.service.turns import Turns
 from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority
-from cluster.service.writer import RUNS, Writer, WriterHere, await_writer
+from cluster.service.writer import RUNS, Writer, await_writer
 from cluster.together import Short, prove_together, short
 from distprove.errors import (
     INTERRUPTED,
@@ -168,7 +168,7 @@ class Service:
             self._lock_file.close()
             raise
         self._make_pool = pool
-        self._writer: Writer = WriterHere(self._runs) if writer is None else writer(self.folder)
+        self._writer = Writer(self._runs) if writer is None else writer(self.folder)
         self._systems = Systems()
         self._lock = threading.RLock()
         self._reading = threading.Lock()
