@@ -156,19 +156,15 @@ def read_timeline(run: Path) -> list[Session]:
     with Folder.open(run) as folder:
         record = jsontext.read_in(folder, FILE, MAX_FILE)
     try:
-        return _sessions(record)
+        if (record["format"], record["version"]) != (FORMAT, VERSION):
+            raise ValueError
+        return [_session(item) for item in record["sessions"]]
     except (KeyError, TypeError, ValueError, AttributeError, UsageError):
         raise FormatError(f"{path}: not a timeline that this distprove reads") from None
 
 
-def _sessions(record: Any) -> list[Session]:
-    """Raises what reading wrong data raises."""
-    if (record["format"], record["version"]) != (FORMAT, VERSION):
-        raise ValueError
-    return [_session(item) for item in record["sessions"]]
-
-
 def _session(record: dict[str, Any]) -> Session:
+    """Raises what reading wrong data raises."""
     began = _finite(record["began"])
     spans = []
     for item in record["spans"]:
