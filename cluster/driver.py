@@ -8,11 +8,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 
 from cluster.aggregation import aggregated
 from cluster.dispatch import Progress, State, dispatch, draw_challenge, made_under
@@ -284,13 +283,17 @@ def interruptible() -> Iterator[None]:
         yield  # only the main thread may set handlers; whoever runs us in another one stops us in another way
         return
 
-    def interrupt(signum: int, frame: FrameType | None) -> None:
+    def interrupt() -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, interrupt)
+    with handling((n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN), interrupt):
+        yield
+
+
+@contextmanager
+def handling(signals: Iterable[signal.Signals], call: Callable[[], None]) -> Iterator[None]:
+    """Inside the block these signals call `call`. For the main thread alone."""
+    before = {number: signal.signal(number, lambda *_: call()) for number in signals}
     try:
         yield
     finally:

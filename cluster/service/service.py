@@ -594,30 +594,26 @@ class Service:
         self._keep_up()
 
     def _prove(self, ticket: _Ticket) -> None:
-        job = ticket.job
+        job, out = ticket.job, Path(ticket.view.run)
         assert job is not None, "it is not over"
         require_allowed_files(job, self.limits, self.folder, set())
         with files_stay_allowed(self.limits, self.folder):
-            self._prove_allowed(ticket, job)
-
-    def _prove_allowed(self, ticket: _Ticket, job: Job) -> None:
-        out = Path(ticket.view.run)
-        if out.parent != self.folder / RUNS:
-            allowed_out(out, self.limits, self.folder)
-        with unless(lambda: ticket.view.cancelling or self._stopping):  # a guest is run here
-            system, known_as = self._systems.load(job)
-            plan = system.plan()
-        with self._lock:
-            self._change(ticket, partitions=len(plan))
-        with self._open(ticket, job, system) as run:
-            rank = ticket.view.priority.rank
-            lent = self._pool.lend(system, job=ticket.view.id, rank=rank, known_as=known_as)
-            with lent:
-                with self._lock:
-                    if ticket.view.cancelling or self._stopping:
-                        raise KeyboardInterrupt
-                    ticket.lent = lent
-                drive(system, lent, run, self.settings, lambda event: self._heard(ticket, event))
+            if out.parent != self.folder / RUNS:
+                allowed_out(out, self.limits, self.folder)
+            with unless(lambda: ticket.view.cancelling or self._stopping):  # a guest is run here
+                system, known_as = self._systems.load(job)
+                plan = system.plan()
+            with self._lock:
+                self._change(ticket, partitions=len(plan))
+            with self._open(ticket, job, system) as run:
+                rank = ticket.view.priority.rank
+                lent = self._pool.lend(system, job=ticket.view.id, rank=rank, known_as=known_as)
+                with lent:
+                    with self._lock:
+                        if ticket.view.cancelling or self._stopping:
+                            raise KeyboardInterrupt
+                        ticket.lent = lent
+                    drive(system, lent, run, self.settings, lambda event: self._heard(ticket, event))
 
     def _open(self, ticket: _Ticket, job: Job, system: ProofSystem) -> Run:
         """The run of a job, with what it holds if it was begun before. Raises UsageError, InputError."""
