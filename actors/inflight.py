@@ -11,8 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import cache
-from types import TracebackType
 from typing import Any, NamedTuple, cast
 
 from actors.channel import sendable
@@ -26,6 +24,7 @@ from distprove.system import (
     Stages,
     StepTimes,
     Witness,
+    implements,
 )
 from kernels.errors import OutOfMemory
 
@@ -121,9 +120,7 @@ class Turn:
     def __enter__(self) -> Turn:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.leave()
 
 
@@ -144,11 +141,6 @@ class _Passed:
             self._early.remove(self.count)
             self.count += 1
             self.since = time.time()
-
-
-@cache  # to ask a prover itself takes ten microseconds for each partition
-def _stages(kind: type[Prover]) -> bool:
-    return issubclass(kind, Stages)
 
 
 class InFlight:
@@ -188,8 +180,8 @@ class InFlight:
 
         The times leave out what was hidden behind the previous partition, so they add up to what this partition cost.
         """
-        if not _stages(type(prover)):
-            return self.alone(lambda: prover.prove(partition, witness, challenge), turn)
+        if not implements(type(prover), Stages):
+            return self.alone(lambda: prover.prove_partition(partition, witness, challenge), turn)
         stages = cast(Stages, prover)
         staged: StagedPartition | None = None
         with turn or self.line.join() as place:

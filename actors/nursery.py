@@ -69,13 +69,7 @@ class Nursery:
         self._lock = threading.Lock()
         self._line, theirs = Pipe()
         with theirs:
-            code = f"import sys; sys.path[:] = {sys.path!r}; {begin.format(theirs.fileno())}"
-            process = subprocess.Popen(
-                [sys.executable, "-c", code, "distprove-nursery"],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                pass_fds=[theirs.fileno()],
-            )
+            process = interpreter("nursery", begin.format(theirs.fileno()), [theirs.fileno()])
         self._pid, self._process = process.pid, process
         return self
 
@@ -109,6 +103,17 @@ class Nursery:
                 self._process.wait()
             else:
                 os.waitpid(self._pid, 0)
+
+
+def interpreter(name: str, code: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
+    """Start an interpreter that runs this code with copies of these descriptors, and imports from where we do. It reads
+    nothing, and Ctrl-C is for us: it ends when we do. `ps` shows it as `distprove-NAME`."""
+    return subprocess.Popen(
+        [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {code}", f"distprove-{name}"],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        pass_fds=descriptors,
+    )
 
 
 class Forked:

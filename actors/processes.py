@@ -19,13 +19,12 @@ import psutil
 
 from actors.backends import Ahead
 from actors.channel import Channel, ChannelClosed, Handler
-from actors.grants import Governor
+from actors.grants import Governor, Wanted
 from actors.inflight import Timed
 from actors.lastwords import LastWords, new_page
 from actors.messages import HostSpec, SentWitness, Spec, WitnessGone, pickled
-from actors.nursery import Nursery
+from actors.nursery import Nursery, interpreter
 from actors.reserve import RESERVE
-from distprove.host.lease_class import LeaseClass
 from distprove.system import Partition, Witness
 
 if TYPE_CHECKING:
@@ -243,12 +242,7 @@ def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None, a
                 with suppress(OSError):
                     return Started(nursery.fork(name, descriptors, *arguments), ours, LastWords(page))
             begin = f"from actors.birth import main; main(*{descriptors!r}, *{arguments!r})"
-            process = subprocess.Popen(
-                [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {begin}", f"distprove-{name}"],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for us; the process ends when we do
-                pass_fds=descriptors,
-            )
+            process = interpreter(name, begin, descriptors)
         return Started(process, ours, LastWords(page))
     finally:
         os.close(page)
@@ -383,11 +377,9 @@ class _Child:
             self._stuck = True
             self.channel.cut()
 
-    def _acquire(self, lease_class: str, threads: int, memory: int, lane: bool, least: int) -> tuple[int, int]:
+    def _acquire(self, wanted: Wanted) -> tuple[int, int]:
         """A lease for the process: its ticket, and of how many threads it is."""
-        grant = self._governor.acquire(
-            lease_class=LeaseClass(lease_class), threads=threads, memory=memory, lane=lane, least=least
-        )
+        grant = self._governor.acquire(**wanted)
         with self._lock:
             self._tickets.add(grant.ticket)
         if self.ended:  # and what it held was given back before this was granted

@@ -14,14 +14,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
 
+import numpy as np
+
 from actors.backends import leases_from
 from actors.grants import Governor
 from actors.lastwords import LastWords
-from actors.messages import HostSpec, WorkerSpec
+from actors.messages import HostSpec, MappedFile, SynthesiserSpec, WorkerSpec
 from actors.processes import WorkerDied
 from actors.prover import Device, ProverWorker, Shared
 from actors.worker import Crew, SynthesiserHandle, Worker
 from kernels.host.arena import HostArena
+from kernels.host.shared_arrays import Receiver
 
 
 class Rooms(ABC):
@@ -43,10 +46,6 @@ class Rooms(ABC):
     def _synthesisers(self, spec: WorkerSpec) -> Mapping[str, SynthesiserHandle]:
         """The synthesisers of a room, by id."""
 
-    @abstractmethod
-    def _files(self, spec: WorkerSpec) -> Shared:
-        """The files of a room's system."""
-
     def open(self, room: int, spec: WorkerSpec) -> None:
         """Make the worker of a room, unless it is there; nothing is loaded before it is told to load."""
         with self._lock:
@@ -57,7 +56,7 @@ class Rooms(ABC):
             self._workers[room] = Worker(
                 spec.name,
                 spec.system,
-                partial(self._files, spec),
+                partial(shared_files, spec),
                 prover,
                 self._synthesisers(spec),
                 self._governor,
@@ -96,3 +95,14 @@ class Rooms(ABC):
         for worker in list(self._workers.values()):
             worker.stop()
         self._crew.end()
+
+
+def shared_files(spec: WorkerSpec | SynthesiserSpec) -> Shared:
+    """The files of a spec's system, read or mapped in this process."""
+    if spec.shared is None:
+        return spec.system.shared()
+    receiver = Receiver()
+    return {
+        name: np.asarray(np.memmap(sent.path, np.uint8, "r")) if isinstance(sent, MappedFile) else receiver.array(sent)
+        for name, sent in spec.shared.items()
+    }

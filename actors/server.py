@@ -14,18 +14,16 @@ import pickle
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 import kernels.interface.backend  # noqa: F401 - for processes that are forked from one that imports this
 from actors.backends import Ahead, open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
-from actors.grants import Governor, Grant
+from actors.grants import Governor, Grant, Wanted
 from actors.inflight import Timed
 from actors.lastwords import LastWords
 from actors.messages import (
@@ -40,8 +38,8 @@ from actors.messages import (
 )
 from actors.nursery import Nursery
 from actors.processes import SynthesiserProcess, WorkerDied
-from actors.prover import SWITCH_INTERVAL, Shared, process_facts
-from actors.rooms import Rooms
+from actors.prover import SWITCH_INTERVAL, process_facts
+from actors.rooms import Rooms, shared_files
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import SynthesiserHandle
 from distprove.formats.owncode import OURS, names_code
@@ -51,7 +49,10 @@ from distprove.host.memory import give_back_large_blocks
 from distprove.proof import fingerprint
 from distprove.system import ImportsAhead, Partition, PartitionProof
 from kernels.host.arena import HostArena
-from kernels.host.shared_arrays import Receiver, Sent
+from kernels.host.shared_arrays import Sent
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def serve(
@@ -125,9 +126,9 @@ class _Server:
         if isinstance(wanted, HostSpec):
             self._served = _Rooms(wanted, _Asking(self._channel), self._nursery, self._words)
         elif isinstance(wanted, SynthesiserSpec):
-            self._served = _Synthesiser(wanted, self._channel)
+            self._served = _Synthesiser(wanted, _Asking(self._channel))
         elif isinstance(wanted, VerifierSpec):
-            self._served = _Verifier(wanted, self._channel)
+            self._served = _Verifier(wanted, _Asking(self._channel))
         else:
             self._served = wanted.served()
 
@@ -145,10 +146,10 @@ class _Server:
 class _Synthesiser(SynthesiserWorker):
     """A synthesiser that keeps what it made until it is told to drop it."""
 
-    def __init__(self, spec: SynthesiserSpec, channel: Channel) -> None:
-        arena = HostArena(lane=_Asking(channel).lane, shared=True)
+    def __init__(self, spec: SynthesiserSpec, governor: Governor) -> None:
+        arena = HostArena(lane=lambda: governor.lease(lane=True), shared=True)
         self._kept = Kept(arena)
-        super().__init__(spec.system, spec.threads, arena, partial(_files_of, spec), self._kept.send)
+        super().__init__(spec.system, spec.threads, arena, partial(shared_files, spec), self._kept.send)
 
     def synthesise(self, partitions: Sequence[Partition], unused: Sequence[int]) -> list[Timed]:
         """For each partition the `SentWitness`, or the error. Those under the numbers `unused` are dropped before."""
@@ -158,17 +159,6 @@ class _Synthesiser(SynthesiserWorker):
     def drop(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             self._kept.drop(number)
-
-
-def _files_of(spec: WorkerSpec | SynthesiserSpec) -> Shared:
-    """The system's files, read or mapped in this process."""
-    if spec.shared is None:
-        return spec.system.shared()
-    receiver = Receiver()
-    return {
-        name: np.asarray(np.memmap(sent.path, np.uint8, "r")) if isinstance(sent, MappedFile) else receiver.array(sent)
-        for name, sent in spec.shared.items()
-    }
 
 
 class _Rooms(Rooms):
@@ -188,9 +178,6 @@ class _Rooms(Rooms):
         made: WorkerSpec = pickle.loads(spec)
         self.open(room, made if shared is None else replace(made, shared=shared))
 
-    def _files(self, spec: WorkerSpec) -> Shared:
-        return _files_of(spec)
-
     def _synthesisers(self, spec: WorkerSpec) -> dict[str, SynthesiserHandle]:
         made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))
         if self._nursery is not None:
@@ -201,9 +188,9 @@ class _Rooms(Rooms):
 class _Verifier:
     """Verifies proofs; nothing of them is secret."""
 
-    def __init__(self, spec: VerifierSpec, channel: Channel) -> None:
+    def __init__(self, spec: VerifierSpec, governor: Governor) -> None:
         self._system = spec.system
-        self._governor = _Asking(channel)
+        self._governor = governor
 
     def load(self) -> dict[str, Any]:
         self._system.key_digest()  # what a verifier compiles, it has then compiled
@@ -221,16 +208,8 @@ class _Asking(Governor):
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
-    def acquire(
-        self,
-        *,
-        lease_class: LeaseClass = LeaseClass.SYNTHESIS,
-        threads: int = 0,
-        memory: int = 0,
-        lane: bool = False,
-        least: int = 0,
-    ) -> Grant:
-        return Grant(*self._channel.call("acquire", lease_class.value, threads, memory, lane, least))
+    def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
+        return Grant(*self._channel.call("acquire", wanted))
 
     def release(self, ticket: int) -> None:
         with suppress(ChannelClosed):
@@ -242,6 +221,3 @@ class _Asking(Governor):
 
     def threads_wanted(self) -> bool:
         return bool(self._channel.call("threads_wanted"))
-
-    def lane(self) -> AbstractContextManager[Grant]:
-        return self.lease(lane=True)

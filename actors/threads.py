@@ -8,7 +8,6 @@ from typing import Any
 
 from actors.messages import WorkerSpec
 from actors.processes import WorkerDied
-from actors.prover import Shared
 from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserWorker
 from actors.worker import SynthesiserHandle
@@ -21,9 +20,6 @@ class RoomsHere(Rooms):
 
     def _synthesisers(self, spec: WorkerSpec) -> dict[str, SynthesiserHandle]:
         return {name: SynthesiserThread(spec, self._arena) for name in spec.synthesisers}
-
-    def _files(self, spec: WorkerSpec) -> Shared:
-        return spec.system.shared()
 
     def start(self) -> None:
         """Do nothing: a thread needs no start."""

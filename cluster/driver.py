@@ -8,11 +8,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 
 from cluster.aggregation import aggregated
 from cluster.dispatch import Progress, State, dispatch, draw_challenge, made_under
@@ -24,7 +23,7 @@ from cluster.record.timeline import FILE, Session, place_of, read_timeline, time
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
 from distprove.formats.folder import Folder
 from distprove.host.memory import most_resident
-from distprove.proof import Aggregates, Proof, invalid_among
+from distprove.proof import OUTPUT_FILE, PROOF_FILE, Aggregates, Proof, invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksCommitments, Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 from kernels.host.private import NotPrivate, temporary_root
@@ -34,7 +33,7 @@ SHORT = 1.0
 proof and the journal, and thousands of short jobs would wait for it."""
 
 
-def prove(
+def drive(
     system: ProofSystem,
     executor: Executor,
     run: Run,
@@ -99,10 +98,10 @@ def prove(
             content = proof.to_bytes()
             Proof.from_bytes(content, written=proof)
             if proof.output is not None:
-                run.store_output(proof.output)
-            run.store_proof(content)
+                run.folder.write(OUTPUT_FILE, proof.output)
+            run.folder.write(PROOF_FILE, content)
             if isinstance(system, Aggregates) and (made := aggregated(system, proof, state)):
-                run.store_aggregate(*made)
+                run.folder.write(*made)
                 report.aggregate = made[0]
             report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()
@@ -133,8 +132,8 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
     lost: list[BaseException] = []
     durable = report.wall_seconds > SHORT
     writes: list[Callable[[], None]] = [
-        lambda: run.store_story(REPORT, json_text(report.to_record()), durable=durable),
-        lambda: run.store_story(FILE, timeline_json([*_earlier_sessions(run), session]).encode(), durable=durable),
+        lambda: run.folder.write(REPORT, json_text(report.to_record()), durable=durable),
+        lambda: run.folder.write(FILE, timeline_json([*_earlier_sessions(run), session]).encode(), durable=durable),
         lambda: status.finish(status_view(report, Counter(p.status for p in report.partitions))),
         lambda: run.note(report.status, wall_seconds=round(report.wall_seconds, 6), job=report.job_digest),
     ]
@@ -284,13 +283,17 @@ def interruptible() -> Iterator[None]:
         yield  # only the main thread may set handlers; whoever runs us in another one stops us in another way
         return
 
-    def interrupt(signum: int, frame: FrameType | None) -> None:
+    def interrupt() -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, interrupt)
+    with handling((n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN), interrupt):
+        yield
+
+
+@contextmanager
+def handling(signals: Iterable[signal.Signals], call: Callable[[], None]) -> Iterator[None]:
+    """Inside the block these signals call `call`. For the main thread alone."""
+    before = {number: signal.signal(number, lambda *_: call()) for number in signals}
     try:
         yield
     finally:

@@ -15,7 +15,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,7 +31,7 @@ from distprove.host.memory import most_resident
 from distprove.job import Job
 from distprove.proof import Aggregates
 from distprove.settings import ExecutorSettings
-from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
+from distprove.system import Explains, Partition, PartitionProof, ProofSystem, VerifiesJob, implements
 
 
 @dataclass(frozen=True)
@@ -52,26 +51,11 @@ def short(id: str, system: ProofSystem, job: Job, asked: dict[str, Any], run: Pa
     for one that is not short, and for one whose proof would not hold under another name than its own, or not without
     others. Raises InputError for an input that is not there."""
     plan = system.plan()
-    if len(plan) != 1 or system.names_bind or system.needs_barrier or _binds_jobs(type(system)):
+    if len(plan) != 1 or system.names_bind or system.needs_barrier or implements(type(system), VerifiesJob):
         return None
-    if _may_aggregate(type(system)) and cast(Aggregates, system).aggregates():
+    if implements(type(system), Aggregates) and cast(Aggregates, system).aggregates():
         return None  # seconds of work at its end, which others do not wait for
     return Short(id, system, plan[0], record_text(new_record(run, system, plan, job, asked)))
-
-
-@cache  # to ask a system itself takes longer than to find the rest out
-def _binds_jobs(kind: type[ProofSystem]) -> bool:
-    return issubclass(kind, VerifiesJob)
-
-
-@cache
-def _explains(kind: type[ProofSystem]) -> bool:
-    return issubclass(kind, Explains)
-
-
-@cache
-def _may_aggregate(kind: type[ProofSystem]) -> bool:
-    return issubclass(kind, Aggregates)
 
 
 def prove_together(
@@ -174,6 +158,6 @@ class _Runs:
         of = self._shorts[proven.name]
         name = of.partition.name
         proof = PartitionProof(name, of.partition.digest, proven.public, proven.data)
-        explained = cast(Explains, of.system).explain([proof]) if _explains(type(of.system)) else {}
+        explained = cast(Explains, of.system).explain([proof]) if implements(type(of.system), Explains) else {}
         own = replace(self._reports[of.id], name=name, status="proved")
         return Proven(of.id, of.record, proof, own, explained, tuple(self._session.of[of.id]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from distprove.formats import canonical
@@ -195,7 +195,7 @@ class Prover(Protocol):
     def commit(self, partition: Partition, witness: Witness) -> bytes | None:
         """The partition's commitment for the shared challenge; None for systems without one (Groth16)."""
 
-    def prove(
+    def prove_partition(
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]: ...
 
@@ -403,3 +403,10 @@ class PredictsKey(Protocol):
     def key_bytes(self) -> int:
         """Predicted host memory that a prover on the CPU allocates for its key, in bytes. The files of `shared`, which
         it reads in place, are not counted."""
+
+
+@cache
+def implements(kind: type, interface: Any) -> bool:
+    """Whether a class implements an interface of this module. It is looked up once for each class: to find it out takes
+    ten microseconds, in which much else of a short job is done."""
+    return issubclass(kind, interface)

@@ -11,12 +11,11 @@ import itertools
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import Enum
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any
 
 from actors.processes import WorkerDied
@@ -31,8 +30,6 @@ from distprove.system import DeviceTask, FindsInvalid, PartitionProof, ProofSyst
 KEEPERS = 4
 """Threads that put proofs on disk. They wait for it most of the time, and a disk that syncs several files at once takes
 hardly longer than for one."""
-PATIENCE = 10.0
-"""Seconds that workers have to give back their devices at the end, before they are ended."""
 QUIET = 5.0
 """Seconds for which a worker that has nothing to tell may leave a question for news unanswered."""
 
@@ -267,9 +264,7 @@ class Executor(ABC):
     def __enter__(self) -> Executor:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close(now=error is not None)
 
     def _tell(self, worker: WorkerHandle, name: str, *arguments: Any) -> None:
@@ -311,24 +306,6 @@ class Executor(ABC):
         if finished.kind is Kind.BATCH and finished.error is None:
             finished.value = finished.value.get("", None) or Batch([], [])
         self._done.put(finished)
-
-
-def end_all(transports: Mapping[str, Transport], *, now: bool) -> None:
-    """End workers; unless `now`, once they have given back their devices, for which they have some time."""
-    if not now:
-        closing = [threading.Thread(target=_close, args=(each,), daemon=True) for each in transports.values()]
-        for thread in closing:
-            thread.start()
-        late = time.monotonic() + PATIENCE
-        for thread in closing:
-            thread.join(max(0.0, late - time.monotonic()))
-    for transport in transports.values():
-        transport.end()
-
-
-def _close(transport: Transport) -> None:
-    with suppress(Exception):  # it is at its end, whatever it says; it may not have begun
-        transport.call("close")
 
 
 def _verdicts(verifies: Verifiers | ProofSystem, proofs: list[PartitionProof]) -> list[Verdict]:

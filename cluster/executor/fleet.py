@@ -20,13 +20,16 @@ from typing import Any
 
 from actors.backends import BackendChoice, device_backend
 from actors.messages import WorkerSpec
-from cluster.executor.base import Executor, WorkerHandle, end_all
+from cluster.executor.base import Executor, WorkerHandle
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
 from distprove.system import PredictsKey, ProofSystem
+
+PATIENCE = 10.0
+"""Seconds that workers have to give back their devices at the end, before they are ended."""
 
 
 @dataclass(frozen=True)
@@ -147,9 +150,11 @@ class Fleet(ABC):
 
     def close(self, *, now: bool = False) -> None:
         """End all workers; unless `now`, once they have given back their devices."""
-        hosts = {name: site.host for name, site in self.sites.items()}
-        self.sites = {}
-        end_all(hosts, now=now)
+        hosts, self.sites = [site.host for site in self.sites.values()], {}
+        if not now:
+            _at_once(_close, hosts, PATIENCE)
+        for host in hosts:
+            host.end()
 
 
 def kept_by(system: ProofSystem, choice: BackendChoice) -> int:
@@ -260,15 +265,21 @@ class FleetExecutor(Executor):
             self.fleet.close(now=now)
         else:
             # Whatever is in the line of their devices comes first.
-            _end_at_once(rooms.values(), 0.0 if now else self.settings.start_timeout)
+            _at_once(lambda room: room.end(), rooms.values(), 0.0 if now else self.settings.start_timeout)
         self._give_back()
 
 
-def _end_at_once(rooms: Iterable[Transport], patience: float) -> None:
-    """Shut rooms, and wait for that for so many seconds, at most: a host that hangs is another's business."""
-    ending = [threading.Thread(target=room.end, name="distprove-shut", daemon=True) for room in rooms]
-    for thread in ending:
+def _at_once(call: Callable[[Transport], object], transports: Iterable[Transport], patience: float) -> None:
+    """Call it for each, all at once, and wait for that for so many seconds, at most: a host that hangs is another's
+    business."""
+    calls = [threading.Thread(target=call, args=(each,), name="distprove-shut", daemon=True) for each in transports]
+    for thread in calls:
         thread.start()
     late = time.monotonic() + patience
-    for thread in ending:
+    for thread in calls:
         thread.join(max(0.0, late - time.monotonic()))
+
+
+def _close(host: Transport) -> None:
+    with suppress(Exception):  # it is at its end, whatever it says; it may not have begun
+        host.call("close")

@@ -57,7 +57,10 @@ class LocalFleet(Fleet):
         settings = self.settings
         threads = settings.threads or usable_threads()
         devices = local_devices(settings)
-        self._tell_of_devices(settings)
+        if device_backend(settings.backend) is not None and settings.gpus != 0:
+            # Which devices were given up by earlier jobs is told where devices are asked for.
+            aside, trouble = remembered()
+            self.remarks += [*map(str, aside.values()), *([trouble] if trouble else [])]
         per_gpu = provers_per_gpu(system, lambda: _device_memory(settings, devices)) if self.apart and devices else 1
         choices = prover_choices(settings, devices, threads, per_gpu)
         keys = memory_for_keys()
@@ -78,12 +81,6 @@ class LocalFleet(Fleet):
             worker = WorkerHandle(name, "local", tuple(names[index :: len(choices)]))
             host = self._host(HostSpec(name, choice, settings.in_flight))
             self.sites[name] = Site(worker, choice, max(1, threads // count), host)
-
-    def _tell_of_devices(self, settings: ExecutorSettings) -> None:
-        """Tell which devices were given up by earlier jobs, where devices are asked for."""
-        if device_backend(settings.backend) is not None and settings.gpus != 0:
-            devices, trouble = remembered()
-            self.remarks += [*map(str, devices.values()), *([trouble] if trouble else [])]
 
     def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         trouble = remember(device, reason)

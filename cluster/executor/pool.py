@@ -41,7 +41,7 @@ from actors.messages import files_of
 from actors.processes import WorkerDied
 from actors.worker import Ask, Batch, Loaded, Order
 from cluster.executor.base import Executor, WorkerHandle
-from cluster.executor.fleet import Fleet, FleetExecutor
+from cluster.executor.fleet import Fleet, FleetExecutor, Site
 from cluster.executor.opening import choose, open_fleet
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
@@ -152,8 +152,7 @@ class Pool:
             with self.changed:
                 self.standing = {site.worker.id: _Standing(site.worker) for site in sites}
                 self._fleet = fleet
-        for site in sites:
-            threading.Thread(target=_start, args=(site.host,), name="distprove-start", daemon=True).start()
+        _start_all(sites)
 
     def close(self, now: bool = False) -> None:
         """End the waiting of all jobs, then everything that the pool started; `now`: without waiting for what runs."""
@@ -199,14 +198,6 @@ class Pool:
         with self.changed:
             return [standing.told() for standing in self.standing.values()]
 
-    def evict(self, digest: str) -> bool:
-        """Give back the memory of a key that no job is at work with; whether it was resident and idle."""
-        with self.changed:
-            idle = [key for key in self._keys.values() if key.digest == digest and key.idle]
-            self._drop(idle)
-        self._shut(idle)
-        return bool(idle)
-
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         """Reports of the nodes' governors, as an executor gives them."""
         fleet = self._fleet
@@ -236,8 +227,7 @@ class Pool:
             self.standing |= {site.worker.id: _Standing(site.worker) for site in new}
             for key in self._keys.values() if new else ():
                 key.seat_newcomers()
-        for site in new:
-            threading.Thread(target=_start, args=(site.host,), name="distprove-start", daemon=True).start()
+        _start_all(new)
         for worker in fleet.left():
             self.lose(worker, "its node left the cluster")
 
@@ -303,8 +293,8 @@ class Pool:
                     return True
         return True
 
-    def evict_oldest(self, key: _Key) -> bool:
-        """Have the idle key that was used longest ago, beside `key`, give back its memory; whether there was one."""
+    def evict_oldest(self, key: _Key | None = None) -> bool:
+        """Have the idle key that was used longest ago, if not `key`, give back its memory; whether there was one."""
         with self.changed:
             others = [other for other in self._keys.values() if other is not key and other.idle]
             oldest = sorted(others, key=lambda other: other.used)[:1]
@@ -795,6 +785,12 @@ class Client(Executor):
     def _resident(self) -> _Key:
         assert self.key is not None, "start first"
         return self.key
+
+
+def _start_all(sites: Sequence[Site]) -> None:
+    """Begin to start the processes of workers."""
+    for site in sites:
+        threading.Thread(target=_start, args=(site.host,), name="distprove-start", daemon=True).start()
 
 
 def _start(host: Transport) -> None:

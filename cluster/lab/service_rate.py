@@ -2,9 +2,8 @@
 
 The service runs in this process, with the workers that it has anywhere; the jobs are submitted from threads, many at a
 time and without HTTP. The bare loop hands partitions to provers in this process that hold the key, as many in flight
-as a worker has, and does nothing else: once with the one witness, which stays in the cache of whoever copies it, and
-once with as many copies of it as a worker holds witnesses. These take turns. CPU time is that of this process, by what
-its threads are for; workers in processes of their own are not in it.
+as a worker has, and does nothing else. These take turns. CPU time is that of this process, by what its threads are for;
+workers in processes of their own are not in it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from actors.pace import MOST, ROW_BYTES, ROWS
 from actors.prover import SWITCH_INTERVAL, ProverWorker
 from cluster.executor.local import local_devices, prover_choices
 from cluster.lab.scaling import repeated
@@ -40,8 +38,7 @@ from distprove.system import Partition, PartitionProof, ProofSystem, Witness
 TIMED = (
     "key resident; service, from the first submission to the last job's end, submissions of 32 jobs each, both "
     "synced to disk; steady, between a tenth and nine tenths of the ends; bare, from the first partition handed "
-    "over to the last proof in host memory, its witness made before; bare over copies, the same with as many copies of "
-    "the witness as a worker holds; the three in turn"
+    "over to the last proof in host memory, its witness made before; the two in turn"
 )
 CHECKED = "every proof: by the service before its job is proved, and of the bare loop after the clock has stopped"
 SUBMITTERS, LOT = 2, 32
@@ -70,10 +67,6 @@ class ServiceRate:
     turns: tuple[Turn, ...]
     bare: tuple[float, ...]
     """Partitions a second."""
-    bare_copies: tuple[float, ...]
-    """Partitions a second, from copies of the witness."""
-    copies: int
-    """Number of these for each prover."""
 
     def to_dict(self) -> dict[str, Any]:
         def median(part: Callable[[Turn], float]) -> float:
@@ -87,12 +80,9 @@ class ServiceRate:
             "steady_a_second": median(lambda turn: turn.steady),
             "bare_a_second": bare,
             "rate_of_bare_loop": median(lambda turn: turn.rate) / bare,
-            "copies": self.copies,
-            "bare_copies_a_second": statistics.median(self.bare_copies),
             "cpu_ms_a_job": median(lambda turn: turn.cpu["process"]),
             "turns": [vars(turn) for turn in self.turns],
             "bare": list(self.bare),
-            "bare_copies": list(self.bare_copies),
         }
 
 
@@ -123,14 +113,9 @@ def measure_service(
             stack.callback(prover.close)
         facts = [prover.load(system.shared()).value for prover in provers]
         plan = repeated(system, jobs)
-        held = settings.in_flight + ROWS * max(1, min(MOST, ROW_BYTES // max(1, witness.nbytes)))
-        copies = [_copied(witness) for _ in range(held * len(provers))]
+        works = [replace(witness, name=partition.name) for partition in plan]
 
-        def bare(witnesses: Sequence[Witness]) -> float:
-            works = [
-                replace(each, name=partition.name)
-                for partition, each in zip(plan, itertools.cycle(witnesses), strict=False)
-            ]
+        def bare() -> float:
             return jobs / bare_loop(system, provers, settings.in_flight, plan, works)
 
         tell("starting the service")
@@ -141,18 +126,13 @@ def measure_service(
         load = _Load(service, request)
         load.run(1, "cold")
         load.run(min(jobs, 100), "warm")
-        bare(copies)
-        turns, bares, over_copies = [], [], []
+        bare()
+        turns, bares = [], []
         for number in range(repeats):
             tell(f"repeat {number + 1} of {repeats}")
             turns.append(load.run(jobs, str(number)))
-            bares.append(bare([witness]))
-            over_copies.append(bare(copies))
-    return ServiceRate(what, jobs, tuple(turns), tuple(bares), tuple(over_copies), held), facts[0]
-
-
-def _copied(witness: Witness) -> Witness:
-    return replace(witness, arrays={name: array.copy() for name, array in witness.arrays.items()})
+            bares.append(bare())
+    return ServiceRate(what, jobs, tuple(turns), tuple(bares)), facts[0]
 
 
 def bare_loop(
@@ -168,7 +148,7 @@ def bare_loop(
     before = sys.getswitchinterval()
 
     def proven(prover: ProverWorker, partition: Partition, witness: Witness) -> PartitionProof:
-        proof: PartitionProof = prover.prove(partition, witness, None).value[0]
+        proof: PartitionProof = prover.make_proof(partition, witness, None).value[0]
         return proof
 
     try:

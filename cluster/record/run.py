@@ -37,7 +37,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from actors.spans import quoted
@@ -342,24 +341,6 @@ class Run(StoredRun):
             raise FormatError(f"{path}: a commitment that is not a byte string")
         return content["commitments"], content["challenge"]
 
-    # -- results ----------------------------------------------------------------------------------------------------
-
-    def store_proof(self, content: bytes) -> None:
-        """`content`: of a proof, as `Proof.to_bytes` gives it."""
-        self.folder.write(PROOF_FILE, content)
-
-    def store_output(self, content: bytes) -> None:
-        """`content`: the job's output of variable length, `Proof.output`."""
-        self.folder.write(OUTPUT_FILE, content)
-
-    def store_aggregate(self, name: str, content: bytes) -> None:
-        """`name` and `content` as `distprove.proof.Aggregates` gives them."""
-        self.folder.write(name, content)
-
-    def store_story(self, name: str, content: bytes, *, durable: bool) -> None:
-        """Write `report.json` or `timeline.json`."""
-        self.folder.write(name, content, durable=durable)
-
     # -- life -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -370,9 +351,7 @@ class Run(StoredRun):
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
 

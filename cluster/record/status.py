@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from cluster.record.report import Report
-from distprove.errors import FormatError
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
 from distprove.formats.shapes import NUMBER, fits
@@ -150,13 +149,7 @@ def node_view(report: dict[str, Any]) -> dict[str, Any]:
 
 def read_status(folder: Path) -> dict[str, Any]:
     """A run's status.json. Raises InputError or FormatError."""
-    path = folder / FILE
-    with Folder.open(folder) as opened:
-        content = jsontext.read_in(opened, FILE, MAX_FILE)
-    if not _is_status(content):
-        raise FormatError(f"{path}: not a status that this distprove reads")
-    view: dict[str, Any] = content
-    return view
+    return jsontext.read_shaped(folder, FILE, MAX_FILE, _is_status, "a status")
 
 
 _SHAPE = {

@@ -11,7 +11,6 @@ from cluster.record.journal import JOURNAL, MAX_TEXT, read_journal
 from cluster.record.report import FORMAT, REPORT, VERSION
 from cluster.record.run import abandoned_by, read_record, require_run
 from cluster.record.timeline import FILE, Session, read_timeline
-from distprove.errors import FormatError
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
 from distprove.formats.shapes import NUMBER, fits
@@ -100,13 +99,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
     Raises InputError or FormatError.
     """
-    file = path / REPORT
-    with Folder.open(path) as folder:
-        report = jsontext.read_in(folder, REPORT, MAX_REPORT)
-    if not _is_shaped(report):
-        raise FormatError(f"{file}: not a report that this distprove reads")
-    read: dict[str, Any] = report
-    return read
+    return jsontext.read_shaped(path, REPORT, MAX_REPORT, _is_shaped, "a report")
 
 
 _OPTIONAL = {

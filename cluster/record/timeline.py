@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 
 from actors.spans import span_json, with_attempt
 from cluster.record.report import WorkerReport
-from distprove.errors import FormatError
+from distprove.errors import FormatError, UsageError
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
+from distprove.formats.plain_data import read
 from distprove.system import Step
 from kernels.interface.busy import DeviceTime
 
@@ -128,10 +129,7 @@ class Session:
             "wall_seconds": round(self.wall_seconds, 6),
             "status": self.status,
             "executor": self.executor,
-            "workers": [
-                {"id": w.id, "role": w.role, "node": w.node, "device": w.device, "kind": w.kind, "gpus": list(w.gpus)}
-                for w in self.workers
-            ],
+            "workers": [vars(worker) for worker in self.workers],
         }
         spans = ",\n".join([*(span_text(span, self.began) for span in self.spans), *self._written])
         return f'{json.dumps(facts)[:-1]}, "spans": [\n{spans}\n]}}'
@@ -158,19 +156,15 @@ def read_timeline(run: Path) -> list[Session]:
     with Folder.open(run) as folder:
         record = jsontext.read_in(folder, FILE, MAX_FILE)
     try:
-        return _sessions(record)
-    except (KeyError, TypeError, ValueError, AttributeError):
+        if (record["format"], record["version"]) != (FORMAT, VERSION):
+            raise ValueError
+        return [_session(item) for item in record["sessions"]]
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError):
         raise FormatError(f"{path}: not a timeline that this distprove reads") from None
 
 
-def _sessions(record: Any) -> list[Session]:
-    """Raises what reading wrong data raises."""
-    if (record["format"], record["version"]) != (FORMAT, VERSION):
-        raise ValueError
-    return [_session(item) for item in record["sessions"]]
-
-
 def _session(record: dict[str, Any]) -> Session:
+    """Raises what reading wrong data raises."""
     began = _finite(record["began"])
     spans = []
     for item in record["spans"]:
@@ -188,12 +182,7 @@ def _session(record: dict[str, Any]) -> Session:
                 int(item["attempt"]),
             )
         )
-    workers = [
-        Place(
-            str(w["id"]), str(w["role"]), str(w["node"]), str(w["device"]), str(w["kind"]), tuple(map(str, w["gpus"]))
-        )
-        for w in record["workers"]
-    ]
+    workers = [read(Place, worker, "a worker", strict=False) for worker in record["workers"]]
     return Session(
         began, spans, _finite(record["wall_seconds"]), str(record["status"]), str(record["executor"]), workers
     )

@@ -33,7 +33,6 @@ from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
 from cluster.service.timely import TimelyResponse
 from cluster.service.views import MOST_SUBMITTED, JobRequest, JobState, JobView, Overview, Priority
-from cluster.service.wire import read
 from distprove import errors
 from distprove.errors import (
     AccessDenied,
@@ -46,6 +45,7 @@ from distprove.errors import (
 )
 from distprove.formats import jsontext
 from distprove.formats.files import read_bounded, replacing
+from distprove.formats.plain_data import read
 from distprove.formats.visible import bounded
 from distprove.proof import MAX_BYTES, MAX_OUTPUT
 
@@ -127,7 +127,7 @@ class Client:
         """
         if not isinstance(job, JobRequest):
             job = request_of(job, id=id, priority=priority, out=out, base=base, title=title)
-        return read(JobView, self._ask("POST", "/v1/jobs", body=asdict(job)), "the answer", strict=False)
+        return _view(self._ask("POST", "/v1/jobs", body=asdict(job)))
 
     def submit_all(self, jobs: Iterable[JobRequest]) -> list[JobView | DistproveError]:
         """Submit jobs, many in a request, and return for each, in order, what is known of it or why it was refused.
@@ -144,7 +144,7 @@ class Client:
                     raise FormatError(NO_SERVICE)
                 for place, each in zip(lot, answered, strict=True):
                     if each.get("job") is not None:
-                        told[place] = read(JobView, each["job"], "the answer", strict=False)
+                        told[place] = _view(each["job"])
                     else:
                         told[place] = error = _refusal(each)
                         pause = max(pause, error.retry_after) if isinstance(error, QueueFull) else pause
@@ -154,9 +154,10 @@ class Client:
             time.sleep(pause if left else 0.0)
         return [told[place] for place in range(len(asked))]
 
-    def status(self, id: str) -> JobView:
-        """What is known of a job."""
-        return self._job(id)
+    def status(self, id: str, wait: float = 0.0) -> JobView:
+        """What is known of a job: once it is over, or after `wait` seconds."""
+        query = {"wait": wait} if wait else {}
+        return _view(self._ask("GET", f"/v1/jobs/{quote(id, '')}", query=query, wait=wait))
 
     def wait(self, id: str, timeout: float | None = None, progress: Callable[[JobView], None] | None = None) -> JobView:
         """Wait until a job is over, or for `timeout` seconds; `progress` is called with it about twice a second.
@@ -167,7 +168,7 @@ class Client:
         while True:
             left = POLL if end is None else max(0.0, min(POLL, end - time.monotonic()))
             asked, left = time.monotonic(), min(left, 0.5) if progress is not None else left
-            view = self._job(id, left)
+            view = self.status(id, left)
             if progress is not None:
                 progress(view)
             if view.state.final or (end is not None and time.monotonic() >= end):
@@ -177,7 +178,7 @@ class Client:
 
     def cancel(self, id: str) -> JobView:
         """Cancel a job. One that is over stays as it is."""
-        return read(JobView, self._ask("POST", f"/v1/jobs/{quote(id, '')}/cancel"), "the answer", strict=False)
+        return _view(self._ask("POST", f"/v1/jobs/{quote(id, '')}/cancel"))
 
     def list(
         self, state: JobState | str | None = None, *, limit: int = 100, before: str | None = None
@@ -188,8 +189,7 @@ class Client:
             query["state"] = JobState(state).value
         if before is not None:
             query["before"] = before
-        jobs = _part(self._ask("GET", "/v1/jobs", query=query), "jobs", list)
-        return [read(JobView, job, "the answer", strict=False) for job in jobs]
+        return [_view(job) for job in _part(self._ask("GET", "/v1/jobs", query=query), "jobs", list)]
 
     def logs(self, id: str, *, follow: bool = False, after: int = 0) -> Iterator[str]:
         """Lines of a job's journal; with `follow` also those that come, until the job is over."""
@@ -206,7 +206,7 @@ class Client:
                 after = following
             if over or not follow:
                 return
-            self._job(id, 0.5)
+            self.status(id, 0.5)
 
     def proof(self, id: str, path: str | Path) -> Path:
         """Write the proof of a job to a file."""
@@ -262,11 +262,6 @@ class Client:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
-
-    def _job(self, id: str, wait: float = 0.0) -> JobView:
-        query = {"wait": wait} if wait else {}
-        found = self._ask("GET", f"/v1/jobs/{quote(id, '')}", query=query, wait=wait)
-        return read(JobView, found, "the answer", strict=False)
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -446,6 +441,11 @@ def _decoded(response: TimelyResponse, most: int = MAX_ANSWER) -> Any:
         return jsontext.loads_own(data, "the answer")
     except ValueError:
         raise FormatError(NO_SERVICE) from None
+
+
+def _view(found: Any) -> JobView:
+    """A job that an answer tells of. Raises UsageError."""
+    return read(JobView, found, "the answer", strict=False)
 
 
 def _part(answer: Any, name: str, kind: type[Part]) -> Part:

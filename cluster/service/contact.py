@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster.service.wire import read
 from distprove.errors import InputError, ServiceGone, UsageError
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
+from distprove.formats.plain_data import read
 from distprove.host.set_aside import state_folder
 from kernels.host.private import NotPrivate, require_private
 

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from actors.birth import forking_from_here
+from cluster.driver import handling
 from cluster.eventlog import job_logger
 from cluster.service.contact import Contact, fingerprint_of, make_folder, remove_contact, write_contact
 from cluster.service.http.access import TOKENS, make_tokens
@@ -45,58 +46,49 @@ def serve(
     service runs in the folder, and what `Service` and `Server` raise.
     """
     with nullcontext() if names_code(settings.backend) else forking_from_here():
-        _serve(folder, settings, limits, options, ready)
-
-
-def _serve(
-    folder: Path,
-    settings: ExecutorSettings,
-    limits: Limits,
-    options: Options,
-    ready: Callable[[Contact], None],
-) -> None:
-    share_arenas()  # here: what computes was forked before
-    set_up_logging()
-    make_folder(folder)
-    make_tokens(folder / TOKENS)
-    ending = _Ending()
-    service = Service(folder, settings, limits, writer=WriterBeside)  # first: it has the lock
-    remove_contact(folder)  # of a service that was killed
-    service.listeners.append(job_logger())
-    server = None
-    try:
-        server = Server(service, options, ending.ask)
-        service.start()
-        server.start()
-        contact = Contact(
-            server.url,
-            str(options.tokens),
-            fingerprint=fingerprint_of(options.tls_cert) if options.tls_cert else None,
-            pid=os.getpid(),
-            folder=str(folder),
-        )
-        write_contact(folder, contact)
-        with ending.on_signals():
-            log.info("ready at %s, process %d", contact.url, os.getpid())
-            ready(contact)
-            ending.asked.wait()
-            log.info("ending, %s", "after the jobs that run" if ending.drain else "at once")
-            closing = threading.Thread(target=service.close, kwargs={"drain": ending.drain}, daemon=True)
-            closing.start()
-            left = ENDS
-            while closing.is_alive() and (ending.drain or (left > 0 and not ending.again)):
-                closing.join(LOOK)
-                left -= 0 if ending.drain else LOOK
-            remove_contact(folder, os.getpid())  # and not what the next service says by now
-            if closing.is_alive():
-                log.warning("ended before its jobs stopped")
-                os._exit(0)  # all that is known is on disk, and what the workers do not end by themselves ends with us
-    except BaseException:
-        service.close(drain=False)
-        raise
-    finally:
-        if server is not None:
-            server.close()
+        share_arenas()  # here: what computes was forked before
+        set_up_logging()
+        make_folder(folder)
+        make_tokens(folder / TOKENS)
+        ending = _Ending()
+        service = Service(folder, settings, limits, writer=WriterBeside)  # first: it has the lock
+        remove_contact(folder)  # of a service that was killed
+        service.listeners.append(job_logger())
+        server = None
+        try:
+            server = Server(service, options, ending.ask)
+            service.start()
+            server.start()
+            contact = Contact(
+                server.url,
+                str(options.tokens),
+                fingerprint=fingerprint_of(options.tls_cert) if options.tls_cert else None,
+                pid=os.getpid(),
+                folder=str(folder),
+            )
+            write_contact(folder, contact)
+            with handling((signal.SIGTERM, signal.SIGINT), lambda: ending.ask(False)):
+                log.info("ready at %s, process %d", contact.url, os.getpid())
+                ready(contact)
+                ending.asked.wait()
+                log.info("ending, %s", "after the jobs that run" if ending.drain else "at once")
+                closing = threading.Thread(target=service.close, kwargs={"drain": ending.drain}, daemon=True)
+                closing.start()
+                left = ENDS
+                while closing.is_alive() and (ending.drain or (left > 0 and not ending.again)):
+                    closing.join(LOOK)
+                    left -= 0 if ending.drain else LOOK
+                remove_contact(folder, os.getpid())  # and not what the next service says by now
+                if closing.is_alive():
+                    log.warning("ended before its jobs stopped")
+                    # All that is known is on disk, and what the workers do not end by themselves ends with us.
+                    os._exit(0)
+        except BaseException:
+            service.close(drain=False)
+            raise
+        finally:
+            if server is not None:
+                server.close()
 
 
 class _Ending:
@@ -114,20 +106,3 @@ class _Ending:
         self.again = self.asked.is_set()
         self.drain = self.drain and drain
         self.asked.set()
-
-    def on_signals(self) -> _Signals:
-        return _Signals(lambda: self.ask(False))
-
-
-class _Signals:
-    """Calls a function on SIGTERM and SIGINT. Use as a context manager, on the main thread."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-
-    def __enter__(self) -> None:
-        self._before = {n: signal.signal(n, lambda *_: self._call()) for n in (signal.SIGTERM, signal.SIGINT)}
-
-    def __exit__(self, *_exception: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)

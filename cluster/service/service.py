@@ -2,7 +2,7 @@
 
     submitted -> queued -> running -> proved | failed | cancelled
 
-Each job is an ordinary run, driven by `cluster.driver.prove` on a thread of this process with workers that the pool
+Each job is an ordinary run, driven by `cluster.driver.drive` on a thread of this process with workers that the pool
 lends. Short jobs that come faster than that are proven several at a time (`cluster.together`): what is over in one tick
 is one transaction and one sync. What is known of a job is in memory, and in the store (`cluster.service.store`) for the
 next start: jobs that were queued or running then go on, from what their runs' folders hold. Nothing here knows of HTTP.
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from cluster.dispatch import Progress
-from cluster.driver import collecting_seldom, prove
+from cluster.driver import collecting_seldom, drive
 from cluster.eventlog import log_progress
 from cluster.executor.pool import Client, Pool
 from cluster.record.journal import journal_lines
@@ -45,7 +45,7 @@ from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
 from cluster.service.turns import Turns
 from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority
-from cluster.service.writer import RUNS, Writer, WriterHere, await_writer
+from cluster.service.writer import RUNS, Writer, await_writer
 from cluster.together import Short, prove_together, short
 from distprove.errors import (
     INTERRUPTED,
@@ -168,7 +168,7 @@ class Service:
             self._lock_file.close()
             raise
         self._make_pool = pool
-        self._writer: Writer = WriterHere(self._runs) if writer is None else writer(self.folder)
+        self._writer = Writer(self._runs) if writer is None else writer(self.folder)
         self._systems = Systems()
         self._lock = threading.RLock()
         self._reading = threading.Lock()
@@ -594,30 +594,26 @@ class Service:
         self._keep_up()
 
     def _prove(self, ticket: _Ticket) -> None:
-        job = ticket.job
+        job, out = ticket.job, Path(ticket.view.run)
         assert job is not None, "it is not over"
         require_allowed_files(job, self.limits, self.folder, set())
         with files_stay_allowed(self.limits, self.folder):
-            self._prove_allowed(ticket, job)
-
-    def _prove_allowed(self, ticket: _Ticket, job: Job) -> None:
-        out = Path(ticket.view.run)
-        if out.parent != self.folder / RUNS:
-            allowed_out(out, self.limits, self.folder)
-        with unless(lambda: ticket.view.cancelling or self._stopping):  # a guest is run here
-            system, known_as = self._systems.load(job)
-            plan = system.plan()
-        with self._lock:
-            self._change(ticket, partitions=len(plan))
-        with self._open(ticket, job, system) as run:
-            rank = ticket.view.priority.rank
-            lent = self._pool.lend(system, job=ticket.view.id, rank=rank, known_as=known_as)
-            with lent:
-                with self._lock:
-                    if ticket.view.cancelling or self._stopping:
-                        raise KeyboardInterrupt
-                    ticket.lent = lent
-                prove(system, lent, run, self.settings, lambda event: self._heard(ticket, event))
+            if out.parent != self.folder / RUNS:
+                allowed_out(out, self.limits, self.folder)
+            with unless(lambda: ticket.view.cancelling or self._stopping):  # a guest is run here
+                system, known_as = self._systems.load(job)
+                plan = system.plan()
+            with self._lock:
+                self._change(ticket, partitions=len(plan))
+            with self._open(ticket, job, system) as run:
+                rank = ticket.view.priority.rank
+                lent = self._pool.lend(system, job=ticket.view.id, rank=rank, known_as=known_as)
+                with lent:
+                    with self._lock:
+                        if ticket.view.cancelling or self._stopping:
+                            raise KeyboardInterrupt
+                        ticket.lent = lent
+                    drive(system, lent, run, self.settings, lambda event: self._heard(ticket, event))
 
     def _open(self, ticket: _Ticket, job: Job, system: ProofSystem) -> Run:
         """The run of a job, with what it holds if it was begun before. Raises UsageError, InputError."""

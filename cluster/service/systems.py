@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +12,7 @@ from cluster.executor.pool import identity
 from distprove.errors import typed
 from distprove.job import Job
 from distprove.options import Options
-from distprove.system import ProofSystem, TakesInputs
+from distprove.system import ProofSystem, TakesInputs, implements
 from distprove.wanted import require_wanted
 
 MOST = 64
@@ -79,12 +78,7 @@ class Systems:
 
 
 def _for(job: Job, system: ProofSystem) -> ProofSystem:
-    return cast(TakesInputs, system).with_inputs(job.sources) if _takes_inputs(type(system)) else system
-
-
-@cache  # to ask a system itself takes longer than to find out what else a short job needs
-def _takes_inputs(kind: type[ProofSystem]) -> bool:
-    return issubclass(kind, TakesInputs)
+    return cast(TakesInputs, system).with_inputs(job.sources) if implements(type(system), TakesInputs) else system
 
 
 def _made_from(system: str, keyed: Options) -> MadeFrom:

@@ -13,7 +13,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from actors.grants import Ungoverned
 from actors.processes import HostProcess, WorkerDied
@@ -29,27 +28,15 @@ PATIENCE = 10.0
 """Seconds for which a service waits for the writer of the one before it, which ends in milliseconds."""
 
 
-class Writer(Protocol):
-    """Makes runs of short jobs."""
-
-    def add(self, common: Common, proven: list[Proven]) -> list[bytes]:
-        """Make the runs, each in full or not at all, and return the contents of their proof files. Raises OSError and
-        ResourceError; some of the runs may be there then."""
-
-    def start(self) -> None:
-        """Begin what takes time, without waiting for it."""
-
-    def close(self) -> None:
-        """End it, for good."""
-
-
-class WriterHere:
-    """Writes on the thread that asks."""
+class Writer:
+    """Makes runs of short jobs: this one on the thread that asks."""
 
     def __init__(self, runs: Folder) -> None:
         self._runs = runs
 
     def add(self, common: Common, proven: list[Proven]) -> list[bytes]:
+        """Make the runs, each in full or not at all, and return the contents of their proof files. Raises OSError and
+        ResourceError; some of the runs may be there then."""
         contents = []
         for each in proven:
             files = common.files(each)
@@ -58,10 +45,10 @@ class WriterHere:
         return contents
 
     def start(self) -> None:
-        """Do nothing: it is there."""
+        """Begin what takes time, without waiting for it: here nothing does."""
 
     def close(self) -> None:
-        """Do nothing: it is at nothing."""
+        """End it, for good."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +61,7 @@ class WriterSpec:
         return _Serving(self.folder)
 
 
-class _Serving(WriterHere):
+class _Serving(Writer):
     """The writer within its process."""
 
     def __init__(self, path: Path) -> None:
@@ -83,7 +70,7 @@ class _Serving(WriterHere):
         super().__init__(folder.folder(RUNS))
 
 
-class WriterBeside:
+class WriterBeside(Writer):
     """Has a process write, which is started again after its death."""
 
     def __init__(self, folder: Path) -> None:

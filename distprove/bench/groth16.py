@@ -122,7 +122,7 @@ def _rows(backend: Backend, path: Path, values: HostArray, variant: str, repeats
 def _time(
     prover: Groth16Prover, witness: Witness, backend: Backend, repeats: int, count: int, in_flight: int
 ) -> tuple[Timing, list[PartitionProof], list[StepTimes]]:
-    """Time `count` proofs in a row: seconds per proof, all proofs, their times. `in_flight` 0 times `prove` itself."""
+    """Time `count` proofs in a row: seconds a proof, all proofs, their times. `in_flight` 0 times `prove_partition`."""
     partition = Partition(0, witness.name, b"", {})
     line = InFlight()
     proofs: list[PartitionProof] = []
@@ -130,7 +130,7 @@ def _time(
 
     def one(_: int) -> tuple[PartitionProof, StepTimes]:
         if in_flight == 0:
-            return prover.prove(partition, witness)
+            return prover.prove_partition(partition, witness)
         proved: tuple[PartitionProof, StepTimes] = line.staged(prover, partition, witness).value
         return proved
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.circuits.linear import Linear
-from kernels.interface.placed import PlacedMatrix, PlacedRows, RowTemplate
+from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
@@ -49,7 +49,7 @@ class Rows(Protocol):
     def nnz(self, side: int) -> int:
         """The number of entries of one matrix."""
 
-    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
         """The rows of one matrix. Their values are numbered by `values`."""
 
     def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
@@ -75,22 +75,22 @@ class ConstraintBlock:
     def nnz(self, side: int) -> int:
         return self.rows * len(self.side(side).terms)
 
-    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
         terms = self.side(side).terms
         index = np.array([values[c] for c in terms.values()], dtype=np.uint32)
         template = RowTemplate(
             np.array([0, len(terms)], dtype=np.uint32), np.arange(len(terms), dtype=np.uint32), index
         )
-        return PlacedRows(template, np.array(list(terms), dtype=np.int64).reshape(-1, 2), 0, 0, self.rows)
+        return TemplatedRows(template, np.array(list(terms), dtype=np.int64).reshape(-1, 2), 0, 0, self.rows)
 
     def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
         for first, stride in self.side(side).terms:
             wires[first + stride * np.arange(self.rows if stride else 1)] = True
 
 
-def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[PlacedRows, ...]:
+def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[TemplatedRows, ...]:
     """The rows of all parts in order. Successive blocks of one row, of which a template has thousands, are one part."""
-    found: list[PlacedRows] = []
+    found: list[TemplatedRows] = []
     made: Templates = {}
     ends: list[int] = [0]
     columns: list[int] = []
@@ -100,7 +100,7 @@ def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[Placed
     def flush() -> None:
         if len(ends) > 1:
             template = RowTemplate(*(np.array(collected, dtype=np.uint32) for collected in (ends, columns, index)))
-            found.append(PlacedRows(template, np.empty((0, 2), dtype=np.int64), 0, 0, 1))
+            found.append(TemplatedRows(template, np.empty((0, 2), dtype=np.int64), 0, 0, 1))
             del ends[1:], columns[:], index[:]
 
     for part in parts:
@@ -129,14 +129,14 @@ def entries_of(parts: Sequence[Rows], side: int, values: Dictionary) -> Entries:
 
 def placed_matrices(
     field: Field, parts: Sequence[Rows], wires: int, position: NDArray[np.uint32] | None
-) -> tuple[PlacedMatrix, PlacedMatrix, PlacedMatrix]:
+) -> tuple[TemplatedMatrix, TemplatedMatrix, TemplatedMatrix]:
     """The matrices of all parts in order. `position[w]` is the final number of the builder's wire w."""
 
-    def matrix(side: int) -> PlacedMatrix:
+    def matrix(side: int) -> TemplatedMatrix:
         values = Dictionary()
         placed = gather(parts, side, values)
         rows = sum(part.rows for part in placed)
-        return PlacedMatrix(rows, wires, placed, field_from_ints(field, values.index), position)
+        return TemplatedMatrix(rows, wires, placed, field_from_ints(field, values.index), position)
 
     a, b, c = (matrix(side) for side in SIDES)
     return a, b, c

@@ -23,16 +23,16 @@ from distprove.circuits.linear import Linear, Run, Span
 from distprove.circuits.matrices import Dictionary, Entries, Templates
 from distprove.circuits.program import (
     MultiplyAdd,
-    PlacedProgram,
     ProductPrograms,
     RunProgram,
     Step,
+    TemplatedProgram,
     Wires,
 )
 from distprove.circuits.schedule import Schedule, scheduled
 from distprove.errors import UsageError
-from kernels.interface.placed import PlacedRows, RowTemplate
 from kernels.interface.synthesis import Products, Program
+from kernels.interface.templated import RowTemplate, TemplatedRows
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
@@ -101,7 +101,7 @@ def _products(template: Template) -> Products | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Placement(Step):
+class TemplateInstances(Step):
     """Instances of a template in a circuit: a part of its constraints and a step of its witness program."""
 
     template: Template
@@ -121,7 +121,7 @@ class Placement(Step):
     def nnz(self, side: int) -> int:
         return self.lanes * int(self.template.sides[side].columns.shape[0])
 
-    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
         template = self.template
         if id(template) not in made:
             entries = template.sides[side]
@@ -129,7 +129,7 @@ class Placement(Step):
             row_ptr = np.cumsum([0, *entries.lengths], dtype=np.uint32)
             made[id(template)] = RowTemplate(row_ptr, entries.columns.astype(np.uint32), translated[entries.index])
         runs = np.array([(0, 0), *self.runs], dtype=np.int64)
-        return PlacedRows(made[id(template)], runs, self.first, template.own, self.lanes)
+        return TemplatedRows(made[id(template)], runs, self.first, template.own, self.lanes)
 
     def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
         occurring = np.zeros(self.template.wires, dtype=np.bool_)
@@ -167,11 +167,11 @@ class Placement(Step):
         for start in range(0, self.lanes, at_once):
             self._run_lanes(wires, start, min(at_once, self.lanes - start))
 
-    def placed(self, programs: ProductPrograms) -> PlacedProgram | None:
+    def placed(self, programs: ProductPrograms) -> TemplatedProgram | None:
         program = self.template.program
         if program is None:
             return None
-        return PlacedProgram(program, np.array(self.runs, dtype=np.int64), self.first, self.lanes)
+        return TemplatedProgram(program, np.array(self.runs, dtype=np.int64), self.first, self.lanes)
 
     def reads(self) -> list[Span]:
         ends = [(first, first + (self.lanes - 1) * stride) for first, stride in self.runs]

@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,...,groth16,aggregate,stark,versus,filecoin,scaling,cluster,service}`."""
+"""`distprove bench {msm,ntt,...,groth16,aggregate,stark,versus,filecoin,scaling,service}`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.plain_help import App
 from distprove.cli.scaling import scaling
 from distprove.cli.service_rate import service
-from distprove.cli.simulated import cluster
 from distprove.errors import UsageError
 from kernels.host.units import format_bytes
 from kernels.maths.curves import CURVES, Curve, Group, curve_by_name
@@ -265,7 +264,6 @@ def versus(
 
 app.command("filecoin")(filecoin)
 app.command("scaling")(scaling)
-app.command("cluster")(cluster)
 app.command("service")(service)
 
 

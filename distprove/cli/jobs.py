@@ -184,7 +184,7 @@ def list_jobs(
 ) -> None:
     """List jobs, the newest first."""
     from cluster.service.views import JobState
-    from cluster.service.wire import read
+    from distprove.formats.plain_data import read
 
     with where.client() as client:
         _show_jobs(client.list(read(JobState, state, "--state") if state else None, limit=limit), as_json)

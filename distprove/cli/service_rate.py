@@ -55,9 +55,9 @@ def service(
     if as_json:
         print_json(made)
         return
-    table = plain_table(numbers=("jobs a second", "steady", "bare loop", "over copies", "share", "CPU a job"))
+    table = plain_table(numbers=("jobs a second", "steady", "bare loop", "share", "CPU a job"))
     row = found.to_dict()
-    rates = ("rate_a_second", "steady_a_second", "bare_a_second", "bare_copies_a_second")
+    rates = ("rate_a_second", "steady_a_second", "bare_a_second")
     table.add_row(
         *(f"{row[name]:.1f}" for name in rates),
         f"{row['rate_of_bare_loop'] * 100:.1f} %",

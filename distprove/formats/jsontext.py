@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, NoReturn
 
 from distprove.errors import FormatError
@@ -50,6 +52,17 @@ def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> A
 def read_in(folder: Folder, name: str, limit: int) -> Any:
     """The value in a JSON file of at most `limit` bytes in `folder`. Raises InputError or FormatError."""
     return loads_file(folder.read(name, limit), str(folder.path / name))
+
+
+def read_shaped(folder: Path, name: str, limit: int, is_shaped: Callable[[Any], bool], what: str) -> dict[str, Any]:
+    """The object in a JSON file that has the shape that its readers rely on: `what` it is. Raises InputError or
+    FormatError."""
+    with Folder.open(folder) as opened:
+        value = read_in(opened, name, limit)
+    if not is_shaped(value):
+        raise FormatError(f"{folder / name}: not {what} that this distprove reads")
+    found: dict[str, Any] = value
+    return found
 
 
 def loads_file(data: bytes, what: str) -> Any:

@@ -226,7 +226,7 @@ class StarkProver:
         """Those that are committed, by job and name."""
 
     def commit(self, partition: Partition, witness: Witness) -> bytes:
-        """Commit to the main trace, and keep the commitment for `prove` while there is room."""
+        """Commit to the main trace, and keep the commitment for the proof while there is room."""
         committed = self._commit(partition, witness, Steps(), more=self._partitions > 1)
         plan, streamed = committed.plan, self._key.streamed
         if self._partitions == 1 or leaves_room(
@@ -235,7 +235,7 @@ class StarkProver:
             self._kept[partition.job, partition.name] = committed
         return committed.commitment.to_bytes()
 
-    def prove(
+    def prove_partition(
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]:
         """Prove under the job's challenge. A partition that was not kept, or whose plan does not fit beside the kept

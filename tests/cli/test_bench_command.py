@@ -86,18 +86,7 @@ def test_a_service_is_measured_beside_a_bare_loop(small_job: SmallJob, tmp_path:
     document = json.loads(done.stdout)
     (row,) = document["rows"]
     assert (document["bench"], row["jobs"], len(row["turns"]), len(row["bare"])) == ("service", 20, 2, 2)
-    assert (row["copies"], len(row["bare_copies"])) == (27, 2)
     assert row["rate_of_bare_loop"] == pytest.approx(row["rate_a_second"] / row["bare_a_second"])
     assert row["cpu_ms_a_job"] > 0
     job.write_text(f'system = "groth16"\nzkey = "{small_job.zkey}"\nwitnesses = ["{several}"]\n')
     assert "one partition" in why_refused(run(*args))
-
-
-def test_a_simulated_cluster_is_driven_to_the_end() -> None:
-    done = run("bench", "cluster", "--workers", 80, "--partitions", 400, "--seconds", "0.02", "--lost", 5, "--json")
-    assert done.exit_code == 0, done.output
-    (row,) = json.loads(done.stdout)["rows"]
-    assert (row["workers"], row["partitions"], row["lost"]) == (80, 400, 5)
-    assert row["wall"] > row["ideal"] == pytest.approx(0.1)
-    assert row["driver_cpu"] > row["thread_cpu"] > 0
-    assert run("bench", "cluster", "--workers", 2, "--lost", 3).exit_code == 2

@@ -41,7 +41,6 @@ BESIDE = {
         "prove",
         "scaling",
         "service_rate",
-        "simulated",
         "sweep",
         "variadic",
     },

@@ -18,7 +18,7 @@ from actors.backends import BackendChoice
 from actors.messages import HostSpec
 from actors.threads import RoomsHere
 from cluster.dispatch import Progress
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
@@ -70,7 +70,7 @@ class Jobs:
 
         try:
             with client, Run.create(self._folder / name, system, system.plan()) as run:
-                self.proofs[name] = prove(system, client, run, self._pool.settings, seen)
+                self.proofs[name] = drive(system, client, run, self._pool.settings, seen)
         except BaseException as error:
             self.errors[name] = error
 
@@ -202,13 +202,12 @@ def test_a_key_that_does_not_fit_takes_the_place_of_the_one_used_longest_ago(
             jobs.proven(f"{name}-{number}", systems[name])
             assert jobs.clients[f"{name}-{number}"].cold == bool(cold), number
         assert digests(pool) == {systems[n].key_digest().hex() for n in ("one", "three")}
-        assert pool.evict(systems["one"].key_digest().hex())
-        assert not pool.evict(systems["one"].key_digest().hex())
-        assert digests(pool) == {systems["three"].key_digest().hex()}
+        assert pool.evict_oldest()
+        assert digests(pool) == {systems["one"].key_digest().hex()}
         log = (systems["one"].faults.folder / "log").read_text().splitlines()
         assert log == ["load one", "load two", "load three"]
         if not apart:
-            assert RESIDENT == [b"three"]
+            assert RESIDENT == [b"one"]
     assert not RESIDENT
 
 
@@ -220,7 +219,7 @@ def test_a_job_waits_for_room_while_every_key_is_in_use(local: ExecutorSettings,
             client.start(one)
             jobs.start("b", other)
             until(lambda: "room for its key beside those in use" in jobs.waits["b"], "it does not say why it waits")
-            assert not pool.evict(one.key_digest().hex()), "a key in use is not evicted"
+            assert not pool.evict_oldest(), "a key in use is not evicted"
         jobs.proven("b", other)
         assert digests(pool) == {other.key_digest().hex()}
         with pool.lend(other, job="c") as client:

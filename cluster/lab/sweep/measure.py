@@ -11,10 +11,9 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.pool import Pool
 from cluster.lab.sweep.grid import Cell
 from cluster.lab.sweep.results import Measured
@@ -53,12 +52,10 @@ def measure_in_turn(
     The workers of all cells are there at once, and each cell has a repeat in turn, forwards and backwards: what the
     machine does meanwhile, it does to all alike. Memory is that of all together.
 
-    Raises what `driver.prove` raises; a measurement in which a partition failed is none.
+    Raises what `driver.drive` raises; a measurement in which a partition failed is none.
     """
     with ExitStack() as stack:
-        benches = [
-            stack.enter_context(Bench(system, base, cell, scratch / cell.id, partial(tell, cell))) for cell in cells
-        ]
+        benches = [Bench(stack, system, base, cell, scratch / cell.id, partial(tell, cell)) for cell in cells]
         for number in range(warmup):
             for bench in benches:
                 bench.warm(number, warmup)
@@ -69,38 +66,34 @@ def measure_in_turn(
 
 
 class Bench:
-    """The workers of one setting, with their key loaded, and what was measured of it. Use as a context manager."""
+    """The workers of one setting, with their key loaded, and what was measured of it."""
 
     def __init__(
-        self, system: ProofSystem, base: ExecutorSettings, cell: Cell, scratch: Path, tell: Callable[[str], None]
+        self,
+        stack: ExitStack,
+        system: ProofSystem,
+        base: ExecutorSettings,
+        cell: Cell,
+        scratch: Path,
+        tell: Callable[[str], None],
     ) -> None:
+        """Start the workers, which are ended with the `stack`."""
         self._system = system
         self._cell = cell
         self._settings = cell.settings(base)
         self._scratch = scratch
         self._tell = tell
-        self._stack = ExitStack()
         self._rounds: list[list[Copy]] = []
         self._warmed = 0
-
-    def __enter__(self) -> Bench:
         starting = time.perf_counter()
         self._tell("starting workers")
-        with ExitStack() as stack:
-            self._pool = stack.enter_context(Pool(self._settings))
-            self._load_seconds = time.perf_counter() - starting
-            # The first round has the workers load the key, and check it; those that follow only warm up.
-            self._tell("loading keys")
-            first = self._round(replace(self._cell, jobs=1), "load")
-            self._pool.settle(self._settings.start_timeout)
-            self._load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        self._pool = stack.enter_context(Pool(self._settings))
+        self._load_seconds = time.perf_counter() - starting
+        # The first round has the workers load the key, and check it; those that follow only warm up.
+        self._tell("loading keys")
+        first = self._round(replace(self._cell, jobs=1), "load")
+        self._pool.settle(self._settings.start_timeout)
+        self._load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
 
     def warm(self, number: int, total: int) -> None:
         """A round that does not count."""
@@ -120,43 +113,40 @@ class Bench:
         return _figures(self._cell, self._rounds, nodes, self._load_seconds, self._warmed)
 
     def _round(self, cell: Cell, name: str) -> list[Copy]:
-        return _round(self._system, self._pool, self._settings, cell, self._scratch / name)
+        """Prove `cell.jobs` copies at once, each by a driver of its own; the first that fails ends the others. Their
+        runs are deleted at the end."""
+        scratch, system = self._scratch / name, self._system
+        together = threading.Barrier(cell.jobs)
+        clients = [self._pool.lend(system, job=f"copy-{number}") for number in range(cell.jobs)]
 
+        def prove_copy(number: int) -> Copy:
+            path, plan = scratch / f"copy-{number}", _renamed(system, number)
+            with Run.create(path, system, plan) as run:
+                with closing(clients[number]) as client:
+                    together.wait()
+                    began = time.time()
+                    drive(system, client, run, self._settings, plan=plan)
+                ended = time.time()
+            report = read_report(path)
+            if given_up := [worker["id"] for worker in report["workers"] if worker["status"] == "retired"]:
+                # Without it what is measured is not what was asked for.
+                raise ClusterError(f"{given_up[0]} was given up while settings were compared")
+            return Copy(began, ended, read_timeline(path)[-1], report)
 
-def _round(system: ProofSystem, pool: Pool, settings: ExecutorSettings, cell: Cell, scratch: Path) -> list[Copy]:
-    """Prove `cell.jobs` copies at once, each by a driver of its own; the first that fails ends the others. Their runs
-    are deleted at the end."""
-    together = threading.Barrier(cell.jobs)
-    clients = [pool.lend(system, job=f"copy-{number}") for number in range(cell.jobs)]
-
-    def prove_copy(number: int) -> Copy:
-        path, plan = scratch / f"copy-{number}", _renamed(system, number)
-        with Run.create(path, system, plan) as run:
-            with closing(clients[number]) as client:
-                together.wait()
-                began = time.time()
-                prove(system, client, run, settings, plan=plan)
-            ended = time.time()
-        report = read_report(path)
-        if given_up := [worker["id"] for worker in report["workers"] if worker["status"] == "retired"]:
-            # Without it what is measured is not what was asked for.
-            raise ClusterError(f"{given_up[0]} was given up while settings were compared")
-        return Copy(began, ended, read_timeline(path)[-1], report)
-
-    try:
-        with ThreadPoolExecutor(cell.jobs, "distprove-copy") as threads:
-            copies = [threads.submit(prove_copy, number) for number in range(cell.jobs)]
-            try:
-                for copy in as_completed(copies):
-                    copy.result()
-            except BaseException as error:
-                for client in clients:
-                    client.stop(error if isinstance(error, Exception) else KeyboardInterrupt())
-                together.abort()
-                raise
-        return [copy.result() for copy in copies]
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        try:
+            with ThreadPoolExecutor(cell.jobs, "distprove-copy") as threads:
+                copies = [threads.submit(prove_copy, number) for number in range(cell.jobs)]
+                try:
+                    for copy in as_completed(copies):
+                        copy.result()
+                except BaseException as error:
+                    for client in clients:
+                        client.stop(error if isinstance(error, Exception) else KeyboardInterrupt())
+                    together.abort()
+                    raise
+            return [copy.result() for copy in copies]
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _renamed(system: ProofSystem, number: int) -> list[Partition]:

@@ -8,13 +8,12 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
-from types import NoneType
 from typing import Any
 
 from cluster.lab.sweep.grid import Cell
 from cluster.record.analysis import Spread
-from distprove.errors import FormatError
-from distprove.formats.shapes import NUMBER, fits
+from distprove.errors import FormatError, UsageError
+from distprove.formats.plain_data import read
 
 SCHEMA = 2
 """Version of the record of a setting. Version 1 called `stages` `phases`."""
@@ -23,29 +22,11 @@ TIMED = (
     "bound, read back and on disk; every partition is synthesised, proven and verified, and written to a run folder"
 )
 """Description of the timed region."""
-
-
 CLOSE = 0.03
 """Settings whose rates differ by less are as good as each other."""
 DISTURBED = 0.1
 """A setting whose slowest repeat took longer than its fastest by more was measured on a machine that did other things,
 and so was a baseline whose stages are slower by more than those of partitions that compete."""
-
-
-_SPREAD = dict.fromkeys(("count", "median", "p95", "most", "fastest"), NUMBER)
-_SHAPE = {
-    "cell": {"jobs": int, **dict.fromkeys(("parallel", "gpu_workers"), (int, NoneType))},
-    **dict.fromkeys(("partitions", "device_peak", "node_peak", "warmup", "schema"), int),
-    **dict.fromkeys(("busy_share", "idle_share", "load_seconds"), NUMBER),
-    **dict.fromkeys(("proof_latency", "prove_latency", "idle"), _SPREAD),
-    "stages": {str: _SPREAD},
-    "wall": [NUMBER],
-    "devices": [str],
-    "counters": {str: int},
-    "governors": [dict],
-    "by_events": bool,
-}
-"""The record of a measurement, as far as figures are made of it."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +42,7 @@ class Measured:
     """Seconds from a copy's beginning to its proof, over all copies and repeats."""
     prove_latency: Spread
     """Seconds that one partition took of its prover."""
-    stages: Mapping[str, Spread]
+    stages: dict[str, Spread]
     """Every stage and, as "stage: step", its steps."""
     busy_share: float
     """Average share of the time from the first launch to the last result in which devices were busy."""
@@ -76,11 +57,11 @@ class Measured:
     """Seconds to start workers and load keys, which are part of no other figure."""
     devices: tuple[str, ...] = ()
     """Names of the devices, one for each prover."""
-    counters: Mapping[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
     """Counts of faults that were dealt with; all 0 in a measurement to be trusted."""
     warmup: int = 0
     """Repeats before those that count."""
-    governors: Sequence[Mapping[str, Any]] = ()
+    governors: tuple[dict[str, Any], ...] = ()
     """Limits of each node's governor at the end, by lease class."""
     by_events: bool = False
     """Whether busy and idle are by events of the devices; else they are by their queues, as the host saw them."""
@@ -118,20 +99,14 @@ class Measured:
     @classmethod
     def from_record(cls, record: Any, what: str) -> Measured:
         """Raises FormatError."""
+        told = dict(record) if isinstance(record, dict) else {}
         try:
-            if not fits(record, _SHAPE) or record["format"] != "distprove.sweep-cell" or record["schema"] != SCHEMA:
+            if (told.pop("format", None), told.pop("schema", None)) != ("distprove.sweep-cell", SCHEMA):
                 raise ValueError
-            fields = {key: value for key, value in record.items() if key not in ("format", "schema")}
-            fields["cell"] = Cell(**fields["cell"])
-            fields["governors"] = tuple(fields["governors"])
-            fields["wall"], fields["devices"] = tuple(fields["wall"]), tuple(fields["devices"])
-            for name in ("proof_latency", "prove_latency", "idle"):
-                fields[name] = Spread(**fields[name])
-            fields["stages"] = {name: Spread(**spread) for name, spread in fields["stages"].items()}
-            measured = cls(**fields)
+            measured = read(cls, told, what)
             if measured.cell.jobs < 1 or not measured.wall or min(measured.wall) < 1e-9:
                 raise ValueError
-        except (KeyError, TypeError, ValueError):
+        except (UsageError, ValueError, OverflowError):
             raise FormatError(f"{what}: not a measurement that this distprove reads") from None
         return measured
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aiohttp import web
 
 from cluster.service.http.access import TooFast
-from cluster.service.wire import dumps
 from distprove.errors import (
     AccessDenied,
     DistproveError,
@@ -28,6 +27,7 @@ from distprove.errors import (
     typed,
 )
 from distprove.formats.folder import Folder
+from distprove.formats.plain_data import dumps
 from distprove.formats.visible import bounded
 
 if TYPE_CHECKING:

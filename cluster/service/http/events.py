@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cluster.service.views import JobView, Overview
-from cluster.service.wire import dumps
 from distprove.errors import QueueFull
+from distprove.formats.plain_data import dumps
 
 if TYPE_CHECKING:
     from cluster.service.service import Service

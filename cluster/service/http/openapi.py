@@ -9,7 +9,7 @@ from typing import Any
 from cluster.service.http.calls import Problem
 from cluster.service.http.routes import JSON, Query, Route, Table
 from cluster.service.views import ID_FORM
-from cluster.service.wire import schema
+from distprove.formats.plain_data import schema
 
 _EVERYWHERE = {
     400: "Not a request of HTTP.",

@@ -27,9 +27,9 @@ from cluster.service.http.calls import BEGUN, SAFE, Call, Refused, Shared, probl
 from cluster.service.http.events import Watch
 from cluster.service.http.routes import JSON, Route, Table
 from cluster.service.metrics import ServiceMetrics
-from cluster.service.wire import read
 from distprove.errors import AccessDenied, ResourceError, UsageError, forget_frames
 from distprove.formats import jsontext
+from distprove.formats.plain_data import read
 from distprove.host.log import logger
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from distprove.cli.app import app
 from distprove.errors import DistproveError, FormatError, InputError, UsageError
 from distprove.formats import canonical
 from distprove.formats.folder import Folder
-from distprove.proof import Proof
+from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from tests.support.made_runs import MadeRun
 from tests.support.toy_system import Faults, ToySystem
@@ -369,7 +369,7 @@ def test_what_a_driver_writes_stays_in_the_run_when_its_path_changes(
         run_path.rename(tmp_path / "moved")
         (tmp_path / "home").mkdir()
         run_path.symlink_to(tmp_path / "home")
-        run.store_proof(b"a proof")
+        run.folder.write(PROOF_FILE, b"a proof")
         run.note("event")
     assert list((tmp_path / "home").iterdir()) == []
     assert (tmp_path / "moved" / "proof.msgpack").read_bytes() == b"a proof"

@@ -307,7 +307,7 @@ def test_a_service_that_answers_at_once_is_not_asked_without_a_pause(
         asked.append(wait)
         return view if len(asked) < 5 else replace(view, state=JobState.PROVED)
 
-    monkeypatch.setattr(Client, "_job", answer)
+    monkeypatch.setattr(Client, "status", answer)
     monkeypatch.setattr(client_module.time, "sleep", slept.append)
     client = Client(Contact("http://127.0.0.1:1", str(written(tmp_path, "t" * 43))), patience=0.0)
     assert client.wait("a").state is JobState.PROVED

@@ -1,5 +1,7 @@
 """Measures the driver on a cluster that is larger than any machine at hand: its workers only sleep.
 
+    python -m tests.cluster.simulated --workers 1000 --partitions 100000 --seconds 1 --lost 20
+
 All that the driver does is done: the plan, orders in chunks, batches of outcomes, verification, journal, files of the
 proofs, status, the bound proof, timeline and report. A simulated worker takes orders and gives batches as
 `actors.worker.Worker` does; one thread lets the time of all of them pass. Its CPU time is not the driver's, and is told
@@ -8,12 +10,15 @@ apart; what messages cost on their way (pickling, Ray) is left out.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import heapq
 import itertools
+import json
 import random
 import resource
 import shutil
+import tempfile
 import threading
 import time
 from collections import deque
@@ -30,14 +35,16 @@ from actors.inflight import Timed
 from actors.processes import WorkerDied
 from actors.spans import span_json
 from actors.worker import LINGER, Batch, Loaded, Order, Outcome, Stretch
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.base import Executor, WorkerHandle
 from cluster.record.run import Run
 from cluster.record.story import read_report
+from distprove.bench.results import report
 from distprove.errors import UsageError
+from distprove.host.machine import inspect_machine
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PartitionProof, ProofSystem, StepTimes
-from kernels.interface.backend import Backend
+from kernels.interface.backend import Backend, DeviceInfo
 
 TIMED = (
     "from making the run's folder to the bound proof, timeline and report in it; ideal: all partitions on all workers "
@@ -86,7 +93,7 @@ def simulate(workers: int, partitions: int, seconds: float, scratch: Path, *, lo
     """Prove so many partitions on so many workers, for each of which a partition takes `seconds`, a tenth more or less.
 
     `lost` workers die on the way, at random, and come back. `scratch` holds the run meanwhile. Raises what
-    `driver.prove` raises.
+    `driver.drive` raises.
     """
     system, settings = SleepingSystem(partitions), ExecutorSettings(local=True)
     path = scratch / "run"
@@ -95,7 +102,7 @@ def simulate(workers: int, partitions: int, seconds: float, scratch: Path, *, lo
         executor = SleepingExecutor(settings, workers, seconds, lost)
         with executor:
             with Run.create(path, system, system.plan()) as run:
-                prove(system, executor, run, settings)
+                drive(system, executor, run, settings)
             wall = time.perf_counter() - began
             thread = time.thread_time() - thread
             simulation = executor.clock.cpu
@@ -349,3 +356,21 @@ class SleepingExecutor(Executor):
         for sleeper in self._sleepers:
             sleeper.end()
         self.clock.stop()
+
+
+def main() -> None:
+    """Simulate a cluster and print the document of it, which docs/performance.md is made from."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--workers", type=int, default=1000)
+    parser.add_argument("--partitions", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=1.0, help="what a worker takes for a partition")
+    parser.add_argument("--lost", type=int, default=0, help="workers that die on the way and come back")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="distprove-simulated-") as folder:
+        found = simulate(given.workers, given.partitions, given.seconds, Path(folder), lost=given.lost)
+    nowhere = DeviceInfo("none", "cpu", 0, 0)
+    print(json.dumps(report("cluster", TIMED, CHECKED, nowhere, inspect_machine(), [found]), indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.service.views import JobRequest, JobView, Overview, Priority
-from cluster.service.wire import dumps, read, schema
 from distprove.errors import UsageError
+from distprove.formats.plain_data import dumps, read, schema
 
 
 @dataclass(frozen=True)
