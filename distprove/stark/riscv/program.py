@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, InvalidProof, ResourceError, UsageError
 from distprove.formats.files import read_bounded
 from distprove.host.cgroup import memory_available
-from distprove.stark.air import Air, Bus, CppRows
 from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.riscv.buses import BUSES, OUTPUT, STATED
@@ -35,6 +34,7 @@ from distprove.stark.riscv.segment import (
     OPTIONAL,
     PUBLIC,
     ROW_FUNCTIONS,
+    TABLES,
     Fixed,
     Place,
     operation_classes,
@@ -42,7 +42,6 @@ from distprove.stark.riscv.segment import (
     run_heights,
     segment_inputs,
     segment_trace,
-    tables,
 )
 from distprove.stark.riscv.sp1.translate import private_input, translate
 from distprove.stark.statement import Boundary, Constant, Output, PublicRef, Statement
@@ -70,6 +69,10 @@ class RiscV(Program):
     """The machine with a guest. A prover gives the guest's file; a verifier its name, which the key has."""
 
     name = "riscv"
+    tables = TABLES
+    buses = BUSES
+    optional = OPTIONAL
+    row_functions = ROW_FUNCTIONS
 
     def __init__(
         self,
@@ -108,22 +111,6 @@ class RiscV(Program):
     @property
     def preprocessed_root(self) -> bytes | None:
         return self._known.root if self._known and not self.elf else None
-
-    @property
-    def tables(self) -> Sequence[Air]:
-        return tables()
-
-    @property
-    def buses(self) -> Sequence[Bus]:
-        return BUSES
-
-    @property
-    def optional(self) -> Sequence[str]:
-        return OPTIONAL
-
-    @property
-    def row_functions(self) -> Sequence[CppRows]:
-        return ROW_FUNCTIONS
 
     @property
     def statement(self) -> Statement:
