@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air, CppRows, Table
+from distprove.stark.air import Air, Table
 from distprove.stark.field import P
 from distprove.stark.params import MAX_LOG_HEIGHT
 from distprove.stark.program import Program, Slice, Trace
@@ -72,6 +72,9 @@ class KeccakF(Program):
     """The program `keccak-f`. The public values of a partition tell its number of permutations and its first state."""
 
     name = "keccak-f"
+    tables = (KeccakFAir(),)
+    row_functions = (ROWS,)
+    statement = Statement(public=(("start", 1), ("end", 1), ("total", SUMMED)), chain=(("end", "start"),))
 
     def __init__(self, permutations: int = 1365, first: int = 0) -> None:
         """Raises UsageError for arguments out of range."""
@@ -84,18 +87,6 @@ class KeccakF(Program):
     @property
     def arguments(self) -> dict[str, int | str]:
         return {}
-
-    @property
-    def tables(self) -> Sequence[Air]:
-        return (KeccakFAir(),)
-
-    @property
-    def row_functions(self) -> Sequence[CppRows]:
-        return (ROWS,)
-
-    @property
-    def statement(self) -> Statement:
-        return Statement(public=(("start", 1), ("end", 1), ("total", SUMMED)), chain=(("end", "start"),))
 
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         return [(rows_for(self.permutations).bit_length() - 1,)] * partitions
