@@ -230,21 +230,14 @@ class RunProgram(Step):
 
 
 @dataclass(frozen=True, eq=False)
-class Computed(Step):
+class Computed:
     """Steps of one program that wait for none of each other, as one operation of the backend."""
 
     program: Program
     where: Instances
-    items: tuple[Step, ...]
 
     def run(self, wires: Wires) -> None:
         wires.backend.synthesis.run(self.program, wires.values, self.where)
-
-    def reads(self) -> list[Span]:
-        return [span for item in self.items for span in item.reads()]
-
-    def sets(self) -> list[tuple[int, int]]:
-        return [made for item in self.items for made in item.sets()]
 
 
 @dataclass(frozen=True)
