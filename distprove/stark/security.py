@@ -145,19 +145,9 @@ def johnson(multiplicity: int) -> Regime:
     return Regime(f"Johnson, m = {multiplicity}", multiplicity)
 
 
-def statistics(shape: ProofShape) -> Statistics:
-    """The statistics of a proof that is a whole job by itself."""
-    return statistics_of(shape, [shape.log_heights])
-
-
-def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int | None]]) -> Statistics:
-    """The statistics of a partition of a job, given the heights of all partitions, which share global buses and
-    anchors."""
-    return _statistics(shape, len(partitions), _shared_load(shape.key, partitions))
-
-
 def statistics_of_job(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> list[Statistics]:
-    """The statistics of a job's partitions, once for all that have the same heights."""
+    """The statistics of a job's partitions, which share global buses and anchors, once for all that have the same
+    heights."""
     shared = _shared_load(key, partitions)
     kinds = dict.fromkeys(map(tuple, partitions))
     return [_statistics(ProofShape(key, heights), len(partitions), shared) for heights in kinds]
@@ -266,8 +256,9 @@ def best_rounds(params: Parameters, stats: Statistics) -> tuple[Regime, tuple[Ro
 
 
 def security_bits(shape: ProofShape) -> float:
-    """Proven bits of security of a proof of this shape."""
-    return min(r.bits for r in best_rounds(shape.key.params, statistics(shape))[1])
+    """Proven bits of security of a proof of this shape that is a whole job by itself."""
+    stats = _statistics(shape, 1, _shared_load(shape.key, [shape.log_heights]))
+    return min(r.bits for r in best_rounds(shape.key.params, stats)[1])
 
 
 def queries_under(

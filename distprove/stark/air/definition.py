@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -391,9 +391,13 @@ def trace_air(air: Air, layout: Layout | None = None) -> Definition:
 
 def default_layout(air: Air) -> dict[str, tuple[int, int]]:
     """The layout of the public values of `air` alone, in order, with one element each unless it gives numbers."""
+    return layout_of(air.public.items() if isinstance(air.public, Mapping) else [(name, 1) for name in air.public])
+
+
+def layout_of(public: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int]]:
+    """The layout of public values, given by name and number of elements in order."""
     layout, offset = {}, 0
-    for name in air.public:
-        count = air.public[name] if isinstance(air.public, Mapping) else 1
+    for name, count in public:
         layout[name] = (offset, count)
         offset += count
     return layout

@@ -17,8 +17,6 @@ from distprove.stark.air import Air, CppRows, Expression, Table
 from distprove.stark.riscv.buses import ACCESS, ALU, HOST, LOOKUP, NARROW, ROM, in_long_range, in_range, range_kind
 from distprove.stark.riscv.decode import FLAGS
 from distprove.stark.riscv.record import FIRST_REGISTER, Record, Words64
-from kernels.interface.arrays import Array
-from kernels.interface.backend import Backend
 
 COLUMNS: Mapping[str, int] = MappingProxyType(
     {
@@ -224,7 +222,7 @@ ROWS = CppRows(
 
 
 def cpu_inputs(record: Record, rom: Words64, index: NDArray[np.int64]) -> dict[str, Words64]:
-    """The arrays from which `cpu_columns` makes the table. `rom` comes from `decode`, `index` is its column of each
+    """The arrays from which `ROWS` makes the table. `rom` comes from `decode`, `index` is its column of each
     cycle."""
     n = record.cycles
     columns = record.columns
@@ -241,7 +239,3 @@ def cpu_inputs(record: Record, rom: Words64, index: NDArray[np.int64]) -> dict[s
 def pc_after(record: Record) -> int:
     """The `pc` after a segment as the tables have it: after the exit `HALTED` and the exit code."""
     return record.pc_end or HALTED + int(record.registers_end[10])
-
-
-def cpu_columns(backend: Backend, log_rows: int, inputs: Mapping[str, Array]) -> Array:
-    return ROWS.make(backend, 1 << log_rows, **inputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -187,16 +187,8 @@ class Snapshot:
         return cls(index, first, cycles, pc, *arrays)
 
 
-_NUMBERS = ("index", "first_cycle", "cycles", "pc")
-_ARRAYS = (
-    "registers",
-    "registers_earlier",
-    "memory_address",
-    "memory_start",
-    "memory_earlier",
-    "private",
-    "public",
-)
+_FIELDS = tuple(each.name for each in fields(Snapshot))
+_NUMBERS, _ARRAYS = _FIELDS[:4], _FIELDS[4:]
 
 
 class Execution:

@@ -20,7 +20,7 @@ from distprove.stark.programs.keccak_slices import ROWS as SLICES
 from distprove.stark.riscv import bitwise, compare, divide, multiply, narrow, shift
 from distprove.stark.riscv.buses import ALL_CALLS, ALU_OPS, ALU_TABLES, CALLS, KECCAK_CALL
 from distprove.stark.riscv.cpu import ROWS as CPU
-from distprove.stark.riscv.cpu import CpuAir, cpu_columns, cpu_inputs, pc_after
+from distprove.stark.riscv.cpu import CpuAir, cpu_inputs, pc_after
 from distprove.stark.riscv.decode import NO_PC, bits, decode
 from distprove.stark.riscv.executor import NO_CLASS
 from distprove.stark.riscv.host import (
@@ -337,7 +337,7 @@ def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
     heights = {air.name: int(k) for air, k in zip(airs, backend.to_host(inputs["heights"]), strict=True)}
     public = tuple(int(value) for value in backend.to_host(inputs["public"]))
     columns: dict[str, Array] = {
-        "cpu": cpu_columns(backend, heights["cpu"], {k: inputs[k] for k in ("record", "index", "rom", "end")}),
+        "cpu": CPU.make(backend, 1 << heights["cpu"], **{k: inputs[k] for k in ("record", "index", "rom", "end")}),
         "rom": inputs["rom_used"],
         "image": inputs["image_used"],
     }
