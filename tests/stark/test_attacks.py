@@ -16,7 +16,7 @@ import pytest
 
 from distprove.errors import AirError, FormatError, InputError, InvalidProof, UsageError
 from distprove.stark import prover, security
-from distprove.stark.air import Air, Bus, Table, compile_air
+from distprove.stark.air import Air, Bus, Table
 from distprove.stark.barrier import job_challenge
 from distprove.stark.challenges import ProofTranscript
 from distprove.stark.field import ONE, Ext, P, e_add, e_scale, e_sub, root_of_unity
@@ -32,6 +32,7 @@ from distprove.stark.transcript import Transcript, work_is_done
 from distprove.stark.verifying_key import VerifyingKey
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import GENERATOR
+from tests.support.air_examples import compile_air
 from tests.support.cheats import (
     WEAK,
     Job,

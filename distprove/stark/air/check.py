@@ -217,7 +217,7 @@ class _Table:
                 failures.append(
                     Failure(
                         self.name,
-                        f"bus {bus.name}{_noted(interaction)}",
+                        f"bus {bus.name}{interaction.note}",
                         row,
                         len(over),
                         (("times", int(times[row])),),
@@ -272,7 +272,7 @@ class _Tally:
     def add(self, table: str, interaction: Interaction, values: Words, times: Words) -> None:
         rows = np.flatnonzero(times)
         self._places.append((table, interaction.sends, rows.astype(np.uint64)))
-        self._notes.append(_noted(interaction))
+        self._notes.append(interaction.note)
         self._values.append(values[:, rows].T)
         self._times.append(times[rows])
 
@@ -392,10 +392,6 @@ def _flatten(public: Public) -> tuple[dict[str, tuple[int, int]], Words]:
             raise AirError(f"public value {name} is not from 0 to p - 1")
     flat = [value for given in values.values() for value in given]
     return layout_of((name, len(given)) for name, given in values.items()), np.array(flat, dtype=np.uint64)
-
-
-def _noted(interaction: Interaction) -> str:
-    return f" ({interaction.name})" if interaction.name else ""
 
 
 def _times(count: int) -> str:
