@@ -111,7 +111,9 @@ class KeccakF(Program):
         columns = backend.empty((WIDTH + 3 + SUMMED, rows))
         fill_rounds(columns, states, backend)
         on, begin, number, first_sum = range(WIDTH, WIDTH + 4)
-        results = results_of(columns, rows) * counted[0, : rows // ROUNDS]
+        # The first words of the results of all complete permutations.
+        out = sum(COLUMNS[name] for name in ("state", "parity", "theta"))
+        results = columns[out : out + SUMMED, ROUNDS - 1 : rows : ROUNDS] * counted[0, : rows // ROUNDS]
         # A sum of at most 2^24 words of 32 bits stays below p, so that it needs no reduction.
         sums = backend.zeros((SUMMED, blocks))
         sums[:, 1:] = prefix_sums(results)[:, : blocks - 1]
@@ -131,12 +133,6 @@ class KeccakF(Program):
             "states": f"{start} to {end - 1}" if end != start else "none",
             "sums of the results' words": ", ".join(map(str, totals)) + " modulo p",
         }
-
-
-def results_of(columns: Array, rows: int) -> Array:
-    """The first words of the results of all complete permutations, (SUMMED, permutations)."""
-    first = sum(COLUMNS[name] for name in ("state", "parity", "theta"))
-    return columns[first : first + SUMMED, ROUNDS - 1 : rows : ROUNDS]
 
 
 def prefix_sums(values: Array) -> Array:

@@ -225,7 +225,8 @@ class RiscV(Program):
         # The machine's own tables rule this out. A name that nobody vouches for may stand for other lookups and places.
         if any(n["inputs"] > MOST_WORDS for n in named) or any(w >> 32 for s in stated for w in s):
             raise InvalidProof("the guest's name stands for tables other than the machine's: no guest has such words")
-        given = b"".join(word_bytes(s[: n["inputs"]]) for s, n in zip(stated, named, strict=True))
+        read = [word for words, n in zip(stated, named, strict=True) for word in words[: n["inputs"]]]
+        given = np.array(read, dtype="<u4").tobytes()
         return {
             "exit code": str(named[-1]["exit_code"]),
             "cycles": str(named[-1]["cycles_end"]),
@@ -249,11 +250,6 @@ def _require_memory(nbytes: int, what: str) -> None:
     left = memory_available()
     if nbytes > max(FREE_BYTES, left // 4):
         raise ResourceError(f"{what}, more than a quarter of the {left} bytes of memory that can be had now")
-
-
-def word_bytes(words: Sequence[int]) -> bytes:
-    """Words as little-endian bytes."""
-    return b"".join(word.to_bytes(4, "little") for word in words)
 
 
 def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:
