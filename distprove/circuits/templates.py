@@ -27,13 +27,13 @@ from distprove.circuits.program import (
     RunProgram,
     Step,
     Wires,
+    products,
 )
 from distprove.circuits.schedule import Schedule, scheduled
 from distprove.errors import UsageError
 from kernels.interface.placed import PlacedRows, RowTemplate
 from kernels.interface.synthesis import Products, Program
 from kernels.maths.curves import Field
-from kernels.maths.encoding import field_from_ints
 
 WIRES_AT_ONCE = 1 << 21
 """Maximum wires of the instances whose witnesses are computed at a time: 64 MiB of a field of 256 bits."""
@@ -80,18 +80,8 @@ def _products(template: Template) -> Products | None:
         rows += [step.a, step.b, step.c]
     if len(rows) != 3 * template.own:
         return None
-    values = Dictionary()
-    for one in (1, template.field.modulus - 1):
-        values[one]
-    index = [values[c] for row in rows for c in row.terms.values()]
-    return Products(
-        template.field,
-        template.inputs,
-        np.cumsum([0, *(len(row.terms) for row in rows)], dtype=np.uint32),
-        np.array([wire for row in rows for wire, _ in row.terms], dtype=np.uint32),
-        np.array(index, dtype=np.uint32),
-        field_from_ints(template.field, values.index),
-    )
+    terms = [[(wire, c) for (wire, _), c in row.terms.items()] for row in rows]
+    return products(template.field, template.inputs, terms)
 
 
 @dataclass(frozen=True, eq=False)
