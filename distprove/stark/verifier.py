@@ -214,7 +214,7 @@ def check_multiplicities(
         raise InvalidProof(str(error)) from None
 
 
-def terminals_of(shape: ProofShape, proof: StarkProof | JobPart) -> list[tuple[Ext | None, Ext | None]]:
+def terminals_of(shape: ProofShape, proof: JobPart) -> list[tuple[Ext | None, Ext | None]]:
     """The (local, global) terminals of each present table; None for a scope without interactions."""
     flat = map(element, proof.terminals)
     return [(next(flat) if t.has_local else None, next(flat) if t.has_global else None) for t in shape.airs]

@@ -406,7 +406,7 @@ def test_a_boundary_tuple_of_fingerprint_zero(monkeypatch: pytest.MonkeyPatch) -
     names, publics = ([part[field] for part in job["partitions"]] for field in ("name", "public"))
     proofs = [StarkProof.from_record(part["proof"], key)[0] for part in job["partitions"]]
     with pytest.raises(InvalidProof, match="fingerprint zero"):
-        verifier.verify_job(key, names, publics, [proof.of_job for proof in proofs])
+        verifier.verify_job(key, names, publics, proofs)
     with pytest.raises(second_verifier.Refused, match="division by zero"):
         second_verifier.verify_job(job["key"], [(p["name"], p["public"], p["proof"]) for p in job["partitions"]])
 
