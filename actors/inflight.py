@@ -189,7 +189,7 @@ class InFlight:
         The times leave out what was hidden behind the previous partition, so they add up to what this partition cost.
         """
         if not _stages(type(prover)):
-            return self.alone(lambda: prover.prove(partition, witness, challenge), turn)
+            return self.alone(lambda: prover.prove_partition(partition, witness, challenge), turn)
         stages = cast(Stages, prover)
         staged: StagedPartition | None = None
         with turn or self.line.join() as place:

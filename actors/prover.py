@@ -118,7 +118,9 @@ class ProverWorker:
         """(commitment, StepTimes); the commitment is bytes or None."""
         return self._in_flight.alone(lambda: self._commit(partition, witness), turn)
 
-    def prove(self, partition: Partition, witness: Witness, challenge: bytes | None, turn: Turn | None = None) -> Timed:
+    def make_proof(
+        self, partition: Partition, witness: Witness, challenge: bytes | None, turn: Turn | None = None
+    ) -> Timed:
         """(PartitionProof, StepTimes)"""
         timed = self._in_flight.staged(self._ready(), partition, witness, challenge, turn)
         times: StepTimes = timed.value[1]

@@ -717,7 +717,7 @@ class Worker:
             partition = replace(partition, job=order.job.name)
         calls: dict[Ask, Callable[[], Timed]] = {
             Ask.COMMIT: lambda: self.prover.commit(partition, witness, turn),
-            Ask.PROVE: lambda: self.prover.prove(partition, witness, order.order.challenge, turn),
+            Ask.PROVE: lambda: self.prover.make_proof(partition, witness, order.order.challenge, turn),
             Ask.DIAGNOSE: lambda: self.prover.diagnose(partition, witness, turn),
         }
         return calls[order.order.ask]()

@@ -34,7 +34,7 @@ SHORT = 1.0
 proof and the journal, and thousands of short jobs would wait for it."""
 
 
-def prove(
+def drive(
     system: ProofSystem,
     executor: Executor,
     run: Run,

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cluster.dispatch import Progress
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.base import Executor
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run, require_free
@@ -31,7 +31,7 @@ def prove_job(
     *,
     overwrite: bool = False,
 ) -> Proof:
-    """Prove `job` into a new run at `out`. Errors are those of `driver.prove`, and UsageError when `out` is taken.
+    """Prove `job` into a new run at `out`. Errors are those of `driver.drive`, and UsageError when `out` is taken.
 
     With `overwrite` a run that is there is replaced, once the job is loaded, unless a driver is at work on it. `system`
     is given by callers that made it already, so that the key is not read twice.
@@ -100,9 +100,9 @@ def _through_losses(
     progress: Callable[[Progress], None] | None,
     restarts: int = RESTARTS,
 ) -> Proof:
-    """`driver.prove`, and where the Ray that was started for the job is lost, go on with another one, some times."""
+    """`driver.drive`, and where the Ray that was started for the job is lost, go on with another one, some times."""
     try:
-        return prove(system, executor, run, settings, progress)
+        return drive(system, executor, run, settings, progress)
     except ClusterError:
         if not executor.replaceable or not restarts:
             raise

@@ -195,7 +195,7 @@ class Prover(Protocol):
     def commit(self, partition: Partition, witness: Witness) -> bytes | None:
         """The partition's commitment for the shared challenge; None for systems without one (Groth16)."""
 
-    def prove(
+    def prove_partition(
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]: ...
 

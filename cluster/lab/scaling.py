@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.dispatch import Progress
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from cluster.record.timeline import read_timeline
@@ -82,7 +82,7 @@ def measure_scaling(
     """The job with each number of workers, GPUs or else CPU provers of one node. `over`: "local" for worker processes
     without Ray, "ray". `partitions`: how many are proven, the job's own ones again and again; None: the job's.
 
-    Raises UsageError where they cannot be repeated or are too few, and what `driver.prove` raises.
+    Raises UsageError where they cannot be repeated or are too few, and what `driver.drive` raises.
     """
     plan = repeated(system, partitions)
     if len(plan) < 2:
@@ -121,7 +121,7 @@ def _scale(
     began = time.time()
     try:
         with Run.create(path, system, plan) as run, open_executor(settings) as executor:
-            prove(system, executor, run, settings, proven, plan)
+            drive(system, executor, run, settings, proven, plan)
             ended, cpu = time.time(), time.process_time() - used[0]
         session = read_timeline(path)[-1]
     finally:

@@ -168,7 +168,7 @@ def bare_loop(
     before = sys.getswitchinterval()
 
     def proven(prover: ProverWorker, partition: Partition, witness: Witness) -> PartitionProof:
-        proof: PartitionProof = prover.prove(partition, witness, None).value[0]
+        proof: PartitionProof = prover.make_proof(partition, witness, None).value[0]
         return proof
 
     try:

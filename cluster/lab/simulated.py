@@ -30,7 +30,7 @@ from actors.inflight import Timed
 from actors.processes import WorkerDied
 from actors.spans import span_json
 from actors.worker import LINGER, Batch, Loaded, Order, Outcome, Stretch
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.base import Executor, WorkerHandle
 from cluster.record.run import Run
 from cluster.record.story import read_report
@@ -86,7 +86,7 @@ def simulate(workers: int, partitions: int, seconds: float, scratch: Path, *, lo
     """Prove so many partitions on so many workers, for each of which a partition takes `seconds`, a tenth more or less.
 
     `lost` workers die on the way, at random, and come back. `scratch` holds the run meanwhile. Raises what
-    `driver.prove` raises.
+    `driver.drive` raises.
     """
     system, settings = SleepingSystem(partitions), ExecutorSettings(local=True)
     path = scratch / "run"
@@ -95,7 +95,7 @@ def simulate(workers: int, partitions: int, seconds: float, scratch: Path, *, lo
         executor = SleepingExecutor(settings, workers, seconds, lost)
         with executor:
             with Run.create(path, system, system.plan()) as run:
-                prove(system, executor, run, settings)
+                drive(system, executor, run, settings)
             wall = time.perf_counter() - began
             thread = time.thread_time() - thread
             simulation = executor.clock.cpu

@@ -2,7 +2,7 @@
 
     submitted -> queued -> running -> proved | failed | cancelled
 
-Each job is an ordinary run, driven by `cluster.driver.prove` on a thread of this process with workers that the pool
+Each job is an ordinary run, driven by `cluster.driver.drive` on a thread of this process with workers that the pool
 lends. Short jobs that come faster than that are proven several at a time (`cluster.together`): what is over in one tick
 is one transaction and one sync. What is known of a job is in memory, and in the store (`cluster.service.store`) for the
 next start: jobs that were queued or running then go on, from what their runs' folders hold. Nothing here knows of HTTP.
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from cluster.dispatch import Progress
-from cluster.driver import collecting_seldom, prove
+from cluster.driver import collecting_seldom, drive
 from cluster.eventlog import log_progress
 from cluster.executor.pool import Client, Pool
 from cluster.record.journal import journal_lines
@@ -617,7 +617,7 @@ class Service:
                     if ticket.view.cancelling or self._stopping:
                         raise KeyboardInterrupt
                     ticket.lent = lent
-                prove(system, lent, run, self.settings, lambda event: self._heard(ticket, event))
+                drive(system, lent, run, self.settings, lambda event: self._heard(ticket, event))
 
     def _open(self, ticket: _Ticket, job: Job, system: ProofSystem) -> Run:
         """The run of a job, with what it holds if it was begun before. Raises UsageError, InputError."""

@@ -130,7 +130,7 @@ def _time(
 
     def one(_: int) -> tuple[PartitionProof, StepTimes]:
         if in_flight == 0:
-            return prover.prove(partition, witness)
+            return prover.prove_partition(partition, witness)
         proved: tuple[PartitionProof, StepTimes] = line.staged(prover, partition, witness).value
         return proved
 

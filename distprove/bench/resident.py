@@ -25,10 +25,10 @@ from distprove.groth16.device_key import dev_key
 from distprove.groth16.inputs import Inputs
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.memory import plan_memory
-from distprove.groth16.placed import PlacedQap
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import PendingGroth16, StagedWitness
 from distprove.groth16.resident import ResidentKey, load_key, picked
+from distprove.groth16.templated import TemplatedQap
 from distprove.groth16.verifier import verify
 from distprove.host.cgroup import memory_available
 from kernels.host.units import format_bytes
@@ -72,7 +72,7 @@ def bench_resident(
     tell(f"{config}: development key of 2^{plan.log_domain}, its points {where}")
     backend.watch_memory()
     with _timed(setup, "key"):
-        key = dev_key(PlacedQap.from_system(builder.system()), backend, monomial=True)
+        key = dev_key(TemplatedQap.from_system(builder.system()), backend, monomial=True)
     with _timed(setup, "load"):
         resident, vk = load_key(key, backend), key.verification_key
     setup_peak = backend.memory_peak() or 0

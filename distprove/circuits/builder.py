@@ -31,9 +31,9 @@ from distprove.circuits.matrices import (
 )
 from distprove.circuits.program import Check, Decompose, Invert, MultiplyAdd, Step, assign
 from distprove.circuits.schedule import scheduled
-from distprove.circuits.templates import Placement, Template, single_runs
+from distprove.circuits.templates import Template, TemplateInstances, single_runs
 from distprove.errors import UsageError
-from distprove.groth16.placed import PlacedSystem
+from distprove.groth16.templated import TemplatedSystem
 from kernels.maths.curves import Curve
 
 Kind = Literal["output", "public", "private"]
@@ -181,7 +181,7 @@ class CircuitBuilder:
         if len(inputs) != template.inputs:
             raise UsageError(f"the template takes {template.inputs} inputs, not {len(inputs)}")
         lanes = common_lanes(*inputs)
-        placed = Placement(template, single_runs(inputs), self._wires, lanes)
+        placed = TemplateInstances(template, single_runs(inputs), self._wires, lanes)
         self._wires += lanes * template.own
         self._constraints.append(placed)
         self.add_step(placed)
@@ -193,7 +193,7 @@ class CircuitBuilder:
         """Build the R1CS and its witness program. Raises UsageError for a circuit without constraints."""
         return Circuit(**vars(self.witness_program()), r1cs=self.system().r1cs())
 
-    def system(self) -> PlacedSystem:
+    def system(self) -> TemplatedSystem:
         """The constraint system, with templates stored once. Raises UsageError for a circuit without constraints."""
         if not self._constraints:
             raise UsageError("the circuit has no constraints")
@@ -203,7 +203,7 @@ class CircuitBuilder:
             position[order] = np.arange(self._wires, dtype=np.uint32)
         outputs, public, private = (sum(s.lanes for s in signals) for signals in self._declared.values())
         a, b, c = placed_matrices(self.field, self._constraints, self._wires, position)
-        return PlacedSystem(self.curve, self._wires, outputs, public, private, a=a, b=b, c=c)
+        return TemplatedSystem(self.curve, self._wires, outputs, public, private, a=a, b=b, c=c)
 
     def witness_program(self) -> WitnessProgram:
         """What computes the circuit's witnesses, without its matrices."""

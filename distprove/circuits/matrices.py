@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.circuits.linear import Linear
-from kernels.interface.placed import PlacedMatrix, PlacedRows, RowTemplate
+from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
@@ -31,7 +31,7 @@ class Dictionary:
 class Rows(Protocol):
     """A part of a constraint system."""
 
-    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
         """The rows of one matrix. Their values are numbered by `values`."""
 
 
@@ -51,18 +51,18 @@ class ConstraintBlock:
     def side(self, side: int) -> Linear:
         return (self.a, self.b, self.c)[side]
 
-    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
         terms = self.side(side).terms
         index = np.array([values[c] for c in terms.values()], dtype=np.uint32)
         template = RowTemplate(
             np.array([0, len(terms)], dtype=np.uint32), np.arange(len(terms), dtype=np.uint32), index
         )
-        return PlacedRows(template, np.array(list(terms), dtype=np.int64).reshape(-1, 2), 0, 0, self.rows)
+        return TemplatedRows(template, np.array(list(terms), dtype=np.int64).reshape(-1, 2), 0, 0, self.rows)
 
 
-def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[PlacedRows, ...]:
+def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[TemplatedRows, ...]:
     """The rows of all parts in order. Successive blocks of one row, of which a template has thousands, are one part."""
-    found: list[PlacedRows] = []
+    found: list[TemplatedRows] = []
     made: Templates = {}
     ends: list[int] = [0]
     columns: list[int] = []
@@ -72,7 +72,7 @@ def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[Placed
     def flush() -> None:
         if len(ends) > 1:
             template = RowTemplate(*(np.array(collected, dtype=np.uint32) for collected in (ends, columns, index)))
-            found.append(PlacedRows(template, np.empty((0, 2), dtype=np.int64), 0, 0, 1))
+            found.append(TemplatedRows(template, np.empty((0, 2), dtype=np.int64), 0, 0, 1))
             del ends[1:], columns[:], index[:]
 
     for part in parts:
@@ -101,14 +101,14 @@ def template_rows(parts: Sequence[Rows], side: int, values: Dictionary) -> RowTe
 
 def placed_matrices(
     field: Field, parts: Sequence[Rows], wires: int, position: NDArray[np.uint32] | None
-) -> tuple[PlacedMatrix, PlacedMatrix, PlacedMatrix]:
+) -> tuple[TemplatedMatrix, TemplatedMatrix, TemplatedMatrix]:
     """The matrices of all parts in order. `position[w]` is the final number of the builder's wire w."""
 
-    def matrix(side: int) -> PlacedMatrix:
+    def matrix(side: int) -> TemplatedMatrix:
         values = Dictionary()
         placed = gather(parts, side, values)
         rows = sum(part.rows for part in placed)
-        return PlacedMatrix(rows, wires, placed, field_from_ints(field, values.index), position)
+        return TemplatedMatrix(rows, wires, placed, field_from_ints(field, values.index), position)
 
     a, b, c = (matrix(side) for side in SIDES)
     return a, b, c
@@ -145,7 +145,7 @@ def shape_of(parts: Sequence[Rows], private: NDArray[np.bool_]) -> Shape:
     )
 
 
-def _occurring(parts: Sequence[PlacedRows], wires: int) -> NDArray[np.bool_]:
+def _occurring(parts: Sequence[TemplatedRows], wires: int) -> NDArray[np.bool_]:
     """Which of so many wires occur in a matrix."""
     marked = np.zeros(wires, dtype=np.bool_)
     for part in parts:

@@ -88,7 +88,7 @@ class Wires:
 
 
 @dataclass(frozen=True, eq=False)
-class PlacedProgram:
+class TemplatedProgram:
     """Instances of a program among a circuit's wires, which a backend computes by one operation."""
 
     program: Program
@@ -105,7 +105,7 @@ class ProductPrograms:
         self._field = field
         self._made: dict[tuple[tuple[tuple[int, int], ...], ...], Products] = {}
 
-    def placed(self, first: int, lanes: int, a: Linear, b: Linear, c: Linear) -> PlacedProgram:
+    def placed(self, first: int, lanes: int, a: Linear, b: Linear, c: Linear) -> TemplatedProgram:
         """The wires first + i = a * b + c, for each lane i."""
         inputs: dict[Run, int] = {}
         rows = tuple(
@@ -115,7 +115,7 @@ class ProductPrograms:
         if rows not in self._made:
             self._made[rows] = products(self._field, len(inputs), rows)
         runs = np.array(list(inputs), dtype=np.int64).reshape(-1, 2)
-        return PlacedProgram(self._made[rows], runs, first, lanes)
+        return TemplatedProgram(self._made[rows], runs, first, lanes)
 
 
 def products(field: Field, inputs: int, rows: Sequence[Sequence[tuple[int, int]]]) -> Products:
@@ -132,7 +132,7 @@ def products(field: Field, inputs: int, rows: Sequence[Sequence[tuple[int, int]]
     )
 
 
-def instances_of(placed: Sequence[PlacedProgram]) -> Instances:
+def instances_of(placed: Sequence[TemplatedProgram]) -> Instances:
     """Where the instances of these placements lie."""
     first = np.array([one.first for one in placed], dtype=np.int64)
     return Instances(np.stack([one.runs for one in placed]), first, placed[0].lanes)
@@ -141,7 +141,7 @@ def instances_of(placed: Sequence[PlacedProgram]) -> Instances:
 class Step(ABC):
     """One vectorised step of a witness program: as `placed`, or else by `run`."""
 
-    def placed(self, programs: ProductPrograms) -> PlacedProgram | None:
+    def placed(self, programs: ProductPrograms) -> TemplatedProgram | None:
         """The step as a program of the backend; None where it is none."""
         return None
 
@@ -168,7 +168,7 @@ class MultiplyAdd(Step):
     b: Linear
     c: Linear
 
-    def placed(self, programs: ProductPrograms) -> PlacedProgram:
+    def placed(self, programs: ProductPrograms) -> TemplatedProgram:
         return programs.placed(self.first, self.lanes, self.a, self.b, self.c)
 
     def reads(self) -> list[Span]:
@@ -278,7 +278,7 @@ class Check(Step):
             which = f", instance {index % wires.batch // wires.witnesses}{which}"
         raise UnsatisfiedWitness(f"the inputs do not satisfy the circuit: {self.label}{where}{which}")
 
-    def residuals(self, first: int, programs: ProductPrograms) -> PlacedProgram:
+    def residuals(self, first: int, programs: ProductPrograms) -> TemplatedProgram:
         """The values a * b - c, written from wire `first` on: all zero where the step would raise nothing."""
         return programs.placed(first, self.lanes, self.a, self.b, -self.c)
 

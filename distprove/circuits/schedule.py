@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from distprove.circuits.program import Check, Computed, PlacedProgram, ProductPrograms, Step, Wires, instances_of
+from distprove.circuits.program import Check, Computed, ProductPrograms, Step, TemplatedProgram, Wires, instances_of
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.synthesis import Program
@@ -48,12 +48,12 @@ def scheduled(steps: Sequence[Step], field: Field, wires: int) -> Schedule:
     levels = _levels(steps)
     programs = ProductPrograms(field)
     alone: dict[int, list[Step]] = {}
-    groups: dict[int, dict[tuple[Program, int], list[PlacedProgram]]] = {}
+    groups: dict[int, dict[tuple[Program, int], list[TemplatedProgram]]] = {}
     checks: list[Check] = []
     residuals = 0
     for step, level in zip(steps, levels, strict=True):
         if isinstance(step, Check):
-            placed: PlacedProgram | None = step.residuals(wires + residuals, programs)
+            placed: TemplatedProgram | None = step.residuals(wires + residuals, programs)
             residuals += step.lanes
             checks.append(step)
         else:

@@ -22,17 +22,17 @@ from distprove.circuits.linear import Linear, Run, Span
 from distprove.circuits.matrices import Dictionary, Templates
 from distprove.circuits.program import (
     MultiplyAdd,
-    PlacedProgram,
     ProductPrograms,
     RunProgram,
     Step,
+    TemplatedProgram,
     Wires,
     products,
 )
 from distprove.circuits.schedule import Schedule, scheduled
 from distprove.errors import UsageError
-from kernels.interface.placed import PlacedRows, RowTemplate
 from kernels.interface.synthesis import Products, Program
+from kernels.interface.templated import RowTemplate, TemplatedRows
 from kernels.maths.curves import Field
 
 WIRES_AT_ONCE = 1 << 21
@@ -85,7 +85,7 @@ def _products(template: Template) -> Products | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Placement(Step):
+class TemplateInstances(Step):
     """Instances of a template in a circuit: a part of its constraints and a step of its witness program."""
 
     template: Template
@@ -98,14 +98,14 @@ class Placement(Step):
 
     # -- constraints ------------------------------------------------------------------------------------------------
 
-    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> PlacedRows:
+    def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
         template = self.template
         if id(template) not in made:
             rows = template.sides[side]
             translated = np.array([values[value] for value in template.values], dtype=np.uint32)
             made[id(template)] = replace(rows, value_index=translated[rows.value_index])
         runs = np.array([(0, 0), *self.runs], dtype=np.int64)
-        return PlacedRows(made[id(template)], runs, self.first, template.own, self.lanes)
+        return TemplatedRows(made[id(template)], runs, self.first, template.own, self.lanes)
 
     def _run(self, wire: int) -> Run:
         """The circuit's wires that are the template's wire `wire` in the instances."""
@@ -130,11 +130,11 @@ class Placement(Step):
         for start in range(0, self.lanes, at_once):
             self._run_lanes(wires, start, min(at_once, self.lanes - start))
 
-    def placed(self, programs: ProductPrograms) -> PlacedProgram | None:
+    def placed(self, programs: ProductPrograms) -> TemplatedProgram | None:
         program = self.template.program
         if program is None:
             return None
-        return PlacedProgram(program, np.array(self.runs, dtype=np.int64), self.first, self.lanes)
+        return TemplatedProgram(program, np.array(self.runs, dtype=np.int64), self.first, self.lanes)
 
     def reads(self) -> list[Span]:
         ends = [(first, first + (self.lanes - 1) * stride) for first, stride in self.runs]

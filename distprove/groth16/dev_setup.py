@@ -17,7 +17,7 @@ from distprove.groth16.qap import Program
 from kernels.interface.arrays import Array, Empty, HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
-from kernels.interface.placed import PlacedMatrix
+from kernels.interface.templated import TemplatedMatrix
 from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, generator
 
@@ -71,7 +71,7 @@ class _Vectors:
         return self.backend.vectors.mul(self.fr, points, inverses, out=points)
 
 
-AnyProgram = Program[CsrMatrix] | Program[PlacedMatrix]
+AnyProgram = Program[CsrMatrix] | Program[TemplatedMatrix]
 
 
 @dataclass(frozen=True, repr=False)

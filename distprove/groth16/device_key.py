@@ -12,12 +12,12 @@ from distprove.groth16.dev_setup import ToxicWaste, key_points, key_scalars
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.memory import KeyShape, plan_memory
-from distprove.groth16.placed import PlacedQap
 from distprove.groth16.resident import picking
+from distprove.groth16.templated import TemplatedQap
 from distprove.groth16.vectors import picked_wires
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
-from kernels.interface.placed import PlacedMatrix
+from kernels.interface.templated import TemplatedMatrix
 from kernels.maths.curves import Curve
 
 
@@ -28,7 +28,7 @@ class DeviceKey:
     Implements `distprove.groth16.key.LoadableKey`.
     """
 
-    qap: PlacedQap
+    qap: TemplatedQap
     points: KeyPoints = field(repr=False)
     wires_a: HostArray | None
     wires_b: HostArray | None
@@ -94,7 +94,7 @@ class DeviceKey:
     def nnz(self) -> int:
         return self.qap.a.nnz + self.qap.b.nnz
 
-    def matrices(self) -> tuple[PlacedMatrix, PlacedMatrix]:
+    def matrices(self) -> tuple[TemplatedMatrix, TemplatedMatrix]:
         return self.qap.a, self.qap.b
 
     @property
@@ -104,7 +104,7 @@ class DeviceKey:
         return VerificationKey(self.curve, points.alpha1, points.beta2, points.gamma2, points.delta2, points.ic)
 
 
-def dev_key(qap: PlacedQap, backend: Backend, *, monomial: bool = False) -> DeviceKey:
+def dev_key(qap: TemplatedQap, backend: Backend, *, monomial: bool = False) -> DeviceKey:
     """Make a development key from fresh toxic waste. Its vectors of points stay in the backend's memory, if they fit
     there beside a proof and the next one's witness; else they go to host memory as they are made.
 
@@ -132,7 +132,7 @@ def dev_key(qap: PlacedQap, backend: Backend, *, monomial: bool = False) -> Devi
     return DeviceKey(qap, points, wires_a, wires_b, monomial)
 
 
-def _occurring(qap: PlacedQap, backend: Backend, polynomials: Array) -> tuple[HostArray | None, Array]:
+def _occurring(qap: TemplatedQap, backend: Backend, polynomials: Array) -> tuple[HostArray | None, Array]:
     """The wires whose polynomial is not zero, and the values of those; None where that is nearly every wire."""
     words = backend.to_host(polynomials).T
     occurs = words[0] != 0

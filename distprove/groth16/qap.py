@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from distprove.errors import InputError
 from distprove.groth16.r1cs import R1cs
 from kernels.interface.matrix import CsrMatrix
-from kernels.interface.placed import PlacedMatrix
+from kernels.interface.templated import TemplatedMatrix
 from kernels.maths.curves import Curve
 from kernels.maths.encoding import field_from_ints
 
-M = TypeVar("M", CsrMatrix, PlacedMatrix)
+M = TypeVar("M", CsrMatrix, TemplatedMatrix)
 
 
 @dataclass(frozen=True)

@@ -320,7 +320,7 @@ class Groth16Prover:
     def commit(self, partition: Partition, witness: Witness) -> bytes | None:
         return None
 
-    def prove(
+    def prove_partition(
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]:
         staged = self.stage(partition, witness)

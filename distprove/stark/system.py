@@ -235,7 +235,7 @@ class StarkProver:
             self._kept[partition.job, partition.name] = committed
         return committed.commitment.to_bytes()
 
-    def prove(
+    def prove_partition(
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]:
         """Prove under the job's challenge. A partition that was not kept, or whose plan does not fit beside the kept

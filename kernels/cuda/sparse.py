@@ -11,8 +11,8 @@ from kernels.cuda.device import Device, check_index32
 from kernels.cuda.field import field_source
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.matrix import CsrMatrix
-from kernels.interface.placed import PlacedMatrix, PlacedRows, RowTemplate
 from kernels.interface.sparse import Sparse, SparseRows
+from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 from kernels.source import KernelSource
@@ -64,7 +64,7 @@ class CudaSparse(Sparse[CudaMatrix]):
     def _on_use(self, field: Field, matrix: SparseRows) -> Callable[[], CudaMatrix]:
         """Long rows, which are few, stay on the device. Templates are expanded at each use, in less time than the link
         takes for the rows; a matrix without templates is brought over from page-locked memory."""
-        if isinstance(matrix, PlacedMatrix):
+        if isinstance(matrix, TemplatedMatrix):
             long = self._upload_long(long_rows_of_parts(matrix))
             return lambda: self._place(field, matrix, long)
         check_index32("rows of the matrix", matrix.rows)
@@ -95,10 +95,10 @@ class CudaSparse(Sparse[CudaMatrix]):
         rows, cols = matrix.rows, matrix.cols
         return CudaMatrix(field, rows, cols, upload(row_ptr), columns, upload(value_index), upload(values), *long)
 
-    def _load_placed(self, field: Field, matrix: PlacedMatrix) -> CudaMatrix:
+    def _load_placed(self, field: Field, matrix: TemplatedMatrix) -> CudaMatrix:
         return self._place(field, matrix, self._upload_long(long_rows_of_parts(matrix)))
 
-    def _place(self, field: Field, matrix: PlacedMatrix, long: Sequence[Array]) -> CudaMatrix:
+    def _place(self, field: Field, matrix: TemplatedMatrix, long: Sequence[Array]) -> CudaMatrix:
         """Make the rows on the device: what is uploaded are the templates, and where their instances lie."""
         check_index32("rows of the matrix", matrix.rows)
         device = self._device
@@ -110,7 +110,7 @@ class CudaSparse(Sparse[CudaMatrix]):
         device.clear(row_ptr[:1])
         loaded: dict[int, tuple[Array, Array, Array]] = {}
 
-        def placed(part: PlacedRows, row: int, entry: int) -> None:
+        def placed(part: TemplatedRows, row: int, entry: int) -> None:
             template = part.template
             if id(template) not in loaded:
                 hosts = (template.row_ptr, template.columns, number[template.value_index])
@@ -130,7 +130,7 @@ class CudaSparse(Sparse[CudaMatrix]):
         if filled < matrix.rows:
             none = np.empty(0, np.uint32)
             empty = RowTemplate(np.zeros(2, np.uint32), none, none)
-            placed(PlacedRows(empty, np.empty((0, 2), np.int64), 0, 0, matrix.rows - filled), filled, matrix.nnz)
+            placed(TemplatedRows(empty, np.empty((0, 2), np.int64), 0, 0, matrix.rows - filled), filled, matrix.nnz)
         dictionary = device.upload(values)
         return CudaMatrix(field, matrix.rows, matrix.cols, row_ptr, columns, value_index, dictionary, *long)
 
@@ -203,7 +203,7 @@ def long_rows(begin: HostArray, end: HostArray) -> LongRows:
     return LongRows(row, begin[row], end[row])
 
 
-def long_rows_of(part: PlacedRows, row: int, entry: int) -> LongRows:
+def long_rows_of(part: TemplatedRows, row: int, entry: int) -> LongRows:
     """The long rows of placed ones, the first of which is `row` and begins at `entry`."""
     ends = part.template.row_ptr.astype(np.int64)
     long = long_rows(ends[:-1], ends[1:])
@@ -212,7 +212,7 @@ def long_rows_of(part: PlacedRows, row: int, entry: int) -> LongRows:
     return LongRows((rows + long.row).ravel(), (entries + long.begin).ravel(), (entries + long.end).ravel())
 
 
-def long_rows_of_parts(matrix: PlacedMatrix) -> LongRows:
+def long_rows_of_parts(matrix: TemplatedMatrix) -> LongRows:
     """The long rows of a placed matrix."""
     found = [long_rows(np.empty(0, np.uint32), np.empty(0, np.uint32))]
     found += [long_rows_of(part, row, entry) for part, row, entry in matrix.offsets()]

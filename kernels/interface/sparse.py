@@ -13,7 +13,7 @@ from kernels.errors import BackendError, SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array
 from kernels.interface.matrix import CsrMatrix
-from kernels.interface.placed import PlacedMatrix
+from kernels.interface.templated import TemplatedMatrix
 from kernels.maths.curves import Field
 
 
@@ -41,7 +41,7 @@ class MatrixOnUse:
     nbytes: int = 0
 
 
-SparseRows = CsrMatrix | PlacedMatrix
+SparseRows = CsrMatrix | TemplatedMatrix
 """A sparse matrix on the host. Both kinds have a `check`."""
 
 M = TypeVar("M", bound=Matrix)
@@ -96,7 +96,7 @@ class Sparse(ABC, Generic[M]):
     @abstractmethod
     def _load_matrix(self, field: Field, matrix: CsrMatrix) -> M: ...
 
-    def _load_placed(self, field: Field, matrix: PlacedMatrix) -> M:
+    def _load_placed(self, field: Field, matrix: TemplatedMatrix) -> M:
         return self._load_matrix(field, matrix.csr())
 
     def _on_use(self, field: Field, matrix: SparseRows) -> Callable[[], Matrix]:

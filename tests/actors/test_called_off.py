@@ -60,7 +60,7 @@ def test_a_proof_is_given_up_before_any_step_and_the_next_one_is_good(make: Any,
     for steps in range(100):
         try:
             with unless(After(steps)):
-                proof = worker.prove(partitions[0], witnesses[0], challenge).value[0]
+                proof = worker.make_proof(partitions[0], witnesses[0], challenge).value[0]
             break
         except CalledOff:
             continue

@@ -54,7 +54,7 @@ class GatedProver:
             self.held += change
             self.most_held = max(self.most_held, self.held)
 
-    def prove(self, partition: Partition, work: Witness, challenge: bytes | None = None) -> Any:
+    def prove_partition(self, partition: Partition, work: Witness, challenge: bytes | None = None) -> Any:
         raise AssertionError("a prover that stages is not asked for the whole at once")
 
     def commit(self, partition: Partition, work: Witness) -> bytes | None:
@@ -261,7 +261,7 @@ def test_a_prover_that_cannot_stage_proves_one_at_a_time() -> None:
         def commit(self, partition: Partition, work: Witness) -> bytes | None:
             return None
 
-        def prove(self, partition: Partition, work: Witness, challenge: bytes | None = None) -> Any:
+        def prove_partition(self, partition: Partition, work: Witness, challenge: bytes | None = None) -> Any:
             self.busy += 1
             assert self.busy == 1
             time.sleep(0.002)

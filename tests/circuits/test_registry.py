@@ -109,7 +109,7 @@ def test_what_is_sent_to_a_prover_that_makes_the_witness(
     assert {name: array.shape for name, array in witness.arrays.items()} == {"inputs": (3, 4)}
     with CpuBackend(1) as device:
         prover = groth16.prover(shared, device)
-        proof, _ = prover.prove(partition, witness)
+        proof, _ = prover.prove_partition(partition, witness)
         assert proof.public == (25,)
         assert groth16.verify(proof)
         prover.diagnose(partition, witness)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.proof import Proof
@@ -128,6 +128,6 @@ def run_toy(tmp_path: Path) -> Callable[..., Proof]:
         path = tmp_path / "run"
         opened = Run.open(path) if path.exists() else Run.create(path, system, system.plan())
         with opened as run, open_executor(settings) as executor:
-            return prove(system, executor, run, settings, progress)
+            return drive(system, executor, run, settings, progress)
 
     return prove_toy

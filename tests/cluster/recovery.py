@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.base import Executor
 from cluster.executor.fleet import FleetExecutor
 from cluster.executor.local import ProcessFleet
@@ -47,7 +47,7 @@ def measure(kills: int, apart: float, ray: bool, actor: bool) -> dict[str, Any]:
         system = ToySystem(BETWEEN * (kills + 1), faults)
         with _executor(settings) as executor, Run.create(folder / "run", system, system.plan()) as run:
             began = time.monotonic()
-            prove(system, executor, run, settings)
+            drive(system, executor, run, settings)
             wall = time.monotonic() - began
         seconds = sorted(recoveries(folder).get("prover", []))
         noticed = sorted(until_known(folder))

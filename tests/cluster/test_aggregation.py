@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.pool import Pool
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
@@ -117,6 +117,6 @@ def test_workers_of_a_pool_aggregate(local: ExecutorSettings, faults: Make, tmp_
         for job in ("a", "b"):
             system = AggregatingToy(2, faults())
             with Run.create(tmp_path / job, system, system.plan()) as run, pool.lend(system, job=job) as executor:
-                prove(system, executor, run, settings)
+                drive(system, executor, run, settings)
             made = Aggregated(tmp_path / job)
             assert (made.kind, made.worker, made.failed) == ("toy", "prover-0", [])

@@ -16,7 +16,7 @@ from actors.inflight import Timed
 from actors.processes import WorkerDied
 from actors.worker import Batch, Loaded, Order, Outcome, Stretch
 from cluster.dispatch import Progress
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.base import Executor, WorkerHandle
 from cluster.executor.tasks import Finished, Kind
 from cluster.hangs import FACTOR, FIRST, GRACE, LOOK, Hung, Watch
@@ -100,7 +100,7 @@ def test_no_more_witnesses_are_asked_for_at_once_than_is_said(parallel: int, wor
     settings = ExecutorSettings(local=True, parallel=parallel)
     run = Run.create(tmp_path / "run", system, system.plan())
     with run, MadeUp(settings, workers, system) as executor:
-        prove(system, executor, run, settings).verify(system)
+        drive(system, executor, run, settings).verify(system)
     assert executor.most == parallel
 
 
@@ -126,7 +126,7 @@ class Spread(MadeUp):
 
 def proven(tmp_path: Path, executor: Spread, system: ToySystem) -> dict[str, Any]:
     with Run.create(tmp_path / "run", system, system.plan()) as run, executor, suppress(JobFailed):
-        prove(system, executor, run, executor.settings).verify(system)
+        drive(system, executor, run, executor.settings).verify(system)
     report: dict[str, Any] = json.loads((tmp_path / "run" / "report.json").read_text())
     return report
 
@@ -207,7 +207,7 @@ def test_a_worker_that_hangs_again_is_set_aside_if_there_is_another(
     system = ToySystem(40, Faults(tmp_path))
     executor = Hanging(workers, system)
     with Run.create(tmp_path / "run", system, system.plan()) as run, executor:
-        prove(system, executor, run, executor.settings).verify(system)
+        drive(system, executor, run, executor.settings).verify(system)
     assert executor.interrupted == ["prover-0"] * interrupted
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     retired = {w["id"]: w["reason"] for w in report["workers"] if w["status"] == "retired" and w["role"] == "prover"}
@@ -237,7 +237,7 @@ def test_a_job_on_an_occupied_cluster_waits_and_says_so(tmp_path: Path, monkeypa
                 MadeUp.load(executor, executor.waiting)
 
     with Run.create(tmp_path / "run", system, system.plan()) as run, Occupied(settings, 1, system) as executor:
-        prove(system, executor, run, settings, progress).verify(system)
+        drive(system, executor, run, settings, progress).verify(system)
     assert seen[0] == "room on the cluster, for 1 of 1 provers"
     assert [event["event"] for event in read_journal(tmp_path / "run")].count("queued") == 1
 
@@ -271,7 +271,7 @@ def test_a_job_without_a_worker_waits_for_a_node_if_it_is_told_to(
     settings = ExecutorSettings(local=True, parallel=1, wait_for_nodes=patience)
     run, executor = Run.create(tmp_path / "run", system, system.plan()), Stranded(settings, system)
     with run, executor, nullcontext() if patience else pytest.raises(JobFailed, match="its node left the cluster"):
-        prove(system, executor, run, settings).verify(system)
+        drive(system, executor, run, settings).verify(system)
     stranded = [event["reason"] for event in read_journal(tmp_path / "run") if event["event"] == "stranded"]
     why = "no prover is left (could not load the key: its node left the cluster); a node may join for 600 s"
     assert stranded == ([why] if patience else [])
@@ -283,14 +283,14 @@ def test_a_job_waits_no_longer_for_a_node_than_it_is_told_to(tmp_path: Path, mon
     settings = ExecutorSettings(local=True, parallel=1, wait_for_nodes=0.01)
     run, executor = Run.create(tmp_path / "run", system, system.plan()), Stranded(settings, system)
     with run, executor, pytest.raises(JobFailed, match="its node left the cluster"):
-        prove(system, executor, run, settings)
+        drive(system, executor, run, settings)
 
 
 def test_a_check_of_the_key_that_hangs_is_asked_again(tmp_path: Path) -> None:
     system = ToySystem(3, Faults(tmp_path))
     executor = Hanging(1, system, start_timeout=0.1, checks=2)
     with Run.create(tmp_path / "run", system, system.plan()) as run, executor:
-        prove(system, executor, run, executor.settings).verify(system)
+        drive(system, executor, run, executor.settings).verify(system)
     assert executor.interrupted == ["prover-0"]
 
 

@@ -406,7 +406,7 @@ def test_proofs_that_hold_alone_and_not_together_fail_the_job(
 def test_a_proof_under_another_challenge_is_a_bad_proof(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest, strayed = ToyProver.prove, []
+    honest, strayed = ToyProver.prove_partition, []
 
     def prove(self: ToyProver, partition: Partition, work: Any, challenge: bytes | None = None) -> Any:
         if not strayed:
@@ -414,7 +414,7 @@ def test_a_proof_under_another_challenge_is_a_bad_proof(
             challenge = bytes(32)
         return honest(self, partition, work, challenge)
 
-    monkeypatch.setattr(ToyProver, "prove", prove)
+    monkeypatch.setattr(ToyProver, "prove_partition", prove)
     system = JoiningToySystem(3, faults(), needs_barrier=True)
     run_toy(system, local).verify(system)
     assert report(tmp_path)["counters"]["bad_proofs"] == 1

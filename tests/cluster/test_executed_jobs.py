@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import distprove
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.errors import InputError, UsageError
@@ -40,7 +40,7 @@ def options(log: Path | None = None, **given: Any) -> StarkOptions:
 def run_job(path: Path, system: StarkSystem, settings: ExecutorSettings) -> bytes:
     opened = Run.open(path) if path.exists() else Run.create(path, system, system.plan())
     with opened as run, open_executor(settings) as executor:
-        prove(system, executor, run, settings).verify(system)
+        drive(system, executor, run, settings).verify(system)
     return (path / "proof.msgpack").read_bytes()
 
 

@@ -18,7 +18,7 @@ from actors.backends import BackendChoice
 from actors.messages import HostSpec
 from actors.threads import RoomsHere
 from cluster.dispatch import Progress
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
@@ -70,7 +70,7 @@ class Jobs:
 
         try:
             with client, Run.create(self._folder / name, system, system.plan()) as run:
-                self.proofs[name] = prove(system, client, run, self._pool.settings, seen)
+                self.proofs[name] = drive(system, client, run, self._pool.settings, seen)
         except BaseException as error:
             self.errors[name] = error
 

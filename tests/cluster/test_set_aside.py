@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from actors.backends import Ahead
 from actors.messages import HostSpec
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.opening import open_executor
 from cluster.executor.pool import Pool
 from cluster.governor import NodeGovernor
@@ -60,9 +60,9 @@ def told(tmp_path: Path) -> Callable[..., Told]:
         with Run.create(path, system, system.plan()) as run, open_executor(settings) as executor:
             if fails:
                 with pytest.raises(JobFailed):
-                    prove(system, executor, run, settings)
+                    drive(system, executor, run, settings)
             else:
-                prove(system, executor, run, settings).verify(system)
+                drive(system, executor, run, settings).verify(system)
         return Told(path)
 
     return prove_toy
@@ -164,7 +164,7 @@ def test_a_service_gives_up_such_a_device_for_all_jobs(state: Path, faults: Make
         Run.create(tmp_path / "run", system, system.plan()) as run,
         pool.lend(system, job="one") as executor,
     ):
-        prove(system, executor, run, PAIR).verify(system)
+        drive(system, executor, run, PAIR).verify(system)
         (lost,) = (worker for worker in pool.workers() if worker.lost is not None)
     assert "its device was given up" in str(lost.lost)
     assert len(remembered().devices) == 1

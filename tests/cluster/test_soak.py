@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from cluster.dispatch import Progress
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.base import Executor
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
@@ -102,7 +102,7 @@ def soak(
     """Prove `count` partitions; the node's governor's report at the end."""
     job = system(files, count)
     with Run.create(folder / "run", job, job.plan()) as run, open_executor(settings) as executor:
-        proof = prove(job, executor, run, settings, lambda progress: seen(progress, executor))
+        proof = drive(job, executor, run, settings, lambda progress: seen(progress, executor))
         (report,) = executor.governor_report(0.0)
         late = time.monotonic() + PATIENCE  # leases come back over Ray without being waited for
         while report["held"] and time.monotonic() < late:

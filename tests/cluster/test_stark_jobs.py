@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.errors import InputError, JobFailed
@@ -42,7 +42,7 @@ def run_job(path: Path, system: StarkSystem, settings: ExecutorSettings) -> dict
     """Prove, or resume, in `path`; the report."""
     opened = Run.open(path) if path.exists() else Run.create(path, system, system.plan())
     with opened as run, open_executor(settings) as executor:
-        prove(system, executor, run, settings).verify(system)
+        drive(system, executor, run, settings).verify(system)
     return json.loads((path / "report.json").read_text())
 
 

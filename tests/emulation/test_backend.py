@@ -17,8 +17,8 @@ from kernels.interface.vectors import Transform
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Field, Group
 from kernels.maths.encoding import field_from_ints, field_to_ints, generator, point_from_ints, scalars_from_ints
 from tests.support.emulated_device import EmulatedDevice
-from tests.support.placed_cases import placed_matrix
 from tests.support.synthesis_cases import BATCH, LANES, PLACEMENTS, products, sha256_block, wires_of
+from tests.support.templated_cases import placed_matrix
 
 FIELDS = [BN254.fr, BN254.fq, BLS12_381.fr, BLS12_381.fq]
 

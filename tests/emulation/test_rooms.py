@@ -38,7 +38,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> list[Groth16System]:
 def proves(system: Groth16System, prover: ProverWorker) -> bool:
     (partition,) = system.plan()
     witness: Witness = system.synthesiser(system.shared(), 1).synthesise(partition)
-    return bool(system.verify(prover.prove(partition, witness, None).value[0]))
+    return bool(system.verify(prover.make_proof(partition, witness, None).value[0]))
 
 
 def test_a_key_that_goes_gives_back_its_memory_and_leaves_the_other(

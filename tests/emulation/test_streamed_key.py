@@ -18,7 +18,7 @@ from kernels.cuda.msm import MsmProfile
 from kernels.errors import OutOfMemory
 from kernels.maths.curves import BN254
 from tests.support.emulated_device import EmulatedDevice, compiler
-from tests.support.placed_cases import placed_matrix
+from tests.support.templated_cases import placed_matrix
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 

@@ -14,10 +14,10 @@ from distprove.circuits.filecoin.porep import porep_circuit
 from distprove.circuits.filecoin.post import post_circuit
 from distprove.errors import UnsatisfiedWitness
 from distprove.groth16.device_key import dev_key
-from distprove.groth16.placed import PlacedQap
 from distprove.groth16.prover import Blinding, prove
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
+from distprove.groth16.templated import TemplatedQap
 from distprove.groth16.verifier import verify
 from distprove.groth16.zkey import read_zkey
 from kernels.cpu.backend import CpuBackend
@@ -57,7 +57,7 @@ def test_a_winning_post_is_proven_where_its_witness_is_made(cpu: CpuBackend, cud
 @pytest.mark.parametrize("monomial", [False, True])
 def test_a_key_that_the_device_makes_and_keeps(cuda: CudaBackend, monomial: bool) -> None:
     builder, inputs = post_circuit(1, 3, (8, 8)), post_inputs(1, 3, (8, 8), Random(3))
-    key = dev_key(PlacedQap.from_system(builder.system()), cuda, monomial=monomial)
+    key = dev_key(TemplatedQap.from_system(builder.system()), cuda, monomial=monomial)
     program = builder.witness_program()
     proof, _ = prove(load_key(key, cuda), lambda device: program.witness_on(device, inputs))
     public = [int(value) for value in inputs["public"]]

@@ -14,10 +14,10 @@ from distprove.circuits.filecoin.post import post_circuit
 from distprove.groth16 import dev_setup
 from distprove.groth16.dev_setup import ToxicWaste, dev_points
 from distprove.groth16.device_key import dev_key
-from distprove.groth16.placed import PlacedQap
 from distprove.groth16.prover import prove
 from distprove.groth16.qap import Qap
 from distprove.groth16.resident import load_key
+from distprove.groth16.templated import TemplatedQap
 from distprove.groth16.verifier import verify
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.groups import CpuGroups
@@ -36,7 +36,7 @@ def cpu() -> Iterator[CpuBackend]:
 @pytest.mark.parametrize("monomial", [False, True])
 def test_a_proof_under_a_key_in_memory(cpu: CpuBackend, monomial: bool) -> None:
     builder, inputs = post_circuit(*SHAPE), post_inputs(*SHAPE, Random(5))
-    key = dev_key(PlacedQap.from_system(builder.system()), cpu, monomial=monomial)
+    key = dev_key(TemplatedQap.from_system(builder.system()), cpu, monomial=monomial)
     assert key.wires_b is not None
     assert len(key.points_b1) == len(key.wires_b) < key.n_vars
     witness = builder.witness_program().witness(inputs, cpu)
@@ -48,7 +48,7 @@ def test_a_proof_under_a_key_in_memory(cpu: CpuBackend, monomial: bool) -> None:
 
 def test_points_are_those_of_the_whole_program(cpu: CpuBackend) -> None:
     system = post_circuit(*SHAPE).system()
-    placed, whole = PlacedQap.from_system(system), Qap.from_r1cs(system.r1cs())
+    placed, whole = TemplatedQap.from_system(system), Qap.from_r1cs(system.r1cs())
     waste = ToxicWaste(tau=3, alpha=5, beta=7, delta=11)
     ours, theirs = (dev_points(qap, waste, cpu) for qap in (placed, whole))
     for name, vector in vars(theirs).items():
@@ -81,7 +81,7 @@ def test_points_that_do_not_fit_go_to_host_memory(monkeypatch: pytest.MonkeyPatc
     """Slice by slice, and the proofs are those of the key's circuit."""
     monkeypatch.setattr(dev_setup, "POINTS_AT_ONCE", 1000)
     builder, inputs = post_circuit(*SHAPE), post_inputs(*SHAPE, Random(5))
-    qap = PlacedQap.from_system(builder.system())
+    qap = TemplatedQap.from_system(builder.system())
     with SmallDevice(1 << 40) as roomy:
         dev_key(qap, roomy, monomial=True)
         assert roomy.made == 0

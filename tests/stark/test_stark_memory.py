@@ -143,7 +143,7 @@ def prove_all(system: StarkSystem, budget: int | None) -> tuple[list[bytes], lis
         challenge = system.draw_challenge([prover.commit(*w) for w in work])
         proofs, again, uses = [], [], []
         for partition, witness in work:
-            made, times = prover.prove(partition, witness, challenge)
+            made, times = prover.prove_partition(partition, witness, challenge)
             assert system.verify(made)
             assert times.memory is not None
             proofs.append(canonical.encode(made.data))
@@ -203,7 +203,7 @@ def test_jobs_that_name_partitions_alike_keep_their_own_commitments() -> None:
         commitments = {job: prover.commit(*given) for job, given in work.items()}
         assert commitments["a"] != commitments["b"]
         for job, given in work.items():
-            made, times = prover.prove(*given, system.draw_challenge([commitments[job]] * 4))
+            made, times = prover.prove_partition(*given, system.draw_challenge([commitments[job]] * 4))
             assert system.made_under(made)[0] == commitments[job]
             assert "main_tree" not in times.seconds, "it was committed to again"
         for given in work.values():

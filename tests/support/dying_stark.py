@@ -28,8 +28,8 @@ class DyingProver(StarkProver):
         super().__init__(system, backend)
         self._marker = marker
 
-    def prove(self, *args: Any) -> Any:
+    def prove_partition(self, *args: Any) -> Any:
         if not self._marker.exists():
             self._marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().prove(*args)
+        return super().prove_partition(*args)

@@ -92,7 +92,7 @@ class InstantExecutor(Executor):
             self.before(name)
             witness = self.synthesiser.synthesise(order.partition)
             assert order.ask is Ask.PROVE
-            proof, times = self.prover.prove(order.partition, witness, order.challenge)
+            proof, times = self.prover.prove_partition(order.partition, witness, order.challenge)
             ended = time.time()
             outcome = Outcome(name, order.ask, worker.id, proof, times, None, witness.nbytes)
             for stage, who in (("synthesise", "synthesiser-0"), ("prove", worker.id)):

@@ -311,7 +311,7 @@ class ToyProver:
         salt = os.urandom(8) if self.system.faults.unreproducible else b""
         return hashlib.sha256(self.key + partition.digest + witness.arrays["witness"].tobytes() + salt).digest()
 
-    def prove(
+    def prove_partition(
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]:
         faults, name = self.system.faults, partition.name
@@ -372,7 +372,7 @@ class ToyStaged:
     def start(self, challenge: bytes | None = None) -> ToyStaged:
         assert self.witness is not None, "released"
         self.prover.system.faults.log(f"start {self.partition.name}")
-        self.proof = self.prover.prove(self.partition, self.witness, challenge)
+        self.proof = self.prover.prove_partition(self.partition, self.witness, challenge)
         self.prover.system.faults.log(f"started {self.partition.name}")
         return self
 

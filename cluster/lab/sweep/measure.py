@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.pool import Pool
 from cluster.lab.sweep.grid import Cell
 from cluster.lab.sweep.results import Measured
@@ -53,7 +53,7 @@ def measure_in_turn(
     The workers of all cells are there at once, and each cell has a repeat in turn, forwards and backwards: what the
     machine does meanwhile, it does to all alike. Memory is that of all together.
 
-    Raises what `driver.prove` raises; a measurement in which a partition failed is none.
+    Raises what `driver.drive` raises; a measurement in which a partition failed is none.
     """
     with ExitStack() as stack:
         benches = [
@@ -135,7 +135,7 @@ def _round(system: ProofSystem, pool: Pool, settings: ExecutorSettings, cell: Ce
             with closing(clients[number]) as client:
                 together.wait()
                 began = time.time()
-                prove(system, client, run, settings, plan=plan)
+                drive(system, client, run, settings, plan=plan)
             ended = time.time()
         report = read_report(path)
         if given_up := [worker["id"] for worker in report["workers"] if worker["status"] == "retired"]:

@@ -7,7 +7,7 @@
 using namespace dp;
 using i64 = long long;
 
-// Entries of all instances of a template (kernels/interface/placed.py), count = instances * nnz. `position` may be null.
+// Entries of all instances of a template (kernels/interface/templated.py), count = instances * nnz. `position` may be null.
 extern "C" __global__ void csr_place_entries(const u32* columns, const u32* value_index, u32 nnz, const i64* runs,
                                              u32 inputs, i64 first, i64 step, u64 count, const u32* position,
                                              u32* columns_out, u32* value_index_out) {

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cluster.dispatch import Progress
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.connection import connect
 from cluster.executor.fleet import FleetExecutor
 from cluster.executor.pool import Pool
@@ -40,7 +40,7 @@ SCRIPT = """
 import sys
 import time
 from pathlib import Path
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.settings import ExecutorSettings
@@ -49,7 +49,7 @@ folder = Path(sys.argv[1])
 system = ToySystem(3, Faults(folder))
 settings = ExecutorSettings(local=False, backend="tests.support.toy_system:toy_backend", gpus=0)
 with Run.create(folder / "run", system, system.plan()) as run, open_executor(settings) as executor:
-    prove(system, executor, run, settings)
+    drive(system, executor, run, settings)
 import os
 print("mode", os.environ["RAY_AUTH_MODE"], "token", len(os.environ.get("RAY_AUTH_TOKEN", "")))
 """
@@ -162,7 +162,7 @@ def test_a_pool_uses_nodes_that_join_and_gives_up_those_that_leave(
                 (given.folder / "go").touch()
 
         with pool.lend(system, job=name) as client, Run.create(tmp_path / name, system, system.plan()) as run:
-            prove(system, client, run, OVER_RAY, progress).verify(system)
+            drive(system, client, run, OVER_RAY, progress).verify(system)
 
     with Pool(OVER_RAY) as pool:
         node = joined_node(own_ray)

@@ -18,7 +18,7 @@ JOB = """
 import json, sys, time
 from pathlib import Path
 import psutil
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor import spares
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
@@ -51,7 +51,7 @@ def progress(event):
 
 told = {}
 with open_executor(settings) as executor, Run.create(folder / "run", system, system.plan()) as run:
-    prove(system, executor, run, settings, progress)
+    drive(system, executor, run, settings, progress)
     told["actor"], told["another"] = of_ray("ray::RemoteWorker"), spare()
 print(json.dumps(told))
 """

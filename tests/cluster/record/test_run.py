@@ -261,7 +261,7 @@ def test_a_flipped_bit_in_the_record_is_told_and_its_copy_takes_its_place(faults
 SCRIPT = """
 import sys
 from pathlib import Path
-from cluster.driver import prove
+from cluster.driver import drive
 from cluster.executor.fleet import FleetExecutor
 from cluster.executor.local import LocalFleet
 from cluster.record.run import Run, read_record
@@ -273,7 +273,7 @@ settings = ExecutorSettings(local=True, backend="tests.support.toy_system:toy_ba
 def progress(event):
     print(event.event, event.partition, event.done, flush=True)
 with Run.create(folder / "run", system, system.plan()) as run, FleetExecutor(LocalFleet(settings)) as executor:
-    prove(system, executor, run, settings, progress)
+    drive(system, executor, run, settings, progress)
 """
 
 

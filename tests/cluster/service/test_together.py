@@ -405,7 +405,7 @@ def test_of_proofs_that_are_verified_together_a_bad_one_alone_does_not_count(
 
     def start(self: InstantExecutor, toy: Any) -> Any:
         found = real(self, toy)
-        prove = self.prover.prove
+        prove = self.prover.prove_partition
 
         def lying(partition: Any, *more: Any) -> Any:
             proof, times = prove(partition, *more)
@@ -415,7 +415,7 @@ def test_of_proofs_that_are_verified_together_a_bad_one_alone_does_not_count(
                 proof = replace(proof, name=SHORT[2])  # of another job
             return proof, times
 
-        monkeypatch.setattr(self.prover, "prove", lying, raising=False)
+        monkeypatch.setattr(self.prover, "prove_partition", lying, raising=False)
         return found
 
     monkeypatch.setattr(InstantExecutor, "start", start)

@@ -9,10 +9,10 @@ import pytest
 
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import SizeError
-from kernels.interface.placed import PlacedMatrix
+from kernels.interface.templated import TemplatedMatrix
 from kernels.maths.curves import BLS12_381
 from kernels.maths.encoding import field_from_ints, field_to_ints
-from tests.support.placed_cases import dense, placed_matrix
+from tests.support.templated_cases import dense, placed_matrix
 
 FR = BLS12_381.fr
 
@@ -36,7 +36,7 @@ def test_products_are_those_of_the_definition(moved: bool) -> None:
         ]
 
 
-def spoiled(matrix: PlacedMatrix) -> dict[str, PlacedMatrix]:
+def spoiled(matrix: TemplatedMatrix) -> dict[str, TemplatedMatrix]:
     first = matrix.parts[0]
     beyond = first.runs.copy()
     beyond[0] = matrix.cols - 1, 1

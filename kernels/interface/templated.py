@@ -47,7 +47,7 @@ class RowTemplate:
 
 
 @dataclass(frozen=True, eq=False)
-class PlacedRows:
+class TemplatedRows:
     """Instances of a template, one below the other. In instance i, column c of the template is run c at
     runs[c, 0] + i * runs[c, 1], or beyond the runs the own column first + i * step + c - len(runs)."""
 
@@ -91,12 +91,12 @@ class PlacedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class PlacedMatrix:
+class TemplatedMatrix:
     """A sparse matrix over a prime field whose rows are those of `parts`, in order, and then empty ones."""
 
     rows: int
     cols: int
-    parts: tuple[PlacedRows, ...]
+    parts: tuple[TemplatedRows, ...]
     values: HostArray
     """Dictionary of the values, (distinct, limbs) uint64, Montgomery form."""
     position: HostArray | None = None
@@ -106,7 +106,7 @@ class PlacedMatrix:
     def nnz(self) -> int:
         return sum(part.nnz for part in self.parts)
 
-    def offsets(self) -> Iterator[tuple[PlacedRows, int, int]]:
+    def offsets(self) -> Iterator[tuple[TemplatedRows, int, int]]:
         """Each part with its first row and its first entry."""
         row = entry = 0
         for part in self.parts:

@@ -8,13 +8,13 @@ import numpy as np
 
 from distprove.groth16.qap import Program, log_domain_of
 from distprove.groth16.r1cs import R1cs
-from kernels.interface.placed import PlacedMatrix, PlacedRows, RowTemplate
+from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows
 from kernels.maths.curves import Curve
 from kernels.maths.encoding import field_from_ints
 
 
 @dataclass(frozen=True)
-class PlacedSystem:
+class TemplatedSystem:
     """A rank-1 constraint system as `R1cs`, with matrices of placed templates."""
 
     curve: Curve
@@ -22,9 +22,9 @@ class PlacedSystem:
     n_outputs: int
     n_public_inputs: int
     n_private_inputs: int
-    a: PlacedMatrix
-    b: PlacedMatrix
-    c: PlacedMatrix
+    a: TemplatedMatrix
+    b: TemplatedMatrix
+    c: TemplatedMatrix
 
     @property
     def n_public(self) -> int:
@@ -37,24 +37,24 @@ class PlacedSystem:
         return R1cs(**sizes, a=self.a.csr(), b=self.b.csr(), c=self.c.csr())
 
 
-class PlacedQap(Program[PlacedMatrix]):
+class TemplatedQap(Program[TemplatedMatrix]):
     """The program of a circuit, its repeated rows stored once."""
 
     @classmethod
-    def from_system(cls, system: PlacedSystem) -> PlacedQap:
+    def from_system(cls, system: TemplatedSystem) -> TemplatedQap:
         """Make the program of a circuit. Raises InputError if its domain is too large for the scalar field."""
         log_domain = log_domain_of(system.curve, system.a.rows, system.n_public)
         a, b, c = (replace(matrix, rows=1 << log_domain) for matrix in (system.a, system.b, system.c))
         count = system.n_public + 1
         index = np.full(count, len(a.values), dtype=np.uint32)
         identity = RowTemplate(np.arange(count + 1, dtype=np.uint32), _named(a, count), index)
-        part = PlacedRows(identity, np.empty((0, 2), dtype=np.int64), 0, 0, 1)
+        part = TemplatedRows(identity, np.empty((0, 2), dtype=np.int64), 0, 0, 1)
         one = field_from_ints(system.curve.fr, [1])
         a = replace(a, parts=(*a.parts, part), values=np.concatenate([a.values, one]))
         return cls(system.curve, system.n_vars, system.n_public, log_domain, a, b, c)
 
 
-def _named(matrix: PlacedMatrix, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+def _named(matrix: TemplatedMatrix, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     """The numbers by which parts name the first `count` columns."""
     if matrix.position is None:
         return np.arange(count, dtype=np.uint32)

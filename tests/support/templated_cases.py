@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.interface.placed import PlacedMatrix, PlacedRows, RowTemplate
+from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows
 from kernels.maths.curves import Field
 from kernels.maths.encoding import field_from_ints
 
@@ -19,7 +19,7 @@ def template(rng: np.random.Generator, lengths: list[int], columns: int) -> RowT
     return RowTemplate(ends, named.astype(np.uint32), index.astype(np.uint32))
 
 
-def placed_matrix(field: Field, seed: int, *, moved: bool) -> PlacedMatrix:
+def placed_matrix(field: Field, seed: int, *, moved: bool) -> TemplatedMatrix:
     """Instances of templates with rows short, long, very long and empty, whose inputs are one wire for all instances or
     a run forwards or backwards; a part without inputs; and empty rows at the end. `moved`: columns have other
     positions."""
@@ -35,13 +35,13 @@ def placed_matrix(field: Field, seed: int, *, moved: bool) -> PlacedMatrix:
         for _ in range(2):
             runs = [(int(rng.integers(100, 2000)), int(rng.integers(-3, 4))) for _ in range(inputs)]
             first = int(rng.integers(0, COLUMNS - own * lanes + 1))
-            parts.append(PlacedRows(made, np.array(runs, dtype=np.int64).reshape(-1, 2), first, own, lanes))
+            parts.append(TemplatedRows(made, np.array(runs, dtype=np.int64).reshape(-1, 2), first, own, lanes))
     rows = sum(part.rows for part in parts) + EMPTY_ROWS
     position = rng.permutation(COLUMNS).astype(np.uint32) if moved else None
-    return PlacedMatrix(rows, COLUMNS, tuple(parts), field_from_ints(field, VALUES), position)
+    return TemplatedMatrix(rows, COLUMNS, tuple(parts), field_from_ints(field, VALUES), position)
 
 
-def dense(matrix: PlacedMatrix, field: Field) -> list[dict[int, int]]:
+def dense(matrix: TemplatedMatrix, field: Field) -> list[dict[int, int]]:
     """The coefficients of each row by column, entry by entry from the definition."""
     rows: list[dict[int, int]] = []
     for part in matrix.parts:
