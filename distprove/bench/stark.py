@@ -131,7 +131,7 @@ def _check(key: ProvingKey, committed: Committed, proof: StarkProof, output: byt
     try:
         parsed, shape = StarkProof.from_record(record, key.key, name)
         verify(key.key, name, public, parsed, shape)
-        verify_job(key.key, [name], [public], [parsed.of_job], output)
+        verify_job(key.key, [name], [public], [parsed], output)
     except InvalidProof as error:
         raise JobFailed(f"a proof does not verify: {error}") from None
     return time.perf_counter() - begin, time.process_time() - used

@@ -12,22 +12,22 @@ inputs, private wires.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distprove.circuits.circuit import Circuit, Signal, WitnessProgram
-from distprove.circuits.linear import Linear, common_lanes
+from distprove.circuits.linear import Linear, common_lanes, weighted_sum
 from distprove.circuits.matrices import (
     SIDES,
     ConstraintBlock,
     Dictionary,
     Rows,
     Shape,
-    entries_of,
     placed_matrices,
     shape_of,
+    template_rows,
 )
 from distprove.circuits.program import Check, Decompose, Invert, MultiplyAdd, Step, assign
 from distprove.circuits.schedule import scheduled
@@ -36,11 +36,7 @@ from distprove.errors import UsageError
 from distprove.groth16.templated import TemplatedSystem
 from kernels.maths.curves import Curve
 
-
-@dataclass(frozen=True)
-class _Declared:
-    signal: Signal
-    kind: str  # "output" | "public" | "private"
+Kind = Literal["output", "public", "private"]
 
 
 class CircuitBuilder:
@@ -50,7 +46,8 @@ class CircuitBuilder:
         self.curve = curve
         self.field = curve.fr
         self._wires = 1  # wire 0 is the constant one
-        self._declared: dict[str, _Declared] = {}
+        self._names: set[str] = set()
+        self._declared: dict[Kind, list[Signal]] = {"output": [], "public": [], "private": []}
         self._constraints: list[Rows] = []
         self._steps: list[Step] = []
 
@@ -64,11 +61,12 @@ class CircuitBuilder:
         self._wires += lanes
         return first, Linear.wires(self.field, first, lanes)
 
-    def _declare(self, name: str, kind: str, lanes: int) -> tuple[int, Linear]:
-        if name in self._declared:
+    def _declare(self, name: str, kind: Kind, lanes: int) -> tuple[int, Linear]:
+        if name in self._names:
             raise UsageError(f"the circuit already has a signal named {name!r}")
         first, wires = self.new_wires(lanes)
-        self._declared[name] = _Declared(Signal(name, first, lanes), kind)
+        self._names.add(name)
+        self._declared[kind].append(Signal(name, first, lanes))
         return first, wires
 
     def public_input(self, name: str, lanes: int = 1) -> Linear:
@@ -140,10 +138,7 @@ class CircuitBuilder:
         lanes = value.lanes
         bits = [wires[k * lanes : (k + 1) * lanes] for k in range(count)]
         self.constrain(wires, wires, wires)
-        weighted = self.constant(0, lanes)
-        for k, bit in enumerate(bits):
-            weighted = weighted + bit * (1 << k)
-        self.assert_equal(weighted, value, f"value fits {count} bits")
+        self.assert_equal(weighted_sum([1 << k for k in range(count)], bits), value, f"value fits {count} bits")
         return bits
 
     def assert_product(self, a: Linear, b: Linear, c: Linear, label: str) -> None:
@@ -170,10 +165,10 @@ class CircuitBuilder:
         b = cls(curve)
         formal = [b.new_wires(1)[1] for _ in range(inputs)]
         outputs = tuple(gadget(b, formal))
-        if b._declared or not b._constraints or any(output.lanes != 1 for output in outputs):
+        if b._names or not b._constraints or any(output.lanes != 1 for output in outputs):
             raise UsageError("a template has constraints, no declared signals, and outputs of one lane")
         values = Dictionary()
-        a_rows, b_rows, c_rows = (entries_of(b._constraints, side, values) for side in SIDES)
+        a_rows, b_rows, c_rows = (template_rows(b._constraints, side, values) for side in SIDES)
         return Template(
             curve.fr, inputs, b._wires, outputs, (a_rows, b_rows, c_rows), tuple(values.index), tuple(b._steps)
         )
@@ -206,21 +201,13 @@ class CircuitBuilder:
         if order is not None:
             position = np.empty(self._wires, dtype=np.uint32)
             position[order] = np.arange(self._wires, dtype=np.uint32)
-        lanes = {
-            kind: sum(d.signal.lanes for d in self._declared.values() if d.kind == kind)
-            for kind in ("output", "public", "private")
-        }
+        outputs, public, private = (sum(s.lanes for s in signals) for signals in self._declared.values())
         a, b, c = placed_matrices(self.field, self._constraints, self._wires, position)
-        return TemplatedSystem(
-            self.curve, self._wires, lanes["output"], lanes["public"], lanes["private"], a=a, b=b, c=c
-        )
+        return TemplatedSystem(self.curve, self._wires, outputs, public, private, a=a, b=b, c=c)
 
     def witness_program(self) -> WitnessProgram:
         """What computes the circuit's witnesses, without its matrices."""
-        outputs, public, private = (
-            tuple(d.signal for d in self._declared.values() if d.kind == kind)
-            for kind in ("output", "public", "private")
-        )
+        outputs, public, private = map(tuple, self._declared.values())
         return WitnessProgram(
             self.curve,
             outputs,
@@ -244,7 +231,7 @@ class CircuitBuilder:
 
     def _leading(self) -> NDArray[np.int64]:
         """The wires that come first in a circuit: the constant one, outputs, public inputs."""
-        signals = [d.signal for kind in ("output", "public") for d in self._declared.values() if d.kind == kind]
+        signals = (*self._declared["output"], *self._declared["public"])
         return np.concatenate([np.zeros(1, np.int64), *(np.arange(s.first, s.first + s.lanes) for s in signals)])
 
     def _is_private(self) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ such values describes one row or a million; the builder makes no Python object p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernels.maths.curves import Field
@@ -30,6 +30,14 @@ class Linear:
     terms: Mapping[Run, int]
 
     @classmethod
+    def total(cls, field: Field, lanes: int, terms: Iterable[tuple[Run, int]]) -> Linear:
+        """The sum of terms, whose runs may occur repeatedly and whose coefficients are any integers."""
+        sums: dict[Run, int] = {}
+        for run, coefficient in terms:
+            sums[run] = sums.get(run, 0) + coefficient
+        return cls(field, lanes, {run: value for run, c in sums.items() if (value := c % field.modulus)})
+
+    @classmethod
     def constant(cls, field: Field, value: int, lanes: int = 1) -> Linear:
         value %= field.modulus
         return cls(field, lanes, {ONE: value} if value else {})
@@ -47,16 +55,8 @@ class Linear:
     def _combine(self, other: Linear | int, factor: int) -> Linear:
         if isinstance(other, int):
             other = Linear.constant(self.field, other)
-        lanes = common_lanes(self, other)
-        p = self.field.modulus
-        terms = dict(self.terms)
-        for run, coefficient in other.terms.items():
-            total = (terms.get(run, 0) + factor * coefficient) % p
-            if total:
-                terms[run] = total
-            else:
-                terms.pop(run, None)
-        return Linear(self.field, lanes, terms)
+        added = ((run, factor * coefficient) for run, coefficient in other.terms.items())
+        return Linear.total(self.field, common_lanes(self, other), (*self.terms.items(), *added))
 
     def __add__(self, other: Linear | int) -> Linear:
         return self._combine(other, 1)
@@ -74,10 +74,7 @@ class Linear:
 
     def __mul__(self, factor: int) -> Linear:
         """Multiply by a constant. The product of two combinations needs a constraint: `CircuitBuilder.multiply`."""
-        factor %= self.field.modulus
-        if not factor:
-            return Linear(self.field, self.lanes, {})
-        return Linear(self.field, self.lanes, {run: c * factor % self.field.modulus for run, c in self.terms.items()})
+        return Linear.total(self.field, self.lanes, ((run, c * factor) for run, c in self.terms.items()))
 
     __rmul__ = __mul__
 
@@ -94,12 +91,9 @@ class Linear:
             chosen = range(self.lanes)[index]
             if not chosen:
                 raise IndexError(f"no lane in {index} of {self.lanes}")
-        terms: dict[Run, int] = {}
-        for (first, stride), coefficient in self.terms.items():
-            run = (first + chosen.start * stride, stride * chosen.step if len(chosen) > 1 else 0)
-            total = (terms.get(run, 0) + coefficient) % self.field.modulus
-            terms[run] = total
-        return Linear(self.field, len(chosen), {run: c for run, c in terms.items() if c})
+        step = chosen.step if len(chosen) > 1 else 0
+        terms = (((first + chosen.start * stride, stride * step), c) for (first, stride), c in self.terms.items())
+        return Linear.total(self.field, len(chosen), terms)
 
 
 def common_lanes(*values: Linear) -> int:
@@ -109,3 +103,14 @@ def common_lanes(*values: Linear) -> int:
     if len(lanes) > 1:
         raise ValueError(f"cannot combine values of {', '.join(map(str, sorted(lanes)))} lanes")
     return lanes.pop() if lanes else 1
+
+
+def weighted_sum(weights: Sequence[int], values: Sequence[Linear]) -> Linear:
+    """The sum of weight * value over at least one value."""
+    terms = (
+        (run, weight * coefficient)
+        for weight, value in zip(weights, values, strict=True)
+        if weight
+        for run, coefficient in value.terms.items()
+    )
+    return Linear.total(values[0].field, common_lanes(*values), terms)

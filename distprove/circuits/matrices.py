@@ -28,32 +28,11 @@ class Dictionary:
         return self.index.setdefault(value, len(self.index))
 
 
-@dataclass(frozen=True)
-class Entries:
-    """Rows of one matrix of a template, in its own numbering of wires and values."""
-
-    lengths: NDArray[np.uint32]
-    """Number of entries of each row, (rows,)."""
-    columns: NDArray[np.int64]
-    """Wire of each entry, (nnz,)."""
-    index: NDArray[np.uint32]
-    """Index of each entry's value into the template's values, (nnz,)."""
-
-
 class Rows(Protocol):
     """A part of a constraint system."""
 
-    @property
-    def rows(self) -> int: ...
-
-    def nnz(self, side: int) -> int:
-        """The number of entries of one matrix."""
-
     def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
         """The rows of one matrix. Their values are numbered by `values`."""
-
-    def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
-        """Set `wires[w]` for every wire w that occurs in one matrix."""
 
 
 Templates = dict[int, RowTemplate]
@@ -72,9 +51,6 @@ class ConstraintBlock:
     def side(self, side: int) -> Linear:
         return (self.a, self.b, self.c)[side]
 
-    def nnz(self, side: int) -> int:
-        return self.rows * len(self.side(side).terms)
-
     def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
         terms = self.side(side).terms
         index = np.array([values[c] for c in terms.values()], dtype=np.uint32)
@@ -82,10 +58,6 @@ class ConstraintBlock:
             np.array([0, len(terms)], dtype=np.uint32), np.arange(len(terms), dtype=np.uint32), index
         )
         return TemplatedRows(template, np.array(list(terms), dtype=np.int64).reshape(-1, 2), 0, 0, self.rows)
-
-    def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
-        for first, stride in self.side(side).terms:
-            wires[first + stride * np.arange(self.rows if stride else 1)] = True
 
 
 def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[TemplatedRows, ...]:
@@ -116,13 +88,13 @@ def gather(parts: Sequence[Rows], side: int, values: Dictionary) -> tuple[Templa
     return tuple(found)
 
 
-def entries_of(parts: Sequence[Rows], side: int, values: Dictionary) -> Entries:
-    """The rows of all parts in order, every one for itself."""
+def template_rows(parts: Sequence[Rows], side: int, values: Dictionary) -> RowTemplate:
+    """The rows of all parts in order as those of one template."""
     placed = gather(parts, side, values)
-    lengths = [np.tile(np.diff(part.template.row_ptr), part.lanes) for part in placed]
-    return Entries(
-        np.concatenate(lengths),
-        np.concatenate([part.columns().reshape(-1) for part in placed]),
+    lengths = np.concatenate([np.tile(np.diff(part.template.row_ptr), part.lanes) for part in placed])
+    return RowTemplate(
+        np.cumsum([0, *lengths], dtype=np.uint32),
+        np.concatenate([part.columns().reshape(-1) for part in placed]).astype(np.uint32),
         np.concatenate([np.tile(part.template.value_index, part.lanes) for part in placed]),
     )
 
@@ -161,20 +133,31 @@ class Shape:
 
 def shape_of(parts: Sequence[Rows], private: NDArray[np.bool_]) -> Shape:
     """Count the sizes of a constraint system. `private[w]` says whether the builder's wire w is private."""
-
-    def occurring(side: int) -> int:
-        marked = np.zeros(private.shape[0], dtype=np.bool_)
-        for part in parts:
-            part.mark(side, marked)
-        return int(np.count_nonzero(marked & private))
-
-    a, b, c = (sum(part.nnz(side) for part in parts) for side in SIDES)
+    a, b, c = (gather(parts, side, Dictionary()) for side in SIDES)
     auxiliary = int(np.count_nonzero(private))
     return Shape(
-        constraints=sum(part.rows for part in parts),
+        constraints=sum(part.rows for part in a),
         inputs=private.shape[0] - auxiliary,
         auxiliary=auxiliary,
-        nnz=(a, b, c),
-        a_auxiliary=occurring(0),
-        b_auxiliary=occurring(1),
+        nnz=(sum(part.nnz for part in a), sum(part.nnz for part in b), sum(part.nnz for part in c)),
+        a_auxiliary=int(np.count_nonzero(_occurring(a, len(private)) & private)),
+        b_auxiliary=int(np.count_nonzero(_occurring(b, len(private)) & private)),
     )
+
+
+def _occurring(parts: Sequence[TemplatedRows], wires: int) -> NDArray[np.bool_]:
+    """Which of so many wires occur in a matrix."""
+    marked = np.zeros(wires, dtype=np.bool_)
+    for part in parts:
+        runs, named = part.runs, np.zeros(part.template.last_column + 1, dtype=np.bool_)
+        named[part.template.columns] = True
+        columns = np.flatnonzero(named)
+        for first, stride in runs[columns[columns < len(runs)]].tolist():
+            marked[first + stride * np.arange(part.lanes if stride else 1)] = True
+        own = columns[columns >= len(runs)] - len(runs)
+        if part.lanes == 1:
+            marked[part.first + own] = True
+        else:  # the own wires of an instance follow those of the one before
+            instances = marked[part.first : part.first + part.lanes * part.step].reshape(part.lanes, part.step)
+            instances[:, own] = True
+    return marked

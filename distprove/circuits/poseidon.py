@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distprove.circuits.builder import CircuitBuilder
-from distprove.circuits.linear import Linear, common_lanes
+from distprove.circuits.linear import Linear, common_lanes, weighted_sum
 from distprove.circuits.poseidon_params import PoseidonParameters, poseidon_parameters
 from kernels.maths.curves import Field
 
@@ -47,17 +47,10 @@ def poseidon(b: CircuitBuilder, inputs: Sequence[Linear]) -> Linear:
         powered = len(state) if parameters.is_full(number) else 1
         state[:powered] = [_fifth_power(b, x) for x in state[:powered]]
         state[powered:] = [b.settle(x) if len(x.terms) > LONGEST_COMBINATION else x for x in state[powered:]]
-        state = [_weighted_sum(b, row, state, lanes) for row in parameters.matrix]
+        state = [weighted_sum(row, state) for row in parameters.matrix]
     return state[0]
 
 
 def _fifth_power(b: CircuitBuilder, x: Linear) -> Linear:
     square = b.multiply(x, x)
     return b.multiply(b.multiply(square, square), x)
-
-
-def _weighted_sum(b: CircuitBuilder, weights: Sequence[int], values: Sequence[Linear], lanes: int) -> Linear:
-    total = b.constant(0, lanes)
-    for weight, value in zip(weights, values, strict=True):
-        total = total + value * weight
-    return total

@@ -103,22 +103,33 @@ class ProductPrograms:
 
     def __init__(self, field: Field) -> None:
         self._field = field
-        self._made: dict[tuple[tuple[int, ...], ...], Products] = {}
+        self._made: dict[tuple[tuple[tuple[int, int], ...], ...], Products] = {}
 
     def placed(self, first: int, lanes: int, a: Linear, b: Linear, c: Linear) -> TemplatedProgram:
         """The wires first + i = a * b + c, for each lane i."""
-        rows = [linear.terms for linear in (a, b, c)]
         inputs: dict[Run, int] = {}
-        columns = [1 + inputs.setdefault(run, len(inputs)) for terms in rows for run in terms]
-        key = (tuple(columns), *(tuple(terms.values()) for terms in rows))
-        if key not in self._made:
-            distinct = list(dict.fromkeys([1, self._field.modulus - 1, *(v for terms in rows for v in terms.values())]))
-            index = [distinct.index(v) for terms in rows for v in terms.values()]
-            ends = np.cumsum([0, *map(len, rows)])
-            row_ptr, wires, numbers = (np.array(part, dtype=np.uint32) for part in (ends, columns, index))
-            values = field_from_ints(self._field, distinct)
-            self._made[key] = Products(self._field, len(inputs), row_ptr, wires, numbers, values)
-        return TemplatedProgram(self._made[key], np.array(list(inputs), dtype=np.int64).reshape(-1, 2), first, lanes)
+        rows = tuple(
+            tuple((1 + inputs.setdefault(run, len(inputs)), c) for run, c in linear.terms.items())
+            for linear in (a, b, c)
+        )
+        if rows not in self._made:
+            self._made[rows] = products(self._field, len(inputs), rows)
+        runs = np.array(list(inputs), dtype=np.int64).reshape(-1, 2)
+        return TemplatedProgram(self._made[rows], runs, first, lanes)
+
+
+def products(field: Field, inputs: int, rows: Sequence[Sequence[tuple[int, int]]]) -> Products:
+    """The program of products a * b + c whose a, b and c, one after the other, are `rows` of (wire, coefficient)."""
+    values = {1: 0, field.modulus - 1: 1}  # as `Products` wants them to begin
+    index = [values.setdefault(c, len(values)) for row in rows for _, c in row]
+    return Products(
+        field,
+        inputs,
+        np.cumsum([0, *map(len, rows)], dtype=np.uint32),
+        np.array([wire for row in rows for wire, _ in row], dtype=np.uint32),
+        np.array(index, dtype=np.uint32),
+        field_from_ints(field, values),
+    )
 
 
 def instances_of(placed: Sequence[TemplatedProgram]) -> Instances:
@@ -230,21 +241,14 @@ class RunProgram(Step):
 
 
 @dataclass(frozen=True, eq=False)
-class Computed(Step):
+class Computed:
     """Steps of one program that wait for none of each other, as one operation of the backend."""
 
     program: Program
     where: Instances
-    items: tuple[Step, ...]
 
     def run(self, wires: Wires) -> None:
         wires.backend.synthesis.run(self.program, wires.values, self.where)
-
-    def reads(self) -> list[Span]:
-        return [span for item in self.items for span in item.reads()]
-
-    def sets(self) -> list[tuple[int, int]]:
-        return [made for item in self.items for made in item.sets()]
 
 
 @dataclass(frozen=True)

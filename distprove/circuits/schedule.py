@@ -21,7 +21,7 @@ from kernels.maths.curves import Field
 class Schedule:
     """A circuit's witness program in the order in which it runs."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Step | Computed, ...]
     checks: tuple[Check, ...]
     """What must hold. Steps write what each one leaves, zeros in a witness, behind the circuit's wires."""
     wires: int
@@ -48,7 +48,7 @@ def scheduled(steps: Sequence[Step], field: Field, wires: int) -> Schedule:
     levels = _levels(steps)
     programs = ProductPrograms(field)
     alone: dict[int, list[Step]] = {}
-    groups: dict[int, dict[tuple[Program, int], list[tuple[Step, TemplatedProgram]]]] = {}
+    groups: dict[int, dict[tuple[Program, int], list[TemplatedProgram]]] = {}
     checks: list[Check] = []
     residuals = 0
     for step, level in zip(steps, levels, strict=True):
@@ -61,13 +61,12 @@ def scheduled(steps: Sequence[Step], field: Field, wires: int) -> Schedule:
         if placed is None:
             alone.setdefault(level, []).append(step)
         else:
-            groups.setdefault(level, {}).setdefault((placed.program, placed.lanes), []).append((step, placed))
-    ordered: list[Step] = []
+            groups.setdefault(level, {}).setdefault((placed.program, placed.lanes), []).append(placed)
+    ordered: list[Step | Computed] = []
     for level in range(max(levels, default=-1) + 1):
         ordered += alone.get(level, [])
         for (program, _), group in groups.get(level, {}).items():
-            items, where = zip(*group, strict=True)
-            ordered.append(Computed(program, instances_of(where), items))
+            ordered.append(Computed(program, instances_of(group)))
     return Schedule(tuple(ordered), tuple(checks), wires, residuals)
 
 

@@ -13,14 +13,13 @@ A template may hold placements of other templates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distprove.circuits.linear import Linear, Run, Span
-from distprove.circuits.matrices import Dictionary, Entries, Templates
+from distprove.circuits.matrices import Dictionary, Templates
 from distprove.circuits.program import (
     MultiplyAdd,
     ProductPrograms,
@@ -28,13 +27,13 @@ from distprove.circuits.program import (
     Step,
     TemplatedProgram,
     Wires,
+    products,
 )
 from distprove.circuits.schedule import Schedule, scheduled
 from distprove.errors import UsageError
 from kernels.interface.synthesis import Products, Program
 from kernels.interface.templated import RowTemplate, TemplatedRows
 from kernels.maths.curves import Field
-from kernels.maths.encoding import field_from_ints
 
 WIRES_AT_ONCE = 1 << 21
 """Maximum wires of the instances whose witnesses are computed at a time: 64 MiB of a field of 256 bits."""
@@ -49,20 +48,15 @@ class Template:
     wires: int
     """Number of all wires: the constant one, the inputs and its own."""
     outputs: tuple[Linear, ...]
-    sides: tuple[Entries, Entries, Entries]
-    """The rows of A, B and C."""
+    sides: tuple[RowTemplate, RowTemplate, RowTemplate]
+    """The rows of A, B and C, over the template's wires and `values`."""
     values: tuple[int, ...]
-    """The values that the entries' indices name."""
     steps: tuple[Step, ...]
 
     @property
     def own(self) -> int:
         """Number of wires that an instance adds to a circuit."""
         return self.wires - 1 - self.inputs
-
-    @property
-    def rows(self) -> int:
-        return int(self.sides[0].lengths.shape[0])
 
     @cached_property
     def program(self) -> Program | None:
@@ -86,18 +80,8 @@ def _products(template: Template) -> Products | None:
         rows += [step.a, step.b, step.c]
     if len(rows) != 3 * template.own:
         return None
-    values = Dictionary()
-    for one in (1, template.field.modulus - 1):
-        values[one]
-    index = [values[c] for row in rows for c in row.terms.values()]
-    return Products(
-        template.field,
-        template.inputs,
-        np.cumsum([0, *(len(row.terms) for row in rows)], dtype=np.uint32),
-        np.array([wire for row in rows for wire, _ in row.terms], dtype=np.uint32),
-        np.array(index, dtype=np.uint32),
-        field_from_ints(template.field, values.index),
-    )
+    terms = [[(wire, c) for (wire, _), c in row.terms.items()] for row in rows]
+    return products(template.field, template.inputs, terms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,31 +98,14 @@ class TemplateInstances(Step):
 
     # -- constraints ------------------------------------------------------------------------------------------------
 
-    @property
-    def rows(self) -> int:
-        return self.lanes * self.template.rows
-
-    def nnz(self, side: int) -> int:
-        return self.lanes * int(self.template.sides[side].columns.shape[0])
-
     def placed_rows(self, side: int, values: Dictionary, made: Templates) -> TemplatedRows:
         template = self.template
         if id(template) not in made:
-            entries = template.sides[side]
+            rows = template.sides[side]
             translated = np.array([values[value] for value in template.values], dtype=np.uint32)
-            row_ptr = np.cumsum([0, *entries.lengths], dtype=np.uint32)
-            made[id(template)] = RowTemplate(row_ptr, entries.columns.astype(np.uint32), translated[entries.index])
+            made[id(template)] = replace(rows, value_index=translated[rows.value_index])
         runs = np.array([(0, 0), *self.runs], dtype=np.int64)
         return TemplatedRows(made[id(template)], runs, self.first, template.own, self.lanes)
-
-    def mark(self, side: int, wires: NDArray[np.bool_]) -> None:
-        occurring = np.zeros(self.template.wires, dtype=np.bool_)
-        occurring[self.template.sides[side].columns] = True
-        for wire in np.flatnonzero(occurring[: 1 + self.template.inputs]):
-            first, stride = self._run(int(wire))
-            wires[first + stride * np.arange(self.lanes if stride else 1)] = True
-        own = wires[self.first : self.first + self.lanes * self.template.own].reshape(self.lanes, -1)
-        np.logical_or(own, occurring[1 + self.template.inputs :], out=own)
 
     def _run(self, wire: int) -> Run:
         """The circuit's wires that are the template's wire `wire` in the instances."""
@@ -150,14 +117,10 @@ class TemplateInstances(Step):
 
     def outputs(self) -> list[Linear]:
         """The template's outputs, with a lane for each instance."""
-        outputs = []
-        for output in self.template.outputs:
-            terms: dict[Run, int] = {}
-            for (wire, _), coefficient in output.terms.items():
-                run = self._run(wire)
-                terms[run] = (terms.get(run, 0) + coefficient) % output.field.modulus
-            outputs.append(Linear(output.field, self.lanes, {run: c for run, c in terms.items() if c}))
-        return outputs
+        return [
+            Linear.total(output.field, self.lanes, ((self._run(wire), c) for (wire, _), c in output.terms.items()))
+            for output in self.template.outputs
+        ]
 
     # -- witness ----------------------------------------------------------------------------------------------------
 

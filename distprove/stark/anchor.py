@@ -19,10 +19,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from distprove.stark.extension import Extender, Extension, Opening
-from distprove.stark.field import Ext, Words, e_add, e_mul, ext_powers
+from distprove.stark.field import BASIS, Ext, Words, e_join, e_mul, element, ext_powers
 from distprove.stark.shape import ProofShape
-
-BASIS: tuple[Ext, Ext, Ext] = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
 @dataclass
@@ -42,7 +40,8 @@ class Anchor:
 
     def opening(self, shape: ProofShape, height: int, weights: Words) -> Opening:
         """The term of this height in DEEP. `weights` holds all powers of gamma of the proof."""
-        weight, value = (_ext(w) for w in (weights[shape.anchor_weight(height)], self.values[_place(shape, height)]))
+        weight = element(weights[shape.anchor_weight(height)])
+        value = element(self.values[shape.distinct_heights.index(height)])
         coordinates = np.array([e_mul(weight, unit) for unit in BASIS], dtype=np.uint64)
         return Opening(self.point, [self.combinations[height].columns()], coordinates, e_mul(weight, value))
 
@@ -57,22 +56,5 @@ def make_anchor(extender: Extender, shape: ProofShape, main: Sequence[Extension]
         for height, tables in shape.tables_by_height.items()
     }
     opened = extender.evaluate_at(list(combined.values()), eta, next_row=[()] * len(combined))
-    values = np.array([_from_coordinates(v) for v in opened], dtype=np.uint64)
+    values = np.array([e_join(v.tolist()) for v in opened], dtype=np.uint64)
     return Anchor(eta, values, combined)
-
-
-def _from_coordinates(values: Words) -> Ext:
-    """The element a + b x + c x^2 for `values` (a, b, c) of shape (3, 3), which are elements of F themselves."""
-    total: Ext = (0, 0, 0)
-    for value, unit in zip(values, BASIS, strict=True):
-        total = e_add(total, e_mul(_ext(value), unit))
-    return total
-
-
-def _place(shape: ProofShape, height: int) -> int:
-    return shape.distinct_heights.index(height)
-
-
-def _ext(words: Words) -> Ext:
-    a, b, c = words.tolist()
-    return a, b, c

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from distprove.errors import FormatError
 from distprove.formats import canonical
+from distprove.formats.shapes import Row, fits
 from distprove.proof import check_fields
 from distprove.stark.field import Ext
 from distprove.stark.heights import ABSENT, LogHeights, decode_heights, encode_heights
@@ -44,15 +45,13 @@ class Commitment:
         """Decode what `to_bytes` wrote. Raises FormatError."""
         record = canonical.decode(data, "commitment")
         check_fields(record, {"commitment": list}, "commitment")
-        kinds = (str, list, list, bytes, bytes)
-        parts = record["commitment"]
-        if len(parts) != len(kinds) or not all(isinstance(p, kind) for p, kind in zip(parts, kinds, strict=True)):
+        if not fits(record["commitment"], Row(str, [int], [int], bytes, bytes)):
             raise FormatError("not a partition's commitment")
-        name, heights, public, root, anchors = parts
+        name, heights, public, root, anchors = record["commitment"]
         if (
             len(root) != 32
             or len(anchors) % 24
-            or not all(type(v) is int and v >= 0 for v in (*heights, *public))
+            or min((*heights, *public), default=0) < 0
             or max(heights, default=0) > ABSENT
         ):
             raise FormatError("not a partition's commitment")

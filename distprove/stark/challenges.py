@@ -6,25 +6,17 @@ This file alone decides what is absorbed before each challenge; docs/stark-proto
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from distprove.stark.barrier import global_challenges
 from distprove.stark.field import Ext, Words, e_pow, root_of_unity
 from distprove.stark.heights import encode_heights
+from distprove.stark.logup import BusChallenges
 from distprove.stark.proof import TableValues
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import Transcript
 from kernels.maths.goldilocks import GENERATOR, P
-
-
-@dataclass(frozen=True)
-class BusChallenges:
-    """The challenges (z, beta) of the local buses and of the global buses."""
-
-    local: tuple[Ext, Ext]
-    global_: tuple[Ext, Ext]
 
 
 class ProofTranscript:
@@ -117,12 +109,6 @@ def next_point(zeta: Ext, log_height: int) -> Ext:
     """The point w_n zeta, at which the next row's values are."""
     w = root_of_unity(log_height)
     return zeta[0] * w % P, zeta[1] * w % P, zeta[2] * w % P
-
-
-def vanishing_on_cosets(log_height: int, log_blowup: int, chunks: int) -> list[int]:
-    """The value of x^n - 1 on each coset that holds a chunk of the quotient; it is constant there."""
-    n = 1 << log_height
-    return [(pow(shift, n, P) - 1) % P for shift in quotient_cosets(log_height, log_blowup, chunks)]
 
 
 def quotient_cosets(log_height: int, log_blowup: int, chunks: int) -> list[int]:

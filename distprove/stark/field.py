@@ -24,6 +24,7 @@ Words = NDArray[np.uint64]
 
 ZERO: Ext = (0, 0, 0)
 ONE: Ext = (1, 0, 0)
+BASIS: tuple[Ext, Ext, Ext] = (ONE, (0, 1, 0), (0, 0, 1))
 
 _P = np.uint64(P)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -290,6 +291,17 @@ def e_sum(values: Sequence[Ext]) -> Ext:
     return sum(v[0] for v in values) % P, sum(v[1] for v in values) % P, sum(v[2] for v in values) % P
 
 
+def e_join(a: Sequence[Ext]) -> Ext:
+    """The element a_0 + a_1 x + a_2 x^2 for three elements of F: what F-linear combinations of coordinates are."""
+    return e_sum([e_mul(value, unit) for value, unit in zip(a, BASIS, strict=True)])
+
+
+def element(words: Words) -> Ext:
+    """The element of F whose coordinates are in an array (3,)."""
+    a, b, c = words.tolist()
+    return a, b, c
+
+
 def e_dot(a: Words, b: Words) -> Ext:
     """The sum over i of a_i b_i for extension arrays (n, 3)."""
     return e_dots(a[:, None], spread(b))[0]
@@ -297,9 +309,8 @@ def e_dot(a: Words, b: Words) -> Ext:
 
 def e_dots(columns: Words, weights: Spread) -> list[Ext]:
     """The sums over i of columns[i, j] weights[i], for each j of an array (n, j, 3) and `spread` weights."""
-    products = dot([columns.reshape(len(columns), 3 * columns.shape[1]).T], weights).reshape(-1, 3, 3).tolist()
-    basis = (ONE, (0, 1, 0), (0, 0, 1))
-    return [e_sum([e_mul((p, q, r), x) for (p, q, r), x in zip(rows, basis, strict=True)]) for rows in products]
+    products = dot([columns.reshape(len(columns), 3 * columns.shape[1]).T], weights).reshape(-1, 3, 3)
+    return [e_join([element(row) for row in rows]) for rows in products]
 
 
 def is_canonical(a: Words) -> bool:

@@ -59,7 +59,7 @@ class StarkVerifier:
         Each was verified alone, which parsed all of it: only what ties it to the job is parsed again. Raises
         InvalidProof, OutputMissing, FormatError.
         """
-        parsed = [JobPart.from_record(p.data, self.key, p.name) for p in proofs]
+        parsed = [JobPart.of_record(p.data, self.key, p.name) for p in proofs]
         verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed, self.output)
 
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:

@@ -23,6 +23,16 @@ from kernels.interface.backend import Backend
 
 Challenges = tuple[Ext, Ext]
 """The challenges z and beta of one scope."""
+
+
+@dataclass(frozen=True)
+class BusChallenges:
+    """The challenges of the local buses and of the global buses; None for those that no table uses."""
+
+    local: Challenges | None = None
+    global_: Challenges | None = None
+
+
 Terminals = tuple[Ext | None, Ext | None]
 """The terminals T of the local and of the global scope; None for a scope without interactions."""
 
@@ -40,14 +50,7 @@ class BoundaryTerm:
 
 
 def constraint_scalars(
-    air: CompiledAir,
-    public: Sequence[int],
-    *,
-    local: Challenges | None,
-    global_: Challenges | None,
-    terminals: Terminals,
-    n: int,
-    alpha: Ext,
+    air: CompiledAir, public: Sequence[int], buses: BusChallenges, terminals: Terminals, *, n: int, alpha: Ext
 ) -> Words:
     """The scalars of `air.constraints` for a table of height n, (air.constraints.scalars, 3).
 
@@ -55,7 +58,7 @@ def constraint_scalars(
     not use are ignored. Raises InputError when one that it uses is missing, or `public` has a wrong length.
     """
     inverse_height = pow(n, -1, P)
-    parts = _challenge_scalars(air, public, local, global_)
+    parts = _challenge_scalars(air, public, buses)
     for scope, used, terminal in zip(SCOPES, (air.has_local, air.has_global), terminals, strict=True):
         if used:
             if terminal is None:
@@ -66,22 +69,19 @@ def constraint_scalars(
     return np.concatenate((_words(parts), field.ext_powers(alpha, len(air.constraint_names))))
 
 
-def interaction_scalars(
-    air: CompiledAir, public: Sequence[int], *, local: Challenges | None, global_: Challenges | None
-) -> Words:
+def interaction_scalars(air: CompiledAir, public: Sequence[int], buses: BusChallenges) -> Words:
     """The scalars of `air.interactions`, (air.interactions.scalars, 3), from arguments as of `constraint_scalars`."""
-    return _words([*_challenge_scalars(air, public, local, global_), field.ZERO])
+    return _words([*_challenge_scalars(air, public, buses), field.ZERO])
 
 
-def _challenge_scalars(
-    air: CompiledAir, public: Sequence[int], local: Challenges | None, global_: Challenges | None
-) -> list[Ext]:
+def _challenge_scalars(air: CompiledAir, public: Sequence[int], buses: BusChallenges) -> list[Ext]:
     if len(public) != air.public_count:
         raise InputError(f"{air.name}: {len(public)} public values, expected {air.public_count}")
     if not all(0 <= value < P for value in public):
         raise InputError(f"{air.name}: a public value is not a canonical field element")
     parts: list[Ext] = [(value, 0, 0) for value in public]
-    for scope, width, challenges in zip(SCOPES, (air.local_width, air.global_width), (local, global_), strict=True):
+    widths, drawn = (air.local_width, air.global_width), (buses.local, buses.global_)
+    for scope, width, challenges in zip(SCOPES, widths, drawn, strict=True):
         if width:
             if challenges is None:
                 raise InputError(f"{air.name}: the challenges of its {scope} buses are missing")

@@ -52,7 +52,8 @@ class JobPart:
     challenge: bytes
     """The job's challenge (`distprove.stark.barrier`), 32 bytes."""
     log_heights: LogHeights
-    main_root: bytes
+    roots: tuple[bytes, ...]
+    """Roots of the rounds that the prover commits to (without the preprocessed one), in order: the main one first."""
     anchors: Words
     """Values of the anchor (`distprove.stark.anchor`), (anchors, 3)."""
     terminals: Words
@@ -60,37 +61,18 @@ class JobPart:
 
     def commitment(self, name: str, public: Sequence[int]) -> Commitment:
         """The partition's commitment before the job's challenge was drawn."""
-        return Commitment(name, self.log_heights, tuple(public), self.main_root, _pack(self.anchors))
+        return Commitment(name, self.log_heights, tuple(public), self.roots[0], _pack(self.anchors))
 
-    @classmethod
-    def from_record(cls, record: Any, key: VerifyingKey, what: str = "proof") -> JobPart:
-        """Parse these fields of a proof's record under `key`, as `StarkProof.from_record` does, which it needs for the
-        others. Raises FormatError."""
-        log_heights = heights_in(record, key, what)
-        shape = ProofShape(key, log_heights)
-        own = len(shape.rounds) - len(shape.key_roots)
-        return cls(
-            _digest(record["challenge"], what),
-            log_heights,
-            _digest(_exactly(record["roots"], own, what)[0], what),
-            _unpack(record["anchors"], (shape.anchors, 3), what),
-            _unpack(record["terminals"], (shape.terminals, 3), what),
-        )
+    @staticmethod
+    def of_record(record: Any, key: VerifyingKey, what: str = "proof") -> JobPart:
+        """Parse these fields of a proof's record under `key`, and of the others only the types. Raises FormatError."""
+        return JobPart(*_job_fields(record, ProofShape(key, heights_in(record, key, what)), what))
 
 
 @dataclass(frozen=True)
-class StarkProof:
+class StarkProof(JobPart):
     """The proof of one partition, without its public values."""
 
-    challenge: bytes
-    """The job's challenge (`distprove.stark.barrier`), 32 bytes."""
-    log_heights: LogHeights
-    roots: tuple[bytes, ...]
-    """Roots of the rounds that the prover commits to (without the preprocessed one), in order."""
-    anchors: Words
-    """Values of the anchor (`distprove.stark.anchor`), (anchors, 3)."""
-    terminals: Words
-    """Terminals of the buses, (terminals, 3)."""
     values: tuple[TableValues, ...]
     fri_roots: tuple[bytes, ...]
     final: Words
@@ -98,11 +80,6 @@ class StarkProof:
     nonce: int
     trees: tuple[TreeOpening, ...]
     """Openings of the rounds' trees, the preprocessed one included, then of FRI's trees."""
-
-    @property
-    def of_job(self) -> JobPart:
-        """What ties it to its job."""
-        return JobPart(self.challenge, self.log_heights, self.roots[0], self.anchors, self.terminals)
 
     def to_record(self) -> dict[str, Any]:
         """The proof as plain data for proof.msgpack."""
@@ -125,20 +102,14 @@ class StarkProof:
 
         Raises FormatError.
         """
-        log_heights = heights_in(record, key, what)
-        shape = ProofShape(key, log_heights)
+        shape = ProofShape(key, heights_in(record, key, what))
         rounds = list(shape.rounds.values())
-        own = len(rounds) - len(shape.key_roots)
         if not 0 <= record["nonce"] < 1 << 64:
             raise FormatError(f"{what}: the nonce is not a 64-bit number")
         if len(record["values"]) != len(shape.tables) or len(record["trees"]) != len(rounds) + len(shape.fri_trees):
             raise FormatError(f"{what}: not as many tables and trees as the key has")
         proof = cls(
-            _digest(record["challenge"], what),
-            log_heights,
-            tuple(_digest(r, what) for r in _exactly(record["roots"], own, what)),
-            _unpack(record["anchors"], (shape.anchors, 3), what),
-            _unpack(record["terminals"], (shape.terminals, 3), what),
+            *_job_fields(record, shape, what),
             tuple(
                 TableValues.split(_unpack(v, (t.opened, 3), what), t)
                 for v, t in zip(record["values"], shape.tables, strict=True)
@@ -193,6 +164,17 @@ def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> LogHeight
     if not heights_fit(key, log_heights):
         raise FormatError(f"{what}: not the heights of a proof under this key")
     return log_heights
+
+
+def _job_fields(record: Any, shape: ProofShape, what: str) -> tuple[bytes, LogHeights, tuple[bytes, ...], Words, Words]:
+    own = len(shape.rounds) - len(shape.key_roots)
+    return (
+        _digest(record["challenge"], what),
+        shape.log_heights,
+        tuple(_digest(r, what) for r in _exactly(record["roots"], own, what)),
+        _unpack(record["anchors"], (shape.anchors, 3), what),
+        _unpack(record["terminals"], (shape.terminals, 3), what),
+    )
 
 
 def _opening(record: Any, shape: TreeShape, queries: int, what: str) -> TreeOpening:

@@ -19,9 +19,9 @@ from distprove.formats.owncode import own_faults
 from distprove.stark import logup
 from distprove.stark.anchor import Anchor, make_anchor
 from distprove.stark.barrier import Commitment
-from distprove.stark.challenges import BusChallenges, ProofTranscript, anchor_challenges, next_point
+from distprove.stark.challenges import ProofTranscript, anchor_challenges, next_point
 from distprove.stark.extension import Extender, Extension, Opening
-from distprove.stark.field import Ext, P, Words, e_dot, e_dots, e_mul, ext_powers, interpolate, spread
+from distprove.stark.field import Ext, P, Words, e_dot, e_dots, e_mul, element, ext_powers, interpolate, spread
 from distprove.stark.heights import LogHeights
 from distprove.stark.memory import folded_together, tree_bytes
 from distprove.stark.plan import MemoryPlan, choose, usable
@@ -155,15 +155,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) 
                 table,
                 height,
                 extensions,
-                logup.constraint_scalars(
-                    table,
-                    public,
-                    local=buses.local,
-                    global_=buses.global_,
-                    terminals=ends,
-                    n=1 << height,
-                    alpha=alpha,
-                ),
+                logup.constraint_scalars(table, public, buses, ends, n=1 << height, alpha=alpha),
             )
             for table, height, extensions, ends in zip(shape.airs, shape.heights, rounds, terminals, strict=True)
         ]
@@ -208,7 +200,8 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) 
             codeword = kernels.fold(codeword, step.log_arity, beta, add=added)
         layers.append(layer)
     with steps("final"):
-        final = interpolate_final(backend.to_host(codeword))
+        # The last codeword is (3, B, n); its first coset suffices after honest steps.
+        final = interpolate(np.ascontiguousarray(backend.to_host(codeword)[:, 0].T))
 
     # 7. Grind, draw the queries, open every tree at them.
     with steps("grind"):
@@ -274,7 +267,7 @@ def logup_columns(
     preprocessed: Sequence[Extension | None],
     main: Sequence[Extension],
     public: Sequence[int],
-    buses: BusChallenges,
+    buses: logup.BusChallenges,
 ) -> tuple[list[Array | None], list[logup.Terminals]]:
     """The LogUp columns of each table on the trace's rows (None without interactions), and its terminals."""
     columns: list[Array | None] = []
@@ -284,7 +277,7 @@ def logup_columns(
             columns.append(None)
             terminals.append((None, None))
             continue
-        scalars = logup.interaction_scalars(table, public, local=buses.local, global_=buses.global_)
+        scalars = logup.interaction_scalars(table, public, buses)
         fixed_columns = None if fixed is None else fixed.trace()
         made, terminal = logup.aux_columns(backend, table, fixed_columns, extension.trace(), scalars)
         columns.append(made)
@@ -356,8 +349,7 @@ def deep_codeword(
         here, after = values[i].here, values[i].after
         if table.next_row:
             columns = [c for c, both in runs if both]
-            c0, c1, c2 = weights[table.columns].tolist()  # the factor of the weights at the next row
-            factor = (c0, c1, c2)
+            factor = element(weights[table.columns])  # that of the weights at the next row
             at_zeta, at_next = e_dots(np.stack([here[list(table.next_row)], after], axis=1), spread(near))
             twice += [
                 Opening(zeta, columns, near, at_zeta),
@@ -369,8 +361,3 @@ def deep_codeword(
     if anchor is not None:
         once.append(anchor.opening(shape, height, weights))
     return extender.deep(twice + once)  # a GPU ends a sum where the points change
-
-
-def interpolate_final(codeword: Words) -> Words:
-    """Coefficients (n, 3) of the last codeword (3, B, n), from its first coset, which suffices after honest steps."""
-    return interpolate(np.ascontiguousarray(codeword[:, 0].T))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distprove.stark.air import CompiledAir
-from distprove.stark.challenges import quotient_cosets, vanishing_on_cosets
+from distprove.stark.challenges import quotient_cosets
 from distprove.stark.extension import Extender, Extension, on_cosets
 from distprove.stark.field import P, Words
 from distprove.stark.proving_key import copied
@@ -48,7 +48,9 @@ def folded_constraints(
         else backend.empty((3, t.chunks, 1 << t.log_height))
         for t in tables
     ]
-    vanishing = [vanishing_on_cosets(t.log_height, log_blowup, t.chunks) for t in tables]
+    shifts = [quotient_cosets(t.log_height, log_blowup, t.chunks) for t in tables]
+    # x^n - 1 is constant on each coset that holds a chunk.
+    vanishing = [[pow(shift, 1 << t.log_height, P) - 1 for shift in own] for t, own in zip(tables, shifts, strict=True)]
     factors = [np.array([pow(v, -1, P) for v in values], dtype=np.uint64) for values in vanishing]
     parts = [extender.parts(t.chunks) for t in tables]
     evaluations: list[list[Array]] = [[] for _ in tables]
@@ -85,14 +87,12 @@ def extend_quotients(
 ) -> list[Extension]:
     """Extend the tables' quotients, given as the evaluations that `folded_constraints` returned."""
     shifts = [quotient_cosets(table.log_height, log_blowup, table.chunks) for table in tables]
-    chunks = [chunk_columns(backend, made) for made in evaluations]
-    return extender.extend_chunks(list(zip(chunks, shifts, strict=True)))
-
-
-def chunk_columns(backend: Backend, evaluations: Sequence[Array]) -> list[Array]:
-    """The columns (3, n) of each chunk of a table, from the evaluations that `folded_constraints` returned for it."""
-    return [
-        part.reshape(3, -1) if part.shape[1] == 1 else copied(backend, part[:, t])
-        for part in evaluations
-        for t in range(part.shape[1])
+    chunks = [
+        [
+            part.reshape(3, -1) if part.shape[1] == 1 else copied(backend, part[:, t])
+            for part in made
+            for t in range(part.shape[1])
+        ]
+        for made in evaluations
     ]
+    return extender.extend_chunks(list(zip(chunks, shifts, strict=True)))

@@ -29,7 +29,7 @@ from distprove.options import SECURITY_BITS
 from distprove.stark.air.definition import Scope
 from distprove.stark.field import P
 from distprove.stark.output import MAX_OUTPUT_TUPLES
-from distprove.stark.params import BLOWUPS, MAX_BLOWUP, FoldStep, Parameters, fri_schedule
+from distprove.stark.params import BLOWUPS, MAX_BLOWUP, Parameters, fri_schedule
 from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.verifying_key import VerifyingKey, compile_program
@@ -145,19 +145,9 @@ def johnson(multiplicity: int) -> Regime:
     return Regime(f"Johnson, m = {multiplicity}", multiplicity)
 
 
-def statistics(shape: ProofShape) -> Statistics:
-    """The statistics of a proof that is a whole job by itself."""
-    return statistics_of(shape, [shape.log_heights])
-
-
-def statistics_of(shape: ProofShape, partitions: Sequence[Sequence[int | None]]) -> Statistics:
-    """The statistics of a partition of a job, given the heights of all partitions, which share global buses and
-    anchors."""
-    return _statistics(shape, len(partitions), _shared_load(shape.key, partitions))
-
-
 def statistics_of_job(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> list[Statistics]:
-    """The statistics of a job's partitions, once for all that have the same heights."""
+    """The statistics of a job's partitions, which share global buses and anchors, once for all that have the same
+    heights."""
     shared = _shared_load(key, partitions)
     kinds = dict.fromkeys(map(tuple, partitions))
     return [_statistics(ProofShape(key, heights), len(partitions), shared) for heights in kinds]
@@ -229,19 +219,14 @@ def rounds(params: Parameters, stats: Statistics, regime: Regime) -> list[Round]
     out.append(
         Round("batching", regime.gap_bits(rate, log_height, stats.columns, radius), "proximity gap, powers of gamma")
     )
-    out += [
-        Round(f"FRI fold {i}", fold_bits(regime, rate, step, radius), "proximity gap, powers of beta")
-        for i, step in enumerate(steps, start=1)
-    ]
+    for i, step in enumerate(steps, start=1):
+        words = (1 << step.log_arity) + step.mixes  # one more where shorter tables enter
+        bits = regime.gap_bits(rate, step.log_reached, words, radius)
+        out.append(Round(f"FRI fold {i}", bits, "proximity gap, powers of beta"))
     queries = -math.log2(1 - radius) * params.queries + params.grinding_bits
     out.append(Round(QUERIES, queries, "(1 - radius)^queries * 2^-grinding"))
     out.append(Round("hash", HASH_BITS, "collisions of Keccak-256"))
     return out
-
-
-def fold_bits(regime: Regime, rate: float, step: FoldStep, radius: float) -> float:
-    """Bits of one FRI step, which batches 2^arity words, and one more word where shorter tables enter."""
-    return regime.gap_bits(rate, step.log_reached, (1 << step.log_arity) + step.mixes, radius)
 
 
 @lru_cache(maxsize=256)
@@ -266,8 +251,9 @@ def best_rounds(params: Parameters, stats: Statistics) -> tuple[Regime, tuple[Ro
 
 
 def security_bits(shape: ProofShape) -> float:
-    """Proven bits of security of a proof of this shape."""
-    return min(r.bits for r in best_rounds(shape.key.params, statistics(shape))[1])
+    """Proven bits of security of a proof of this shape that is a whole job by itself."""
+    stats = _statistics(shape, 1, _shared_load(shape.key, [shape.log_heights]))
+    return min(r.bits for r in best_rounds(shape.key.params, stats)[1])
 
 
 def queries_under(

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from distprove.errors import FormatError
-from distprove.proof import MAX_OUTPUT, check_fields
+from distprove.formats.shapes import Row, fits
+from distprove.proof import MAX_OUTPUT
 from distprove.stark.air.compiled import MAX_PUBLIC
-from distprove.stark.air.definition import MAX_NAME
+from distprove.stark.air.definition import MAX_NAME, layout_of
 from distprove.stark.field import P
 from distprove.stark.output import DIGEST_VALUES
 
@@ -83,11 +84,7 @@ class Statement:
 
     def layout(self) -> dict[str, tuple[int, int]]:
         """Offset and length of each public value in the flat tuple of all elements."""
-        out, offset = {}, 0
-        for name, length in self.public:
-            out[name] = (offset, length)
-            offset += length
-        return out
+        return layout_of(self.public)
 
     @property
     def public_values(self) -> int:
@@ -176,27 +173,26 @@ class Statement:
     @classmethod
     def from_record(cls, record: Any, what: str) -> Statement:
         """Read the statement of an untrusted key. Raises FormatError."""
-        fields = {"public", "same", "chain", "count", "index", "boundary"}
-        if not isinstance(record, dict) or record.keys() - {"constants", "output"} != fields:
+        if (
+            not isinstance(record, dict)
+            or record.keys() - _OPTIONAL != _SHAPE.keys() - _OPTIONAL
+            or not fits(record, {name: _SHAPE[name] for name in record})
+            or any(boundary.keys() != _BOUNDARY.keys() for boundary in record["boundary"])
+            or record.get("constants") == []  # one encoding of none
+        ):
             raise FormatError(f"{what}: not a statement")
-        constants = record.get("constants")
-        if "constants" in record and not (isinstance(constants, list) and constants):  # one encoding of none
-            raise FormatError(f"{what}: not a statement")
-        if not all(isinstance(record[field], list) for field in ("public", "same", "chain", "boundary")):
-            raise FormatError(f"{what}: not a statement")
-        try:
-            statement = cls(
-                tuple((_text(n), _number(c)) for n, c in map(_pair, record["public"])),
-                tuple(_text(n) for n in record["same"]),
-                tuple((_text(a), _text(b)) for a, b in map(_pair, record["chain"])),
-                None if record["count"] is None else _text(record["count"]),
-                None if record["index"] is None else _text(record["index"]),
-                tuple(_boundary(b, what) for b in record["boundary"]),
-                tuple(map(_constant, constants or ())),
-                _output(record["output"]) if "output" in record else None,
-            )
-        except (TypeError, ValueError) as error:
-            raise FormatError(f"{what}: not a statement ({error})") from None
+        statement = cls(
+            tuple((name, count) for name, count in record["public"]),
+            tuple(record["same"]),
+            tuple((end, start) for end, start in record["chain"]),
+            record["count"],
+            record["index"],
+            tuple(
+                Boundary(b["bus"], tuple(map(_value, b["values"])), b["times"], b["where"]) for b in record["boundary"]
+            ),
+            tuple(Constant(name, tuple(values), where) for name, values, where in record.get("constants", ())),
+            Output(*record["output"]) if "output" in record else None,
+        )
         statement.check(what)
         return statement
 
@@ -227,43 +223,20 @@ class Statement:
             raise FormatError(f"{what}: the statement does not fit its public values: their names, lengths or ranges")
 
 
-def _boundary(record: Any, what: str) -> Boundary:
-    check_fields(record, {"bus": str, "values": list, "times": int, "where": str}, what)
-    return Boundary(record["bus"], tuple(_value(v) for v in record["values"]), record["times"], record["where"])
-
-
-def _constant(record: Any) -> Constant:
-    if not isinstance(record, list) or len(record) != 3 or not isinstance(record[1], list):
-        raise TypeError("a constant is a list of a name, its values and a place")
-    return Constant(_text(record[0]), tuple(map(_number, record[1])), _text(record[2]))
-
-
-def _output(record: Any) -> Output:
-    if not isinstance(record, list) or len(record) != 3:
-        raise TypeError("an output is a list of a bus and the names of its length and its digest")
-    return Output(*map(_text, record))
+_BOUNDARY = {"bus": str, "values": [(int, Row(str, int))], "times": int, "where": str}
+_SHAPE: dict[str, Any] = {
+    "public": [Row(str, int)],
+    "same": [str],
+    "chain": [Row(str, str)],
+    "count": (str, type(None)),
+    "index": (str, type(None)),
+    "boundary": [_BOUNDARY],
+    "constants": [Row(str, [int], str)],
+    "output": Row(str, str, str),
+}
+"""What `Statement.to_record` makes."""
+_OPTIONAL = {"constants", "output"}
 
 
 def _value(value: Any) -> int | PublicRef:
-    if isinstance(value, list):
-        name, index = _pair(value)
-        return PublicRef(_text(name), _number(index))
-    return _number(value)
-
-
-def _pair(value: Any) -> list[Any]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise TypeError("a pair is a list of two")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a name is a string")
-    return value
-
-
-def _number(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError("a number is an integer")
-    return value
+    return PublicRef(*value) if isinstance(value, list) else value

@@ -171,7 +171,7 @@ class StarkSystem:
 
     def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
         """The commitment and the challenge in a partition's proof. Raises FormatError."""
-        parsed = JobPart.from_record(proof.data, self.key, proof.name)
+        parsed = JobPart.of_record(proof.data, self.key, proof.name)
         return parsed.commitment(proof.name, proof.public).to_bytes(), parsed.challenge
 
     def verify(self, proof: PartitionProof) -> bool:

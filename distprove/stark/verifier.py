@@ -31,10 +31,12 @@ from distprove.stark.field import (
     e_add,
     e_dots,
     e_inv,
+    e_join,
     e_mul,
     e_pow,
     e_scale,
     e_sub,
+    element,
     embed,
     ext_inverse,
     ext_mul,
@@ -93,15 +95,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
 
     # 4. Every table's constraints at zeta must equal its quotient times zeta^n - 1.
     for i, table in enumerate(shape.airs):
-        scalars = logup.constraint_scalars(
-            table,
-            public,
-            local=buses.local,
-            global_=buses.global_,
-            terminals=terminals[i],
-            n=1 << shape.heights[i],
-            alpha=alpha,
-        )
+        scalars = logup.constraint_scalars(table, public, buses, terminals[i], n=1 << shape.heights[i], alpha=alpha)
         if constraints_at(shape, i, proof, scalars, zeta) != quotient_at(shape, i, proof, zeta):
             raise InvalidProof(f"{name}: the constraints of table {table.name} do not hold")
     gamma = transcript.batching_challenge(proof.values)
@@ -220,9 +214,9 @@ def check_multiplicities(
         raise InvalidProof(str(error)) from None
 
 
-def terminals_of(shape: ProofShape, proof: StarkProof | JobPart) -> list[tuple[Ext | None, Ext | None]]:
+def terminals_of(shape: ProofShape, proof: JobPart) -> list[tuple[Ext | None, Ext | None]]:
     """The (local, global) terminals of each present table; None for a scope without interactions."""
-    flat = iter([(int(a), int(b), int(c)) for a, b, c in proof.terminals.tolist()])
+    flat = map(element, proof.terminals)
     return [(next(flat) if t.has_local else None, next(flat) if t.has_global else None) for t in shape.airs]
 
 
@@ -255,9 +249,7 @@ def quotient_at(shape: ProofShape, table: int, proof: StarkProof, zeta: Ext) -> 
             if other != c:
                 away = e_sub(zeta_n, (powers[other], 0, 0))
                 factor = e_mul(factor, e_scale(away, pow(powers[c] - powers[other], -1, P)))
-        a, b, d = (_ext(v) for v in proof.values[table].quotient[3 * c : 3 * c + 3])
-        value = e_add(e_add(a, e_mul(b, (0, 1, 0))), e_mul(d, (0, 0, 1)))
-        total = e_add(total, e_mul(factor, value))
+        total = e_add(total, e_mul(factor, e_join(proof.values[table].quotient[3 * c : 3 * c + 3].tolist())))
     return e_mul(total, e_sub(zeta_n, ONE))
 
 
@@ -322,7 +314,7 @@ def deep_codewords(
         sums = [(near, here, first, 0), (once, quotient, quotient_first, 0), (after, later, next_first, 1)]
         if anchored:
             place = heights.index(t.log_height)
-            value = _ext(proof.anchors[place]) if shape.tables_by_height[t.log_height][0] == i else ZERO
+            value = element(proof.anchors[place]) if shape.tables_by_height[t.log_height][0] == i else ZERO
             sums.append((anchored[0], value, shape.anchor_weight(t.log_height), 2))
         for found, value, exponent, point in sums:
             difference = sub(queries.of_each(found, log_leaves), _vector(value))
@@ -429,8 +421,3 @@ def _rows_by_table(shape: ProofShape, proof: StarkProof) -> list[list[Words]]:
 
 def _vector(value: Ext) -> Words:
     return np.array(value, dtype=np.uint64)
-
-
-def _ext(words: Words) -> Ext:
-    a, b, c = words.tolist()
-    return a, b, c

@@ -14,6 +14,7 @@ from typing import Any
 
 from distprove.errors import FormatError, UsageError
 from distprove.formats import canonical
+from distprove.formats.shapes import Row, fits
 from distprove.proof import check_fields
 from distprove.stark.air import Bus, CompiledAir
 from distprove.stark.air.compiled import MAX_BUSES, SCOPES
@@ -296,8 +297,7 @@ def bus_record(bus: Bus) -> tuple[str, str, int]:
 
 
 def _bus(record: Any, what: str) -> tuple[str, str, int]:
-    good = isinstance(record, list) and len(record) == 3 and [type(v) for v in record] == [str, str, int]
-    if good:
+    if fits(record, Row(str, str, int)):
         name, scope, width = record
         if 1 <= len(name) <= MAX_NAME and scope in SCOPES and 1 <= width <= MAX_BUS_WIDTH:
             return name, scope, width

@@ -6,7 +6,7 @@ import numpy as np
 
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.linear import Linear
-from distprove.circuits.program import Computed
+from distprove.circuits.program import Computed, Step
 from distprove.circuits.schedule import scheduled
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
@@ -28,19 +28,34 @@ def chains(count: int, length: int, lanes: int) -> CircuitBuilder:
     return b
 
 
+def reads(step: Step | Computed) -> list[tuple[int, int]]:
+    """The spans of wires that a step reads."""
+    if isinstance(step, Step):
+        return step.reads()
+    first, stride = step.where.runs.reshape(-1, 2).T
+    return list(zip(first.tolist(), (first + (step.where.lanes - 1) * stride).tolist(), strict=True))
+
+
+def sets(step: Step | Computed) -> list[tuple[int, int]]:
+    """The first wire of each run that a step sets, and how many."""
+    if isinstance(step, Step):
+        return step.sets()
+    return [(first, step.where.lanes * step.program.own) for first in step.where.first.tolist()]
+
+
 def test_chains_run_side_by_side_and_in_order() -> None:
     b = chains(3, 4, 5)
     schedule = scheduled(b._steps, b.field, b._wires)
     steps, template = schedule.steps, SQUARE_PLUS.program
     groups = [step for step in steps if isinstance(step, Computed) and step.program is template]
-    assert [len(group.items) for group in groups] == [3, 3, 3, 3, 1]
+    assert [len(group.where.first) for group in groups] == [3, 3, 3, 3, 1]
     assert len(steps) == 2 * 5, "the wires that settle a template's outputs are one operation too"
-    made = {wire for step in steps for first, count in step.sets() for wire in range(first, first + count)}
+    made = {wire for step in steps for first, count in sets(step) for wire in range(first, first + count)}
     there = set(range(b._wires)) - made
     for step in steps:
-        for low, high in step.reads():
+        for low, high in reads(step):
             assert {low, high} <= there
-        for first, count in step.sets():
+        for first, count in sets(step):
             there |= set(range(first, first + count))
     assert there == set(range(b._wires))
 

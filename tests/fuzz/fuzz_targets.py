@@ -355,7 +355,7 @@ def use_named_key(data: bytes) -> None:
 @cache
 def _commitments() -> tuple[bytes, ...]:
     return tuple(
-        proof.of_job.commitment(name, public).to_bytes()
+        proof.commitment(name, public).to_bytes()
         for job in _stark().values()
         for name, public, proof in zip(job.names, job.publics, job.proofs, strict=True)
     )

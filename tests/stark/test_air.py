@@ -10,10 +10,10 @@ import pytest
 
 from distprove.errors import AirError
 from distprove.stark import logup
-from distprove.stark.air import Air, Bus, CompiledAir, Table, compile_air, trace_air
+from distprove.stark.air import Air, Bus, CompiledAir, Table, trace_air
 from distprove.stark.field import P
 from kernels.interface.row_program import Op
-from tests.support.air_examples import Fibonacci, Limbs, Ranges, compile_airs, fibonacci_trace
+from tests.support.air_examples import Fibonacci, Limbs, Ranges, compile_air, compile_airs, fibonacci_trace
 from tests.support.stark_reference import ReferenceKernels, interpolate
 
 
@@ -270,9 +270,7 @@ def test_evaluating_fibonacci_on_its_trace_gives_zero() -> None:
     trace = fibonacci_trace(16)
     public = (1, int(trace[1, -1]))
     for values, holds in ((public, True), ((1, 5), False), ((2, public[1]), False)):
-        scalars = logup.constraint_scalars(
-            air, values, local=None, global_=None, terminals=(None, None), n=16, alpha=(5, 6, 7)
-        )
+        scalars = logup.constraint_scalars(air, values, logup.BusChallenges(), (None, None), n=16, alpha=(5, 6, 7))
         selectors = np.zeros((3, 16), dtype=np.uint64)
         selectors[0, 0] = selectors[1, -1] = 1
         selectors[2, :-1] = 1

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from distprove.errors import AirError
 from distprove.stark import field, logup
-from distprove.stark.air import Air, CompiledAir, Table, compile_air
+from distprove.stark.air import Air, CompiledAir, Table
 from distprove.stark.air.check import check_trace
 from distprove.stark.air.point import PointProgram
 from distprove.stark.field import Ext, P
 from kernels.errors import SizeError
 from kernels.interface.row_program import Op, RowProgram
+from tests.support.air_examples import compile_air
 from tests.support.stark_reference import ReferenceKernels
 
 HEIGHT = 4
@@ -122,9 +123,7 @@ def test_rows_agree_with_python_integers(tree: Tree, seed: int) -> None:
         return int(interpret(tree, lambda kind, i: i if kind == "const" else cells[kind][i])) % P
 
     expected = [at(row) for row in range(HEIGHT)]
-    scalars = logup.constraint_scalars(
-        air, public, local=None, global_=None, terminals=(None, None), n=HEIGHT, alpha=(2, 3, 4)
-    )
+    scalars = logup.constraint_scalars(air, public, logup.BusChallenges(), (None, None), n=HEIGHT, alpha=(2, 3, 4))
     selectors = np.zeros((3, HEIGHT), dtype=np.uint64)
     out = ReferenceKernels().evaluate(air.constraints, [fixed, main, None, selectors], scalars)[:, 0]
     assert out[0].tolist() == expected
@@ -157,9 +156,7 @@ def test_points_agree_with_the_extension(tree: Tree, seed: int, narrow: int) -> 
         a, b, c = rows[kind][i].tolist()
         return Element((a, b, c))
 
-    scalars = logup.constraint_scalars(
-        air, public, local=None, global_=None, terminals=(None, None), n=HEIGHT, alpha=(2, 3, 4)
-    )
+    scalars = logup.constraint_scalars(air, public, logup.BusChallenges(), (None, None), n=HEIGHT, alpha=(2, 3, 4))
     given_ = [fixed, this, None, np.zeros((3, 3), dtype=np.uint64)]
     with mock.patch("distprove.stark.air.point.NARROW", narrow):
         program = PointProgram(air.constraints)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from distprove.errors import FormatError
 from distprove.formats import canonical
-from distprove.stark.air import CompiledAir, compile_air
-from tests.support.air_examples import Fibonacci, Limbs, Ranges, compile_airs
+from distprove.stark.air import CompiledAir
+from tests.support.air_examples import Fibonacci, Limbs, Ranges, compile_air, compile_airs
 
 AIRS = [
     *compile_airs([Limbs(), Ranges()], {"p": (0, 3)}),

@@ -16,7 +16,7 @@ import pytest
 
 from distprove.errors import AirError, FormatError, InputError, InvalidProof, UsageError
 from distprove.stark import prover, security
-from distprove.stark.air import Air, Bus, Table, compile_air
+from distprove.stark.air import Air, Bus, Table
 from distprove.stark.barrier import job_challenge
 from distprove.stark.challenges import ProofTranscript
 from distprove.stark.field import ONE, Ext, P, e_add, e_scale, e_sub, root_of_unity
@@ -25,13 +25,14 @@ from distprove.stark.params import Parameters, fri_schedule
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs import load_program
 from distprove.stark.proof import StarkProof, TableValues
-from distprove.stark.security import ANCHOR, GLOBAL_BUSES, job_security, statistics_of
+from distprove.stark.security import ANCHOR, GLOBAL_BUSES, job_security, statistics_of_job
 from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.transcript import Transcript, work_is_done
 from distprove.stark.verifying_key import VerifyingKey
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import GENERATOR
+from tests.support.air_examples import compile_air
 from tests.support.cheats import (
     WEAK,
     Job,
@@ -230,7 +231,7 @@ def test_fewer_bits_of_security_than_the_key_asks_for() -> None:
 def test_so_many_partitions_that_the_buses_lose_their_bits(ring: Job) -> None:
     """Every partition by itself has the bits that the key asks for; the sum over all has not."""
     heights = ring.proofs[0].log_heights
-    one, three = (statistics_of(ProofShape(ring.key, heights), [heights] * n).shared.bits for n in (1, 3))
+    one, three = (statistics_of_job(ring.key, [heights] * n)[0].shared.bits for n in (1, 3))
     target = int(one)
     assert three < target <= one
     # Rounds that do not grow with the partitions are set aside: at so few rows and queries they are far weaker.

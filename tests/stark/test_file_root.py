@@ -16,10 +16,10 @@ from distprove.errors import InputError, InvalidProof, UsageError
 from distprove.stark.barrier import job_challenge
 from distprove.stark.program import Trace
 from distprove.stark.programs.file_root import FileRoot
+from distprove.stark.programs.file_root_layouts import WideLayout
 from distprove.stark.programs.file_root_tables import (
     LEVELS,
     TAIL_WORDS,
-    digest_words,
     edge_columns,
     leaf_messages,
     node_messages,
@@ -290,7 +290,8 @@ def test_an_empty_last_chunk(made: Attacker) -> None:
     root = keccak256(b"\x01" + b"".join(leaves))
     part = parts[0]
     part["messages"] = blocks(np.concatenate((messages, node)))
-    part["edge"] = edge_columns(2, digest_words([leaves[1], *[root] * (LEVELS - 1)]))
+    edge = np.frombuffer(leaves[1] + root * (LEVELS - 1), np.uint8).reshape(-1, 32)
+    part["edge"] = edge_columns(2, WideLayout().parts(edge))
     part["tail"] = tail_columns(leaf_messages(b"")[0], True)
     part["public"][:8] = np.frombuffer(root, dtype="<u4")
     set_public(parts, length=128)

@@ -11,7 +11,7 @@ import pytest
 from Crypto.Hash import keccak
 
 from distprove.errors import InvalidProof
-from distprove.stark.air import Air, Bus, Table, compile_air, trace_air
+from distprove.stark.air import Air, Bus, Table, trace_air
 from distprove.stark.air.bounds import unconfirmed
 from distprove.stark.air.check import check_trace
 from distprove.stark.params import Parameters
@@ -43,6 +43,7 @@ from kernels.host import compiler as host_compiler
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from tests.stark.test_proofs import check, prove_job
+from tests.support.air_examples import compile_air
 from tests.support.plain_keccak import keccak_f
 
 PARAMS = Parameters(log_blowup=2, queries=7, grinding_bits=1, security_bits=1, log_final=1)

@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 
 from distprove.errors import InputError, InvalidProof
 from distprove.stark import field, logup
-from distprove.stark.air import Air, Bus, CompiledAir, Table, compile_air
+from distprove.stark.air import Air, Bus, CompiledAir, Table
 from distprove.stark.air.check import check_trace
 from distprove.stark.field import Ext, P, Words
 from kernels.maths.goldilocks import GENERATOR, root_of_unity
-from tests.support.air_examples import Limbs, Ranges, compile_airs, limbs_traces
+from tests.support.air_examples import Limbs, Ranges, compile_air, compile_airs, limbs_traces
 from tests.support.bus_forgery import fingerprint
 from tests.support.stark_reference import ReferenceBackend, ReferenceKernels, domain, power
 
 LOCAL = ((11, 12, 13), (14, 15, 16))
 GLOBAL = ((21, 22, 23), (24, 25, 26))
+BUSES = logup.BusChallenges(LOCAL, GLOBAL)
 PUBLIC = (7, 8)
 ALPHA = (31, 32, 33)
 backend = ReferenceBackend()
@@ -30,7 +31,7 @@ kernels = ReferenceKernels()
 
 
 def aux(air: CompiledAir, fixed: Words | None, main: Words) -> tuple[Words, logup.Terminals]:
-    scalars = logup.interaction_scalars(air, PUBLIC, local=LOCAL, global_=GLOBAL)
+    scalars = logup.interaction_scalars(air, PUBLIC, BUSES)
     return logup.aux_columns(backend, air, fixed, main, scalars)  # type: ignore[arg-type]
 
 
@@ -160,7 +161,7 @@ def quotient_identity(
     extended = [None if m is None else kernels.lde(m, log_blowup) for m in (fixed, main, columns)]
     points = domain(log_n, log_blowup)[:: (1 << log_blowup) // chunks]
     vanishing = field.sub(power(points[:, 0], n), np.uint64(1))
-    scalars = logup.constraint_scalars(air, PUBLIC, local=LOCAL, global_=GLOBAL, terminals=terminals, n=n, alpha=ALPHA)
+    scalars = logup.constraint_scalars(air, PUBLIC, BUSES, terminals, n=n, alpha=ALPHA)
     selectors = kernels.selectors(log_n, log_blowup, log_blowup)
     quotient = kernels.evaluate(
         air.constraints,
@@ -270,11 +271,11 @@ def test_terminals_balance_exactly_when_the_multisets_are_equal(sent: list[Any],
 
 def test_scalars_say_what_is_missing(tables: tuple[CompiledAir, CompiledAir]) -> None:
     limbs = tables[0]
-    good = {"local": LOCAL, "global_": GLOBAL, "terminals": (field.ONE, field.ONE), "n": 4, "alpha": ALPHA}
+    good = {"buses": BUSES, "terminals": (field.ONE, field.ONE), "n": 4, "alpha": ALPHA}
     assert logup.constraint_scalars(limbs, PUBLIC, **good).shape == (limbs.constraints.scalars, 3)  # type: ignore[arg-type]
     for change in (
-        {"local": None},
-        {"global_": None},
+        {"buses": logup.BusChallenges(None, GLOBAL)},
+        {"buses": logup.BusChallenges(LOCAL, None)},
         {"terminals": (None, field.ONE)},
         {"terminals": (field.ONE, None)},
     ):

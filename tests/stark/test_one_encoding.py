@@ -19,7 +19,7 @@ from distprove.formats import canonical
 from distprove.stark import verifier
 from distprove.stark.field import P
 from distprove.stark.proof import StarkProof
-from distprove.stark.security import statistics_of
+from distprove.stark.security import statistics_of_job
 from distprove.stark.shape import ProofShape
 from distprove.stark.verifying_key import VerifyingKey
 from tests.stark.test_untrusted import anything
@@ -298,7 +298,7 @@ def test_bits_are_counted_with_the_widest_bus_of_the_key_used_or_not() -> None:
     record = copy.deepcopy(RECORDS["ring"])
     record["buses"] += [["unused", "local", 255], ["unused too", "global", 256]]
     shape, own = ProofShape(VerifyingKey.from_record(record), (6, 4)), second_verifier.Key(record)
-    loads = statistics_of(shape, [shape.log_heights] * 2)
+    (loads,) = statistics_of_job(shape.key, [shape.log_heights] * 2)
     for scope, load, partitions, width in (("local", loads.local, 1, 255), ("global", loads.shared, 2, 256)):
         boundary = 2 if scope == "global" else 0
         error = second_verifier.error_of_buses(own, scope, [[6, 4]] * partitions, boundary)
@@ -406,7 +406,7 @@ def test_a_boundary_tuple_of_fingerprint_zero(monkeypatch: pytest.MonkeyPatch) -
     names, publics = ([part[field] for part in job["partitions"]] for field in ("name", "public"))
     proofs = [StarkProof.from_record(part["proof"], key)[0] for part in job["partitions"]]
     with pytest.raises(InvalidProof, match="fingerprint zero"):
-        verifier.verify_job(key, names, publics, [proof.of_job for proof in proofs])
+        verifier.verify_job(key, names, publics, proofs)
     with pytest.raises(second_verifier.Refused, match="division by zero"):
         second_verifier.verify_job(job["key"], [(p["name"], p["public"], p["proof"]) for p in job["partitions"]])
 

@@ -11,7 +11,7 @@ import pytest
 from Crypto.Hash import keccak
 
 from distprove.stark import logup
-from distprove.stark.air import Air, CompiledAir, Table, compile_air
+from distprove.stark.air import Air, CompiledAir, Table
 from distprove.stark.air.check import selectors_on_trace
 from distprove.stark.example import fixed_columns, placed
 from distprove.stark.field import P
@@ -20,6 +20,7 @@ from distprove.stark.programs import keccak_rounds, load_program
 from distprove.stark.programs.keccak_f import SUMMED, KeccakF
 from distprove.stark.programs.keccak_rounds import COLUMNS, ROUNDS, WIDTH, blocks_for, constrain_rounds, fill_rounds
 from kernels.cpu.backend import CpuBackend
+from tests.support.air_examples import compile_air
 
 Z, BETA, ALPHA = (3, 1, 4), (1, 5, 9), (2, 6, 5)
 
@@ -50,10 +51,10 @@ def broken_rows(
     n = main.shape[1]
     aux, terminals = None, (None, None)
     if air.interactions is not None:
-        scalars = logup.interaction_scalars(air, public, local=(Z, BETA), global_=(Z, BETA))
+        scalars = logup.interaction_scalars(air, public, logup.BusChallenges((Z, BETA), (Z, BETA)))
         aux, terminals = logup.aux_columns(backend, air, fixed, main, scalars)
     scalars = logup.constraint_scalars(
-        air, public, local=(Z, BETA), global_=(Z, BETA), terminals=terminals, n=n, alpha=ALPHA
+        air, public, logup.BusChallenges((Z, BETA), (Z, BETA)), terminals, n=n, alpha=ALPHA
     )
     folded = backend.goldilocks.evaluate(air.constraints, [fixed, main, aux, selectors_on_trace(n)], scalars)
     return set(np.flatnonzero(folded.any(axis=(0, 1))).tolist())
@@ -195,7 +196,7 @@ def noticed(
         return True
     if air.interactions is None:
         return False
-    scalars = logup.interaction_scalars(air, public, local=(Z, BETA), global_=(Z, BETA))
+    scalars = logup.interaction_scalars(air, public, logup.BusChallenges((Z, BETA), (Z, BETA)))
     return (
         logup.aux_columns(backend, air, fixed, honest, scalars)[1]
         != (logup.aux_columns(backend, air, fixed, changed, scalars)[1])

@@ -43,7 +43,7 @@ def check(key: VerifyingKey, names, publics, proofs, output: bytes | None = None
         again, shape = StarkProof.from_record(proof.to_record(), key)
         verify(key, name, public, again, shape)
         parsed.append(again)
-    verify_job(key, names, publics, [proof.of_job for proof in parsed], output)
+    verify_job(key, names, publics, parsed, output)
 
 
 @pytest.mark.parametrize("log_blowup", [1, 2, 3])

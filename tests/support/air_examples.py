@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from distprove.stark.air.check import Example, PartitionTrace
 from distprove.stark.air.compiler import compile_definition, number_buses
 from distprove.stark.air.definition import Layout
 from distprove.stark.field import P, Words
+
+
+def compile_air(air: Air, layout: Layout, buses: Mapping[str, int]) -> CompiledAir:
+    """One table of a program with public values of this layout and these numbers of buses."""
+    return compile_definition(trace_air(air, layout), buses)
 
 
 def compile_airs(airs: Sequence[Air], layout: Layout) -> list[CompiledAir]:

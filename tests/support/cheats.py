@@ -75,7 +75,7 @@ class Job:
             verify(key, name, public, read, shape)
 
     def check_job(self) -> None:
-        verify_job(self.key, self.names, self.publics, [proof.of_job for proof in self.proofs], self.output)
+        verify_job(self.key, self.names, self.publics, self.proofs, self.output)
 
     def choose(self, order: Sequence[int]) -> Job:
         """The partitions of these numbers, in this order, without proving again."""
@@ -89,7 +89,7 @@ class Job:
     @property
     def commitments(self) -> list[Commitment]:
         parts = zip(self.names, self.publics, self.proofs, strict=True)
-        return [proof.of_job.commitment(name, public) for name, public, proof in parts]
+        return [proof.commitment(name, public) for name, public, proof in parts]
 
 
 def prove_job(

@@ -23,7 +23,7 @@ def ours(job: dict[str, Any]) -> None:
         proof, shape = StarkProof.from_record(part["proof"], key)
         verify(key, part["name"], part["public"], proof, shape)
         proofs.append(proof)
-    verify_job(key, names, publics, [proof.of_job for proof in proofs], job.get("output"))
+    verify_job(key, names, publics, proofs, job.get("output"))
 
 
 def second(job: dict[str, Any]) -> None:

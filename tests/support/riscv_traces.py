@@ -24,21 +24,22 @@ from distprove.stark.riscv.segment import (
     NO_WORD,
     OPTIONAL,
     PUBLIC,
+    TABLES,
     Fixed,
     Place,
-    layout,
     segment_inputs,
     segment_trace,
-    tables,
 )
+from distprove.stark.statement import Statement
 from kernels.cpu.backend import CpuBackend
 from tests.support.riscv_oracle import Run
 
 Columns = NDArray[np.uint64]
 
 
-AIRS = {air.name: air for air in tables()}
-DEFINITIONS = {name: trace_air(air, layout()) for name, air in AIRS.items()}
+LAYOUT = Statement(public=PUBLIC).layout()
+AIRS = {air.name: air for air in TABLES}
+DEFINITIONS = {name: trace_air(air, LAYOUT) for name, air in AIRS.items()}
 COUNTING = compile_counting(list(DEFINITIONS.values()))
 
 

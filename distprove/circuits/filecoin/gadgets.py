@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.filecoin.poseidon import merkle_tag, poseidon
 from distprove.circuits.filecoin.sha256 import BitLanes, sha256
-from distprove.circuits.linear import Linear, common_lanes
+from distprove.circuits.linear import Linear, common_lanes, weighted_sum
 from distprove.circuits.program import Decompose, MultiplyAdd
 from distprove.circuits.templates import Template
 from kernels.maths.curves import Curve
@@ -35,9 +35,8 @@ def low_bits(b: CircuitBuilder, value: Linear, count: int) -> list[Linear]:
 
 
 def weighted(b: CircuitBuilder, bits: Sequence[Linear]) -> Linear:
-    """The number whose bits are given, the least significant first."""
-    terms = {run: c << k for k, bit in enumerate(bits) for run, c in bit.terms.items()}
-    return Linear(b.field, common_lanes(*bits), terms)
+    """The number whose bits are given, the least significant first; 0 for none."""
+    return weighted_sum([1 << k for k in range(len(bits))], bits) if bits else b.constant(0)
 
 
 def element_bits(b: CircuitBuilder, value: Linear) -> list[BitLanes]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from distprove.circuits.builder import CircuitBuilder
-from distprove.circuits.linear import Linear, Run
+from distprove.circuits.linear import Linear, weighted_sum
 from distprove.circuits.poseidon import permute
 from distprove.circuits.poseidon_params import FULL_ROUNDS, PoseidonParameters, neptune_parameters
 from distprove.circuits.templates import Template
@@ -67,16 +67,7 @@ def _fifth_power(b: CircuitBuilder, x: Linear, add: int) -> Linear:
 
 def _times(state: Sequence[Linear], matrix: Matrix) -> list[Linear]:
     """The row vector `state` times `matrix`."""
-    field = state[0].field
-    products = []
-    for column in zip(*matrix, strict=True):
-        terms: dict[Run, int] = {}
-        for value, weight in zip(state, column, strict=True):
-            if weight:
-                for run, coefficient in value.terms.items():
-                    terms[run] = (terms.get(run, 0) + weight * coefficient) % field.modulus
-        products.append(Linear(field, 1, {run: c for run, c in terms.items() if c}))
-    return products
+    return [weighted_sum(column, state) for column in zip(*matrix, strict=True)]
 
 
 @dataclass(frozen=True)

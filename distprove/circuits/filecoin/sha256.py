@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,30 +91,13 @@ def _sources(known: tuple[KnownBit | None, ...]) -> NDArray[np.int32]:
     return np.array(sources, dtype=np.int32)
 
 
-# -- the compression function, for words of any kind -------------------------------------------------------------------
-
-W = TypeVar("W")
+# -- the compression function ------------------------------------------------------------------------------------------
 
 
-class Words(Protocol, Generic[W]):
-    """What the compression function does with 32-bit words."""
-
-    def constant(self, value: int) -> W: ...
-    def rotated(self, x: W, count: int) -> W: ...
-    def shifted(self, x: W, count: int) -> W: ...
-    def xor(self, x: W, y: W) -> W: ...
-    def choose(self, x: W, y: W, z: W) -> W:
-        """The bits of y where x is 1, else those of z."""
-
-    def majority(self, x: W, y: W, z: W) -> W: ...
-    def total(self, values: Sequence[W]) -> W:
-        """The sum of the words modulo 2^32."""
-
-
-def compress(words: Words[W], message: Sequence[W], state: Sequence[W]) -> list[W]:
+def compress(words: _CircuitWords, message: Sequence[_Word], state: Sequence[_Word]) -> list[_Word]:
     """SHA-256's compression function of 16 words of message and 8 of state."""
 
-    def mixed(x: W, first: int, second: int, third: W) -> W:
+    def mixed(x: _Word, first: int, second: int, third: _Word) -> _Word:
         return words.xor(words.xor(words.rotated(x, first), words.rotated(x, second)), third)
 
     w = list(message)
@@ -126,7 +109,7 @@ def compress(words: Words[W], message: Sequence[W], state: Sequence[W]) -> list[
     # state are one sum.
     a, b, c, d, e, f, g, h = ([state[0]], state[1], state[2], state[3], [state[4]], state[5], state[6], state[7])
 
-    def taken(operands: list[W]) -> W:
+    def taken(operands: list[_Word]) -> _Word:
         return words.total(operands) if len(operands) > 1 else operands[0]
 
     for i in range(64):
@@ -172,7 +155,8 @@ _Word = tuple[Bit, ...]
 
 
 class _CircuitWords:
-    """Implements `Words` for a circuit: every operation adds constraints. Its value is a register of the witness."""
+    """What the compression function does with words: every operation adds constraints. Its value is a register of the
+    witness."""
 
     def __init__(self, b: CircuitBuilder) -> None:
         self._b = b
@@ -208,6 +192,7 @@ class _CircuitWords:
         return tuple(self._xor(i, p, q) for i, (p, q) in enumerate(zip(x, y, strict=True)))
 
     def choose(self, x: _Word, y: _Word, z: _Word) -> _Word:
+        """The bits of y where x is 1, else those of z."""
         self._registers += 1
         return tuple(self._choose(i, *bits) for i, bits in enumerate(zip(x, y, z, strict=True)))
 
@@ -216,6 +201,7 @@ class _CircuitWords:
         return tuple(self._majority(i, *bits) for i, bits in enumerate(zip(x, y, z, strict=True)))
 
     def total(self, values: Sequence[_Word]) -> _Word:
+        """The sum of the words modulo 2^32."""
         self._registers += 1
         operands: dict[Run, int] = {}
         for word in values:
@@ -243,11 +229,7 @@ class _CircuitWords:
         sums: dict[Run, int] = {}
         for bit, factor in terms:
             bit.add_to(sums, factor)
-        return self._combination(sums)
-
-    def _combination(self, terms: dict[Run, int]) -> Linear:
-        modulus = self._b.field.modulus
-        return Linear(self._b.field, 1, {run: c % modulus for run, c in terms.items() if c})
+        return Linear.total(self._b.field, 1, sums.items())
 
     def _boolean(self, position: int) -> Bit:
         bit = self._new(position)
@@ -317,5 +299,6 @@ class _CircuitWords:
     def finish(self) -> None:
         """Constrain the equalities that wait."""
         if self._packed:
-            self._b.constrain(self._combination(self._left), self._one, self._combination(self._right))
+            left, right = (Linear.total(self._b.field, 1, side.items()) for side in (self._left, self._right))
+            self._b.constrain(left, self._one, right)
         self._left, self._right, self._packed = {}, {}, 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from distprove.stark.air.compiled import BusUse, CompiledAir, Group
-from distprove.stark.air.compiler import compile_air
+from distprove.stark.air.compiled import CompiledAir
 from distprove.stark.air.cpp_rows import CppRows
 from distprove.stark.air.definition import Air, Bus, Table, trace_air
 from distprove.stark.air.expression import Expression
@@ -13,13 +12,10 @@ __all__ = [
     "Air",
     "AirReport",
     "Bus",
-    "BusUse",
     "CompiledAir",
     "CppRows",
     "Expression",
-    "Group",
     "Table",
-    "compile_air",
     "report_airs",
     "trace_air",
 ]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from distprove.errors import AirError
 from distprove.stark import field
 from distprove.stark.air.compiler import number_buses
-from distprove.stark.air.definition import Air, Bus, Constraint, Definition, Interaction, Layout, trace_air
+from distprove.stark.air.definition import Air, Bus, Constraint, Definition, Interaction, Layout, layout_of, trace_air
 from distprove.stark.air.expression import MAIN, PREPROCESSED, SELECTORS
 from distprove.stark.air.lowering import lower
 from distprove.stark.field import P, Words
@@ -217,7 +217,7 @@ class _Table:
                 failures.append(
                     Failure(
                         self.name,
-                        f"bus {bus.name}{_noted(interaction)}",
+                        f"bus {bus.name}{interaction.note}",
                         row,
                         len(over),
                         (("times", int(times[row])),),
@@ -272,7 +272,7 @@ class _Tally:
     def add(self, table: str, interaction: Interaction, values: Words, times: Words) -> None:
         rows = np.flatnonzero(times)
         self._places.append((table, interaction.sends, rows.astype(np.uint64)))
-        self._notes.append(_noted(interaction))
+        self._notes.append(interaction.note)
         self._values.append(values[:, rows].T)
         self._times.append(times[rows])
 
@@ -386,19 +386,12 @@ def _matrix(values: object, width: int, what: str) -> Words:
 
 
 def _flatten(public: Public) -> tuple[dict[str, tuple[int, int]], Words]:
-    layout: dict[str, tuple[int, int]] = {}
-    flat: list[int] = []
-    for name, given in public.items():
-        values = [given] if isinstance(given, int) else [int(value) for value in given]
-        if not all(0 <= value < P for value in values):
+    values = {name: [given] if isinstance(given, int) else list(map(int, given)) for name, given in public.items()}
+    for name, given in values.items():
+        if not all(0 <= value < P for value in given):
             raise AirError(f"public value {name} is not from 0 to p - 1")
-        layout[name] = (len(flat), len(values))
-        flat += values
-    return layout, np.array(flat, dtype=np.uint64)
-
-
-def _noted(interaction: Interaction) -> str:
-    return f" ({interaction.name})" if interaction.name else ""
+    flat = [value for given in values.values() for value in given]
+    return layout_of((name, len(given)) for name, given in values.items()), np.array(flat, dtype=np.uint64)
 
 
 def _times(count: int) -> str:

@@ -183,10 +183,6 @@ class CompiledAir:
     def global_width(self) -> int:
         return longest(self.uses, "global")
 
-    @property
-    def layout(self) -> ScalarLayout:
-        return ScalarLayout(self.public_count, self.local_width, self.global_width)
-
     @cached_property
     def output_degrees(self) -> tuple[tuple[int, int], ...]:
         """The degree of each constraint as (columns, transition selectors), which `expression` explains."""

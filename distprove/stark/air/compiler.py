@@ -27,7 +27,7 @@ from distprove.stark.air.compiled import (
     longest,
     scope_widths,
 )
-from distprove.stark.air.definition import MAX_NAME, Air, Bus, Definition, Interaction, Layout, Scope, trace_air
+from distprove.stark.air.definition import MAX_NAME, Bus, Definition, Interaction, Scope
 from distprove.stark.air.expression import AUX, Graph
 from distprove.stark.air.lowering import lower
 from kernels.interface.row_program import RowProgram
@@ -35,15 +35,6 @@ from kernels.interface.row_program import RowProgram
 LEAST_GROUP_DEGREE = 3
 """Minimum degree up to which interactions are grouped. Two interactions of degree 1 share a column at two quotient
 chunks."""
-
-
-def compile_air(air: Air, public_layout: Layout, buses: Mapping[str, int]) -> CompiledAir:
-    """Compile `air` for a program.
-
-    `public_layout` maps the name of each of the program's public values to (offset, count). `buses` maps bus names to
-    numbers, the same in all tables of the program. Raises AirError when the AIR's definition is inconsistent.
-    """
-    return compile_definition(trace_air(air, public_layout), buses)
 
 
 def number_buses(definitions: Sequence[Definition]) -> dict[str, int]:
@@ -58,7 +49,11 @@ def number_buses(definitions: Sequence[Definition]) -> dict[str, int]:
 
 
 def compile_definition(definition: Definition, buses: Mapping[str, int]) -> CompiledAir:
-    """Compile an AIR that `trace_air` has run, as `compile_air` does. Adds the LogUp expressions to its graph."""
+    """Compile an AIR that `trace_air` has run for a program. Adds the LogUp expressions to its graph.
+
+    `buses` maps bus names to numbers, the same in all tables of the program. Raises AirError when the AIR's definition
+    is inconsistent.
+    """
     if definition.public_count > MAX_PUBLIC:
         raise AirError(f"{definition.name}: {definition.public_count} public values, at most {MAX_PUBLIC} are possible")
     if len(set(buses.values())) < len(buses):

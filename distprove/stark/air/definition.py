@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -148,16 +148,20 @@ class Interaction:
     row_of: RowOf | None = field(default=None, compare=False)
     """For a receiver whose `times` the prover counts."""
 
+    @property
+    def note(self) -> str:
+        """The name in parentheses, after a space; empty without one."""
+        return f" ({self.name})" if self.name else ""
+
     def __str__(self) -> str:
         """ "send on memory (load)" """
-        return f"{'send' if self.sends else 'receive'} on {self.bus.name}{f' ({self.name})' if self.name else ''}"
+        return f"{'send' if self.sends else 'receive'} on {self.bus.name}{self.note}"
 
 
 @dataclass
 class Definition:
     """The columns, constraints and interactions that `Air.define` stated."""
 
-    air: Air
     name: str
     graph: Graph
     main: dict[str, int]
@@ -375,7 +379,7 @@ def trace_air(air: Air, layout: Layout | None = None) -> Definition:
     main, preprocessed = (_columns(name, getattr(air, part)) for part in ("main", "preprocessed"))
     if not main:
         raise AirError(f"{name} has no main columns")
-    definition = Definition(air, name, Graph(), main, preprocessed, public_layout)
+    definition = Definition(name, Graph(), main, preprocessed, public_layout)
     table = Table(definition, _used(air, public_layout))
     try:
         air.define(table)
@@ -391,9 +395,13 @@ def trace_air(air: Air, layout: Layout | None = None) -> Definition:
 
 def default_layout(air: Air) -> dict[str, tuple[int, int]]:
     """The layout of the public values of `air` alone, in order, with one element each unless it gives numbers."""
+    return layout_of(air.public.items() if isinstance(air.public, Mapping) else [(name, 1) for name in air.public])
+
+
+def layout_of(public: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int]]:
+    """The layout of public values, given by name and number of elements in order."""
     layout, offset = {}, 0
-    for name in air.public:
-        count = air.public[name] if isinstance(air.public, Mapping) else 1
+    for name, count in public:
         layout[name] = (offset, count)
         offset += count
     return layout

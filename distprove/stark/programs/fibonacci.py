@@ -22,12 +22,9 @@ from kernels.interface.backend import Backend
 class FibonacciAir(Air):
     """The table of pairs (left, right) = (x_i, x_{i+1}) in row i."""
 
+    name = "fibonacci"
     main: Mapping[str, int] = MappingProxyType({"left": 1, "right": 1})
     public = ("start", "end")
-
-    @property
-    def name(self) -> str:
-        return "fibonacci"
 
     def define(self, t: Table) -> None:
         start, end = t.public["start"], t.public["end"]
@@ -47,6 +44,8 @@ class Fibonacci(Program):
     """
 
     name = "fibonacci"
+    tables = (FibonacciAir(),)
+    statement = Statement(public=(("start", 2), ("end", 2)), chain=(("end", "start"),))
 
     def __init__(self, rows: int = 1 << 16, first: int = 0, second: int = 1) -> None:
         """Raises UsageError for arguments out of range."""
@@ -58,14 +57,6 @@ class Fibonacci(Program):
     @property
     def arguments(self) -> dict[str, int | str]:
         return {"rows": self.rows}
-
-    @property
-    def tables(self) -> Sequence[Air]:
-        return (FibonacciAir(),)
-
-    @property
-    def statement(self) -> Statement:
-        return Statement(public=(("start", 2), ("end", 2)), chain=(("end", "start"),))
 
     @property
     def fixed_heights(self) -> Mapping[str, int]:

@@ -194,7 +194,7 @@ class FileRoot(Program):
         places.append(np.array([n[:2] for n in source["nodes"]], dtype=np.int64).reshape(-1, 2).T)
         blocks = np.concatenate(messages)
         tail = blocks[stop - start - 1] if stop == leaves else None
-        root = self._layout.root_words(source["root"])
+        (root,) = self._layout.parts(np.frombuffer(source["root"], dtype=np.uint8).reshape(1, 32))
         return {
             "messages": np.ascontiguousarray(blocks.view("<u8").astype(np.uint64).T),
             "places": np.concatenate(places, axis=1).astype(np.uint64),

@@ -16,13 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.air import Air, Bus, CppRows
-from distprove.stark.programs import (
-    file_root_narrow,
-    file_root_tables,
-    keccak_rounds,
-    keccak_slices,
+from distprove.stark.programs import file_root_narrow, file_root_tables, keccak_rounds, keccak_slices
+from distprove.stark.programs.file_root_tables import (
+    DIGEST_WORDS,
+    FACTS,
+    LEVELS,
+    TAIL_ROWS,
+    TAIL_WORDS,
+    Words,
+    edge_columns,
 )
-from distprove.stark.programs.file_root_tables import DIGEST_WORDS, FACTS, LEVELS, TAIL_ROWS, TAIL_WORDS
 from distprove.stark.statement import Boundary, PublicRef
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -41,28 +44,30 @@ class Layout(ABC):
     """What the statement takes from the bus of nodes."""
 
     @abstractmethod
-    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
-        """The preprocessed columns of tables."""
+    def parts(self, digests: Bytes) -> Words:
+        """The numbers that stand for digests, (n, DIGEST_WORDS), on the bus and as the public value `root`. `digests`
+        has shape (n, 32)."""
+
+    @abstractmethod
+    def root_bytes(self, parts: Sequence[int]) -> bytes:
+        """The digest whose `parts` these are."""
 
     @abstractmethod
     def log_heights(self, permutations: int) -> tuple[int, ...]:
         """log2 of the tables' rows for so many permutations."""
 
-    @abstractmethod
-    def root_words(self, root: bytes) -> Sequence[int]:
-        """The public value `root`."""
+    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
+        """The preprocessed columns of tables."""
+        return {"edge": np.arange(LEVELS, dtype=np.uint64).reshape(1, LEVELS)}
 
-    @abstractmethod
-    def root_bytes(self, words: Sequence[int]) -> bytes:
-        """What `root_words` was made of."""
-
-    @abstractmethod
     def inputs(self, digests: Bytes, leaves: int, edge: Sequence[bytes], tail: Bytes | None) -> dict[str, NDArray[Any]]:
         """The arrays that `main` takes besides messages and places.
 
         `digests` are those of the messages, (n, 32), and `leaves` is the file's number of leaves. `edge` holds the last
         node of each level if this partition passes them up, `tail` the last leaf's padded message if it has that leaf.
         """
+        joined = np.frombuffer(b"".join(edge), dtype=np.uint8).reshape(-1, 32)
+        return {"edge": edge_columns(leaves, self.parts(joined) if edge else None)}
 
     @abstractmethod
     def main(
@@ -78,26 +83,24 @@ class WideLayout(Layout):
     rows = keccak_rounds.ROWS
     root = (Boundary(file_root_tables.NODES.name, (LEVELS, 0, *_ROOT), -1, "first"),)
 
-    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
-        tail = np.zeros((2, TAIL_ROWS), dtype=np.uint64)
-        tail[0, 0] = tail[1, TAIL_WORDS - 1] = 1
-        return {"edge": np.arange(LEVELS, dtype=np.uint64).reshape(1, LEVELS), "tail": tail}
+    def parts(self, digests: Bytes) -> Words:
+        return np.ascontiguousarray(digests).view("<u4").astype(np.uint64)
+
+    def root_bytes(self, parts: Sequence[int]) -> bytes:
+        return np.array(parts, dtype="<u4").tobytes()
 
     def log_heights(self, permutations: int) -> tuple[int, ...]:
         return tuple(rows.bit_length() - 1 for rows in (keccak_rounds.rows_for(permutations), LEVELS, TAIL_ROWS))
 
-    def root_words(self, root: bytes) -> Sequence[int]:
-        return [int(word) for word in np.frombuffer(root, dtype="<u4")]
-
-    def root_bytes(self, words: Sequence[int]) -> bytes:
-        return np.array(words, dtype="<u4").tobytes()
+    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
+        tail = np.zeros((2, TAIL_ROWS), dtype=np.uint64)
+        tail[0, 0] = tail[1, TAIL_WORDS - 1] = 1
+        return {**super().preprocessed(), "tail": tail}
 
     def inputs(self, digests: Bytes, leaves: int, edge: Sequence[bytes], tail: Bytes | None) -> dict[str, NDArray[Any]]:
         shown = file_root_tables.leaf_messages(b"")[0] if tail is None else tail
-        return {
-            "edge": file_root_tables.edge_columns(leaves, file_root_tables.digest_words(edge) if edge else None),
-            "tail": file_root_tables.tail_columns(shown, tail is not None),
-        }
+        columns = file_root_tables.tail_columns(shown, tail is not None)
+        return {**super().inputs(digests, leaves, edge, tail), "tail": columns}
 
     def main(
         self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], *, has_tail: bool
@@ -116,25 +119,17 @@ class NarrowLayout(Layout):
         Boundary(file_root_narrow.NODES.name, (LEVELS, 0, part, word), -1, "first") for part, word in enumerate(_ROOT)
     )
 
-    def preprocessed(self) -> Mapping[str, NDArray[Any]]:
-        return {"edge": np.arange(LEVELS, dtype=np.uint64).reshape(1, LEVELS)}
+    def parts(self, digests: Bytes) -> Words:
+        return file_root_narrow.digest_parts(digests)
+
+    def root_bytes(self, parts: Sequence[int]) -> bytes:
+        return file_root_narrow.digest_of(parts)
 
     def log_heights(self, permutations: int) -> tuple[int, ...]:
         return tuple(rows.bit_length() - 1 for rows in (keccak_slices.rows_for(permutations), LEVELS))
 
-    def root_words(self, root: bytes) -> Sequence[int]:
-        parts = file_root_narrow.digest_parts(np.frombuffer(root, dtype=np.uint8).reshape(1, 32))
-        return [int(word) for word in parts[0]]
-
-    def root_bytes(self, words: Sequence[int]) -> bytes:
-        return file_root_narrow.digest_of(words)
-
     def inputs(self, digests: Bytes, leaves: int, edge: Sequence[bytes], tail: Bytes | None) -> dict[str, NDArray[Any]]:
-        joined = np.frombuffer(b"".join(edge), dtype=np.uint8).reshape(-1, 32)
-        return {
-            "edge": file_root_tables.edge_columns(leaves, file_root_narrow.digest_parts(joined) if edge else None),
-            "digests": np.ascontiguousarray(file_root_narrow.digest_parts(digests).T),
-        }
+        return {**super().inputs(digests, leaves, edge, tail), "digests": np.ascontiguousarray(self.parts(digests).T)}
 
     def main(
         self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], *, has_tail: bool

@@ -30,6 +30,8 @@ from distprove.stark.programs.file_root_tables import (
     PAD,
     PAD_END,
     EdgeAir,
+    numbers_of,
+    states_of,
 )
 from distprove.stark.programs.file_tree import CHUNK, LEAF, NODE
 from distprove.stark.programs.keccak_rounds import LANES, RATE_LANES
@@ -238,21 +240,12 @@ def hash_columns(
     used = messages.shape[1]
     rows = rows_for(used)
     blocks = blocks_for(rows)
-    states = backend.zeros((LANES, blocks))
-    states[:RATE_LANES, :used] = messages
     columns = backend.zeros((sum(NarrowHashAir.main.values()), rows))
-    fill_slices(columns, states, used, backend)
+    fill_slices(columns, states_of(backend, messages, blocks), used, backend)
     own = columns[WIDTH + len(FLAGS) :]
     count = leaves[1] - leaves[0]
-    per_block = backend.zeros((6, blocks))  # leaf, node, tail, level, index, leaves
-    per_block[0, :count] = 1
-    per_block[1, count:used] = 1
-    per_block[3:5, :used] = places
-    per_block[5, :count] = places[1, :count]
-    per_block[5, count:] = leaves[1]
-    if has_tail:
-        per_block[2, count - 1] = 1
-    own[:6] = per_block.repeat(ROWS_EACH, axis=1)[:, :rows]
+    per_block = numbers_of(backend, places, leaves, blocks).repeat(ROWS_EACH, axis=1)[:, :rows]
+    own[:2], own[3:6] = per_block[:2], per_block[2:]  # between them the column `tail`, which `_fill_tail` writes
     begin_node, low, high = (_OWN[name] for name in ("begin_node", "low", "high"))
     nodes, stop = ROWS_EACH * count, ROWS_EACH * used
     byte, word = np.uint64(0xFF), np.uint64(8)
@@ -275,10 +268,11 @@ def hash_columns(
 
 def _fill_tail(own: Array, message: NDArray[np.uint8], row: int, backend: Backend) -> None:
     """Write the columns that find the padding of the last leaf, whose permutation begins in this row."""
-    begin_tail, lane, padded = (_OWN[name] for name in ("begin_tail", "lane", "padded"))
+    tail, begin_tail, lane, padded = (_OWN[name] for name in ("tail", "begin_tail", "lane", "padded"))
     text = message.copy()
     text[-1] -= PAD_END
     start = int(np.flatnonzero(text)[-1])  # the padding's first byte is the last that is not zero
+    own[tail, row : row + ROWS_EACH] = 1
     own[begin_tail, row : row + PARTS] = 1
     own[lane + start // 8, row : row + ROWS_EACH] = 1
     found = np.zeros((5, PARTS), dtype=np.uint64)  # padded, pad, done

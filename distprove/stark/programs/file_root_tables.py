@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -211,6 +211,26 @@ def node_messages(children: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return out
 
 
+def states_of(backend: Backend, messages: Array, blocks: int) -> Array:
+    """The initial states, (25, blocks), of permutations of messages (17, n) lanes; those after them are of zeros."""
+    states = backend.zeros((LANES, blocks))
+    states[:RATE_LANES, : messages.shape[1]] = messages
+    return states
+
+
+def numbers_of(backend: Backend, places: Array, leaves: tuple[int, int], blocks: int) -> Array:
+    """The columns `leaf`, `node`, `level`, `index` and `leaves` of a table `hash`, with a value for each permutation,
+    (5, blocks), from the arguments of `hash_columns`."""
+    count, used = leaves[1] - leaves[0], places.shape[1]
+    numbers = backend.zeros((5, blocks))
+    numbers[0, :count] = 1
+    numbers[1, count:used] = 1
+    numbers[2:4, :used] = places
+    numbers[4, :count] = places[1, :count]
+    numbers[4, count:] = leaves[1]
+    return numbers
+
+
 def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple[int, int], *, has_tail: bool) -> Array:
     """The columns of the table `hash`: one permutation for each message, leaves first, then idle ones.
 
@@ -220,18 +240,11 @@ def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple
     used = messages.shape[1]
     rows = rows_for(used)
     blocks = blocks_for(rows)
-    states = backend.zeros((LANES, blocks))
-    states[:RATE_LANES, :used] = messages
     columns = backend.empty((WIDTH + 8 + TAIL_WORDS, rows))
-    fill_rounds(columns, states, backend)
+    fill_rounds(columns, states_of(backend, messages, blocks), backend)
     leaf, node, begin_leaf, begin_node, begin_tail, level, _, counter = range(WIDTH, WIDTH + 8)
     count = leaves[1] - leaves[0]
-    per_block = backend.zeros((5, blocks))
-    per_block[0, :count] = 1
-    per_block[1, count:used] = 1
-    per_block[2:4, :used] = places
-    per_block[4, :count] = places[1, :count]
-    per_block[4, count:] = leaves[1]
+    per_block = numbers_of(backend, places, leaves, blocks)
     columns[leaf : node + 1] = over_rounds(per_block[:2], rows)
     columns[level : counter + 1] = over_rounds(per_block[2:], rows)
     columns[begin_leaf : begin_tail + 1] = 0
@@ -252,11 +265,6 @@ def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple
         for k in range(TAIL_WORDS):
             carried[k, ROUNDS * (count - 1)] = messages[k // 2, count - 1] >> np.uint64(32 * (k % 2)) & low
     return columns
-
-
-def digest_words(digests: Sequence[bytes]) -> Words:
-    """The words of each digest, (n, DIGEST_WORDS)."""
-    return np.frombuffer(b"".join(digests), dtype="<u4").reshape(-1, DIGEST_WORDS).astype(np.uint64)
 
 
 def edge_columns(leaves: int, digests: Words | None) -> Words:

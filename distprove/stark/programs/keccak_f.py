@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air, CppRows, Table
+from distprove.stark.air import Air, Table
 from distprove.stark.field import P
 from distprove.stark.params import MAX_LOG_HEIGHT
 from distprove.stark.program import Program, Slice, Trace
@@ -72,6 +72,9 @@ class KeccakF(Program):
     """The program `keccak-f`. The public values of a partition tell its number of permutations and its first state."""
 
     name = "keccak-f"
+    tables = (KeccakFAir(),)
+    row_functions = (ROWS,)
+    statement = Statement(public=(("start", 1), ("end", 1), ("total", SUMMED)), chain=(("end", "start"),))
 
     def __init__(self, permutations: int = 1365, first: int = 0) -> None:
         """Raises UsageError for arguments out of range."""
@@ -84,18 +87,6 @@ class KeccakF(Program):
     @property
     def arguments(self) -> dict[str, int | str]:
         return {}
-
-    @property
-    def tables(self) -> Sequence[Air]:
-        return (KeccakFAir(),)
-
-    @property
-    def row_functions(self) -> Sequence[CppRows]:
-        return (ROWS,)
-
-    @property
-    def statement(self) -> Statement:
-        return Statement(public=(("start", 1), ("end", 1), ("total", SUMMED)), chain=(("end", "start"),))
 
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         return [(rows_for(self.permutations).bit_length() - 1,)] * partitions
@@ -120,7 +111,9 @@ class KeccakF(Program):
         columns = backend.empty((WIDTH + 3 + SUMMED, rows))
         fill_rounds(columns, states, backend)
         on, begin, number, first_sum = range(WIDTH, WIDTH + 4)
-        results = results_of(columns, rows) * counted[0, : rows // ROUNDS]
+        # The first words of the results of all complete permutations.
+        out = sum(COLUMNS[name] for name in ("state", "parity", "theta"))
+        results = columns[out : out + SUMMED, ROUNDS - 1 : rows : ROUNDS] * counted[0, : rows // ROUNDS]
         # A sum of at most 2^24 words of 32 bits stays below p, so that it needs no reduction.
         sums = backend.zeros((SUMMED, blocks))
         sums[:, 1:] = prefix_sums(results)[:, : blocks - 1]
@@ -140,12 +133,6 @@ class KeccakF(Program):
             "states": f"{start} to {end - 1}" if end != start else "none",
             "sums of the results' words": ", ".join(map(str, totals)) + " modulo p",
         }
-
-
-def results_of(columns: Array, rows: int) -> Array:
-    """The first words of the results of all complete permutations, (SUMMED, permutations)."""
-    first = sum(COLUMNS[name] for name in ("state", "parity", "theta"))
-    return columns[first : first + SUMMED, ROUNDS - 1 : rows : ROUNDS]
 
 
 def prefix_sums(values: Array) -> Array:

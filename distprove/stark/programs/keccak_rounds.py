@@ -17,6 +17,8 @@ Lanes are numbered x + 5 y, bits from the least significant, words low half firs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import xor
 from pathlib import Path
 from types import MappingProxyType
 
@@ -187,7 +189,7 @@ def fill_rounds_vectorised(columns: Array, states: Array, backend: Backend) -> N
     lanes = backend.empty((60, blocks, ROUNDS))  # A', C', D, out
     state = [states[i] for i in range(LANES)]
     for r in range(ROUNDS):
-        before = [xor(state[x::5]) for x in range(5)]
+        before = [reduce(xor, state[x::5]) for x in range(5)]
         added = [before[(x - 1) % 5] ^ rotated(before[(x + 1) % 5], 1) for x in range(5)]
         state = [lane ^ added[i % 5] for i, lane in enumerate(state)]
         for i, lane in enumerate((*state, *(b ^ d for b, d in zip(before, added, strict=True)), *added)):
@@ -196,7 +198,7 @@ def fill_rounds_vectorised(columns: Array, states: Array, backend: Backend) -> N
         state = [moved[i] ^ (~moved[i // 5 * 5 + (i + 1) % 5] & moved[i // 5 * 5 + (i + 2) % 5]) for i in range(LANES)]
         after_chi = state[0]
         for i, z in enumerate(CONSTANT_BITS):
-            _block(columns, "chi", i)[r::ROUNDS] = (after_chi[: -(-(rows - r) // ROUNDS)] >> np.uint64(z)) & _ONE
+            columns[_START["chi"] + i][r::ROUNDS] = (after_chi[: -(-(rows - r) // ROUNDS)] >> np.uint64(z)) & _ONE
         state[0] = after_chi ^ np.uint64(ROUND_CONSTANTS[r])
         for i, lane in enumerate(state):
             lanes[35 + i, :, r] = lane
@@ -208,27 +210,16 @@ def fill_rounds_vectorised(columns: Array, states: Array, backend: Backend) -> N
             bits[...] = flat[i] >> shifts[z : z + _BITS_AT_ONCE]
             bits &= _ONE
     for i in range(LANES):
-        _block(columns, "out", 2 * i)[...] = flat[35 + i] & _LOW
-        _block(columns, "out", 2 * i + 1)[...] = flat[35 + i] >> np.uint64(32)
+        columns[_START["out"] + 2 * i][...] = flat[35 + i] & _LOW
+        columns[_START["out"] + 2 * i + 1][...] = flat[35 + i] >> np.uint64(32)
     for r in range(ROUNDS):
-        flag = _block(columns, "round", r)
+        flag = columns[_START["round"] + r]
         flag[...] = 0
         flag[r::ROUNDS] = 1
 
 
 _ONE, _LOW = np.uint64(1), np.uint64(0xFFFFFFFF)
 _START = {name: sum(list(COLUMNS.values())[:i]) for i, name in enumerate(COLUMNS)}
-
-
-def _block(columns: Array, name: str, i: int) -> Array:
-    return columns[_START[name] + i]
-
-
-def xor(lanes: Sequence[Array]) -> Array:
-    total = lanes[0]
-    for lane in lanes[1:]:
-        total = total ^ lane
-    return total
 
 
 def rotated(lane: Array, by: int) -> Array:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
+from operator import add, xor
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,7 +30,7 @@ import numpy as np
 
 from distprove.stark.air import Bus, CppRows, Expression, Table
 from distprove.stark.air.definition import Value
-from distprove.stark.programs.keccak_rounds import LANES, PI_SOURCE, ROTATIONS, ROUND_CONSTANTS, ROUNDS, rotated, xor
+from distprove.stark.programs.keccak_rounds import LANES, PI_SOURCE, ROTATIONS, ROUND_CONSTANTS, ROUNDS, rotated
 from kernels.errors import CompilerMissing
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -310,7 +310,7 @@ def fill_slices_vectorised(columns: Array, states: Array, backend: Backend) -> N
     state = [states[i] for i in range(LANES)]
     before = chi_preimage(state)
     for stage in range(STAGES):
-        parity = [xor(state[x::5]) for x in range(5)]
+        parity = [reduce(xor, state[x::5]) for x in range(5)]
         moved = [a ^ parity[(i - 1) % 5] ^ rotated(parity[(i + 1) % 5], 1) for i, a in enumerate(state)]
         for i, lane in enumerate((*before, *parity, *state, *moved)):
             made[i, :, stage] = (lane[:, None] >> at) & limb
@@ -321,52 +321,38 @@ def fill_slices_vectorised(columns: Array, states: Array, backend: Backend) -> N
             ]
             state[0] = state[0] ^ np.uint64(ROUND_CONSTANTS[stage])
     flat = made.reshape(len(made), -1)[:, :rows]
-    block = _Columns(columns)
     for j in range(SLICES):
         shift = np.uint64(j)
         for lane in range(LANES):
-            block["bits", SLICES * lane + j] = flat[lane] >> shift & _ONE
+            columns[START["bits"] + SLICES * lane + j] = flat[lane] >> shift & _ONE
         for x in range(5):
-            block["parity", SLICES * x + j] = flat[LANES + x] >> shift & _ONE
+            columns[START["parity"] + SLICES * x + j] = flat[LANES + x] >> shift & _ONE
             ones = sum((flat[LANES + 5 + x + 5 * y] >> shift & _ONE for y in range(1, 5)), flat[30 + x] >> shift & _ONE)
-            block["carry", SLICES * x + j] = ones >> _ONE
+            columns[START["carry"] + SLICES * x + j] = ones >> _ONE
     tops = made[LANES : LANES + 5] >> np.uint64(SLICES - 1)
     for x in range(5):
         around = tops[x, :, :, -1:]
         below = backend.zeros(tops[x].shape)
         below[:, :, 1:] = tops[x, :, :, :-1]
         below[:, :, :1] = around
-        block["below", x] = below.reshape(-1)[:rows]
-        block["around", x] = around.repeat(PARTS, axis=2).reshape(-1)[:rows]
+        columns[START["below"] + x] = below.reshape(-1)[:rows]
+        columns[START["around"] + x] = around.repeat(PARTS, axis=2).reshape(-1)[:rows]
     index = np.arange(rows)
     part, stages = index % PARTS, index // PARTS % STAGES
     constants = np.array([0, *ROUND_CONSTANTS], dtype=np.uint64)[stages] >> np.asarray(SLICES * part, dtype=np.uint64)
     for i, j in enumerate(CONSTANT_PLACES):
-        block["iota", i] = flat[LANES + 5] >> np.uint64(j) & _ONE
-        block["constant", i] = backend.to_device(constants >> np.uint64(j) & _ONE)
+        columns[START["iota"] + i] = flat[LANES + 5] >> np.uint64(j) & _ONE
+        columns[START["constant"] + i] = backend.to_device(constants >> np.uint64(j) & _ONE)
     for name, number in (("outer", stages // 5), ("inner", stages % 5), ("slices", part)):
         flags = backend.to_device((np.arange(COLUMNS[name])[:, None] == number).astype(np.uint64))
         for i, flag in enumerate(flags):
-            block[name, i] = flag
-    block["stamp", 0] = backend.to_device((index // PARTS).astype(np.uint64))
+            columns[START[name] + i] = flag
+    columns[START["stamp"]] = backend.to_device((index // PARTS).astype(np.uint64))
     for k in range(COLUMNS["moved"]):
-        block["moved", k] = 0
+        columns[START["moved"] + k] = 0
     for k, source, start, length, place in _PIECES:
         bits = flat[2 * LANES + 5 + source] >> np.uint64(start) & np.uint64((1 << length) - 1)
-        block["moved", k] = block["moved", k] | bits << np.uint64(place)
+        columns[START["moved"] + k] = columns[START["moved"] + k] | bits << np.uint64(place)
 
 
 _ONE = np.uint64(1)
-
-
-class _Columns:
-    """The columns of an array by name and number."""
-
-    def __init__(self, columns: Array) -> None:
-        self._columns = columns
-
-    def __getitem__(self, key: tuple[str, int]) -> Array:
-        return self._columns[START[key[0]] + key[1]]
-
-    def __setitem__(self, key: tuple[str, int], values: Array | int) -> None:
-        self._columns[START[key[0]] + key[1]] = values

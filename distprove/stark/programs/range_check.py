@@ -66,6 +66,8 @@ class RangeCheck(Program):
     """The program `range-check`. The prover makes the values from a seed; their number is public."""
 
     name = "range-check"
+    buses = (LIMB,)
+    statement = Statement(public=(("count", 1), ("total", 1)))
 
     def __init__(self, values: int = 1 << 16, bits: int = MAX_BITS, seed: int = 1) -> None:
         """Raises UsageError for arguments out of range."""
@@ -84,14 +86,6 @@ class RangeCheck(Program):
     @property
     def tables(self) -> Sequence[Air]:
         return (ValuesAir(self.bits), LimbsAir())
-
-    @property
-    def buses(self) -> Sequence[Bus]:
-        return (LIMB,)
-
-    @property
-    def statement(self) -> Statement:
-        return Statement(public=(("count", 1), ("total", 1)))
 
     def preprocessed(self) -> Mapping[str, NDArray[Any]]:
         return {"limbs": np.arange(1 << self.bits, dtype=np.uint64).reshape(1, -1)}

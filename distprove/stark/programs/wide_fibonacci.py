@@ -28,12 +28,10 @@ MAX_WIDTH = 1 << 12
 
 
 class WideFibonacciAir(Air):
+    name = "wide-fibonacci"
+
     def __init__(self, width: int) -> None:
         self.main = {"c": width}
-
-    @property
-    def name(self) -> str:
-        return "wide-fibonacci"
 
     def define(self, t: Table) -> None:
         c = t.this["c"]
@@ -45,6 +43,7 @@ class WideFibonacci(Program):
     """The program `wide-fibonacci`, of a fixed height. Partitions differ in their first elements, made from a seed."""
 
     name = "wide-fibonacci"
+    statement = Statement()
 
     def __init__(self, rows: int = 1 << 16, width: int = 32, seed: int = 1) -> None:
         """Raises UsageError for arguments out of range."""
@@ -62,10 +61,6 @@ class WideFibonacci(Program):
     @property
     def tables(self) -> Sequence[Air]:
         return (WideFibonacciAir(self.width),)
-
-    @property
-    def statement(self) -> Statement:
-        return Statement()
 
     @property
     def fixed_heights(self) -> Mapping[str, int]:

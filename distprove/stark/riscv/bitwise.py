@@ -5,31 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from distprove.stark.air import Air, CppRows, Table
-from distprove.stark.riscv.buses import ALU, ALU_OPS, AND_KIND, LOOKUP
+from distprove.stark.air import CppRows, Expression, Table
+from distprove.stark.riscv.buses import AND_KIND, LOOKUP, AluAir
 
 COLUMNS: Mapping[str, int] = MappingProxyType({"is_and": 1, "is_or": 1, "is_xor": 1, "a": 4, "b": 4, "both": 4})
-OPS = ("and", "or", "xor")
 
 
-class BitwiseAir(Air):
+class BitwiseAir(AluAir):
     """A row is one operation, on bytes."""
 
     name = "bitwise"
     main: Mapping[str, int] = COLUMNS
 
-    def define(self, t: Table) -> None:
+    def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         row = t.this
-        flags = row.is_and, row.is_or, row.is_xor
-        on = sum(flags)
-        for flag in (*flags, on):
-            t.boolean(flag)
         a, b, both = (sum(byte * 256**k for k, byte in enumerate(row[name])) for name in ("a", "b", "both"))
         for x, y, z in zip(row.a, row.b, row.both, strict=True):
             t.send(LOOKUP, {"kind": AND_KIND, "x": x, "y": y, "z": z}, times=on)
-        op = sum(flag * ALU_OPS[name] for flag, name in zip(flags, OPS, strict=True))
         result = row.is_and * both + row.is_or * (a + b - both) + row.is_xor * (a + b - 2 * both)
-        t.receive(ALU, {"op": op, "a": a, "b": b, "result": result}, times=on, at_most=1)
+        return a, b, result
 
 
 ROWS = CppRows(

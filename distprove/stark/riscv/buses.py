@@ -5,10 +5,13 @@ docs/riscv.md says for each bus who sends, who receives, and why no forged execu
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
+from functools import reduce
+from operator import add
 from types import MappingProxyType
 
-from distprove.stark.air import Bus, Expression, Table
+from distprove.stark.air import Air, Bus, Expression, Table
 from distprove.stark.air.definition import Value
 from distprove.stark.programs.keccak_slices import MOVED
 from kernels.maths.goldilocks import P
@@ -32,31 +35,18 @@ KECCAK = Bus("keccak", fields=("time", "end", "key", "value"))
 """The words of the states that Keccak-f permutes: `end` is 0 before it, and 1 after."""
 BUSES = (LOOKUP, ROM, ACCESS, ALU, NARROW, HOST, IMAGE, PUBLIC, WORDS, STATED, OUTPUT, KECCAK, MOVED)
 
-ALU_OPS: Mapping[str, int] = MappingProxyType(
+ALU_TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        name: number
-        for number, name in enumerate(
-            [
-                "and",
-                "or",
-                "xor",
-                "slt",
-                "sltu",
-                "sll",
-                "srl",
-                "sra",
-                "mul",
-                "mulh",
-                "mulhsu",
-                "mulhu",
-                "div",
-                "divu",
-                "rem",
-                "remu",
-            ],
-            start=1,
-        )
+        "bitwise": ("and", "or", "xor"),
+        "compare": ("slt", "sltu"),
+        "shift": ("sll", "srl", "sra"),
+        "multiply": ("mul", "mulh", "mulhsu", "mulhu"),
+        "divide": ("div", "divu", "rem", "remu"),
     }
+)
+"""The tables that answer on `alu`, and their operations."""
+ALU_OPS: Mapping[str, int] = MappingProxyType(
+    {op: number for number, op in enumerate((op for ops in ALU_TABLES.values() for op in ops), start=1)}
 )
 NARROW_OPS: Mapping[str, int] = MappingProxyType({"lb": 1, "lbu": 2, "lh": 3, "lhu": 4, "sb": 5, "sh": 6})
 CALLS: Mapping[str, int] = MappingProxyType({"exit": 1, "write": 2, "private": 3, "public": 4, "cycles": 5})
@@ -82,6 +72,14 @@ def in_range(t: Table, value: Value, bits: int, times: Value = 1, name: str | No
     t.send(LOOKUP, {"kind": range_kind(bits), "x": 0, "y": value, "z": 0}, times=times, name=name)
 
 
+def in_long_range(
+    t: Table, value: Expression, low: Expression, bits: int, times: Value = 1, name: str | None = None
+) -> None:
+    """Look up that `value` is from 0 to 2^bits - 1, with bits from 17 to 32. `low` is a column for bits 0 to 15."""
+    in_range(t, low, 16, times, name)
+    in_range(t, (value - low) * pow(1 << 16, -1, P), bits - 16, times, name)
+
+
 def word(limbs: tuple[Expression, Expression]) -> Expression:
     """The number of 32 bits from its halves, the lower one first."""
     low, high = limbs
@@ -93,6 +91,21 @@ def constrain_sign(t: Table, value: Expression, sign: Expression, low: Expressio
 
     `low` is a column for bits 0 to 15.
     """
-    rest = value - sign * (1 << 31)
-    in_range(t, low, 16, times)
-    in_range(t, (rest - low) * pow(1 << 16, -1, P), 15, times)
+    in_long_range(t, value - sign * (1 << 31), low, 31, times)
+
+
+class AluAir(Air):
+    """A table that answers on `alu`: a row is one of its operations, or none. The columns `is_OP` say which."""
+
+    def define(self, t: Table) -> None:
+        flags = {op: t.this[f"is_{op}"][0] for op in ALU_TABLES[self.name]}
+        on = reduce(add, flags.values())
+        for flag in (*flags.values(), on):
+            t.boolean(flag)
+        a, b, result = self.constrain(t, on)
+        op = sum(flag * ALU_OPS[name] for name, flag in flags.items())
+        t.receive(ALU, {"op": op, "a": a, "b": b, "result": result}, times=on, at_most=1)
+
+    @abstractmethod
+    def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
+        """State what makes a row that is `on` right; gives the operands and the result."""

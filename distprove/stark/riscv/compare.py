@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from distprove.stark.air import Air, CppRows, Table
-from distprove.stark.riscv.buses import ALU, ALU_OPS, constrain_sign, in_range, word
+from distprove.stark.air import CppRows, Expression, Table
+from distprove.stark.riscv.buses import AluAir, constrain_sign, in_range, word
 
 COLUMNS: Mapping[str, int] = MappingProxyType(
     {"is_slt": 1, "is_sltu": 1, "a": 1, "b": 1, "less": 1, "sign": 2, "low": 2, "difference": 2}
 )
-OPS = ("slt", "sltu")
 
 
-class CompareAir(Air):
+class CompareAir(AluAir):
     """A row is one comparison. With the signs taken off, a - b = difference - 2^32 less."""
 
     name = "compare"
     main: Mapping[str, int] = COLUMNS
 
-    def define(self, t: Table) -> None:
+    def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         row = t.this
-        on = row.is_slt + row.is_sltu
-        for flag in (row.is_slt, row.is_sltu, on, row.less, *row.sign):
+        for flag in (row.less, *row.sign):
             t.boolean(flag)
         for value, sign, low in zip((row.a, row.b), row.sign, row.low, strict=True):
             t.always((1 - row.is_slt) * sign, f"{'a' if value is row.a else 'b'} has no sign")
@@ -32,8 +30,7 @@ class CompareAir(Air):
         t.always(a - b - word(row.difference) + row.less * (1 << 32), "difference")
         for limb in row.difference:
             in_range(t, limb, 16, on)
-        op = row.is_slt * ALU_OPS["slt"] + row.is_sltu * ALU_OPS["sltu"]
-        t.receive(ALU, {"op": op, "a": row.a, "b": row.b, "result": row.less}, times=on, at_most=1)
+        return row.a, row.b, row.less
 
 
 ROWS = CppRows(

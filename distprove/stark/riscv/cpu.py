@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.air import Air, CppRows, Expression, Table
-from distprove.stark.riscv.buses import ACCESS, ALU, HOST, LOOKUP, NARROW, ROM, in_range, range_kind
-from distprove.stark.riscv.decode import FLAGS, Words64
-from distprove.stark.riscv.record import FIRST_REGISTER, Record
-from kernels.interface.arrays import Array
-from kernels.interface.backend import Backend
+from distprove.stark.riscv.buses import ACCESS, ALU, HOST, LOOKUP, NARROW, ROM, in_long_range, in_range, range_kind
+from distprove.stark.riscv.decode import FLAGS
+from distprove.stark.riscv.record import FIRST_REGISTER, Record, Words64
 
 COLUMNS: Mapping[str, int] = MappingProxyType(
     {
@@ -138,11 +136,9 @@ class CpuAir(Air):
             previous, low, now = row.previous[k], row.since[k], row.time + k
             t.receive(ACCESS, {"key": key, "value": old, "time": previous}, times=used, at_most=1, name=name)
             t.send(ACCESS, {"key": key, "value": new, "time": now}, times=used, name=name)
-            in_range(t, low, 16, used, f"time of {name}")
-            in_range(t, (now - previous - 1 - low) * _UNSHIFT, 8, used, f"time of {name}")
+            in_long_range(t, now - previous - 1, low, 24, used, f"time of {name}")
 
 
-_UNSHIFT = pow(1 << 16, -1, (1 << 64) - (1 << 32) + 1)
 MAX_LOG_CYCLES = 21
 """Times and their differences stay below 2^24."""
 
@@ -226,7 +222,7 @@ ROWS = CppRows(
 
 
 def cpu_inputs(record: Record, rom: Words64, index: NDArray[np.int64]) -> dict[str, Words64]:
-    """The arrays from which `cpu_columns` makes the table. `rom` comes from `decode`, `index` is its column of each
+    """The arrays from which `ROWS` makes the table. `rom` comes from `decode`, `index` is its column of each
     cycle."""
     n = record.cycles
     columns = record.columns
@@ -243,7 +239,3 @@ def cpu_inputs(record: Record, rom: Words64, index: NDArray[np.int64]) -> dict[s
 def pc_after(record: Record) -> int:
     """The `pc` after a segment as the tables have it: after the exit `HALTED` and the exit code."""
     return record.pc_end or HALTED + int(record.registers_end[10])
-
-
-def cpu_columns(backend: Backend, log_rows: int, inputs: Mapping[str, Array]) -> Array:
-    return ROWS.make(backend, 1 << log_rows, **inputs)

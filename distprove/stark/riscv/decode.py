@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.riscv.buses import ALU_OPS, NARROW_OPS
-from distprove.stark.riscv.record import U32
-
-Words64 = NDArray[np.uint64]
+from distprove.stark.riscv.record import U32, Words64
 
 FLAGS = (
     "add",
@@ -34,16 +32,15 @@ FLAGS = (
     "negate",
 )
 """The flags of an instruction, lowest bit first."""
-ROM_FIELDS = ("pc", "flags", "op", "rd", "rs1", "rs2", "imm", "disp")
 NO_PC = 1 << 40
 """The `pc` of rows that fill the table up, which no row of `cpu` can have."""
 LAST_PC = (1 << 32) - 8
 MASK = np.int64(0xFFFFFFFF)
-
-_OP_NAMES = (
+OP_NAMES = (
     ("add", "sll", "slt", "sltu", "xor", "srl", "or", "and"),
     ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu"),
 )
+"""The operations of two registers by the field funct3: those whose funct7 is 0, and those whose funct7 is 1."""
 
 
 def bits(*names: str) -> int:
@@ -52,7 +49,7 @@ def bits(*names: str) -> int:
 
 
 def decode(address: U32, word: U32) -> Words64:
-    """The fields of the instructions at these addresses, (8, n) in the order of `ROM_FIELDS`, n the valid ones."""
+    """The fields of the instructions at these addresses, (8, n) in the order of `ROM.fields`, n the valid ones."""
     w, pc = word.astype(np.int64), address.astype(np.int64)
     opcode, funct3, funct7 = w & 127, w >> 12 & 7, w >> 25
     rd, rs1, rs2 = w >> 7 & 31, w >> 15 & 31, w >> 20 & 31
@@ -100,7 +97,7 @@ def decode(address: U32, word: U32) -> Words64:
     immediate, register = opcode == 0x13, opcode == 0x33
     shift = immediate & ((funct3 == 1) | (funct3 == 5))
     base = register & (funct7 == 0) | immediate & (~shift | (funct7 == 0))
-    for kind, names in ((base, _OP_NAMES[0]), (register & (funct7 == 1), _OP_NAMES[1])):
+    for kind, names in ((base, OP_NAMES[0]), (register & (funct7 == 1), OP_NAMES[1])):
         for code, name in enumerate(names):
             put(kind & (funct3 == code), bits("alu") if name in ALU_OPS else bits("add"), ALU_OPS.get(name, 0))
     put((register | shift) & (funct7 == 32) & (funct3 == 5), bits("alu"), ALU_OPS["sra"])

@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from distprove.stark.air import Air, CppRows, Table
-from distprove.stark.riscv.buses import ALU, ALU_OPS, constrain_sign, in_range, word
+from distprove.stark.air import CppRows, Expression, Table
+from distprove.stark.riscv.buses import ALU_TABLES, AluAir, constrain_sign, in_range, word
 
 COLUMNS: Mapping[str, int] = MappingProxyType(
     {
-        "is_div": 1,
-        "is_divu": 1,
-        "is_rem": 1,
-        "is_remu": 1,
+        **{f"is_{op}": 1 for op in ALU_TABLES["divide"]},
         "a": 1,
         "b": 1,
         "sign": 2,
@@ -33,21 +30,19 @@ COLUMNS: Mapping[str, int] = MappingProxyType(
         "carry": 1,
     }
 )
-OPS = ("div", "divu", "rem", "remu")
 MAX = (1 << 32) - 1
 
 
-class DivideAir(Air):
+class DivideAir(AluAir):
     """A row is one division."""
 
     name = "divide"
     main: Mapping[str, int] = COLUMNS
 
-    def define(self, t: Table) -> None:
+    def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         row = t.this
-        flags = row.is_div, row.is_divu, row.is_rem, row.is_remu
-        on, signed, wants_quotient = sum(flags), row.is_div + row.is_rem, row.is_div + row.is_divu
-        for flag in (*flags, on, *row.sign, row.zero, row.negative, row.carry):
+        signed, wants_quotient = row.is_div + row.is_rem, row.is_div + row.is_divu
+        for flag in (*row.sign, row.zero, row.negative, row.carry):
             t.boolean(flag)
         magnitudes = []
         for name, value, sign, low in zip("ab", (row.a, row.b), row.sign, row.low, strict=True):
@@ -70,8 +65,7 @@ class DivideAir(Air):
         t.always(row.negative * (result + magnitude - row.carry * (1 << 32)), "negative result")
         for limb in (*row.quotient, *row.remainder, *row.gap, *row.result):
             in_range(t, limb, 16, on)
-        op = sum(flag * ALU_OPS[name] for flag, name in zip(flags, OPS, strict=True))
-        t.receive(ALU, {"op": op, "a": row.a, "b": row.b, "result": result}, times=on, at_most=1)
+        return row.a, row.b, result
 
 
 ROWS = CppRows(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -38,44 +38,34 @@ _SLICE = 1 << 28
 
 
 class Stop(enum.IntEnum):
-    """Why the machine stands still: the numbers of `Stop` in riscv.h."""
+    """Why the machine stands still: the numbers of `Stop` in riscv.h, and of a trap what its message says."""
+
+    reason: str
+
+    def __new__(cls, number: int, reason: str = "") -> Stop:
+        stop = int.__new__(cls, number)
+        stop._value_, stop.reason = number, reason
+        return stop
 
     LIMIT = 0
     EXIT = 1
-    ILLEGAL = 2
-    EBREAK = 3
-    UNALIGNED_LOAD = 4
-    UNALIGNED_STORE = 5
-    UNALIGNED_JUMP = 6
-    OUTSIDE = 7
-    SELF_JUMP = 8
-    LOW_ADDRESS = 9
-    READ_ONLY = 10
-    UNKNOWN_CALL = 11
-    PRIVATE_END = 12
-    PUBLIC_END = 13
-    MEMORY_LIMIT = 14
-    OUTPUT_LIMIT = 15
-    BEYOND = 16
+    ILLEGAL = 2, "an illegal instruction"
+    EBREAK = 3, "ebreak"
+    UNALIGNED_LOAD = 4, "an unaligned load"
+    UNALIGNED_STORE = 5, "an unaligned store"
+    UNALIGNED_JUMP = 6, "a jump to an unaligned address"
+    OUTSIDE = 7, "a jump to where there is no program"
+    SELF_JUMP = 8, "a jump to itself, which would never end"
+    LOW_ADDRESS = 9, f"an access below address {LOWEST_ADDRESS}, where the machine has nothing"
+    READ_ONLY = 10, "a store to memory that is not writable"
+    UNKNOWN_CALL = 11, "an unknown host call"
+    PRIVATE_END = 12, "a read beyond the end of the private input"
+    PUBLIC_END = 13, "a read beyond the end of the public input"
+    MEMORY_LIMIT = 14, "more memory is touched than was allowed"
+    OUTPUT_LIMIT = 15, "more output is written than a run may have"
+    BEYOND = 16, "an access beyond the end of memory"
 
 
-_REASONS = {
-    Stop.ILLEGAL: "an illegal instruction",
-    Stop.EBREAK: "ebreak",
-    Stop.UNALIGNED_LOAD: "an unaligned load",
-    Stop.UNALIGNED_STORE: "an unaligned store",
-    Stop.UNALIGNED_JUMP: "a jump to an unaligned address",
-    Stop.OUTSIDE: "a jump to where there is no program",
-    Stop.SELF_JUMP: "a jump to itself, which would never end",
-    Stop.LOW_ADDRESS: f"an access below address {LOWEST_ADDRESS}, where the machine has nothing",
-    Stop.READ_ONLY: "a store to memory that is not writable",
-    Stop.UNKNOWN_CALL: "an unknown host call",
-    Stop.PRIVATE_END: "a read beyond the end of the private input",
-    Stop.PUBLIC_END: "a read beyond the end of the public input",
-    Stop.MEMORY_LIMIT: "more memory is touched than was allowed",
-    Stop.OUTPUT_LIMIT: "more output is written than a run may have",
-    Stop.BEYOND: "an access beyond the end of memory",
-}
 _NAMES = (
     *("zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1"),
     *(f"a{i}" for i in range(8)),
@@ -197,16 +187,8 @@ class Snapshot:
         return cls(index, first, cycles, pc, *arrays)
 
 
-_NUMBERS = ("index", "first_cycle", "cycles", "pc")
-_ARRAYS = (
-    "registers",
-    "registers_earlier",
-    "memory_address",
-    "memory_start",
-    "memory_earlier",
-    "private",
-    "public",
-)
+_FIELDS = tuple(each.name for each in fields(Snapshot))
+_NUMBERS, _ARRAYS = _FIELDS[:4], _FIELDS[4:]
 
 
 class Execution:
@@ -428,7 +410,7 @@ def _trap(machine: Any, stop: Stop) -> Trap:
     registers = tuple(int(value) for value in _array(machine.registers()))
     state = TrapState(stop, machine.cycle, machine.pc, machine.word, machine.fault, registers)
     where = f"cycle {state.cycle} at pc {state.pc:#010x} (instruction {state.word:#010x})"
-    return Trap(f"the guest trapped in {where}: {_REASONS[stop]}", state)
+    return Trap(f"the guest trapped in {where}: {stop.reason}", state)
 
 
 def _flat(words: U32) -> NDArray[np.uint8]:

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distprove.stark.air import Air, Table
 from distprove.stark.riscv.buses import CALLS, HOST, OUTPUT, PUBLIC, STATED, in_range, word
-from distprove.stark.riscv.record import Record
+from distprove.stark.riscv.record import Record, Words64
 from kernels.maths.goldilocks import P
-
-Words64 = NDArray[np.uint64]
 
 MOST_WORDS = 64
 """Maximum number of words that a segment reads of the public input: the statement has so many places."""

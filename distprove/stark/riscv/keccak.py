@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distprove.stark.air import Air, CppRows, Table
 from distprove.stark.programs.keccak_rounds import LANES
@@ -24,13 +23,10 @@ from distprove.stark.programs.keccak_slices import (
     fill_slices,
     rows_for,
 )
-from distprove.stark.riscv.buses import ACCESS, HOST, KECCAK, KECCAK_CALL, in_range
-from distprove.stark.riscv.record import STATE_WORDS, Record
+from distprove.stark.riscv.buses import ACCESS, HOST, KECCAK, KECCAK_CALL, in_long_range
+from distprove.stark.riscv.record import STATE_WORDS, Record, Words64
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
-from kernels.maths.goldilocks import P
-
-Words64 = NDArray[np.uint64]
 
 CALL_COLUMNS: Mapping[str, int] = MappingProxyType(
     {
@@ -55,7 +51,6 @@ WORD_COLUMNS: Mapping[str, int] = MappingProxyType(
     }
 )
 _HALF = 1 << 16
-_UNSHIFT = pow(_HALF, -1, P)
 
 
 class KeccakAir(Air):
@@ -96,14 +91,12 @@ class KeccakWordsAir(Air):
         for end, value in enumerate((row.before, row.after)):
             word = {"time": row.time, "end": end, "key": row.key, "value": value}
             t.receive(KECCAK, word, times=row.on, at_most=1)
-        in_range(t, row.low, 16, row.on, "key")
-        in_range(t, (row.key - row.low) * _UNSHIFT, 14, row.on, "key")
+        in_long_range(t, row.key, row.low, 30, row.on, "key")
         now = row.time + 2
         before = {"key": row.key, "value": row.before, "time": row.previous}
         t.receive(ACCESS, before, times=row.on, at_most=1)
         t.send(ACCESS, {"key": row.key, "value": row.after, "time": now}, times=row.on)
-        in_range(t, row.since, 16, row.on, "time")
-        in_range(t, (now - row.previous - 1 - row.since) * _UNSHIFT, 8, row.on, "time")
+        in_long_range(t, now - row.previous - 1, row.since, 24, row.on, "time")
 
 
 CALL_ROWS = CppRows(

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distprove.stark.riscv.record import FIRST_REGISTER, U32, Record
-
-Words64 = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distprove.stark.air import Air, Table
 from distprove.stark.riscv.buses import AND_KIND, LOOKUP, POWER_KIND, range_kind
-
-Words64 = NDArray[np.uint64]
+from distprove.stark.riscv.record import Words64
 
 LOG_ROWS = 18
 RANGES = 17

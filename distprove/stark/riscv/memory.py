@@ -10,15 +10,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distprove.stark.air import Air, Table
-from distprove.stark.riscv.buses import ACCESS, IMAGE, WORDS, in_range, word
+from distprove.stark.riscv.buses import ACCESS, IMAGE, WORDS, in_long_range, in_range, word
 from distprove.stark.riscv.links import Words, keys_of, values_of
-from distprove.stark.riscv.record import FIRST_REGISTER, REGISTERS, U32, Image, Record
+from distprove.stark.riscv.record import FIRST_REGISTER, REGISTERS, U32, Image, Record, Words64
 from kernels.maths.goldilocks import P
-
-Words64 = NDArray[np.uint64]
 
 LIMB = np.uint64(16)
 LOW = np.uint64(0xFFFF)
@@ -78,8 +75,7 @@ class WordsAir(Air):
         for limb in row.gap:
             in_range(t, limb, 16, row.on)
         for distance, low in ((row.key - row.low, row.above), (row.high - row.key, row.below)):
-            in_range(t, low, 16, row.on)
-            in_range(t, (distance - low) * pow(1 << 16, -1, P), 16, row.on)
+            in_long_range(t, distance, low, 32, row.on)
         t.send(IMAGE, {"low": row.low, "high": row.high, "value": row.start}, times=row.on)
         t.send(WORDS, {"key": row.key, "value": row.start, "segment": 0}, times=row.on)
         t.receive(WORDS, {"key": row.key, "value": row.end, "segment": row.segment}, times=row.on, at_most=1)

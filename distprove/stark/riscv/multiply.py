@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from distprove.stark.air import Air, CppRows, Table
-from distprove.stark.riscv.buses import ALU, ALU_OPS, constrain_sign, in_range, word
+from distprove.stark.air import CppRows, Expression, Table
+from distprove.stark.riscv.buses import ALU_TABLES, AluAir, constrain_sign, in_range, word
 
 COLUMNS: Mapping[str, int] = MappingProxyType(
     {
-        "is_mul": 1,
-        "is_mulh": 1,
-        "is_mulhsu": 1,
-        "is_mulhu": 1,
+        **{f"is_{op}": 1 for op in ALU_TABLES["multiply"]},
         "a": 1,
         "b": 1,
         "product": 4,
@@ -29,22 +26,19 @@ COLUMNS: Mapping[str, int] = MappingProxyType(
         "wraps": 1,
     }
 )
-OPS = ("mul", "mulh", "mulhsu", "mulhu")
 MAX = (1 << 32) - 1
 
 
-class MultiplyAir(Air):
+class MultiplyAir(AluAir):
     """A row is one multiplication."""
 
     name = "multiply"
     main: Mapping[str, int] = COLUMNS
 
-    def define(self, t: Table) -> None:
+    def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         row = t.this
-        flags = row.is_mul, row.is_mulh, row.is_mulhsu, row.is_mulhu
-        on = sum(flags)
-        for flag in (*flags, on, *row.sign):
-            t.boolean(flag)
+        for sign in row.sign:
+            t.boolean(sign)
         lower, upper = word(row.product[:2]), word(row.product[2:])
         t.always(row.a * row.b - lower - upper * (1 << 32), "product")
         t.always((upper - MAX) * row.inverse - on, "halves of the product")
@@ -59,8 +53,7 @@ class MultiplyAir(Air):
         t.always(row.wraps * (row.wraps - 1) * (row.wraps - 2), "wraps")
         for limb in (*row.product, *row.result):
             in_range(t, limb, 16, on)
-        op = sum(flag * ALU_OPS[name] for flag, name in zip(flags, OPS, strict=True))
-        t.receive(ALU, {"op": op, "a": row.a, "b": row.b, "result": result}, times=on, at_most=1)
+        return row.a, row.b, result
 
 
 ROWS = CppRows(

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.riscv.buses import ALL_CALLS
+from distprove.stark.riscv.decode import OP_NAMES
 from distprove.stark.riscv.elf import Elf
 
 ELSEWHERE = "(no function)"
 """Stands for the code that no symbol names."""
 
-_REGISTERS = ("add", "sll", "slt", "sltu", "xor", "srl", "or", "and")
-_PRODUCTS = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
+_REGISTERS, _PRODUCTS = OP_NAMES
 _BY_FUNCTION: Mapping[int, tuple[str | None, ...]] = {
     0x03: ("lb", "lh", "lw", None, "lbu", "lhu", None, None),
     0x0F: ("fence", *[None] * 7),

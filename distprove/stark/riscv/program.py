@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, InvalidProof, ResourceError, UsageError
 from distprove.formats.files import read_bounded
 from distprove.host.cgroup import memory_available
-from distprove.stark.air import Air, Bus, CppRows
 from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.riscv.buses import BUSES, OUTPUT, STATED
@@ -35,6 +34,7 @@ from distprove.stark.riscv.segment import (
     OPTIONAL,
     PUBLIC,
     ROW_FUNCTIONS,
+    TABLES,
     Fixed,
     Place,
     operation_classes,
@@ -42,7 +42,6 @@ from distprove.stark.riscv.segment import (
     run_heights,
     segment_inputs,
     segment_trace,
-    tables,
 )
 from distprove.stark.riscv.sp1.translate import private_input, translate
 from distprove.stark.statement import Boundary, Constant, Output, PublicRef, Statement
@@ -70,6 +69,10 @@ class RiscV(Program):
     """The machine with a guest. A prover gives the guest's file; a verifier its name, which the key has."""
 
     name = "riscv"
+    tables = TABLES
+    buses = BUSES
+    optional = OPTIONAL
+    row_functions = ROW_FUNCTIONS
 
     def __init__(
         self,
@@ -108,22 +111,6 @@ class RiscV(Program):
     @property
     def preprocessed_root(self) -> bytes | None:
         return self._known.root if self._known and not self.elf else None
-
-    @property
-    def tables(self) -> Sequence[Air]:
-        return tables()
-
-    @property
-    def buses(self) -> Sequence[Bus]:
-        return BUSES
-
-    @property
-    def optional(self) -> Sequence[str]:
-        return OPTIONAL
-
-    @property
-    def row_functions(self) -> Sequence[CppRows]:
-        return ROW_FUNCTIONS
 
     @property
     def statement(self) -> Statement:
@@ -238,7 +225,8 @@ class RiscV(Program):
         # The machine's own tables rule this out. A name that nobody vouches for may stand for other lookups and places.
         if any(n["inputs"] > MOST_WORDS for n in named) or any(w >> 32 for s in stated for w in s):
             raise InvalidProof("the guest's name stands for tables other than the machine's: no guest has such words")
-        given = b"".join(word_bytes(s[: n["inputs"]]) for s, n in zip(stated, named, strict=True))
+        read = [word for words, n in zip(stated, named, strict=True) for word in words[: n["inputs"]]]
+        given = np.array(read, dtype="<u4").tobytes()
         return {
             "exit code": str(named[-1]["exit_code"]),
             "cycles": str(named[-1]["cycles_end"]),
@@ -262,11 +250,6 @@ def _require_memory(nbytes: int, what: str) -> None:
     left = memory_available()
     if nbytes > max(FREE_BYTES, left // 4):
         raise ResourceError(f"{what}, more than a quarter of the {left} bytes of memory that can be had now")
-
-
-def word_bytes(words: Sequence[int]) -> bytes:
-    """Words as little-endian bytes."""
-    return b"".join(word.to_bytes(4, "little") for word in words)
 
 
 def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:

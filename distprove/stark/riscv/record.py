@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 U32 = NDArray[np.uint32]
+Words64 = NDArray[np.uint64]
 
 FIELDS = (
     "pc",

@@ -7,15 +7,14 @@ from types import MappingProxyType
 
 from distprove.stark.air import Air, Table
 from distprove.stark.riscv.buses import ROM
-from distprove.stark.riscv.decode import ROM_FIELDS
 
 
 class RomAir(Air):
     """A row is an instruction, and how often it is executed."""
 
     name = "rom"
-    preprocessed: Mapping[str, int] = MappingProxyType(dict.fromkeys(ROM_FIELDS, 1))
+    preprocessed: Mapping[str, int] = MappingProxyType(dict.fromkeys(ROM.fields, 1))
     main: Mapping[str, int] = MappingProxyType({"used": 1})
 
     def define(self, t: Table) -> None:
-        t.receive(ROM, {name: t.fixed[name][0] for name in ROM_FIELDS}, times=t.this.used)
+        t.receive(ROM, {name: t.fixed[name][0] for name in ROM.fields}, times=t.this.used)

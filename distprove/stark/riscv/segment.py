@@ -14,20 +14,14 @@ from numpy.typing import NDArray
 
 from distprove.errors import UsageError
 from distprove.stark.air import Air, CppRows
-from distprove.stark.air.definition import Layout
 from distprove.stark.output import DIGEST_VALUES, MAX_OUTPUT_WORDS
 from distprove.stark.program import Trace
 from distprove.stark.programs.keccak_slices import ROWS as SLICES
-from distprove.stark.riscv.bitwise import ROWS as BITWISE
-from distprove.stark.riscv.bitwise import BitwiseAir
-from distprove.stark.riscv.buses import ALL_CALLS, ALU_OPS, CALLS, KECCAK_CALL
-from distprove.stark.riscv.compare import ROWS as COMPARE
-from distprove.stark.riscv.compare import CompareAir
+from distprove.stark.riscv import bitwise, compare, divide, multiply, narrow, shift
+from distprove.stark.riscv.buses import ALL_CALLS, ALU_OPS, ALU_TABLES, CALLS, KECCAK_CALL
 from distprove.stark.riscv.cpu import ROWS as CPU
-from distprove.stark.riscv.cpu import CpuAir, cpu_columns, cpu_inputs, pc_after
+from distprove.stark.riscv.cpu import CpuAir, cpu_inputs, pc_after
 from distprove.stark.riscv.decode import NO_PC, bits, decode
-from distprove.stark.riscv.divide import ROWS as DIVIDE
-from distprove.stark.riscv.divide import DivideAir
 from distprove.stark.riscv.executor import NO_CLASS
 from distprove.stark.riscv.host import (
     MOST_WORDS,
@@ -57,19 +51,11 @@ from distprove.stark.riscv.memory import (
     touched_columns,
     words_columns,
 )
-from distprove.stark.riscv.multiply import ROWS as MULTIPLY
-from distprove.stark.riscv.multiply import MultiplyAir
-from distprove.stark.riscv.narrow import ROWS as NARROW
-from distprove.stark.riscv.narrow import NarrowAir
-from distprove.stark.riscv.record import U32, Image, Record, Usage
+from distprove.stark.riscv.record import U32, Image, Record, Usage, Words64
 from distprove.stark.riscv.rom import RomAir
-from distprove.stark.riscv.shift import ROWS as SHIFT
-from distprove.stark.riscv.shift import ShiftAir
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.maths.goldilocks import P
-
-Words64 = NDArray[np.uint64]
 
 PUBLIC = (
     ("segment", 1),
@@ -98,38 +84,41 @@ ABSENT = 63
 LEAST_LOG_ROWS = 5
 """log2 of the least rows of a table. FRI ends with as many coefficients, so that less would make the proof longer."""
 
-CLASSES: Mapping[str, tuple[CppRows, tuple[str, ...]]] = MappingProxyType(
+CLASSES: Mapping[str, CppRows] = MappingProxyType(
     {
-        "bitwise": (BITWISE, ("and", "or", "xor")),
-        "compare": (COMPARE, ("slt", "sltu")),
-        "shift": (SHIFT, ("sll", "srl", "sra")),
-        "multiply": (MULTIPLY, ("mul", "mulh", "mulhsu", "mulhu")),
-        "divide": (DIVIDE, ("div", "divu", "rem", "remu")),
-        "narrow": (NARROW, ()),
+        "bitwise": bitwise.ROWS,
+        "compare": compare.ROWS,
+        "shift": shift.ROWS,
+        "multiply": multiply.ROWS,
+        "divide": divide.ROWS,
+        "narrow": narrow.ROWS,
     }
 )
-"""The tables that answer on `alu` and `narrow`: the functions that make their rows, and their operations on `alu`."""
+"""The tables that answer on `alu` and `narrow`, with the functions that make their rows."""
 
 OPTIONAL = (*CLASSES, "keccak", "keccak_words")
 """The tables that a segment does without if nothing asks them."""
-ROW_FUNCTIONS = (CPU, *(rows for rows, _ in CLASSES.values()), SLICES, CALL_ROWS, WORD_ROWS)
+ROW_FUNCTIONS = (CPU, *CLASSES.values(), SLICES, CALL_ROWS, WORD_ROWS)
 """All row functions of the machine."""
-
-
-def tables() -> tuple[Air, ...]:
-    """The machine's tables."""
-    classes = BitwiseAir(), CompareAir(), ShiftAir(), MultiplyAir(), DivideAir(), NarrowAir()
-    calls = HostAir(), KeccakAir(), KeccakWordsAir()
-    return (CpuAir(), *classes, *calls, TouchedAir(), WordsAir(), RomAir(), ImageAir(), StatedAir(), LookupAir())
-
-
-def layout() -> Layout:
-    """Offset and length of each public value."""
-    out, offset = {}, 0
-    for name, length in PUBLIC:
-        out[name] = (offset, length)
-        offset += length
-    return out
+TABLES: tuple[Air, ...] = (
+    CpuAir(),
+    bitwise.BitwiseAir(),
+    compare.CompareAir(),
+    shift.ShiftAir(),
+    multiply.MultiplyAir(),
+    divide.DivideAir(),
+    narrow.NarrowAir(),
+    HostAir(),
+    KeccakAir(),
+    KeccakWordsAir(),
+    TouchedAir(),
+    WordsAir(),
+    RomAir(),
+    ImageAir(),
+    StatedAir(),
+    LookupAir(),
+)
+"""The machine's tables."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +221,7 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
         "rom_used": np.bincount(index, minlength=1 << heights["rom"]).astype(np.uint64)[None],
         "image_used": np.bincount(words_used, minlength=1 << heights["image"]).astype(np.uint64)[None],
         "stated": stated_columns(stated, inputs, exit_code),
-        "heights": np.array([heights.get(air.name, ABSENT) for air in tables()], dtype=np.uint64),
+        "heights": np.array([heights.get(air.name, ABSENT) for air in TABLES], dtype=np.uint64),
     }
     words_end = int(place.words.key[-1]) if len(place.words.key) else place.words_start
     public = {
@@ -259,12 +248,12 @@ def class_calls(rom: Words64, record: Record, index: NDArray[np.int64]) -> dict[
     """For each table of `CLASSES` what its rows are made of, (4, n): the operation and three values."""
     in_class = classes_of(rom)[index]
     out = {}
-    for k, (name, (_, ops)) in enumerate(CLASSES.items()):
+    for k, name in enumerate(CLASSES):
         rows = np.flatnonzero(in_class == k)
         flags, op, imm, disp = (rom[field, index[rows]] for field in (1, 2, 6, 7))
         a, b, word = (record.field(each)[rows].astype(np.uint64) for each in ("rs1", "rs2", "memory_before"))
         b = np.where(flags & np.uint64(bits("read2")), b, imm)
-        if ops:
+        if name in ALU_TABLES:
             out[name] = np.stack((op, a, b, b))
         else:
             address = a + np.where(flags & np.uint64(bits("store")), disp, b)
@@ -302,14 +291,14 @@ def log_heights(fixed: Fixed, usage: Usage, words: int) -> dict[str, int]:
 
 
 def run_heights(fixed: Fixed, usages: Sequence[Usage], words: int) -> list[list[int | None]]:
-    """log2 of the rows of each of `tables` in each segment of a run, None for an absent one. `words` is the number of
+    """log2 of the rows of each of `TABLES` in each segment of a run, None for an absent one. `words` is the number of
     words and registers that the run uses. Raises UsageError as `log_heights` does, and for too long an output."""
     written = outputs_of(usages)[-1]
     if written > MAX_OUTPUT_WORDS:
         raise UsageError(f"the run writes {written} words of output, and a proof states {MAX_OUTPUT_WORDS} at most")
     parts = cut_evenly(words, len(usages))
     named = [log_heights(fixed, usage, len(part)) for usage, part in zip(usages, parts, strict=True)]
-    return [[found.get(air.name) for air in tables()] for found in named]
+    return [[found.get(air.name) for air in TABLES] for found in named]
 
 
 def outputs_of(usages: Sequence[Usage]) -> list[int]:
@@ -333,23 +322,26 @@ def classes_of(rom: Words64) -> NDArray[np.int8]:
     """For each instruction the number of the table in `CLASSES` that it asks; their number for none."""
     flags, op = rom[1], rom[2]
     out = np.full(rom.shape[1], len(CLASSES), dtype=np.int8)
-    for k, (_, ops) in enumerate(CLASSES.values()):
-        asks = (flags & np.uint64(bits("alu" if ops else "narrow"))) != 0
-        out[asks & np.isin(op, [ALU_OPS[each] for each in ops]) if ops else asks] = k
+    for k, name in enumerate(CLASSES):
+        if name in ALU_TABLES:
+            numbers = [ALU_OPS[each] for each in ALU_TABLES[name]]
+            out[(flags & np.uint64(bits("alu")) != 0) & np.isin(op, numbers)] = k
+        else:
+            out[flags & np.uint64(bits("narrow")) != 0] = k
     return out
 
 
 def segment_trace(inputs: Mapping[str, Array], backend: Backend) -> Trace:
     """Make the trace from the arrays of `segment_inputs`, on the backend's device."""
-    airs = tables()
+    airs = TABLES
     heights = {air.name: int(k) for air, k in zip(airs, backend.to_host(inputs["heights"]), strict=True)}
     public = tuple(int(value) for value in backend.to_host(inputs["public"]))
     columns: dict[str, Array] = {
-        "cpu": cpu_columns(backend, heights["cpu"], {k: inputs[k] for k in ("record", "index", "rom", "end")}),
+        "cpu": CPU.make(backend, 1 << heights["cpu"], **{k: inputs[k] for k in ("record", "index", "rom", "end")}),
         "rom": inputs["rom_used"],
         "image": inputs["image_used"],
     }
-    for name, (rows, _) in CLASSES.items():
+    for name, rows in CLASSES.items():
         if heights[name] != ABSENT:
             count = inputs[f"count_{name}"]
             columns[name] = rows.make(backend, 1 << heights[name], calls=inputs[f"calls_{name}"], count=count)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from distprove.stark.air import Air, CppRows, Table
-from distprove.stark.riscv.buses import ALU, ALU_OPS, LOOKUP, POWER_KIND, constrain_sign, in_range, word
+from distprove.stark.air import CppRows, Expression, Table
+from distprove.stark.riscv.buses import LOOKUP, POWER_KIND, AluAir, constrain_sign, in_long_range, in_range, word
 from kernels.maths.goldilocks import P
 
 COLUMNS: Mapping[str, int] = MappingProxyType(
@@ -30,26 +30,22 @@ COLUMNS: Mapping[str, int] = MappingProxyType(
         "rest": 2,
     }
 )
-OPS = ("sll", "srl", "sra")
 
 
-class ShiftAir(Air):
+class ShiftAir(AluAir):
     """A row is one shift."""
 
     name = "shift"
     main: Mapping[str, int] = COLUMNS
 
-    def define(self, t: Table) -> None:
+    def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         row = t.this
-        flags = row.is_sll, row.is_srl, row.is_sra
-        on, right = sum(flags), row.is_srl + row.is_sra
-        for flag in (*flags, on, row.sign):
-            t.boolean(flag)
+        right = row.is_srl + row.is_sra
+        t.boolean(row.sign)
         t.send(LOOKUP, {"kind": POWER_KIND, "x": 0, "y": row.amount, "z": row.power}, times=on)
         shifted = row.amount + right * (31 - 2 * row.amount)  # s
         quotient = (row.b - shifted) * pow(32, -1, P)
-        in_range(t, row.above, 16, on)
-        in_range(t, (quotient - row.above) * pow(1 << 16, -1, P), 11, on)
+        in_long_range(t, quotient, row.above, 27, on)
         t.always((1 - row.is_sra) * row.sign, "no sign")
         constrain_sign(t, row.a, row.sign, row.low, row.is_sra)
         result, rest = word(row.result), word(row.rest)
@@ -58,8 +54,7 @@ class ShiftAir(Air):
         t.always(right * (a * row.power - (result - row.sign * (1 << 32)) * (1 << 31) - rest), "right")
         for limb, bits in zip((*row.result, *row.rest), (16, 16, 16, 15), strict=True):
             in_range(t, limb, bits, on)
-        op = sum(flag * ALU_OPS[name] for flag, name in zip(flags, OPS, strict=True))
-        t.receive(ALU, {"op": op, "a": row.a, "b": row.b, "result": result}, times=on, at_most=1)
+        return row.a, row.b, result
 
 
 ROWS = CppRows(

@@ -28,7 +28,6 @@ from distprove.stark.riscv import program as program_module
 from distprove.stark.riscv.elf import parse_elf, read_elf
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.program import RiscV
-from distprove.stark.riscv.segment import layout
 from distprove.stark.shape import ProofShape
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
@@ -39,7 +38,7 @@ from tests.support.riscv_asm import branch, imm, jal, li, store
 from tests.support.riscv_elf import EXECUTE, READ, WRITE, code_file, elf_file
 from tests.support.riscv_programs import fibonacci
 from tests.support.riscv_suites import NOT_OURS, arch_tests, riscv_tests
-from tests.support.riscv_traces import job_of_elf
+from tests.support.riscv_traces import LAYOUT, job_of_elf
 
 SMALL = Parameters(2, queries=3, grinding_bits=0, security_bits=1)
 
@@ -160,7 +159,7 @@ def test_a_proof_of_another_output(tmp_path: Path) -> None:
         check(key, names, publics, proofs, output + b"\0")
     with pytest.raises(OutputMissing):
         check(key, names, publics, proofs)
-    first = layout()["output_length"][0]
+    first = LAYOUT["output_length"][0]
     wrong = [(*publics[0][:first], *output_public(other), *publics[0][first + 9 :])]
     with pytest.raises(InvalidProof):
         check(key, names, wrong, proofs, other)

@@ -16,12 +16,12 @@ from distprove.stark.riscv.cpu import HALTED
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.record import FIRST_REGISTER
-from distprove.stark.riscv.segment import CLASSES, Fixed, layout, outputs_of, run_heights, tables, usage_of
+from distprove.stark.riscv.segment import CLASSES, TABLES, Fixed, outputs_of, run_heights, usage_of
 from kernels.maths.goldilocks import P
 from tests.support import riscv_asm as asm
 from tests.support.riscv_oracle import Interpreter, Run, run
 from tests.support.riscv_programs import fibonacci, of_words, random_program
-from tests.support.riscv_traces import DEFINITIONS, Executed, Job, job_of
+from tests.support.riscv_traces import DEFINITIONS, LAYOUT, Executed, Job, job_of
 
 INPUT = bytes(range(64))
 ELSEWHERE = ("rom", "image", "lookup", "keccak", "keccak_words")
@@ -37,7 +37,7 @@ def cells(table: str, columns: dict[str, int]) -> Iterator[tuple[str, int]]:
     return ((name, k) for name, count in columns.items() for k in range(count))
 
 
-@pytest.mark.parametrize("table", [air.name for air in tables() if air.name not in ELSEWHERE])
+@pytest.mark.parametrize("table", [air.name for air in TABLES if air.name not in ELSEWHERE])
 def test_no_cell_can_be_changed(table: str) -> None:
     """Each column is changed in its first cell that is not zero, by one, and in a middle one, to 0."""
     job = job_of(random_run())
@@ -549,6 +549,6 @@ def test_words_that_only_other_tables_allow() -> None:
         ("inputs", 0, P - 1),
     ):
         forged = list(public)
-        forged[layout()[name][0] + index] = value
+        forged[LAYOUT[name][0] + index] = value
         with pytest.raises(InvalidProof, match="tables other than the machine's"):
             program.explain([forged], [])

@@ -7,11 +7,10 @@ import pytest
 
 from distprove.stark.air import trace_air
 from distprove.stark.air.bounds import unconfirmed
-from distprove.stark.riscv.segment import layout, tables
 from tests.support import riscv_asm as asm
 from tests.support.riscv_oracle import run
 from tests.support.riscv_programs import CORNERS, fibonacci, operation, permuting, random_program
-from tests.support.riscv_traces import job_of
+from tests.support.riscv_traces import AIRS, LAYOUT, job_of
 
 INPUT = bytes(range(64))
 
@@ -62,5 +61,5 @@ def test_an_operation_by_itself() -> None:
 
 def test_multiplicities_are_bounded() -> None:
     """Every bound on a multiplicity follows from a constraint that the check of bounds recognises."""
-    for air in tables():
-        assert unconfirmed(trace_air(air, layout())) == [], air.name
+    for air in AIRS.values():
+        assert unconfirmed(trace_air(air, LAYOUT)) == [], air.name

@@ -16,7 +16,6 @@ from distprove.stark.keyfile import own_key
 from distprove.stark.riscv.elf import Elf, parse_elf, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Stop, Trap
 from distprove.stark.riscv.program import RiscV
-from distprove.stark.riscv.segment import layout
 from distprove.stark.riscv.sp1.translate import HANDLER, private_input, public_values, stdin_file, translate
 from tests.cli.conftest import run
 from tests.stark.riscv.test_guests import GUESTS
@@ -25,6 +24,7 @@ from tests.stark.test_keccak_slices import keccak_f
 from tests.stark.test_proofs import check
 from tests.support import riscv_asm as asm
 from tests.support.riscv_elf import EXECUTE, READ, WRITE, code_file, elf_file
+from tests.support.riscv_traces import LAYOUT
 
 END = 0x78000000
 """Where the memory of a guest of SP1 ends."""
@@ -187,7 +187,7 @@ def test_it_is_proven(tmp_path: Path) -> None:
     check(key, names, publics, proofs, output)
     told = program.explain(publics, [])
     assert (told["exit code"], output) == ("0", bytes(32))
-    start = layout()["stated"][0]
+    start = LAYOUT["stated"][0]
     forged = [*publics[:-1], (*publics[-1][:start], 1, *publics[-1][start + 1 :])]
     with pytest.raises(InvalidProof):
         check(key, names, forged, proofs, output)

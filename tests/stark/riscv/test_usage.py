@@ -21,10 +21,10 @@ from distprove.stark.riscv.program import RiscV
 from distprove.stark.riscv.segment import (
     ABSENT,
     CLASSES,
+    TABLES,
     Fixed,
     log_heights,
     operation_classes,
-    tables,
     usage_of,
 )
 from tests.stark.riscv.test_executor import LIMIT, PROGRAMS
@@ -145,7 +145,7 @@ def test_heights() -> None:
     )
     for _ in execution.segments(1 << 10):
         heights = log_heights(fixed, execution.usage, WORDS)
-        assert set(heights) <= {air.name for air in tables()}
+        assert set(heights) <= {air.name for air in TABLES}
         assert heights["words"] == 7
         for name, asked in zip(CLASSES, execution.usage.classes.tolist(), strict=False):
             assert (name in heights) == (asked > 0)
