@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +34,6 @@ app = App(
 
 Sizes = Annotated[str, typer.Option(metavar="LOGS", help="log2 of the sizes: 16,18,20 or 10-22.")]
 CurveName = Annotated[str, typer.Option("--curve", help="bn254, bls12-381 or all.")]
-MAX_NUMBER = 1 << 16
-"""Most columns of a matrix, and most points."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +48,6 @@ class Measure(OptionGroup):
     def opened(self) -> AbstractContextManager[Backend]:
         """The backend, closed at the end. Raises UsageError for one that is not to be had."""
         return open_backend(self.backend, device=self.device, threads=self.threads)
-
-
-@dataclass(frozen=True)
-class Extensions(OptionGroup):
-    """Options that choose extensions over Goldilocks."""
-
-    sizes: Sizes = "16,18,20"
-    columns: Annotated[str, typer.Option(metavar="NUMBERS", help="Columns of the matrix: 64 or 8,64.")] = "64"
-    log_blowup: Annotated[str, typer.Option(metavar="LOGS", help="log2 of the blow-up: 1 or 1-3.")] = "1"
-
-    def parsed(self) -> tuple[list[int], list[int], list[int]]:
-        """Sizes, columns, blow-ups: the first and last as log2. Raises UsageError."""
-        return parse_sizes(self.sizes), _parse_numbers(self.columns, "columns", 1), parse_sizes(self.log_blowup)
 
 
 @app.callback()
@@ -113,36 +98,6 @@ def ntt(
     with measure.opened() as chosen:
         rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell)
         result = document("ntt", ntt_bench, chosen.info(), rows)
-    _show(result, as_json)
-
-
-@app.command("lde")
-@reports_errors
-@takes_groups
-def lde(*, extensions: Extensions, measure: Measure, as_json: AsJson = False) -> None:
-    """Low-degree extensions over Goldilocks: columns of 2^size rows to 'blow-up' cosets."""
-    from distprove.bench import goldilocks
-
-    _bench_extensions("lde", goldilocks.Lde, goldilocks.bench_lde, extensions, measure, as_json)
-
-
-@app.command("merkle")
-@reports_errors
-@takes_groups
-def merkle(*, extensions: Extensions, measure: Measure, as_json: AsJson = False) -> None:
-    """Keccak-256 trees over the rows of such an extension."""
-    from distprove.bench import goldilocks
-
-    _bench_extensions("merkle", goldilocks.Merkle, goldilocks.bench_merkle, extensions, measure, as_json)
-
-
-def _bench_extensions(
-    name: str, says: Any, bench: Callable[..., list[Any]], extensions: Extensions, measure: Measure, as_json: bool
-) -> None:
-    sizes, widths, blowups = extensions.parsed()
-    with measure.opened() as chosen:
-        rows = bench(chosen, sizes, widths, blowups, measure.repeats, tell)
-        result = document(name, says, chosen.info(), rows)
     _show(result, as_json)
 
 
@@ -280,14 +235,6 @@ def parse_sizes(text: str) -> list[int]:
     if not sizes or max(sizes) > 28:
         raise UsageError("sizes are given as log2, 0 to 28")
     return sizes
-
-
-def _parse_numbers(text: str, what: str, least: int) -> list[int]:
-    """[8, 64] from "8,64". Raises UsageError."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and least <= int(part) <= MAX_NUMBER for part in parts):
-        raise UsageError(f"{text!r} is not a list of numbers of {what} from {least} to {MAX_NUMBER}")
-    return [int(part) for part in parts]
 
 
 def _curves(name: str) -> list[Curve]:

@@ -16,8 +16,6 @@ def test_the_commands_print_json_and_nothing_else(small_job: SmallJob) -> None:
     for args in (
         ("msm", "--sizes", "4", "--curve", "bn254", "--group", "g1"),
         ("ntt", "--sizes", "4-5", "--curve", "bn254"),
-        ("lde", "--sizes", "4", "--columns", "3"),
-        ("merkle", "--sizes", "4", "--columns", "3,20", "--log-blowup", "0-1"),
         ("groth16", "--sizes", "6", "--stream", "3"),
         ("groth16", "--zkey", small_job.zkey, "--wtns", wtns),
     ):
