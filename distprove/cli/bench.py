@@ -1,4 +1,4 @@
-"""`distprove bench {msm,ntt,...,groth16,aggregate,stark,versus,filecoin,scaling,cluster,service}`."""
+"""`distprove bench {msm,ntt,...,groth16,stark,versus,filecoin,scaling,cluster,service}`."""
 
 from __future__ import annotations
 
@@ -133,25 +133,6 @@ def groth16(
                 chosen, _curves(curve), chosen_sizes, ones, measure.repeats, tell, stream
             )
         result = document("groth16", groth16_bench, chosen.info(), rows)
-    _show(result, as_json)
-
-
-@app.command("aggregate")
-@reports_errors
-@takes_groups
-def aggregate(
-    sizes: Annotated[str, typer.Option(metavar="LOGS", help="log2 of the numbers of proofs: 6,10 or 1-10.")] = "6,10",
-    curve: CurveName = "all",
-    *,
-    measure: Measure,
-    as_json: AsJson = False,
-) -> None:
-    """Proofs aggregated, and verified as an aggregate beside a batch: from how many on it is smaller and cheaper."""
-    from distprove.bench import aggregate as aggregate_bench
-
-    with measure.opened() as chosen:
-        rows = aggregate_bench.bench_aggregate(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell)
-        result = document("aggregate", aggregate_bench, chosen.info(), rows)
     _show(result, as_json)
 
 
