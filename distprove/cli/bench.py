@@ -6,22 +6,21 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from distprove.cli import programs
 from distprove.cli.backends import open_backend
-from distprove.cli.console import escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.console import format_seconds, reports_errors
 from distprove.cli.filecoin import filecoin
-from distprove.cli.measured import document, show_notes, tell
+from distprove.cli.measured import document, show, tell
 from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
 from distprove.cli.plain_help import App
 from distprove.cli.scaling import scaling
 from distprove.cli.service_rate import service
 from distprove.cli.simulated import cluster
 from distprove.errors import UsageError
-from kernels.host.units import format_bytes
 from kernels.maths.curves import CURVES, Curve, Group, curve_by_name
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 app = App(
     no_args_is_help=True,
-    help="Measure this machine: medians, sizes, bytes moved, share of the ceiling.",
+    help="Measure this machine: medians, beside the ceiling of the hardware.",
 )
 
 Sizes = Annotated[str, typer.Option(metavar="LOGS", help="log2 of the sizes: 16,18,20 or 10-22.")]
@@ -52,7 +51,7 @@ class Measure(OptionGroup):
 
 @app.callback()
 def options() -> None:
-    """Measure this machine: medians, sizes, bytes moved, share of the ceiling."""
+    """Measure this machine: medians, beside the ceiling of the hardware."""
 
 
 @app.command("msm")
@@ -79,7 +78,7 @@ def msm(
             variants.remove(msm_bench.FROM_HOST)  # the same thing twice
         rows = msm_bench.bench_msm(chosen, _curves(curve), groups, parse_sizes(sizes), measure.repeats, tell, variants)
         result = document("msm", msm_bench, chosen.info(), rows)
-    _show(result, as_json)
+    show(result, as_json)
 
 
 @app.command("ntt")
@@ -98,7 +97,7 @@ def ntt(
     with measure.opened() as chosen:
         rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell)
         result = document("ntt", ntt_bench, chosen.info(), rows)
-    _show(result, as_json)
+    show(result, as_json)
 
 
 @app.command("groth16")
@@ -133,7 +132,8 @@ def groth16(
                 chosen, _curves(curve), chosen_sizes, ones, measure.repeats, tell, stream
             )
         result = document("groth16", groth16_bench, chosen.info(), rows)
-    _show(result, as_json)
+    steps = (", ".join(f"{name} {format_seconds(s)}" for name, s in row.steps.items()) for row in rows)
+    show(result, as_json, *(f"2^{row.log_n} {row.variant}: {text}" for row, text in zip(rows, steps, strict=True)))
 
 
 @takes_groups
@@ -155,9 +155,7 @@ def stark(
     with measure.opened() as chosen:
         rows = stark_bench.bench_program(chosen, loaded, params, measure.repeats, tell)
         result = document("stark", stark_bench, chosen.info(), rows)
-    _show(result, as_json)
-    if not as_json:
-        _show_proof(result["rows"][0]["facts"])
+    show(result, as_json)
 
 
 app.add_typer(
@@ -193,10 +191,7 @@ def versus(
         rows = versus_bench.bench_versus(chosen, peer, zip(zkey, wtns, strict=True), measure.repeats, tell)
         result = document("peers", versus_bench, chosen.info(), rows)
     result["contenders"] = [versus_bench.OURS, peer.name]
-    if as_json:
-        print_json(result)
-    else:
-        _show_contenders(result)
+    show(result, as_json)
 
 
 app.command("filecoin")(filecoin)
@@ -225,53 +220,3 @@ def _curves(name: str) -> list[Curve]:
         return [curve_by_name(name)]
     except KeyError as error:
         raise UsageError(str(error.args[0])) from None
-
-
-def _show(made: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(made)
-        return
-    console = out()
-    table = plain_table("what", "curve", "variant", numbers=("size", "median", "min", "data", "PCIe", "ceiling"))
-    for row in made["rows"]:
-        pcie = row["to_device"] + row["to_host"]
-        table.add_row(
-            row["what"],
-            row["curve"],
-            row["variant"],
-            f"2^{row['log_n']}",
-            format_seconds(row["seconds"]["median"]),
-            format_seconds(row["seconds"]["min"]),
-            format_bytes(row["bytes_moved"]) if row["bytes_moved"] else "-",
-            format_bytes(pcie) if pcie else "-",
-            f"{row['fraction'] * 100:.0f} %" if row["fraction"] else "-",
-        )
-    console.print(table)
-    backend = made["backend"]
-    show_notes(made, on=backend["name"] if backend["kind"] == "cuda" else made["machine"]["processor"]["model"])
-    ceilings = {(row["curve"], row["ceiling"]["operation"]): row["ceiling"] for row in made["rows"] if row["ceiling"]}
-    for (curve, operation), ceiling in ceilings.items():
-        rate = f"{curve}: {ceiling['per_second']:.3g} {operation} per second"
-        console.print(f"[dim]ceiling  [/] {escape(rate)} ({escape(ceiling['source'])})")
-    for row in made["rows"]:
-        if row["steps"]:
-            steps = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["steps"].items())
-            console.print(f"[dim]2^{row['log_n']} {escape(row['variant'])}: {escape(steps)}[/]")
-
-
-def _show_proof(facts: dict[str, Any]) -> None:
-    security, console = facts["security"], out()
-    size, took = format_bytes(facts["proof_bytes"]), format_seconds(facts["verify_seconds"])
-    used = format_seconds(facts["verify_cpu_seconds"])
-    console.print(f"[dim]proof    [/] {size}, verified in {took} ({used} of CPU); {security['bits']:.2f} bits, proven")
-    share, extended = 100 * facts["pcie_share"], format_bytes(facts["extension_bytes"])
-    console.print(f"[dim]PCIe     [/] {share:.3g} % of the {extended} of all extensions")
-
-
-def _show_contenders(made: dict[str, Any]) -> None:
-    table = plain_table("circuit", numbers=map(escape, made["contenders"]))
-    for row in made["rows"]:
-        times = ((row["seconds"][name], row["cpu_seconds"][name]) for name in made["contenders"])
-        table.add_row(row["what"], *(f"{format_seconds(wall)} ({format_seconds(cpu)} of CPU)" for wall, cpu in times))
-    out().print(table)
-    show_notes(made)

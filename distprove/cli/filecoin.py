@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from distprove.cli.backends import open_backend
-from distprove.cli.console import escape, format_seconds, out, plain_table, print_json, reports_errors
-from distprove.cli.measured import document, show_notes, tell
+from distprove.cli.console import format_seconds, reports_errors
+from distprove.cli.measured import document, show, tell
 from distprove.cli.option_groups import AsJson
 from kernels.host.units import format_bytes
-
-if TYPE_CHECKING:
-    from distprove.bench.filecoin import FilecoinResult
 
 
 @reports_errors
@@ -60,38 +57,14 @@ def filecoin(
             found = resident.bench_resident(backend, config, count, tell, seed=seed)
         else:
             found = bench.bench_filecoin(backend, config, count, executor, Path(folder), tell, zkey=zkey, seed=seed)
-    about = resident if in_memory else bench
-    made = document("filecoin", about, info, [found])
-    if as_json:
-        print_json(made)
-    else:
-        _show(found, made)
-
-
-def _show(found: FilecoinResult, made: dict[str, Any]) -> None:
-    table = plain_table(numbers=("what", "seconds"))
-    rows = {
-        "a sector": found.seconds_a_sector,
-        "a partition": found.seconds_a_partition,
-        "synthesis of one": found.synthesis,
-        "proof of one": found.proof,
-        **{f"· {step}": seconds for step, seconds in found.steps.items()},
-        "verification of one": found.verification,
-        "the whole job": found.wall,
-        **{f"set-up: {step}": seconds for step, seconds in found.setup.items()},
-    }
-    for what, seconds in rows.items():
-        table.add_row(escape(what), format_seconds(seconds))
-    out().print(table)
+    made = document("filecoin", resident if in_memory else bench, info, [found])
     plan = found.plan
-    of = (
-        f"{found.config}: {plan.constraints} constraints, {plan.wires} wires, 2^{plan.log_domain}; "
-        f"{found.partitions} partitions, a sector has {found.partitions_of_a_sector}"
-    )
-    memory = (
-        f"host {format_bytes(found.host_peak)} at most, device {format_bytes(found.device_peak)}; "
-        f"planned {format_bytes(plan.host)} and {format_bytes(found.device_planned)}, "
-        f"set-up {format_bytes(plan.setup)} and {format_bytes(found.setup_device_peak)}"
-    )
-    streamed = {"streamed": f"{', '.join(found.streamed)}: {format_bytes(found.to_device)} a proof"}
-    show_notes(made, of=of, memory=memory, **(streamed if found.streamed else {}), on=made["backend"]["name"])
+    notes = [
+        f"{plan.wires} wires, 2^{plan.log_domain}; {found.partitions} partitions in {format_seconds(found.wall)}, a "
+        f"sector has {found.partitions_of_a_sector}.",
+        f"Planned: host {format_bytes(plan.host)}, device {format_bytes(found.device_planned)}, set-up "
+        f"{format_bytes(plan.setup)}; set-up took {format_bytes(found.setup_device_peak)} of the device.",
+    ]
+    if found.streamed:
+        notes.append(f"Streamed: {', '.join(found.streamed)}, {format_bytes(found.to_device)} a proof.")
+    show(made, as_json, *notes)

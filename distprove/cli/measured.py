@@ -1,11 +1,11 @@
-"""What the commands of `distprove bench` share: their documents, their progress, and the lines below their tables."""
+"""What the commands of `distprove bench` share: their documents, their progress, and their tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from distprove.cli.console import err, escape, out
+from distprove.cli.console import err, escape, out, plain_table, print_json
 
 if TYPE_CHECKING:
     from distprove.bench.results import Reported
@@ -39,9 +39,22 @@ def tell(doing: str) -> None:
     err().print(f"[dim]{escape(doing)}[/]")
 
 
-def show_notes(document: Mapping[str, Any], **notes: str) -> None:
-    """Print the `notes`, each under its name, and what was timed and checked."""
+def show(made: dict[str, Any], as_json: bool, *notes: str) -> None:
+    """Print the document: as JSON, or as its tables with the `notes` and what was timed, checked and on what."""
+    from distprove.bench.tables import notes_of, place_of, tables_of
+
+    if as_json:
+        print_json(made)
+        return
     console = out()
-    console.print()
-    for name, text in {**notes, "timed": document["timed"], "checked": document["checked"]}.items():
-        console.print(f"[dim]{name:<9}[/] {escape(text)}")
+    for each in tables_of(made):
+        if each.title:
+            console.print(escape(each.title))
+        head = list(map(escape, each.head))
+        table = plain_table(*head[: each.texts], numbers=head[each.texts :])
+        for row in each.rows:
+            table.add_row(*map(escape, row))
+        console.print(table)
+        console.print()
+    for note in (*notes, *notes_of(made), f"On {', '.join(place_of(made))}."):
+        console.print(f"[dim]{escape(note)}[/]")

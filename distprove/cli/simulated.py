@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from distprove.cli.console import format_seconds, out, plain_table, print_json, reports_errors
-from distprove.cli.measured import document, show_notes, tell
+from distprove.cli.console import reports_errors
+from distprove.cli.measured import document, show, tell
 from distprove.cli.option_groups import AsJson
 from distprove.errors import UsageError
 
@@ -34,22 +34,4 @@ def cluster(
     tell(f"{partitions} partitions of {seconds:g} s on {workers} workers")
     with tempfile.TemporaryDirectory(prefix="distprove-simulated-") as folder:
         found = bench.simulate(workers, partitions, seconds, Path(folder), lost=lost)
-    made = document("cluster", bench, DeviceInfo("none", "cpu", 0, 0), [found])
-    if as_json:
-        print_json(made)
-        return
-    row = found.to_dict()
-    shown = {
-        "workers": str(found.workers),
-        "partitions": str(found.partitions),
-        "wall": format_seconds(found.wall),
-        "ideal": format_seconds(found.ideal),
-        "efficiency": f"{row['efficiency']:.3f}",
-        "driver": format_seconds(row["driver_cpu_per_partition"]),
-        "of a core": f"{100 * row['driver_share']:.0f} %",
-        "memory": f"{found.peak_memory / 2**20:.0f} MiB",
-    }
-    table = plain_table(numbers=shown)
-    table.add_row(*shown.values())
-    out().print(table)
-    show_notes(made)
+    show(document("cluster", bench, DeviceInfo("none", "cpu", 0, 0), [found]), as_json)
