@@ -25,7 +25,7 @@ from distprove.groth16.phase2 import contribution, contribution_hash, random_sca
 from distprove.groth16.ptau import Ptau, read_ptau
 from distprove.groth16.qap import Qap
 from distprove.groth16.r1cs import R1cs
-from distprove.groth16.zkey import INSECURE_DEV_NAME, Contribution, VerificationKeyPoints, write_zkey
+from distprove.groth16.zkey import INSECURE_DEV_NAME, Contribution, write_zkey
 from kernels.interface.backend import Backend
 
 CONTRIBUTOR = "distprove setup"
@@ -101,7 +101,18 @@ def setup(
     else:
         points, circuit_hash, made = _from_ceremony(qap, read_ptau(ptau), backend, threads, report)
     with report.step("write"):
-        _write(qap, points, circuit_hash, made, out)
+        write_zkey(
+            out,
+            curve=qap.curve,
+            n_vars=qap.n_vars,
+            n_public=qap.n_public,
+            domain_size=qap.domain_size,
+            points=points,
+            a=qap.a,
+            b=qap.b,
+            circuit_hash=circuit_hash,
+            contributions=(made,),
+        )
     report.circuit_hash = circuit_hash
     report.contribution_hash = contribution_hash(qap.curve, made)
     report.size = os.stat(out).st_size
@@ -145,31 +156,3 @@ def _dev_circuit_hash(qap: Qap, points: KeyPoints) -> bytes:
     for vector in (points.alpha1, points.beta2, points.a, points.b1, points.h):
         digest.update(vector.data)
     return digest.digest()
-
-
-def _write(qap: Qap, points: KeyPoints, circuit_hash: bytes, made: Contribution, out: str | os.PathLike[str]) -> None:
-    write_zkey(
-        out,
-        curve=qap.curve,
-        n_vars=qap.n_vars,
-        n_public=qap.n_public,
-        domain_size=qap.domain_size,
-        points=VerificationKeyPoints(
-            alpha1=points.alpha1,
-            beta1=points.beta1,
-            beta2=points.beta2,
-            gamma2=points.gamma2,
-            delta1=points.delta1,
-            delta2=points.delta2,
-            ic=points.ic,
-        ),
-        a=qap.a,
-        b=qap.b,
-        points_a=points.a,
-        points_b1=points.b1,
-        points_b2=points.b2,
-        points_c=points.c,
-        points_h=points.h,
-        circuit_hash=circuit_hash,
-        contributions=(made,),
-    )

@@ -31,6 +31,7 @@ from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionRead
 from distprove.groth16.csr import csr_from_entries, row_range
 from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
 from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
+from distprove.groth16.key import KeyPoints
 from distprove.groth16.points import is_infinity
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field, Group
@@ -41,19 +42,6 @@ _PROTOCOLS = {2: "PLONK", 10: "FFLONK"}
 
 INSECURE_DEV_NAME = "distprove insecure-dev"
 """Name of the contribution that marks a key for development only, whose secret one program made without a ceremony."""
-
-
-@dataclass(frozen=True)
-class VerificationKeyPoints:
-    """The points of a verification key, (point_limbs,) uint64 each, in Montgomery form; `ic` has one row a point."""
-
-    alpha1: Words
-    beta1: Words
-    beta2: Words
-    gamma2: Words
-    delta1: Words
-    delta2: Words
-    ic: Words
 
 
 @dataclass(frozen=True)
@@ -144,17 +132,6 @@ class ZKey:
     def digest(self) -> bytes:
         """SHA-256 of the whole file, 32 bytes."""
         return hashlib.sha256(self.data.data).digest()
-
-    def verification_key_points(self) -> VerificationKeyPoints:
-        return VerificationKeyPoints(
-            alpha1=self.alpha1,
-            beta1=self.beta1,
-            beta2=self.beta2,
-            gamma2=self.gamma2,
-            delta1=self.delta1,
-            delta2=self.delta2,
-            ic=_points(self.ic),
-        )
 
     def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
         """The matrices A and B of the constraint system, domain_size x n_vars, which share one dictionary of values.
@@ -250,11 +227,6 @@ def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True)
     return key
 
 
-def _points(raw: Bytes) -> Words:
-    """Copy points, (n, 8 * point_limbs) bytes, to an aligned array (n, point_limbs) uint64."""
-    return np.frombuffer(raw.tobytes(), dtype="<u8").reshape(raw.shape[0], raw.shape[1] // 8)
-
-
 def _read_point(section: SectionReader, curve: Curve, group: Group) -> Words:
     return np.frombuffer(section.take(8 * curve.point_limbs(group)).tobytes(), dtype="<u8")
 
@@ -327,14 +299,9 @@ def write_zkey(
     n_vars: int,
     n_public: int,
     domain_size: int,
-    points: VerificationKeyPoints,
+    points: KeyPoints,
     a: CsrMatrix,
     b: CsrMatrix,
-    points_a: NDArray[np.generic],
-    points_b1: NDArray[np.generic],
-    points_b2: NDArray[np.generic],
-    points_c: NDArray[np.generic],
-    points_h: NDArray[np.generic],
     circuit_hash: bytes,
     contributions: Sequence[Contribution] = (),
 ) -> None:
@@ -346,11 +313,11 @@ def write_zkey(
     g1, g2 = curve.point_limbs(Group.G1), curve.point_limbs(Group.G2)
     vectors = {
         3: (points.ic, n_public + 1, g1),
-        5: (points_a, n_vars, g1),
-        6: (points_b1, n_vars, g1),
-        7: (points_b2, n_vars, g2),
-        8: (points_c, n_vars - n_public - 1, g1),
-        9: (points_h, domain_size, g1),
+        5: (points.a, n_vars, g1),
+        6: (points.b1, n_vars, g1),
+        7: (points.b2, n_vars, g2),
+        8: (points.c, n_vars - n_public - 1, g1),
+        9: (points.h, domain_size, g1),
     }
     for ident, (vector, count, limbs) in vectors.items():
         if vector.shape[0] != count or vector.nbytes != 8 * limbs * count:
@@ -361,11 +328,6 @@ def write_zkey(
         raise InvalidKey(f"the circuit hash has {len(circuit_hash)} bytes, not 64")
 
     with BinFileWriter(path, "zkey", version=VERSION, sections=10) as out:
-
-        def write_points(ident: int) -> None:
-            with out.section(ident):
-                out.write(vectors[ident][0])
-
         with out.section(1):
             out.u32(GROTH16)
         with out.section(2):
@@ -380,7 +342,8 @@ def write_zkey(
             for entries in _coefficient_records(curve.fr, a, b):
                 out.write(entries)
         for ident in (3, 9, 8, 5, 6, 7):
-            write_points(ident)
+            with out.section(ident):
+                out.write(vectors[ident][0])
         with out.section(10):
             out.write(circuit_hash)
             out.u32(len(contributions))
