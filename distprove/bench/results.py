@@ -54,21 +54,8 @@ class Row:
         return self.operations / self.ceiling.per_second / self.timing.median
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "what": self.what,
-            "curve": self.curve,
-            "log_n": self.log_n,
-            "variant": self.variant,
-            "seconds": self.timing.to_dict(),
-            "bytes_moved": self.bytes_moved,
-            "to_device": self.to_device,
-            "to_host": self.to_host,
-            "operations": self.operations,
-            "ceiling": asdict(self.ceiling) if self.ceiling else None,
-            "fraction": self.fraction,
-            "steps": self.steps,
-            "facts": self.facts,
-        }
+        plain = {name: value for name, value in asdict(self).items() if name != "timing"}
+        return {**plain, "seconds": self.timing.to_dict(), "fraction": self.fraction}
 
 
 class Reported(Protocol):
