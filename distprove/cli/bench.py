@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distprove.cli import programs
-from distprove.cli.backends import open_backend
+from distprove.cli.backends import Computing
 from distprove.cli.console import format_seconds, reports_errors
 from distprove.cli.filecoin import filecoin
 from distprove.cli.measured import document, show, tell
-from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
+from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.plain_help import App
 from distprove.cli.scaling import scaling
 from distprove.cli.service_rate import service
@@ -24,7 +23,7 @@ from distprove.errors import UsageError
 from kernels.maths.curves import CURVES, Curve, Group, curve_by_name
 
 if TYPE_CHECKING:
-    from kernels.interface.backend import Backend
+    pass
 
 app = App(
     no_args_is_help=True,
@@ -36,17 +35,11 @@ CurveName = Annotated[str, typer.Option("--curve", help="bn254, bls12-381 or all
 
 
 @dataclass(frozen=True)
-class Measure(OptionGroup):
+class Measure(Computing):
     """Options that say on which backend a benchmark runs, and how often."""
 
     repeats: Annotated[int, typer.Option(min=1, max=1000, help="Samples; the median counts.")] = 7
-    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto"
     device: Annotated[int, typer.Option(min=0, help="CUDA device.")] = 0
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None
-
-    def opened(self) -> AbstractContextManager[Backend]:
-        """The backend, closed at the end. Raises UsageError for one that is not to be had."""
-        return open_backend(self.backend, device=self.device, threads=self.threads)
 
 
 @app.callback()
@@ -73,7 +66,7 @@ def msm(
     groups = [g for g in Group if group in (g.value, "all")]
     if not variants or not groups:
         raise UsageError(f"--scalars is one of {', '.join(msm_bench.VARIANTS)}, all; --group of g1, g2, all")
-    with measure.opened() as chosen:
+    with measure.opened(device=measure.device) as chosen:
         if chosen.info().kind == "cpu" and scalars == "all":
             variants.remove(msm_bench.FROM_HOST)  # the same thing twice
         rows = msm_bench.bench_msm(chosen, _curves(curve), groups, parse_sizes(sizes), measure.repeats, tell, variants)
@@ -94,7 +87,7 @@ def ntt(
     """Number-theoretic transforms over the scalar fields, in place."""
     from distprove.bench import ntt as ntt_bench
 
-    with measure.opened() as chosen:
+    with measure.opened(device=measure.device) as chosen:
         rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell)
         result = document("ntt", ntt_bench, chosen.info(), rows)
     show(result, as_json)
@@ -123,7 +116,7 @@ def groth16(
 
     if (zkey is None) != (wtns is None):
         raise UsageError("--zkey and --wtns go together")
-    with measure.opened() as chosen:
+    with measure.opened(device=measure.device) as chosen:
         if zkey is not None and wtns is not None:
             rows = groth16_bench.bench_files(chosen, zkey, wtns, measure.repeats, tell, stream)
         else:
@@ -152,7 +145,7 @@ def stark(
 
     loaded = load_program(program, arguments, soundness.prefer)
     params = soundness.choose(loaded, *counted(loaded, 1))
-    with measure.opened() as chosen:
+    with measure.opened(device=measure.device) as chosen:
         rows = stark_bench.bench_program(chosen, loaded, params, measure.repeats, tell)
         result = document("stark", stark_bench, chosen.info(), rows)
     show(result, as_json)
@@ -187,7 +180,7 @@ def versus(
     if len(zkey) != len(wtns):
         raise UsageError(f"{len(zkey)} keys and {len(wtns)} witnesses: each --zkey goes with one --wtns")
     peer = versus_bench.PeerCommand.parse(name, command)
-    with measure.opened() as chosen:
+    with measure.opened(device=measure.device) as chosen:
         rows = versus_bench.bench_versus(chosen, peer, zip(zkey, wtns, strict=True), measure.repeats, tell)
         result = document("peers", versus_bench, chosen.info(), rows)
     result["contenders"] = [versus_bench.OURS, peer.name]
