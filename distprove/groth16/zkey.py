@@ -31,7 +31,7 @@ from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionRead
 from distprove.groth16.csr import csr_from_entries, row_range
 from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
 from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
-from distprove.groth16.key import KeyPoints
+from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.points import is_infinity
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field, Group
@@ -187,19 +187,12 @@ def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True)
         raise header.error(f"{n_public} public wires and the constant do not fit into {n_vars} wires")
     if domain_size & (domain_size - 1) or not n_public < domain_size <= 1 << curve.fr.two_adicity:
         raise header.error(f"domain size {domain_size} is not a power of two that {n_public} public wires fit")
-    groups = (Group.G1, Group.G1, Group.G2, Group.G2, Group.G1, Group.G2)
-    alpha1, beta1, beta2, gamma2, delta1, delta2 = (_read_point(header, curve, group) for group in groups)
+    single = {name: _read_point(header, curve, group) for name, group in SINGLE.items()}
     header.finish()
     # With another one A is uniform whatever the witness, B is by delta in G2, and C follows from both in a proof that
     # verifies.
-    if is_infinity(delta1):
+    if is_infinity(single["delta1"]):
         raise InvalidKey(f"{file.name}: delta in G1 is infinity, so that its proofs would not hide their witnesses")
-
-    def points(ident: int, title: str, group: Group, count: int) -> Bytes:
-        section = file.section(ident, title)
-        view = section.rows(count, 8 * curve.point_limbs(group))
-        section.finish()
-        return view
 
     key = ZKey(
         name=file.name,
@@ -207,19 +200,14 @@ def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True)
         n_vars=n_vars,
         n_public=n_public,
         domain_size=domain_size,
-        alpha1=alpha1,
-        beta1=beta1,
-        beta2=beta2,
-        gamma2=gamma2,
-        delta1=delta1,
-        delta2=delta2,
-        ic=points(3, "IC", Group.G1, n_public + 1),
+        **single,
+        ic=file.points(3, "IC", curve, Group.G1, n_public + 1),
         coefficients=_read_coefficients(file, curve.fr),
-        points_a=points(5, "A points", Group.G1, n_vars),
-        points_b1=points(6, "B1 points", Group.G1, n_vars),
-        points_b2=points(7, "B2 points", Group.G2, n_vars),
-        points_c=points(8, "C points", Group.G1, n_vars - n_public - 1),
-        points_h=points(9, "H points", Group.G1, domain_size),
+        points_a=file.points(5, "A points", curve, Group.G1, n_vars),
+        points_b1=file.points(6, "B1 points", curve, Group.G1, n_vars),
+        points_b2=file.points(7, "B2 points", curve, Group.G2, n_vars),
+        points_c=file.points(8, "C points", curve, Group.G1, n_vars - n_public - 1),
+        points_h=file.points(9, "H points", curve, Group.G1, domain_size),
         file=file,
     )
     if ceremony:
@@ -335,8 +323,8 @@ def write_zkey(
             out.prime(curve.fr.modulus, curve.fr.bytes)
             for number in (n_vars, n_public, domain_size):
                 out.u32(number)
-            for point in (points.alpha1, points.beta1, points.beta2, points.gamma2, points.delta1, points.delta2):
-                out.write(point)
+            for name in SINGLE:
+                out.write(getattr(points, name))
         with out.section(4):
             out.u32(a.nnz + b.nnz)
             for entries in _coefficient_records(curve.fr, a, b):

@@ -12,13 +12,13 @@ import pytest
 
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16.binfile import BinFile
+from distprove.groth16.key import SINGLE
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.zkey import INSECURE_DEV_NAME, ZKey, read_zkey, write_zkey
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group, curve_by_name
 from kernels.maths.encoding import field_to_ints, point_to_ints, unpack
 from tests.support.file_builders import (
     CURVES,
-    SINGLE,
     container,
     entries,
     key_points_of,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from distprove.groth16.elements import as_words
-from distprove.groth16.key import KeyPoints
+from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.r1cs import R1cs, write_r1cs
 from distprove.groth16.wtns import write_wtns
 from distprove.groth16.zkey import Contribution, ZKey, write_zkey
@@ -85,9 +85,6 @@ def zkey_parts(curve: Curve, contributions: tuple[Contribution, ...] | None = No
         "circuit_hash": bytes(range(64)),
         "contributions": (small_contribution(curve),) if contributions is None else contributions,
     }
-
-
-SINGLE = ("alpha1", "beta1", "beta2", "gamma2", "delta1", "delta2")
 
 
 def key_points_of(zkey: ZKey) -> KeyPoints:
