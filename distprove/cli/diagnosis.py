@@ -246,10 +246,8 @@ def _ray() -> Iterator[Finding]:
         return
     yield Finding("ray", "version", "ok", version)
     mode = os.environ.get("RAY_AUTH_MODE")
-    token = (
-        "RAY_AUTH_TOKEN" in os.environ or Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")).expanduser()
-    )
-    has_token = token is True or (isinstance(token, Path) and token.is_file())
+    token_file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")).expanduser()
+    has_token = "RAY_AUTH_TOKEN" in os.environ or token_file.is_file()
     if mode == "token" and has_token:
         yield Finding("ray", "authentication", "ok", "token, with a token at hand")
     elif mode == "token":

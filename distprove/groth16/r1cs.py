@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,18 +86,8 @@ class R1csFile(Counts):
         """
         section = self.file.section(2, "constraints")
         a, b, c = _read_constraints(section, self.curve.fr, self.n_constraints, self.n_vars)
-        return R1cs(
-            curve=self.curve,
-            n_vars=self.n_vars,
-            n_outputs=self.n_outputs,
-            n_public_inputs=self.n_public_inputs,
-            n_private_inputs=self.n_private_inputs,
-            a=a,
-            b=b,
-            c=c,
-            n_labels=self.n_labels,
-            wire_labels=_read_labels(self.file, self.n_vars),
-        )
+        counts = {each.name: getattr(self, each.name) for each in fields(Counts)}
+        return R1cs(**counts, a=a, b=b, c=c, n_labels=self.n_labels, wire_labels=_read_labels(self.file, self.n_vars))
 
 
 def read_r1cs(source: Source, *, name: str | None = None) -> R1cs:

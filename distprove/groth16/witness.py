@@ -154,11 +154,6 @@ class WitnessProgram:
         with self._running() as instance:
             self.curve, self.n_vars, self.n_inputs = instance.describe()
 
-    @property
-    def prime(self) -> int:
-        """The modulus of the field the program computes in."""
-        return self.curve.fr.modulus
-
     def check_for(self, circuit: Circuit) -> None:
         """Raises CurveMismatch or WitnessMismatch unless this program makes witnesses of `circuit`'s shape."""
         if self.curve is not circuit.curve:

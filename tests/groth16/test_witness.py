@@ -239,7 +239,7 @@ def test_files_that_are_not_witness_programs(wasm: bytes, message: str) -> None:
 
 def test_the_other_curve() -> None:
     program = WitnessProgram(toy_program(curve=BLS12_381))
-    assert (program.curve, program.prime, program.n_vars) == (BLS12_381, BLS12_381.fr.modulus, 3)
+    assert (program.curve, program.n_vars) == (BLS12_381, 3)
     assert unpack(program.generate({"x": [-1, 2]})) == [1, BLS12_381.fr.modulus - 1, 2]
 
 
