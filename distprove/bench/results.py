@@ -75,15 +75,7 @@ def report(
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "timed": timed,
         "checked": checked,
-        "backend": {"name": info.name, "kind": info.kind, "details": _plain(info.details)},
+        "backend": {"name": info.name, "kind": info.kind, "details": dict(info.details)},
         "machine": machine.to_dict(),
         "rows": [row.to_dict() for row in rows],
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

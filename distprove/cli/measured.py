@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from distprove.cli.console import err, escape, out, plain_table, print_json
@@ -25,13 +25,6 @@ def document(bench: str, about: About, info: DeviceInfo, rows: Sequence[Reported
     from distprove.host.machine import inspect_machine
 
     return report(bench, about.TIMED, about.CHECKED, info, inspect_machine(), rows)
-
-
-def device_of(facts: Mapping[str, Any]) -> DeviceInfo:
-    """The device of a prover, from the facts that its worker tells."""
-    from kernels.interface.backend import DeviceInfo
-
-    return DeviceInfo(facts["device"], facts["kind"], facts["memory_total"], facts["memory_budget"], dict(facts))
 
 
 def tell(doing: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from distprove.cli.console import reports_errors
-from distprove.cli.measured import device_of, document, show, tell
+from distprove.cli.measured import document, show, tell
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.prove import Execution
 from distprove.errors import UsageError
@@ -32,6 +32,7 @@ def service(
     from cluster.service.client import request_of
     from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
+    from kernels.interface.backend import DeviceInfo
 
     job = Job.from_toml(path)
     if job.code:
@@ -51,4 +52,5 @@ def service(
             repeats=repeats,
             tell=tell,
         )
-    show(document("service", bench, device_of(facts), [found]), as_json)
+    device = DeviceInfo(facts["device"], facts["kind"], facts["memory_total"], facts["memory_budget"], dict(facts))
+    show(document("service", bench, device, [found]), as_json)

@@ -50,7 +50,6 @@ def groth16(
     """Make a .zkey from a circuit, with a powers-of-tau file or, for development, without; or bellperson's .params."""
     from distprove.circuits.registry import circuit_maker
     from distprove.groth16 import params
-    from distprove.groth16.keys import VerificationKey
     from distprove.groth16.r1cs import read_r1cs
     from distprove.groth16.setup import setup
     from distprove.groth16.snarkjs import write_verification_key
@@ -72,7 +71,7 @@ def groth16(
         device = chosen.info().name
     if vk is not None:
         made = params.read_vk(params.vk_beside(destination)) if bellperson else None
-        write_verification_key(vk, made or VerificationKey.from_zkey(read_zkey(destination)))
+        write_verification_key(vk, made or read_zkey(destination).verification_key)
     if as_json:
         plain = {k: v.hex() if isinstance(v, bytes) else v for k, v in asdict(report).items()}
         print_json({**plain, "vk": str(vk) if vk else None})

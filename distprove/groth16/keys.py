@@ -14,9 +14,7 @@ from typing import Any
 
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16 import points
-from distprove.groth16.elements import as_words
 from distprove.groth16.points import Words
-from distprove.groth16.zkey import ZKey
 from distprove.proof import check_fields
 from kernels.cpu.pairing import first_invalid_point
 from kernels.maths.curves import CURVES, Curve, Group
@@ -99,11 +97,6 @@ class VerificationKey:
         groups = {**_SINGLE, "ic": Group.G1}
         encoded = {name: points.to_bytes(self.curve, group, getattr(self, name)) for name, group in groups.items()}
         return {"curve": self.curve.name, **encoded}
-
-    @classmethod
-    def from_zkey(cls, zkey: ZKey) -> VerificationKey:
-        """The verification key inside a proving key. Raises InvalidKey."""
-        return cls(zkey.curve, zkey.alpha1, zkey.beta2, zkey.gamma2, zkey.delta2, as_words(zkey.ic))
 
     @classmethod
     def from_dict(cls, data: Any) -> VerificationKey:

@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionReader, Source
 from distprove.groth16.csr import csr_from_entries, row_range
-from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
+from distprove.groth16.elements import Words, as_words, dictionary, first_not_canonical, scale
 from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
 from distprove.groth16.key import SINGLE, KeyPoints
+from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import is_infinity
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field, Group
@@ -132,6 +133,11 @@ class ZKey:
     def digest(self) -> bytes:
         """SHA-256 of the whole file, 32 bytes."""
         return hashlib.sha256(self.data.data).digest()
+
+    @cached_property
+    def verification_key(self) -> VerificationKey:
+        """The verification key inside. Raises InvalidKey."""
+        return VerificationKey(self.curve, self.alpha1, self.beta2, self.gamma2, self.delta2, as_words(self.ic))
 
     def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
         """The matrices A and B of the constraint system, domain_size x n_vars, which share one dictionary of values.

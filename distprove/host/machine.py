@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from distprove.host import cgroup
-from distprove.host.telemetry import text_of
+from distprove.host.telemetry import ask, text_of
 from kernels.host.processor import processor_facts
 
 INTERESTING_FLAGS = ("bmi2", "adx", "avx2", "avx512f", "avx512ifma", "asimd", "sve")
@@ -201,16 +201,9 @@ def _gpu(nvml: Any, index: int) -> Gpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-
-    def optional(call: Any) -> Any:  # a card may lack any of these: NVML says NotSupported
-        try:
-            return call(handle)
-        except nvml.NVMLError:
-            return None
-
-    utilisation = optional(nvml.nvmlDeviceGetUtilizationRates)
-    power = optional(nvml.nvmlDeviceGetEnforcedPowerLimit)
-    mig = optional(nvml.nvmlDeviceGetMigMode)
+    utilisation = ask(nvml, handle, "nvmlDeviceGetUtilizationRates")
+    power = ask(nvml, handle, "nvmlDeviceGetEnforcedPowerLimit")
+    mig = ask(nvml, handle, "nvmlDeviceGetMigMode")
     return Gpu(
         index=index,
         name=text_of(nvml.nvmlDeviceGetName(handle)),

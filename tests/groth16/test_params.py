@@ -20,7 +20,6 @@ from distprove.groth16 import zcash
 from distprove.groth16.dev_setup import ToxicWaste, dev_points
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.key_check import check_key
-from distprove.groth16.keys import VerificationKey
 from distprove.groth16.params import GENERATOR, bellperson_qap, read_params, read_vk, write_params
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import prove
@@ -228,7 +227,7 @@ def test_the_same_secrets_as_zkey_and_as_params_prove_under_one_key(
     key = read_params(made.content, lambda: made.circuit.r1cs)
     check_key(key, backend)
     vk = read_vk(made.vk)
-    assert vk == VerificationKey.from_zkey(zkey) == key.verification_key
+    assert vk == zkey.verification_key == key.verification_key
     public = unpack(made.witness[1 : key.n_public + 1])
     for each in (zkey, key):
         proof, _ = prove(load_key(each, backend), made.witness)

@@ -13,7 +13,6 @@ import pytest
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16.binfile import BinFile
 from distprove.groth16.key import SINGLE
-from distprove.groth16.keys import VerificationKey
 from distprove.groth16.zkey import INSECURE_DEV_NAME, ZKey, read_zkey, write_zkey
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group, curve_by_name
 from kernels.maths.encoding import field_to_ints, point_to_ints, unpack
@@ -252,7 +251,7 @@ def test_real_keys_agree_with_their_verification_keys(shared_data: Path, circuit
     vk = json.loads((shared_data / "circom" / circuit / "verification_key.json").read_text())
     assert curve_by_name(vk["curve"]) is key.curve
     assert vk["nPublic"] == key.n_public
-    read = VerificationKey.from_zkey(key)
+    read = key.verification_key
     for name, ours in (("vk_alpha_1", read.alpha1), ("vk_beta_2", read.beta2), ("vk_delta_2", read.delta2)):
         group = Group.G1 if name.endswith("1") else Group.G2
         theirs = vk[name][:2] if group is Group.G1 else [*vk[name][0], *vk[name][1]]
