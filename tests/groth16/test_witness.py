@@ -248,7 +248,7 @@ def test_a_program_is_held_against_a_circuit() -> None:
     program.check_for(SimpleNamespace(curve=BN254, n_vars=3))
     with pytest.raises(CurveMismatch, match=r"for BN254, the key for BLS12-381"):
         program.check_for(SimpleNamespace(curve=BLS12_381, n_vars=3))
-    with pytest.raises(WitnessMismatch, match="of 3 wires, the circuit of the key has 4: program and key"):
+    with pytest.raises(WitnessMismatch, match="the program is of 3 wires, the circuit of the key of 4"):
         program.check_for(SimpleNamespace(curve=BN254, n_vars=4))
 
 
