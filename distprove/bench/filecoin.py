@@ -6,13 +6,11 @@ disk or a job around it adds. Witnesses are made on the device, and proofs are v
 
 from __future__ import annotations
 
-import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -34,6 +32,8 @@ from distprove.groth16.system import LANES_BYTES
 from distprove.groth16.vectors import NEARLY_ALL
 from distprove.groth16.verifier import verify
 from distprove.host.cgroup import memory_available
+from distprove.host.memory import most_resident
+from distprove.steps import Steps
 from kernels.host.units import format_bytes
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
@@ -149,8 +149,8 @@ def bench_filecoin(
     name = f"filecoin/{config}"
     entry, made = find_circuit(name), random_inputs(name, seed)
     tell(f"{config}: circuit")
-    setup: dict[str, float] = {}
-    with _timed(setup, "circuit"):
+    setup = Steps()
+    with setup("circuit"):
         builder = entry.make()
         program = builder.witness_program()
     plan, shape = HostMemory.of(builder.shape()), key_shape(builder.curve, builder.shape())
@@ -162,15 +162,15 @@ def bench_filecoin(
     where = "in host memory" if streamed else "on the device"
     tell(f"{config}: development key of 2^{plan.log_domain}, its points {where}")
     backend.watch_memory()
-    with _timed(setup, "key"):
+    with setup("key"):
         key = dev_key(PlacedQap.from_system(builder.system()), backend, monomial=True)
-    with _timed(setup, "load"):
+    with setup("load"):
         resident, vk = load_key(key, backend), key.verification_key
     setup_peak = backend.memory_peak() or 0
     tell(f"{config}: {resident.plan}")
     del key, builder
     tell(f"{config}: inputs of {partitions} partitions")
-    with _timed(setup, "inputs"):
+    with setup("inputs"):
         inputs = [made(number) for number in range(partitions)]
 
     tell(f"{config}: {partitions} partitions")
@@ -188,14 +188,14 @@ def bench_filecoin(
         partitions=partitions,
         partitions_of_a_sector=entry.partitions,
         plan=plan,
-        setup=setup,
+        setup=setup.seconds,
         wall=wall,
         seconds_a_partition=wall / partitions,
         synthesis=steps.pop("witness"),
         proof=sum(steps.values()),
         verification=verification,
         steps=steps,
-        host_peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
+        host_peak=most_resident(),
         device_peak=peak,
         device_planned=resident.plan.peak,
         setup_device_peak=setup_peak,
@@ -292,10 +292,3 @@ def _steps(backend: Backend, key: ResidentKey, program: WitnessProgram, inputs: 
     made.clear()
     step("H", lambda: groups.msm(key.points_h, kept["h"][: key.points_h.n]).result())
     return seconds
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
-    began = time.perf_counter()
-    yield
-    seconds[name] = time.perf_counter() - began
