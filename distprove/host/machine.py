@@ -55,13 +55,6 @@ class Memory:
     lock_limit: int | None
     """Bytes that may be locked (RLIMIT_MEMLOCK); None without a limit."""
 
-    @property
-    def usable(self) -> int:
-        """Bytes that can still be allocated: what is available, within the control group's limit."""
-        if self.cgroup_limit is None:
-            return self.available
-        return max(0, min(self.available, self.cgroup_limit - (self.cgroup_used or 0)))
-
 
 @dataclass(frozen=True)
 class Gpu:
@@ -102,15 +95,6 @@ class Machine:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-    @property
-    def title(self) -> str:
-        """One line for the head of a table: names the GPUs if there are any, else the CPU."""
-        if self.gpus.devices:
-            first = self.gpus.devices[0].name
-            count = len(self.gpus.devices)
-            return first if count == 1 else f"{count} x {first}"
-        return f"{self.processor.model}, {self.processor.threads} threads"
 
 
 def inspect_machine() -> Machine:
