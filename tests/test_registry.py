@@ -24,21 +24,11 @@ OF_ONE_SYSTEM = (
     "distprove/registry.py",
     *(
         f"distprove/cli/{name}.py"
-        for name in ("aggregate", "air", "bench", "demo", "key", "programs", "run", "security", "setup")
+        for name in ("aggregate", "air", "bench", "demo", "filecoin", "key", "programs", "run", "security", "setup")
     ),
     *(
         f"distprove/bench/{name}.py"
-        for name in (
-            "aggregate",
-            "filecoin",
-            "goldilocks",
-            "groth16",
-            "render",
-            "resident",
-            "stark",
-            "stark_limits",
-            "versus",
-        )
+        for name in ("filecoin", "groth16", "render", "stark", "stark_limits", "tables", "versus")
     ),
 )
 """What is about one proof system by its nature, and the table."""

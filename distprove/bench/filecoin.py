@@ -1,71 +1,75 @@
-"""`distprove bench filecoin`: Filecoin's partitions through the whole pipeline, from inputs in files to a proof that is
-bound and verified. What a configuration takes is planned before anything large is made."""
+"""`distprove bench filecoin`: partitions of Filecoin's circuits under a key that the device made and keeps.
+
+No file is read, and nothing of the circuit's size is in the host's memory: what a proof takes is seen without what a
+disk or a job around it adds. Witnesses are made on the device, and proofs are verified beside the next one.
+"""
 
 from __future__ import annotations
 
-import json
-import resource
-import shutil
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from cluster.record.timeline import read_timeline
-from distprove import api
+from actors.prover import SWITCH_INTERVAL
+from distprove.circuits.circuit import WitnessProgram
 from distprove.circuits.matrices import Shape
-from distprove.circuits.registry import CircuitEntry, find_circuit, random_inputs
-from distprove.errors import UsageError
-from distprove.groth16.memory import KeyShape, least_memory
-from distprove.groth16.setup import setup
+from distprove.circuits.registry import find_circuit, random_inputs
+from distprove.errors import InvalidProof, UsageError
+from distprove.groth16.device_key import dev_key
+from distprove.groth16.inputs import Inputs
+from distprove.groth16.keys import VerificationKey
+from distprove.groth16.memory import KeyShape, plan_memory
+from distprove.groth16.proof import Groth16Proof
+from distprove.groth16.prover import PendingGroth16, StagedWitness
+from distprove.groth16.resident import ResidentKey, load_key, picked
 from distprove.groth16.system import LANES_BYTES
+from distprove.groth16.templated import TemplatedQap
 from distprove.groth16.vectors import NEARLY_ALL
-from distprove.groth16.zkey import read_zkey
+from distprove.groth16.verifier import verify
 from distprove.host.cgroup import memory_available
-from distprove.job import Job
-from distprove.settings import ExecutorSettings
+from distprove.host.memory import most_resident
+from distprove.steps import Steps
 from kernels.host.units import format_bytes
+from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve
 
 TIMED = (
-    "wall time of a job of partitions, synthesis included: of a partition from the first one's synthesis to the last "
-    "one's proof, over their number; workers started and key loaded before, shown apart; of a sector as many times as "
-    "it has partitions"
+    "wall time of partitions one after another, witnesses included: from the first one's inputs, parsed, to the last "
+    "one's verified proof, over their number; the key made and loaded before, shown apart; steps one by one, each with "
+    "the device idle before it"
 )
-CHECKED = "every proof by the pairing, as in any job, and the bound proof file once more"
+CHECKED = "every proof by the pairing, under public values taken from the inputs"
+ROUNDS = 3
+"""Measurements of a step, of which the median is taken, after one that is not counted."""
 _POINTS, _ELEMENT, _ENTRY = 96, 32, 8
 """Bytes of a point of G1 (two of them: of G2), of a field element, and of a matrix' entry in memory."""
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class MemoryPlan:
-    """The least memory that a configuration takes, in bytes. What backends precompute comes on top where it fits."""
+class HostMemory:
+    """The least host memory that a configuration takes where a key and proofs are made on the CPU, in bytes."""
 
     constraints: int
     wires: int
     log_domain: int
     setup: int
-    """Host memory while the key is made: the matrices of the circuit, all points."""
-    key_file: int
+    """While the key is made: the matrices of the circuit, all points."""
     host: int
-    """Host memory of a job beside the mapped key: a synthesis, and on the CPU a proof and the key's matrices."""
-    device: int
-    """Device memory without which a GPU makes no proof, everything else in host memory."""
+    """While proofs are made, beside the key's points: a synthesis, a proof, the key's matrices."""
 
     @classmethod
-    def of(cls, entry: CircuitEntry, gpu: Backend | None) -> MemoryPlan:
-        """The plan of a job on `gpu`, or with None on the CPU."""
-        builder = entry.make()
-        shape, on_gpu = builder.shape(), gpu is not None
+    def of(cls, shape: Shape) -> HostMemory:
         wires, nnz, rows = shape.inputs + shape.auxiliary, shape.nnz, shape.constraints + shape.inputs
         log_domain = (rows - 1).bit_length()
         domain = 1 << log_domain
         points = _POINTS * (4 * wires + shape.auxiliary + domain)
-        matrices = _ENTRY * (nnz[0] + nnz[1] + domain)
-        proof = _ELEMENT * (2 * wires + 3 * domain)
         # One matrix is gathered as int64 and joined while the others are there; then points follow from vectors.
         assembling, making = 28 * max(nnz), points + _ELEMENT * 4 * domain + 2 * _ENTRY * max(nnz)
         synthesis = 4 * _ELEMENT * wires + 8 * wires + LANES_BYTES
@@ -74,26 +78,12 @@ class MemoryPlan:
             wires=wires,
             log_domain=log_domain,
             setup=_ENTRY * sum(nnz) + 16 * wires + max(assembling, making),
-            key_file=points + (_ELEMENT + 12) * (nnz[0] + nnz[1]),
-            host=synthesis + (0 if on_gpu else matrices + proof),
-            device=0 if gpu is None else least_memory(key_shape(builder.curve, shape, monomial=False), gpu),
+            host=synthesis + _ENTRY * (nnz[0] + nnz[1] + domain) + _ELEMENT * (2 * wires + 3 * domain),
         )
 
-    def check(self, what: str, folder: Path, device: int | None, *, makes_key: bool) -> None:
-        """Raise UsageError, which names all that is short, unless this machine has what the plan takes."""
-        needs = [("host memory for a job", self.host, memory_available())]
-        if makes_key:
-            needs.append(("host memory to make the key", self.setup, memory_available()))
-            needs.append((f"disk in {folder} for the key", self.key_file, shutil.disk_usage(folder).free))
-        if device is not None:
-            needs.append(("device memory", self.device, device))
-        short = [f"{format_bytes(n)} of {kind}, of which {format_bytes(h)} are free" for kind, n, h in needs if n > h]
-        if short:
-            raise UsageError(f"{what} does not fit this machine: it takes at least {'; and '.join(short)}")
 
-
-def key_shape(curve: Curve, shape: Shape, *, monomial: bool) -> KeyShape:
-    """The sizes of what a device loads of a circuit's key: a zkey, or with `monomial` one of `dev_key`."""
+def key_shape(curve: Curve, shape: Shape) -> KeyShape:
+    """The sizes of what a device loads of a key that `dev_key` makes of a circuit, in the monomial basis."""
     rows, wires = shape.constraints + shape.inputs, shape.inputs + shape.auxiliary
     domain = 1 << (rows - 1).bit_length()
     occurring = shape.inputs + shape.a_auxiliary, 1 + shape.b_auxiliary
@@ -102,8 +92,8 @@ def key_shape(curve: Curve, shape: Shape, *, monomial: bool) -> KeyShape:
         curve,
         wires,
         domain,
-        monomial,
-        {"a": a, "b1": b, "b2": b, "c": shape.auxiliary, "h": domain - monomial},
+        True,
+        {"a": a, "b1": b, "b2": b, "c": shape.auxiliary, "h": domain - 1},
         (shape.nnz[0] + shape.inputs, shape.nnz[1]),
         tuple(count for count in (a, b) if count < wires),
     )
@@ -111,19 +101,19 @@ def key_shape(curve: Curve, shape: Shape, *, monomial: bool) -> KeyShape:
 
 @dataclass(frozen=True)
 class FilecoinResult:
-    """What one job of a configuration took. Seconds and bytes."""
+    """What partitions of a configuration took. Seconds and bytes."""
 
     config: str
     partitions: int
     partitions_of_a_sector: int
-    plan: MemoryPlan
+    plan: HostMemory
     setup: dict[str, float]
-    """Seconds by step of making the key; empty for one that was there."""
+    """Seconds by step of making the key and the inputs."""
     wall: float
-    """From the start of the workers to the bound proof."""
+    """From the first partition's inputs to the last one's verified proof."""
     seconds_a_partition: float
     synthesis: float
-    """Median seconds of a partition's synthesis, which overlaps with proofs of others."""
+    """Seconds of a partition's witness, alone; it overlaps with proofs of others."""
     proof: float
     verification: float
     steps: dict[str, float]
@@ -131,14 +121,14 @@ class FilecoinResult:
     host_peak: int
     """Peak resident memory of this process."""
     device_peak: int
-    device_planned: int = 0
-    """Device memory that the key and a proof were planned to take; 0 where a worker planned it."""
-    setup_device_peak: int = 0
-    """Peak device memory while the key was made in the device's memory."""
-    streamed: tuple[str, ...] = ()
+    device_planned: int
+    """Device memory that the key and a proof were planned to take."""
+    setup_device_peak: int
+    """Peak device memory while the key was made."""
+    streamed: tuple[str, ...]
     """Parts of the key that are in host memory and cross the link in every proof."""
-    to_device: int = 0
-    """Bytes that cross the link to the device in a proof, where that was counted."""
+    to_device: int
+    """Bytes that cross the link to the device in a proof."""
 
     @property
     def seconds_a_sector(self) -> float:
@@ -149,73 +139,156 @@ class FilecoinResult:
 
 
 def bench_filecoin(
-    backend: Backend,
-    config: str,
-    partitions: int,
-    executor: ExecutorSettings,
-    folder: Path,
-    tell: Callable[[str], None],
-    *,
-    zkey: Path | None = None,
-    seed: int = 0,
+    backend: Backend, config: str, partitions: int, tell: Callable[[str], None], *, seed: int = 0
 ) -> FilecoinResult:
-    """Prove `partitions` random partitions of a configuration. `backend` makes the key, unless there is one at `zkey`,
-    where it is left for the next time; None makes it in `folder`.
+    """Prove `partitions` random partitions of a configuration under a key in the memory of `backend`.
 
-    Raises UsageError for a configuration that there is not, or that does not fit, and what `api.prove` raises.
+    Raises UsageError for a configuration that there is not, or that this machine's memory does not hold, OutOfMemory
+    for one that the device's does not, and InvalidProof.
     """
-    name, on_gpu = f"filecoin/{config}", executor.gpus != 0
+    name = f"filecoin/{config}"
     entry, made = find_circuit(name), random_inputs(name, seed)
-    tell(f"{config}: memory plan")
-    plan = MemoryPlan.of(entry, backend if on_gpu else None)
-    key = zkey or folder / "key.zkey"
-    device = backend.info().memory_budget if on_gpu else None
-    plan.check(config, key.parent, device, makes_key=not key.exists())
-
-    seconds: dict[str, float] = {}
-    if not key.exists():
-        tell(f"{config}: circuit of {plan.constraints} constraints")
-        began = time.perf_counter()
-        r1cs = entry.make().build().r1cs
-        seconds["circuit"] = time.perf_counter() - began
-        tell(f"{config}: development key of 2^{plan.log_domain}, {format_bytes(plan.key_file)}")
-        seconds.update(setup(r1cs, insecure_dev=True, backend=backend, out=key, threads=executor.threads or 1).seconds)
-        del r1cs
-    if read_zkey(key).n_vars != plan.wires:
-        raise UsageError(f"{key} is not a key of {config}")
+    tell(f"{config}: circuit")
+    setup = Steps()
+    with setup("circuit"):
+        builder = entry.make()
+        program = builder.witness_program()
+    plan, shape = HostMemory.of(builder.shape()), key_shape(builder.curve, builder.shape())
+    streamed = plan_memory(shape, backend).streamed
+    host = plan.setup + plan.host if backend.name == "cpu" else shape.points_bytes if streamed else 0
+    if host > memory_available():
+        free = format_bytes(memory_available())
+        raise UsageError(f"{config} takes some {format_bytes(host)} of this machine's memory, of which {free} are free")
+    where = "in host memory" if streamed else "on the device"
+    tell(f"{config}: development key of 2^{plan.log_domain}, its points {where}")
+    backend.watch_memory()
+    with setup("key"):
+        key = dev_key(TemplatedQap.from_system(builder.system()), backend, monomial=True)
+    with setup("load"):
+        resident, vk = load_key(key, backend), key.verification_key
+    setup_peak = backend.memory_peak() or 0
+    tell(f"{config}: {resident.plan}")
+    del key, builder
     tell(f"{config}: inputs of {partitions} partitions")
-    inputs = folder / "inputs"
-    inputs.mkdir()
-    for number in range(partitions):
-        (inputs / f"{number}.json").write_text(json.dumps({n: [*map(str, v)] for n, v in made(number).items()}))
+    with setup("inputs"):
+        inputs = [made(number) for number in range(partitions)]
 
-    tell(f"{config}: job of {partitions} partitions")
-    run = folder / "run"
-    job = Job.from_options("groth16", zkey=key, circuit=name, inputs=[inputs], executor=executor)
-    began = time.perf_counter()
-    report = api.prove(job, out=run).report
-    wall = time.perf_counter() - began
-    api.verify(run / "proof.msgpack", trust_own_key=True)
+    tell(f"{config}: {partitions} partitions")
+    _proven(resident, vk, program, inputs[:1])  # what is made once: kernels, tables, memory
+    backend.watch_memory()
+    before, began = backend.traffic.snapshot(), time.perf_counter()
+    verification = _proven(resident, vk, program, inputs)
+    wall, moved = time.perf_counter() - began, backend.traffic.since(before)
+    peak = backend.memory_peak() or 0
 
-    spans = [s for s in read_timeline(run)[-1].spans if s.partition is not None and s.outcome == "ok"]
-    ends = [span.end for span in spans if span.stage == "prove"]
-    proven = report["partitions"]
-
-    def median(of: str) -> float:
-        return float(statistics.median(partition[of] for partition in proven))
-
+    tell(f"{config}: steps")
+    steps = _steps(backend, resident, program, inputs[0])
     return FilecoinResult(
         config=config,
         partitions=partitions,
         partitions_of_a_sector=entry.partitions,
         plan=plan,
-        setup=seconds,
+        setup=setup.seconds,
         wall=wall,
-        seconds_a_partition=(max(ends) - min(span.start for span in spans)) / partitions,
-        synthesis=median("synthesise_seconds"),
-        proof=median("prove_seconds"),
-        verification=median("verify_seconds"),
-        steps={step: statistics.median(p["steps"][step] for p in proven) for step in proven[0]["steps"]},
-        host_peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
-        device_peak=max(partition["device_peak"] for partition in proven),
+        seconds_a_partition=wall / partitions,
+        synthesis=steps.pop("witness"),
+        proof=sum(steps.values()),
+        verification=verification,
+        steps=steps,
+        host_peak=most_resident(),
+        device_peak=peak,
+        device_planned=resident.plan.peak,
+        setup_device_peak=setup_peak,
+        streamed=tuple(sorted(resident.plan.streamed)),
+        to_device=moved.to_device // partitions,
     )
+
+
+def _proven(
+    key: ResidentKey, vk: VerificationKey, program: WitnessProgram, inputs: list[dict[str, list[int]]]
+) -> float:
+    """Prove partitions, of which two are in flight at once, and return the median seconds of a verification. Another
+    one's witness is made meanwhile, as in a job."""
+    checks: list[Future[float]] = []
+
+    def check(pending: PendingGroth16, public: list[int]) -> None:
+        proof, _ = pending.result()
+        checks.append(verifier.submit(_verified, vk, public, proof))
+
+    def staged(one: dict[str, list[int]]) -> StagedWitness:
+        return StagedWitness(key, partial(_witness, program, program.encode(one)))
+
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL)  # as in a worker's process
+    try:
+        with ThreadPoolExecutor(max_workers=1) as verifier, ThreadPoolExecutor(max_workers=1) as ahead:
+            before: tuple[PendingGroth16, list[int]] | None = None
+            following = ahead.submit(staged, inputs[0])
+            for number, one in enumerate(inputs, 1):
+                current = following.result()
+                if number < len(inputs):
+                    following = ahead.submit(staged, inputs[number])
+                pending = current.start()
+                current.release()
+                if before is not None:
+                    check(*before)
+                before = pending, _public(program, one)
+            if before is not None:
+                check(*before)
+            return float(statistics.median(done.result() for done in checks))
+    finally:
+        sys.setswitchinterval(switch_interval)
+
+
+def _public(program: WitnessProgram, inputs: dict[str, list[int]]) -> list[int]:
+    """The public values of a circuit without outputs, from its inputs and not from what the device made of them."""
+    return [value for signal in program.inputs[: program.public_inputs] for value in inputs[signal.name]]
+
+
+def _witness(program: WitnessProgram, encoded: HostArray, backend: Backend) -> Array:
+    return program.witness_from(backend, encoded)
+
+
+def _verified(vk: VerificationKey, public: list[int], proof: Groth16Proof) -> float:
+    began = time.perf_counter()
+    if not verify(vk, public, proof):
+        raise InvalidProof("a proof of the benchmark does not verify")
+    return time.perf_counter() - began
+
+
+def _steps(backend: Backend, key: ResidentKey, program: WitnessProgram, inputs: Inputs) -> dict[str, float]:
+    """Median seconds of the witness and of each step of its proof, one by one."""
+    sparse, groups = backend.sparse, backend.groups
+    seconds: dict[str, float] = {}
+
+    def step(name: str, work: Callable[[], Result]) -> Result:
+        result = work()
+        times = []
+        for _ in range(ROUNDS):
+            del result
+            backend.synchronize()
+            began = time.perf_counter()
+            result = work()
+            backend.synchronize()
+            times.append(time.perf_counter() - began)
+        seconds[name] = statistics.median(times)
+        return result
+
+    # What a step needs of the one before is dropped with `kept`, so that a partition of 2^27 fits.
+    encoded = program.encode(inputs)
+    kept = {"w": step("witness", lambda: program.witness_from(backend, encoded))}
+
+    def products() -> list[Array]:
+        return [sparse.spmv(matrix, kept["w"], standard_form=True) for matrix in (key.matrix_a, key.matrix_b)]
+
+    kept["w_a"], kept["w_b"] = step("pick", lambda: [picked(key, pick, kept["w"]) for pick in (key.pick_a, key.pick_b)])
+    step("A", lambda: groups.msm(key.points_a, kept["w_a"]).result())
+    step("B in G1", lambda: groups.msm(key.points_b1, kept["w_b"]).result())
+    step("B in G2", lambda: groups.msm(key.points_b2, kept["w_b"]).result())
+    step("L", lambda: groups.msm(key.points_c, kept["w"][key.n_public + 1 :]).result())
+    made = step("products", products)
+    kept.clear()
+    kept["h"] = step("quotient", lambda: key.quotient(*made))  # of other vectors the second time, at the same cost
+    made.clear()
+    step("H", lambda: groups.msm(key.points_h, kept["h"][: key.points_h.n]).result())
+    return seconds

@@ -20,7 +20,6 @@ from distprove.bench.results import Row
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import JobFailed
 from distprove.groth16.binfile import map_file
-from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16Prover
@@ -88,7 +87,7 @@ def bench_files(
 def _rows(backend: Backend, path: Path, values: HostArray, variant: str, repeats: int, stream: int) -> list[Row]:
     """The result row of single proofs, and the rows of streams of `stream` proofs if that is not 0."""
     zkey = read_zkey(path)
-    vk = VerificationKey.from_zkey(zkey)
+    vk = zkey.verification_key
     begin = time.perf_counter()
     prover = Groth16Prover({"zkey": map_file(path)}, backend)
     loaded = time.perf_counter() - begin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,15 +72,15 @@ def bench_msm(
     return rows
 
 
+@dataclass(frozen=True)
 class KnownPoints:
     """n points whose discrete logarithms are known, so that any MSM over them can be checked by one multiplication."""
 
-    def __init__(self, backend: Backend, curve: Curve, group: Group, points: HostArray, logs: list[int]) -> None:
-        self.backend = backend
-        self.curve = curve
-        self.group = group
-        self.points = points
-        self.logs = logs
+    backend: Backend
+    curve: Curve
+    group: Group
+    points: HostArray
+    logs: list[int]
 
     @classmethod
     def make(cls, backend: Backend, curve: Curve, group: Group, n: int) -> KnownPoints:

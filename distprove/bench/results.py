@@ -54,21 +54,8 @@ class Row:
         return self.operations / self.ceiling.per_second / self.timing.median
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "what": self.what,
-            "curve": self.curve,
-            "log_n": self.log_n,
-            "variant": self.variant,
-            "seconds": self.timing.to_dict(),
-            "bytes_moved": self.bytes_moved,
-            "to_device": self.to_device,
-            "to_host": self.to_host,
-            "operations": self.operations,
-            "ceiling": asdict(self.ceiling) if self.ceiling else None,
-            "fraction": self.fraction,
-            "steps": self.steps,
-            "facts": self.facts,
-        }
+        plain = {name: value for name, value in asdict(self).items() if name != "timing"}
+        return {**plain, "seconds": self.timing.to_dict(), "fraction": self.fraction}
 
 
 class Reported(Protocol):
@@ -88,15 +75,7 @@ def report(
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "timed": timed,
         "checked": checked,
-        "backend": {"name": info.name, "kind": info.kind, "details": _plain(info.details)},
+        "backend": {"name": info.name, "kind": info.kind, "details": dict(info.details)},
         "machine": machine.to_dict(),
         "rows": [row.to_dict() for row in rows],
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

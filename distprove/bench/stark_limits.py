@@ -9,13 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from distprove.bench.goldilocks import RATE_LANES, butterfly_ceiling, permutation_ceiling, rate_of
 from distprove.stark.merkle import TreeShape
 from distprove.stark.shape import ROUNDS, ProofShape
 from kernels.interface.backend import Backend
 
-BANDWIDTH = {"H200": 4.293e12}
-"""Bytes per second that a copy within device memory reads and writes together, by device."""
+
+@dataclass(frozen=True)
+class Rates:
+    """What a device reaches at most in a second, by microkernels that use registers only, and by copies."""
+
+    butterflies: float
+    """Goldilocks butterflies: one product, one addition, one subtraction."""
+    permutations: float
+    """Keccak-f[1600] permutations."""
+    bandwidth: float
+    """Bytes that a copy within device memory reads and writes together."""
+
+
+RATES = {"H200": Rates(4.96e11, 3.43e9, 4.293e12)}
+"""The rates of a device by its name. The SM clock was 1980 MHz."""
+RATE_LANES = 17
 WORD = 8
 EXTENSION = 3
 
@@ -29,32 +42,28 @@ class StageLimit:
 
 
 def stage_limits(shape: ProofShape, backend: Backend) -> dict[str, StageLimit]:
-    """The limits by stage name; empty where the hardware's ceilings are not known."""
-    butterflies, permutations = butterfly_ceiling(backend), permutation_ceiling(backend)
-    bandwidth = rate_of(BANDWIDTH, backend)
-    if butterflies is None or permutations is None or bandwidth is None:
-        return {}
-    return dict(_limits(shape, butterflies.per_second, permutations.per_second, bandwidth))
+    """The limits by stage name; empty where the device's rates are not known."""
+    name = backend.info().name
+    rates = next((rates for device, rates in RATES.items() if device in name), None)
+    return {} if rates is None else dict(_limits(shape, rates))
 
 
-def _limits(
-    shape: ProofShape, butterflies: float, permutations: float, bandwidth: float
-) -> Iterator[tuple[str, StageLimit]]:
+def _limits(shape: ProofShape, rates: Rates) -> Iterator[tuple[str, StageLimit]]:
     blowup, airs = shape.key.params.blowup, shape.airs
     tables = list(zip(shape.tables, airs, strict=True))
 
     def memory(words: float) -> StageLimit:
-        return StageLimit(WORD * words / bandwidth, "memory")
+        return StageLimit(WORD * words / rates.bandwidth, "memory")
 
     def extending(round_index: int) -> StageLimit:
         """The limit of an extension: an inverse transform of each column and a forward one for each coset."""
         parts = [(t.widths[round_index] << t.log_height, t.log_height) for t, _ in tables]
-        computing = sum(values * (1 + blowup) / 2 * log_height for values, log_height in parts) / butterflies
+        computing = sum(values * (1 + blowup) / 2 * log_height for values, log_height in parts) / rates.butterflies
         moving = memory(sum(values * (1 + blowup) for values, _ in parts))
         return StageLimit(computing, "butterflies") if computing > moving.seconds else moving
 
     def hashing(trees: list[TreeShape]) -> StageLimit:
-        return StageLimit(sum(map(tree_permutations, trees)) / permutations, "permutations")
+        return StageLimit(sum(map(tree_permutations, trees)) / rates.permutations, "permutations")
 
     rows = [(1 << t.log_height, t, air) for t, air in tables]
     yield "trace", memory(sum(n * air.main_width for n, _, air in rows))

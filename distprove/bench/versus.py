@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from distprove.errors import InputError, InvalidProof, JobFailed, UsageError
-from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import prove
 from distprove.groth16.resident import load_key
@@ -152,7 +151,7 @@ def bench_versus(
 def _compare(backend: Backend, peer: PeerCommand, zkey: Path, wtns: Path, repeats: int) -> Comparison:
     key, witness = read_zkey(zkey), read_wtns(wtns)
     witness.check_for(key)
-    resident, vk = load_key(key, backend), VerificationKey.from_zkey(key)
+    resident, vk = load_key(key, backend), key.verification_key
     public = unpack(witness.values[1 : key.n_public + 1])
     ours: list[Taken] = []
     theirs: list[Taken] = []

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distprove.cli.backends import open_backend
+from distprove.cli.backends import Computing
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, reports_errors, warn
-from distprove.cli.option_groups import AsJson
+from distprove.cli.option_groups import AsJson, Overwrite, require_new, takes_groups
 from distprove.errors import UsageError
 from kernels.host.units import format_bytes
 
@@ -21,6 +22,7 @@ _INSECURE = "the aggregation keys are insecure development keys: whoever made th
 
 
 @reports_errors
+@takes_groups
 def aggregate(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or proof.msgpack files.")],
     srs: Annotated[Path, typer.Option(help="The aggregation keys: a .srs of `distprove setup aggregation`.")],
@@ -31,9 +33,9 @@ def aggregate(
     bellperson: Annotated[
         Path | None, typer.Option(help="Over BLS12-381: write the bytes of bellperson's AggregateProof here too.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
-    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    overwrite: Overwrite = False,
+    *,
+    computing: Computing,
     as_json: AsJson = False,
 ) -> None:
     """Aggregate the proofs of runs under one key into one, whose size grows with the logarithm of their number
@@ -57,18 +59,16 @@ def aggregate(
     for path in (srs, *runs):
         if path.resolve() in places:
             raise UsageError(f"{path} is read, and would be overwritten")
-    for path in written:
-        if path.exists() and not overwrite:
-            raise UsageError(f"{path} is there already; --overwrite replaces it")
+    require_new(overwrite, *written)
     proofs = [read_proof(run) for run in runs]
     keys = read_srs(srs)
     if bellperson is not None and keys.curve is not BLS12_381:
         raise UsageError(f"bellperson's aggregates are over {BLS12_381.title}, these keys over {keys.curve.title}")
-    if backend == "auto" and sum(len(proof.partitions) for proof in proofs) <= FEW:
-        backend = "cpu"
-    with open_backend(backend, threads=threads) as chosen:
+    if computing.backend == "auto" and sum(len(proof.partitions) for proof in proofs) <= FEW:
+        computing = replace(computing, backend="cpu")
+    with computing.opened() as chosen:
         begin = time.perf_counter()
-        cpus = threads or usable_threads()
+        cpus = computing.threads or usable_threads()
         made = aggregate_jobs(proofs, keys, run_on(chosen, cpus), threads=cpus)
         seconds = time.perf_counter() - begin
     files = {destination: published(made if statement is None else made.with_statement(None))}

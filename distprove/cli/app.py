@@ -85,7 +85,7 @@ COMMANDS: Mapping[str, Entry] = {
         "Execute a RISC-V program (an ELF file for RV32IM) without proving it; docs/riscv.md says how to write one.",
     ),
     "setup": Entry("setup:app", "Make proving keys, and inputs for measurements."),
-    "bench": Entry("bench:app", "Measure this machine: medians, sizes, bytes moved, share of the ceiling."),
+    "bench": Entry("bench:app", "Measure this machine: medians, beside the ceiling of the hardware."),
     "air": Entry("air:app", "Inspect and debug AIRs written in Python."),
     "key": Entry(
         "key:app", "Make the verifying key of a program, for those who verify without it. `PROGRAM --help` tells more."

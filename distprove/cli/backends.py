@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from distprove.cli.option_groups import OptionGroup
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
     from kernels.interface.backend import Backend
+
+
+@dataclass(frozen=True)
+class Computing(OptionGroup):
+    """Options on where a command computes."""
+
+    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto"
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None
+
+    def opened(self, *, device: int = 0) -> AbstractContextManager[Backend]:
+        """The backend, closed at the end. Raises as `open_backend`."""
+        return open_backend(self.backend, device=device, threads=self.threads)
 
 
 @contextmanager

@@ -1,72 +1,49 @@
-"""`distprove bench {msm,ntt,...,groth16,aggregate,stark,versus,filecoin,scaling,service}`."""
+"""`distprove bench {msm,ntt,groth16,stark,versus,filecoin,scaling,service}`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from distprove.cli import programs
-from distprove.cli.backends import open_backend
-from distprove.cli.console import escape, format_seconds, out, plain_table, print_json, reports_errors
+from distprove.cli.backends import Computing
+from distprove.cli.console import format_seconds, reports_errors
 from distprove.cli.filecoin import filecoin
-from distprove.cli.measured import document, show_notes, tell
-from distprove.cli.option_groups import AsJson, OptionGroup, takes_groups
+from distprove.cli.measured import document, show, tell
+from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.plain_help import App
 from distprove.cli.scaling import scaling
 from distprove.cli.service_rate import service
 from distprove.errors import UsageError
-from kernels.host.units import format_bytes
 from kernels.maths.curves import CURVES, Curve, Group, curve_by_name
 
 if TYPE_CHECKING:
-    from kernels.interface.backend import Backend
+    pass
 
 app = App(
     no_args_is_help=True,
-    help="Measure this machine: medians, sizes, bytes moved, share of the ceiling.",
+    help="Measure this machine: medians, beside the ceiling of the hardware.",
 )
 
 Sizes = Annotated[str, typer.Option(metavar="LOGS", help="log2 of the sizes: 16,18,20 or 10-22.")]
 CurveName = Annotated[str, typer.Option("--curve", help="bn254, bls12-381 or all.")]
-MAX_NUMBER = 1 << 16
-"""Most columns of a matrix, and most points."""
 
 
 @dataclass(frozen=True)
-class Measure(OptionGroup):
+class Measure(Computing):
     """Options that say on which backend a benchmark runs, and how often."""
 
     repeats: Annotated[int, typer.Option(min=1, max=1000, help="Samples; the median counts.")] = 7
-    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto"
     device: Annotated[int, typer.Option(min=0, help="CUDA device.")] = 0
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None
-
-    def opened(self) -> AbstractContextManager[Backend]:
-        """The backend, closed at the end. Raises UsageError for one that is not to be had."""
-        return open_backend(self.backend, device=self.device, threads=self.threads)
-
-
-@dataclass(frozen=True)
-class Extensions(OptionGroup):
-    """Options that choose extensions over Goldilocks."""
-
-    sizes: Sizes = "16,18,20"
-    columns: Annotated[str, typer.Option(metavar="NUMBERS", help="Columns of the matrix: 64 or 8,64.")] = "64"
-    log_blowup: Annotated[str, typer.Option(metavar="LOGS", help="log2 of the blow-up: 1 or 1-3.")] = "1"
-
-    def parsed(self) -> tuple[list[int], list[int], list[int]]:
-        """Sizes, columns, blow-ups: the first and last as log2. Raises UsageError."""
-        return parse_sizes(self.sizes), _parse_numbers(self.columns, "columns", 1), parse_sizes(self.log_blowup)
 
 
 @app.callback()
 def options() -> None:
-    """Measure this machine: medians, sizes, bytes moved, share of the ceiling."""
+    """Measure this machine: medians, beside the ceiling of the hardware."""
 
 
 @app.command("msm")
@@ -88,12 +65,12 @@ def msm(
     groups = [g for g in Group if group in (g.value, "all")]
     if not variants or not groups:
         raise UsageError(f"--scalars is one of {', '.join(msm_bench.VARIANTS)}, all; --group of g1, g2, all")
-    with measure.opened() as chosen:
+    with measure.opened(device=measure.device) as chosen:
         if chosen.info().kind == "cpu" and scalars == "all":
             variants.remove(msm_bench.FROM_HOST)  # the same thing twice
         rows = msm_bench.bench_msm(chosen, _curves(curve), groups, parse_sizes(sizes), measure.repeats, tell, variants)
         result = document("msm", msm_bench, chosen.info(), rows)
-    _show(result, as_json)
+    show(result, as_json)
 
 
 @app.command("ntt")
@@ -109,40 +86,10 @@ def ntt(
     """Number-theoretic transforms over the scalar fields, in place."""
     from distprove.bench import ntt as ntt_bench
 
-    with measure.opened() as chosen:
+    with measure.opened(device=measure.device) as chosen:
         rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell)
         result = document("ntt", ntt_bench, chosen.info(), rows)
-    _show(result, as_json)
-
-
-@app.command("lde")
-@reports_errors
-@takes_groups
-def lde(*, extensions: Extensions, measure: Measure, as_json: AsJson = False) -> None:
-    """Low-degree extensions over Goldilocks: columns of 2^size rows to 'blow-up' cosets."""
-    from distprove.bench import goldilocks
-
-    _bench_extensions("lde", goldilocks.Lde, goldilocks.bench_lde, extensions, measure, as_json)
-
-
-@app.command("merkle")
-@reports_errors
-@takes_groups
-def merkle(*, extensions: Extensions, measure: Measure, as_json: AsJson = False) -> None:
-    """Keccak-256 trees over the rows of such an extension."""
-    from distprove.bench import goldilocks
-
-    _bench_extensions("merkle", goldilocks.Merkle, goldilocks.bench_merkle, extensions, measure, as_json)
-
-
-def _bench_extensions(
-    name: str, says: Any, bench: Callable[..., list[Any]], extensions: Extensions, measure: Measure, as_json: bool
-) -> None:
-    sizes, widths, blowups = extensions.parsed()
-    with measure.opened() as chosen:
-        rows = bench(chosen, sizes, widths, blowups, measure.repeats, tell)
-        result = document(name, says, chosen.info(), rows)
-    _show(result, as_json)
+    show(result, as_json)
 
 
 @app.command("groth16")
@@ -168,7 +115,7 @@ def groth16(
 
     if (zkey is None) != (wtns is None):
         raise UsageError("--zkey and --wtns go together")
-    with measure.opened() as chosen:
+    with measure.opened(device=measure.device) as chosen:
         if zkey is not None and wtns is not None:
             rows = groth16_bench.bench_files(chosen, zkey, wtns, measure.repeats, tell, stream)
         else:
@@ -177,26 +124,8 @@ def groth16(
                 chosen, _curves(curve), chosen_sizes, ones, measure.repeats, tell, stream
             )
         result = document("groth16", groth16_bench, chosen.info(), rows)
-    _show(result, as_json)
-
-
-@app.command("aggregate")
-@reports_errors
-@takes_groups
-def aggregate(
-    sizes: Annotated[str, typer.Option(metavar="LOGS", help="log2 of the numbers of proofs: 6,10 or 1-10.")] = "6,10",
-    curve: CurveName = "all",
-    *,
-    measure: Measure,
-    as_json: AsJson = False,
-) -> None:
-    """Proofs aggregated, and verified as an aggregate beside a batch: from how many on it is smaller and cheaper."""
-    from distprove.bench import aggregate as aggregate_bench
-
-    with measure.opened() as chosen:
-        rows = aggregate_bench.bench_aggregate(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell)
-        result = document("aggregate", aggregate_bench, chosen.info(), rows)
-    _show(result, as_json)
+    steps = (", ".join(f"{name} {format_seconds(s)}" for name, s in row.steps.items()) for row in rows)
+    show(result, as_json, *(f"2^{row.log_n} {row.variant}: {text}" for row, text in zip(rows, steps, strict=True)))
 
 
 @takes_groups
@@ -215,12 +144,10 @@ def stark(
 
     loaded = load_program(program, arguments, soundness.prefer)
     params = soundness.choose(loaded, *counted(loaded, 1))
-    with measure.opened() as chosen:
+    with measure.opened(device=measure.device) as chosen:
         rows = stark_bench.bench_program(chosen, loaded, params, measure.repeats, tell)
         result = document("stark", stark_bench, chosen.info(), rows)
-    _show(result, as_json)
-    if not as_json:
-        _show_proof(result["rows"][0]["facts"])
+    show(result, as_json)
 
 
 app.add_typer(
@@ -252,14 +179,11 @@ def versus(
     if len(zkey) != len(wtns):
         raise UsageError(f"{len(zkey)} keys and {len(wtns)} witnesses: each --zkey goes with one --wtns")
     peer = versus_bench.PeerCommand.parse(name, command)
-    with measure.opened() as chosen:
+    with measure.opened(device=measure.device) as chosen:
         rows = versus_bench.bench_versus(chosen, peer, zip(zkey, wtns, strict=True), measure.repeats, tell)
         result = document("peers", versus_bench, chosen.info(), rows)
     result["contenders"] = [versus_bench.OURS, peer.name]
-    if as_json:
-        print_json(result)
-    else:
-        _show_contenders(result)
+    show(result, as_json)
 
 
 app.command("filecoin")(filecoin)
@@ -280,14 +204,6 @@ def parse_sizes(text: str) -> list[int]:
     return sizes
 
 
-def _parse_numbers(text: str, what: str, least: int) -> list[int]:
-    """[8, 64] from "8,64". Raises UsageError."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and least <= int(part) <= MAX_NUMBER for part in parts):
-        raise UsageError(f"{text!r} is not a list of numbers of {what} from {least} to {MAX_NUMBER}")
-    return [int(part) for part in parts]
-
-
 def _curves(name: str) -> list[Curve]:
     if name == "all":
         return list(CURVES)
@@ -295,53 +211,3 @@ def _curves(name: str) -> list[Curve]:
         return [curve_by_name(name)]
     except KeyError as error:
         raise UsageError(str(error.args[0])) from None
-
-
-def _show(made: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(made)
-        return
-    console = out()
-    table = plain_table("what", "curve", "variant", numbers=("size", "median", "min", "data", "PCIe", "ceiling"))
-    for row in made["rows"]:
-        pcie = row["to_device"] + row["to_host"]
-        table.add_row(
-            row["what"],
-            row["curve"],
-            row["variant"],
-            f"2^{row['log_n']}",
-            format_seconds(row["seconds"]["median"]),
-            format_seconds(row["seconds"]["min"]),
-            format_bytes(row["bytes_moved"]) if row["bytes_moved"] else "-",
-            format_bytes(pcie) if pcie else "-",
-            f"{row['fraction'] * 100:.0f} %" if row["fraction"] else "-",
-        )
-    console.print(table)
-    backend = made["backend"]
-    show_notes(made, on=backend["name"] if backend["kind"] == "cuda" else made["machine"]["processor"]["model"])
-    ceilings = {(row["curve"], row["ceiling"]["operation"]): row["ceiling"] for row in made["rows"] if row["ceiling"]}
-    for (curve, operation), ceiling in ceilings.items():
-        rate = f"{curve}: {ceiling['per_second']:.3g} {operation} per second"
-        console.print(f"[dim]ceiling  [/] {escape(rate)} ({escape(ceiling['source'])})")
-    for row in made["rows"]:
-        if row["steps"]:
-            steps = ", ".join(f"{name} {format_seconds(s)}" for name, s in row["steps"].items())
-            console.print(f"[dim]2^{row['log_n']} {escape(row['variant'])}: {escape(steps)}[/]")
-
-
-def _show_proof(facts: dict[str, Any]) -> None:
-    security, console = facts["security"], out()
-    size, took = format_bytes(facts["proof_bytes"]), format_seconds(facts["verify_seconds"])
-    used = format_seconds(facts["verify_cpu_seconds"])
-    console.print(f"[dim]proof    [/] {size}, verified in {took} ({used} of CPU); {security['bits']:.2f} bits, proven")
-    share, extended = 100 * facts["pcie_share"], format_bytes(facts["extension_bytes"])
-    console.print(f"[dim]PCIe     [/] {share:.3g} % of the {extended} of all extensions")
-
-
-def _show_contenders(made: dict[str, Any]) -> None:
-    table = plain_table("circuit", numbers=map(escape, made["contenders"]))
-    for row in made["rows"]:
-        times = ((row["seconds"][name], row["cpu_seconds"][name]) for name in made["contenders"])
-        table.add_row(row["what"], *(f"{format_seconds(wall)} ({format_seconds(cpu)} of CPU)" for wall, cpu in times))
-    out().print(table)
-    show_notes(made)

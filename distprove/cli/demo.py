@@ -76,7 +76,6 @@ def _prepare(folder: Path) -> None:
 def _make_inputs(console: Console, folder: Path, members: int, threads: int | None) -> Path:
     """Circuit, development key and one witness per member, as files; returns the folder of the witnesses."""
     from distprove.circuits.merkle import MembershipTree, membership_circuit, random_members
-    from distprove.groth16.keys import VerificationKey
     from distprove.groth16.r1cs import write_r1cs
     from distprove.groth16.setup import setup
     from distprove.groth16.snarkjs import write_verification_key
@@ -96,7 +95,7 @@ def _make_inputs(console: Console, folder: Path, members: int, threads: int | No
         assignments = [tree.membership(i).inputs(scope) for i in range(members)]
         for i, witness in enumerate(circuit.witnesses(assignments, backend)):
             write_wtns(folder / "witnesses" / f"member-{i:03}.wtns", BN254, witness)
-    key = VerificationKey.from_zkey(read_zkey(folder / "membership.zkey"))
+    key = read_zkey(folder / "membership.zkey").verification_key
     write_verification_key(folder / "verification_key.json", key)
     console.print(f"   {format_bytes(report.size)} in {format_seconds(sum(report.seconds.values()))}")
     return folder / "witnesses"

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from distprove.host.cgroup import memory_available
 from distprove.host.machine import Gpus, Machine, inspect_machine
 from distprove.host.set_aside import CLEARED_BY, remembered
 from kernels.host.units import format_bytes
@@ -246,10 +247,8 @@ def _ray() -> Iterator[Finding]:
         return
     yield Finding("ray", "version", "ok", version)
     mode = os.environ.get("RAY_AUTH_MODE")
-    token = (
-        "RAY_AUTH_TOKEN" in os.environ or Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")).expanduser()
-    )
-    has_token = token is True or (isinstance(token, Path) and token.is_file())
+    token_file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")).expanduser()
+    has_token = "RAY_AUTH_TOKEN" in os.environ or token_file.is_file()
     if mode == "token" and has_token:
         yield Finding("ray", "authentication", "ok", "token, with a token at hand")
     elif mode == "token":
@@ -268,7 +267,7 @@ def _ray() -> Iterator[Finding]:
 
 def _choose(machine: Machine) -> Choice:
     """Make the choice that the driver makes by default: every usable GPU, else the CPU."""
-    threads, memory = machine.processor.threads, machine.memory.usable
+    threads, memory = machine.processor.threads, memory_available()
     cpu = (machine.processor.model,)
     if not machine.gpus.devices:
         return Choice("cpu", cpu, threads, memory, "no GPU was found")

@@ -1,34 +1,25 @@
-"""`distprove bench filecoin`: partitions of Filecoin's circuits through the whole pipeline."""
+"""`distprove bench filecoin`: partitions of Filecoin's circuits on one device."""
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from distprove.cli.backends import open_backend
-from distprove.cli.console import escape, format_seconds, out, plain_table, print_json, reports_errors
-from distprove.cli.measured import document, show_notes, tell
+from distprove.cli.console import format_seconds, reports_errors
+from distprove.cli.measured import document, show, tell
 from distprove.cli.option_groups import AsJson
 from kernels.host.units import format_bytes
-
-if TYPE_CHECKING:
-    from distprove.bench.filecoin import FilecoinResult
 
 
 @reports_errors
 def filecoin(
     config: Annotated[str, typer.Option(help="A circuit that ships, without `filecoin/`: porep-32GiB.")],
     partitions: Annotated[int | None, typer.Option(min=1, max=4096, help="Partitions; a sector's by default.")] = None,
-    gpus: Annotated[int, typer.Option(min=0, max=4096, help="GPUs to use; 0 proves on the CPU.")] = 0,
+    gpus: Annotated[int, typer.Option(min=0, max=4096, help="1 for a GPU; 0 proves on the CPU.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
-    zkey: Annotated[Path | None, typer.Option(help="A key of this circuit; made here where there is none.")] = None,
     seed: Annotated[int, typer.Option(help="What the inputs are drawn from.")] = 0,
-    in_memory: Annotated[
-        bool, typer.Option("--in-memory", help="Make the key in the device's memory and prove here, without files.")
-    ] = False,
     device_memory: Annotated[
         str | None,
         typer.Option(help="Memory of the device to use, at most, like 24GiB; by default what is free there."),
@@ -37,61 +28,30 @@ def filecoin(
 ) -> None:
     """Measure seconds of a sector and of a partition of Filecoin's, by step, synthesis included.
 
-    Leaves and siblings are random, and the key is a development key. A configuration that does not fit is told first.
+    Leaves and siblings are random, and the key is a development key, made in the device's memory without files.
     """
     from distprove.bench import filecoin as bench
-    from distprove.bench import resident
     from distprove.circuits.registry import find_circuit
     from distprove.errors import UsageError
-    from distprove.settings import ExecutorSettings, parse_bytes
+    from distprove.settings import parse_bytes
 
-    if in_memory and (zkey is not None or gpus > 1):
-        raise UsageError("--in-memory makes its own key on one device: leave out --zkey, and take at most one GPU")
+    if gpus > 1:
+        raise UsageError(
+            "this measures one device; several prove a job: `distprove setup groth16 --circuit`, `setup inputs` and "
+            "`prove groth16 --circuit`, as docs/circuits.md says"
+        )
     count = partitions or find_circuit(f"filecoin/{config}").partitions
-    kind = "auto" if gpus else "cpu"
     budget = None if device_memory is None else parse_bytes(device_memory)
-    executor = ExecutorSettings(local=True, backend=kind, gpus=gpus, threads=threads, device_memory=budget)
-    with (
-        tempfile.TemporaryDirectory(prefix="distprove-filecoin-") as folder,
-        open_backend(kind, threads=threads, budget=budget) as backend,
-    ):
-        info = backend.info()
-        if in_memory:
-            found = resident.bench_resident(backend, config, count, tell, seed=seed)
-        else:
-            found = bench.bench_filecoin(backend, config, count, executor, Path(folder), tell, zkey=zkey, seed=seed)
-    about = resident if in_memory else bench
-    made = document("filecoin", about, info, [found])
-    if as_json:
-        print_json(made)
-    else:
-        _show(found, made)
-
-
-def _show(found: FilecoinResult, made: dict[str, Any]) -> None:
-    table = plain_table(numbers=("what", "seconds"))
-    rows = {
-        "a sector": found.seconds_a_sector,
-        "a partition": found.seconds_a_partition,
-        "synthesis of one": found.synthesis,
-        "proof of one": found.proof,
-        **{f"· {step}": seconds for step, seconds in found.steps.items()},
-        "verification of one": found.verification,
-        "the whole job": found.wall,
-        **{f"set-up: {step}": seconds for step, seconds in found.setup.items()},
-    }
-    for what, seconds in rows.items():
-        table.add_row(escape(what), format_seconds(seconds))
-    out().print(table)
+    with open_backend("auto" if gpus else "cpu", threads=threads, budget=budget) as backend:
+        found = bench.bench_filecoin(backend, config, count, tell, seed=seed)
+        made = document("filecoin", bench, backend.info(), [found])
     plan = found.plan
-    of = (
-        f"{found.config}: {plan.constraints} constraints, {plan.wires} wires, 2^{plan.log_domain}; "
-        f"{found.partitions} partitions, a sector has {found.partitions_of_a_sector}"
-    )
-    memory = (
-        f"host {format_bytes(found.host_peak)} at most, device {format_bytes(found.device_peak)}; "
-        f"planned {format_bytes(plan.host)} and {format_bytes(found.device_planned)}, "
-        f"set-up {format_bytes(plan.setup)} and {format_bytes(found.setup_device_peak)}"
-    )
-    streamed = {"streamed": f"{', '.join(found.streamed)}: {format_bytes(found.to_device)} a proof"}
-    show_notes(made, of=of, memory=memory, **(streamed if found.streamed else {}), on=made["backend"]["name"])
+    notes = [
+        f"{plan.wires} wires, 2^{plan.log_domain}; {found.partitions} partitions in {format_seconds(found.wall)}, a "
+        f"sector has {found.partitions_of_a_sector}.",
+        f"Planned: host {format_bytes(plan.host)}, device {format_bytes(found.device_planned)}, set-up "
+        f"{format_bytes(plan.setup)}; set-up took {format_bytes(found.setup_device_peak)} of the device.",
+    ]
+    if found.streamed:
+        notes.append(f"Streamed: {', '.join(found.streamed)}, {format_bytes(found.to_device)} a proof.")
+    show(made, as_json, *notes)

@@ -284,11 +284,7 @@ def _show_jobs(views: list[JobView], as_json: bool) -> None:
     if as_json:
         print_json([view.to_json() for view in views])
         return
-    table = plain_table()
-    table.add_column("job", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    for title in ("partitions", "submitted", "took"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = plain_table("job", "state", numbers=("partitions", "submitted", "took"))
     table.add_column("title", overflow="fold")
     now = time.time()
     for view in views:

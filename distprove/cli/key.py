@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from distprove.cli.console import escape, facts_table, out, print_json
-from distprove.cli.option_groups import AsJson, takes_groups
+from distprove.cli.option_groups import AsJson, Overwrite, require_new, takes_groups
 from distprove.cli.programs import PROGRAM, Partitions, Soundness, program_app, shown
-from distprove.errors import UsageError
 
 
 @takes_groups
@@ -22,7 +21,7 @@ def key(
     destination: Annotated[Path, typer.Option("--out", help="The key file to write.", rich_help_panel=PROGRAM)],
     soundness: Soundness,
     partitions: Partitions = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Choose the parameters as `prove` does, and write the key that `verify --vk` takes."""
@@ -33,8 +32,7 @@ def key(
     from distprove.stark.programs import load_program
     from distprove.stark.provable import check_program
 
-    if destination.exists() and not overwrite:
-        raise UsageError(f"{destination} is there already; --overwrite replaces it")
+    require_new(overwrite, destination)
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
         without_cut = soundness.values["queries"] is not None  # nothing is run then, and no input needed

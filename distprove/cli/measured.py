@@ -1,11 +1,11 @@
-"""What the commands of `distprove bench` share: their documents, their progress, and the lines below their tables."""
+"""What the commands of `distprove bench` share: their documents, their progress, and their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from distprove.cli.console import err, escape, out
+from distprove.cli.console import err, escape, out, plain_table, print_json
 
 if TYPE_CHECKING:
     from distprove.bench.results import Reported
@@ -27,21 +27,27 @@ def document(bench: str, about: About, info: DeviceInfo, rows: Sequence[Reported
     return report(bench, about.TIMED, about.CHECKED, info, inspect_machine(), rows)
 
 
-def device_of(facts: Mapping[str, Any]) -> DeviceInfo:
-    """The device of a prover, from the facts that its worker tells."""
-    from kernels.interface.backend import DeviceInfo
-
-    return DeviceInfo(facts["device"], facts["kind"], facts["memory_total"], facts["memory_budget"], dict(facts))
-
-
 def tell(doing: str) -> None:
     """Show what is being measured."""
     err().print(f"[dim]{escape(doing)}[/]")
 
 
-def show_notes(document: Mapping[str, Any], **notes: str) -> None:
-    """Print the `notes`, each under its name, and what was timed and checked."""
+def show(made: dict[str, Any], as_json: bool, *notes: str) -> None:
+    """Print the document: as JSON, or as its tables with the `notes` and what was timed, checked and on what."""
+    from distprove.bench.tables import notes_of, place_of, tables_of
+
+    if as_json:
+        print_json(made)
+        return
     console = out()
-    console.print()
-    for name, text in {**notes, "timed": document["timed"], "checked": document["checked"]}.items():
-        console.print(f"[dim]{name:<9}[/] {escape(text)}")
+    for each in tables_of(made):
+        if each.title:
+            console.print(escape(each.title))
+        head = list(map(escape, each.head))
+        table = plain_table(*head[: each.texts], numbers=head[each.texts :])
+        for row in each.rows:
+            table.add_row(*map(escape, row))
+        console.print(table)
+        console.print()
+    for note in (*notes, *notes_of(made), f"On {', '.join(place_of(made))}."):
+        console.print(f"[dim]{escape(note)}[/]")

@@ -18,15 +18,25 @@ import inspect
 import typing
 from collections.abc import Callable, Collection
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import typer
 
+from distprove.errors import UsageError
 from distprove.options import Setting, settings_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
+
+
+def require_new(overwrite: bool, *paths: Path | None) -> None:
+    """Raise UsageError where one of the files that a command writes is there, unless it may be replaced."""
+    for path in paths:
+        if path is not None and path.exists() and not overwrite:
+            raise UsageError(f"{path} is there already; --overwrite replaces it")
 
 
 class OptionGroup:

@@ -179,9 +179,7 @@ def _show_profile(profiled: Profile, cycles: int) -> None:
             table.add_row(escape(name), f"{count:,}", f"{100 * count / cycles:.1f}")
         out().print()
         out().print(table)
-    calls = plain_table()
-    calls.add_column("host call")
-    calls.add_column("times", justify="right")
+    calls = plain_table("host call", numbers=("times",))
     for name, count in profiled.by_call.items():
         calls.add_row(name, f"{count:,}")
     out().print()

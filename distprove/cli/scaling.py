@@ -5,19 +5,16 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from distprove.cli.console import format_seconds, out, plain_table, print_json, reports_errors
-from distprove.cli.measured import document, show_notes, tell
+from distprove.cli.console import reports_errors
+from distprove.cli.measured import document, show, tell
 from distprove.cli.option_groups import AsJson
 from distprove.cli.programs import import_from_here
 from distprove.cli.sweep import numbers
 from distprove.errors import UsageError
-
-if TYPE_CHECKING:
-    from cluster.lab.scaling import Scaling
 
 WAYS = ("local", "ray")
 
@@ -66,22 +63,4 @@ def scaling(
         )
     info = DeviceInfo(found.scales[0].device, "cuda" if gpus is not None else "cpu", 0, 0)
     made = document("scaling", bench, info, [found])
-    if as_json:
-        print_json(made)
-    else:
-        _show(found, made)
-
-
-def _show(found: Scaling, made: dict[str, Any]) -> None:
-    table = plain_table(numbers=("over", "workers", "steady", "efficiency", "first proof", "tail", "driver", "wall"))
-    for each in found.scales:
-        table.add_row(
-            each.over,
-            str(each.workers),
-            f"{each.steady:.1f} a second",
-            f"{each.efficiency(found.base(each)):.3f}",
-            *(format_seconds(s) for s in (each.first_proof, each.tail, each.driver_cpu, each.wall)),
-        )
-    out().print(table)
-    of = f"{found.what}: {found.scales[0].partitions} partitions, driver for each"
-    show_notes(made, of=of, on=made["backend"]["name"])
+    show(made, as_json)

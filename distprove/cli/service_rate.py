@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from distprove.cli.console import out, plain_table, print_json, reports_errors
-from distprove.cli.measured import device_of, document, show_notes, tell
+from distprove.cli.console import reports_errors
+from distprove.cli.measured import document, show, tell
 from distprove.cli.option_groups import AsJson, takes_groups
 from distprove.cli.prove import Execution
 from distprove.errors import UsageError
@@ -32,6 +32,7 @@ def service(
     from cluster.service.client import request_of
     from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
+    from kernels.interface.backend import DeviceInfo
 
     job = Job.from_toml(path)
     if job.code:
@@ -51,17 +52,5 @@ def service(
             repeats=repeats,
             tell=tell,
         )
-    made = document("service", bench, device_of(facts), [found])
-    if as_json:
-        print_json(made)
-        return
-    table = plain_table(numbers=("jobs a second", "steady", "bare loop", "share", "CPU a job"))
-    row = found.to_dict()
-    rates = ("rate_a_second", "steady_a_second", "bare_a_second")
-    table.add_row(
-        *(f"{row[name]:.1f}" for name in rates),
-        f"{row['rate_of_bare_loop'] * 100:.1f} %",
-        f"{row['cpu_ms_a_job']:.2f} ms",
-    )
-    out().print(table)
-    show_notes(made)
+    device = DeviceInfo(facts["device"], facts["kind"], facts["memory_total"], facts["memory_budget"], dict(facts))
+    show(document("service", bench, device, [found]), as_json)

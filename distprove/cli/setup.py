@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from distprove.cli.backends import open_backend
+from distprove.cli.backends import Computing
 from distprove.cli.console import escape, format_seconds, out, print_json, reports_errors, warn
-from distprove.cli.option_groups import AsJson
+from distprove.cli.option_groups import AsJson, Overwrite, require_new, takes_groups
 from distprove.cli.plain_help import App
 from distprove.cli.programs import import_from_here
 from distprove.errors import UsageError
@@ -30,6 +30,7 @@ def options() -> None:
 
 @app.command("groth16")
 @reports_errors
+@takes_groups
 def groth16(
     destination: Annotated[
         Path, typer.Option("--out", help="The .zkey to write; or a .params, and the .vk beside it.")
@@ -41,15 +42,14 @@ def groth16(
         bool, typer.Option("--insecure-dev", help="No ceremony: a fresh secret. Quick, and safe for nothing.")
     ] = False,
     vk: Annotated[Path | None, typer.Option(help="Write verification_key.json here too.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
-    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    overwrite: Overwrite = False,
+    *,
+    computing: Computing,
     as_json: AsJson = False,
 ) -> None:
     """Make a .zkey from a circuit, with a powers-of-tau file or, for development, without; or bellperson's .params."""
     from distprove.circuits.registry import circuit_maker
     from distprove.groth16 import params
-    from distprove.groth16.keys import VerificationKey
     from distprove.groth16.r1cs import read_r1cs
     from distprove.groth16.setup import setup
     from distprove.groth16.snarkjs import write_verification_key
@@ -63,17 +63,15 @@ def groth16(
         import_from_here()
     make = None if circuit is None else circuit_maker(circuit)
     bellperson = destination.suffix == params.SUFFIX
-    for path in (destination, vk, params.vk_beside(destination) if bellperson else None):
-        if path is not None and path.exists() and not overwrite:
-            raise UsageError(f"{path} is there already; --overwrite replaces it")
-    with open_backend(backend, threads=threads) as chosen:
-        count = int(chosen.info().details.get("threads", threads or 1))
+    require_new(overwrite, destination, vk, params.vk_beside(destination) if bellperson else None)
+    with computing.opened() as chosen:
+        count = int(chosen.info().details.get("threads", computing.threads or 1))
         given = make().build().r1cs if make is not None else read_r1cs(r1cs or "")
         report = setup(given, ptau=ptau, insecure_dev=insecure_dev, backend=chosen, out=destination, threads=count)
         device = chosen.info().name
     if vk is not None:
         made = params.read_vk(params.vk_beside(destination)) if bellperson else None
-        write_verification_key(vk, made or VerificationKey.from_zkey(read_zkey(destination)))
+        write_verification_key(vk, made or read_zkey(destination).verification_key)
     if as_json:
         plain = {k: v.hex() if isinstance(v, bytes) else v for k, v in asdict(report).items()}
         print_json({**plain, "vk": str(vk) if vk else None})
@@ -95,6 +93,7 @@ def groth16(
 
 @app.command("aggregation")
 @reports_errors
+@takes_groups
 def aggregation(
     destination: Annotated[
         Path, typer.Option("--out", help="The .srs to write; its verifier's part is put beside it.")
@@ -109,9 +108,9 @@ def aggregation(
         bool, typer.Option("--insecure-dev", help="No ceremonies: fresh secrets. Quick, and safe for nothing.")
     ] = False,
     curve: Annotated[str, typer.Option(help="With --insecure-dev: bn254 or bls12-381.")] = "bn254",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
-    backend: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    overwrite: Overwrite = False,
+    *,
+    computing: Computing,
     as_json: AsJson = False,
 ) -> None:
     """Make the keys that proofs are aggregated with, from the files of two ceremonies; every point is checked."""
@@ -124,10 +123,8 @@ def aggregation(
     if (not given) != insecure_dev or len(given) not in (0, 2):
         raise UsageError("give --ptau twice, for two ceremonies, or --insecure-dev")
     verifier = destination.with_name(destination.name + VERIFIER_SUFFIX)
-    for path in (destination, verifier):
-        if path.exists() and not overwrite:
-            raise UsageError(f"{path} is there already; --overwrite replaces it")
-    with open_backend(backend, threads=threads) as chosen:
+    require_new(overwrite, destination, verifier)
+    with computing.opened() as chosen:
         if given:
             srs = srs_from_ceremonies(read_ptau(given[0]), read_ptau(given[1]), proofs, chosen)
         else:

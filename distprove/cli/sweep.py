@@ -121,12 +121,12 @@ def _watcher(console: Console) -> Callable[[Step], None]:
 def show_sweep(console: Console, result: SweepResult, folder: Path) -> None:
     """Print a row for each setting, then the best, and where the figures are."""
     from cluster.lab.sweep.results import CLOSE
-    from distprove.cli.pages.sweep import setting_cells
+    from distprove.cli.pages.sweep import SETTINGS, setting_cells
 
     rows = [setting_cells(measured) for measured in result.measured]
-    settings, figures = ("jobs", "parallel", "provers"), ("a proof", "a minute", "prove p95", "busy", "max gap")
-    asked = [i for i in range(len(settings)) if any(row[i] != "-" for row in rows)]  # the others were left as they are
-    table = plain_table(numbers=(*(settings[i] for i in asked), *figures))
+    figures = ("a proof", "a minute", "prove p95", "busy", "max gap")
+    asked = [i for i in range(len(SETTINGS)) if any(row[i] != "-" for row in rows)]  # the others were left as they are
+    table = plain_table(numbers=(*(SETTINGS[i] for i in asked), *figures))
     for row, measured in zip(rows, result.measured, strict=True):
         times = [format_seconds(measured.seconds_per_proof), format_rate(measured.proofs_per_minute)]
         times += [format_seconds(measured.prove_latency.p95), f"{measured.busy_share * 100:.1f} %"]

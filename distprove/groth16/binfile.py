@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from distprove.errors import FormatError, InputError, UsageError
 from distprove.formats.files import open_given, replacing
+from kernels.maths.curves import Curve, Group
 
 Bytes = NDArray[np.uint8]
 
@@ -181,6 +182,13 @@ class BinFile:
             raise FormatError(f"{self.name}: section {ident} ({title}) is missing")
         offset, size = self.sections[ident]
         return SectionReader(self, f"section {ident} ({title})", offset, size)
+
+    def points(self, ident: int, title: str, curve: Curve, group: Group, count: int) -> Bytes:
+        """The points that section `ident` consists of, as a view (count, 8 * point_limbs). Raises FormatError."""
+        section = self.section(ident, title)
+        points = section.rows(count, 8 * curve.point_limbs(group))
+        section.finish()
+        return points
 
 
 class BinFileWriter:

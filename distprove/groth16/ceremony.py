@@ -13,7 +13,7 @@ import numpy as np
 
 from distprove.errors import CurveMismatch, InputError, InvalidKey
 from distprove.groth16.elements import scale
-from distprove.groth16.key import KeyPoints
+from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.overread import difference
 from distprove.groth16.points import chunks_to_bytes, to_bytes
 from distprove.groth16.ptau import Powers, Ptau
@@ -98,15 +98,8 @@ def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, thr
     """snarkjs' csHash of the key with delta = 1, 64 bytes. Every contribution's transcript starts from it."""
     curve = qap.curve
     digest = hashlib.blake2b()
-    for group, point in (
-        (Group.G1, points.alpha1),
-        (Group.G1, points.beta1),
-        (Group.G2, points.beta2),
-        (Group.G2, points.gamma2),
-        (Group.G1, points.delta1),
-        (Group.G2, points.delta2),
-    ):
-        digest.update(to_bytes(curve, group, point))
+    for name, group in SINGLE.items():
+        digest.update(to_bytes(curve, group, getattr(points, name)))
 
     def take(group: Group, vector: HostArray, count: int | None = None) -> None:
         digest.update((vector.shape[0] if count is None else count).to_bytes(4, "big"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from distprove.groth16.dev_setup import ToxicWaste, key_points, key_scalars
-from distprove.groth16.key import KeyPoints
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.memory import KeyShape, plan_memory
 from distprove.groth16.resident import picking
@@ -28,80 +27,33 @@ class DeviceKey:
     Implements `distprove.groth16.key.LoadableKey`.
     """
 
-    qap: TemplatedQap
-    points: KeyPoints = field(repr=False)
+    curve: Curve
+    n_vars: int
+    n_public: int
+    domain_size: int
+    a: TemplatedMatrix = field(repr=False)
+    b: TemplatedMatrix = field(repr=False)
+    alpha1: HostArray = field(repr=False)
+    beta1: HostArray = field(repr=False)
+    beta2: HostArray = field(repr=False)
+    delta1: HostArray = field(repr=False)
+    delta2: HostArray = field(repr=False)
+    points_a: Array = field(repr=False)
+    points_b1: Array = field(repr=False)
+    points_b2: Array = field(repr=False)
+    points_c: Array = field(repr=False)
+    points_h: Array = field(repr=False)
     wires_a: HostArray | None
     wires_b: HostArray | None
     monomial: bool
-
-    @property
-    def curve(self) -> Curve:
-        return self.qap.curve
-
-    @property
-    def n_vars(self) -> int:
-        return self.qap.n_vars
-
-    @property
-    def n_public(self) -> int:
-        return self.qap.n_public
-
-    @property
-    def domain_size(self) -> int:
-        return self.qap.domain_size
-
-    @property
-    def alpha1(self) -> HostArray:
-        return self.points.alpha1
-
-    @property
-    def beta1(self) -> HostArray:
-        return self.points.beta1
-
-    @property
-    def beta2(self) -> HostArray:
-        return self.points.beta2
-
-    @property
-    def delta1(self) -> HostArray:
-        return self.points.delta1
-
-    @property
-    def delta2(self) -> HostArray:
-        return self.points.delta2
-
-    @property
-    def points_a(self) -> Array:
-        return self.points.a
-
-    @property
-    def points_b1(self) -> Array:
-        return self.points.b1
-
-    @property
-    def points_b2(self) -> Array:
-        return self.points.b2
-
-    @property
-    def points_c(self) -> Array:
-        return self.points.c
-
-    @property
-    def points_h(self) -> Array:
-        return self.points.h
+    verification_key: VerificationKey
 
     @property
     def nnz(self) -> int:
-        return self.qap.a.nnz + self.qap.b.nnz
+        return self.a.nnz + self.b.nnz
 
     def matrices(self) -> tuple[TemplatedMatrix, TemplatedMatrix]:
-        return self.qap.a, self.qap.b
-
-    @property
-    def verification_key(self) -> VerificationKey:
-        """Raises InvalidKey, which would be an error of this program."""
-        points = self.points
-        return VerificationKey(self.curve, points.alpha1, points.beta2, points.gamma2, points.delta2, points.ic)
+        return self.a, self.b
 
 
 def dev_key(qap: TemplatedQap, backend: Backend, *, monomial: bool = False) -> DeviceKey:
@@ -129,7 +81,30 @@ def dev_key(qap: TemplatedQap, backend: Backend, *, monomial: bool = False) -> D
     del counts
     fits = not plan_memory(shape, backend, free=free).streamed
     points = key_points(qap.curve, scalars, backend, None if fits else backend.empty_host)
-    return DeviceKey(qap, points, wires_a, wires_b, monomial)
+    return DeviceKey(
+        curve=qap.curve,
+        n_vars=qap.n_vars,
+        n_public=qap.n_public,
+        domain_size=qap.domain_size,
+        a=qap.a,
+        b=qap.b,
+        alpha1=points.alpha1,
+        beta1=points.beta1,
+        beta2=points.beta2,
+        delta1=points.delta1,
+        delta2=points.delta2,
+        points_a=points.a,
+        points_b1=points.b1,
+        points_b2=points.b2,
+        points_c=points.c,
+        points_h=points.h,
+        wires_a=wires_a,
+        wires_b=wires_b,
+        monomial=monomial,
+        verification_key=VerificationKey(
+            qap.curve, points.alpha1, points.beta2, points.gamma2, points.delta2, points.ic
+        ),
+    )
 
 
 def _occurring(qap: TemplatedQap, backend: Backend, polynomials: Array) -> tuple[HostArray | None, Array]:

@@ -7,7 +7,17 @@ from typing import Protocol
 
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.sparse import SparseRows
-from kernels.maths.curves import Curve
+from kernels.maths.curves import Curve, Group
+
+SINGLE = {
+    "alpha1": Group.G1,
+    "beta1": Group.G1,
+    "beta2": Group.G2,
+    "gamma2": Group.G2,
+    "delta1": Group.G1,
+    "delta2": Group.G2,
+}
+"""The single points of a key and their groups, in the order of files of either library and of snarkjs' hashes."""
 
 
 class Points(Protocol):

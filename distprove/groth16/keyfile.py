@@ -26,8 +26,3 @@ def read_key(files: Mapping[str, Path | NDArray[np.uint8]], name: str, *, ceremo
     if "zkey" in files:
         return read_zkey(files["zkey"], name=name, ceremony=ceremony)
     return read_params(files["params"], lambda: open_r1cs(files["r1cs"], name=f"the circuit of {name}"), name=name)
-
-
-def verification_key_of(key: ZKey | ParamsKey) -> VerificationKey:
-    """The verification key inside a proving key. Raises InvalidKey."""
-    return VerificationKey.from_zkey(key) if isinstance(key, ZKey) else key.verification_key

@@ -15,12 +15,12 @@ from typing import Any
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16 import points
 from distprove.groth16.points import Words
-from distprove.groth16.zkey import ZKey
 from distprove.proof import check_fields
 from kernels.cpu.pairing import first_invalid_point
 from kernels.maths.curves import CURVES, Curve, Group
 
 _DOMAIN = b"distprove/groth16/verification-key/1\x00"
+_SINGLE = {"alpha1": Group.G1, "beta2": Group.G2, "gamma2": Group.G2, "delta2": Group.G2}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class VerificationKey:
     ic: Words = field(repr=False)
 
     def __post_init__(self) -> None:
-        for name, group in (("alpha1", Group.G1), ("beta2", Group.G2), ("gamma2", Group.G2), ("delta2", Group.G2)):
+        for name, group in _SINGLE.items():
             checked = self._checked(name, group)
             if checked.shape[0] != 1 or points.is_infinity(checked):
                 raise InvalidKey(f"verification key: {name} must be one point other than infinity")
@@ -82,7 +82,7 @@ class VerificationKey:
         h = hashlib.sha256(_DOMAIN)
         h.update(self.curve.name.encode() + b"\x00" + self.n_public.to_bytes(4, "big"))
         encoded = self.to_dict()
-        for name in ("alpha1", "beta2", "gamma2", "delta2", "ic"):
+        for name in (*_SINGLE, "ic"):
             h.update(encoded[name])
         return h.digest()
 
@@ -94,43 +94,18 @@ class VerificationKey:
 
     def to_dict(self) -> dict[str, Any]:
         """The key as plain data for MessagePack: the curve's name, and points in the encoding of `points.to_bytes`."""
-        return {
-            "curve": self.curve.name,
-            "alpha1": points.to_bytes(self.curve, Group.G1, self.alpha1),
-            "beta2": points.to_bytes(self.curve, Group.G2, self.beta2),
-            "gamma2": points.to_bytes(self.curve, Group.G2, self.gamma2),
-            "delta2": points.to_bytes(self.curve, Group.G2, self.delta2),
-            "ic": points.to_bytes(self.curve, Group.G1, self.ic),
-        }
-
-    @classmethod
-    def from_zkey(cls, zkey: ZKey) -> VerificationKey:
-        """The verification key inside a proving key. Raises InvalidKey."""
-        vk = zkey.verification_key_points()
-        return cls(zkey.curve, vk.alpha1, vk.beta2, vk.gamma2, vk.delta2, vk.ic)
+        groups = {**_SINGLE, "ic": Group.G1}
+        encoded = {name: points.to_bytes(self.curve, group, getattr(self, name)) for name, group in groups.items()}
+        return {"curve": self.curve.name, **encoded}
 
     @classmethod
     def from_dict(cls, data: Any) -> VerificationKey:
         """Make the key from what `to_dict` returned, without trusting it. Raises FormatError or InvalidKey."""
         what = "verification key"
-        fields: dict[str, type] = {
-            "curve": str,
-            "alpha1": bytes,
-            "beta2": bytes,
-            "gamma2": bytes,
-            "delta2": bytes,
-            "ic": bytes,
-        }
-        check_fields(data, fields, what)
+        check_fields(data, {"curve": str, **dict.fromkeys((*_SINGLE, "ic"), bytes)}, what)
         curve = known_curve(data["curve"], what)
-        return cls(
-            curve=curve,
-            alpha1=points.one_from_bytes(curve, Group.G1, data["alpha1"], f"{what}: alpha1"),
-            beta2=points.one_from_bytes(curve, Group.G2, data["beta2"], f"{what}: beta2"),
-            gamma2=points.one_from_bytes(curve, Group.G2, data["gamma2"], f"{what}: gamma2"),
-            delta2=points.one_from_bytes(curve, Group.G2, data["delta2"], f"{what}: delta2"),
-            ic=points.from_bytes(curve, Group.G1, data["ic"], f"{what}: ic"),
-        )
+        single = {n: points.one_from_bytes(curve, group, data[n], f"{what}: {n}") for n, group in _SINGLE.items()}
+        return cls(curve, **single, ic=points.from_bytes(curve, Group.G1, data["ic"], f"{what}: ic"))
 
 
 def known_curve(name: str, what: str) -> Curve:

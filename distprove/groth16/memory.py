@@ -153,11 +153,6 @@ def plan_memory(
     return _with_recordings(shape, backend, _with_multiples(shape, backend, plan, min(budget, left)), left)
 
 
-def least_memory(shape: KeyShape, backend: Backend) -> int:
-    """Bytes of the device's memory without which no proof is made."""
-    return min(plan.peak for plan in _plans(shape, backend, 1)) * MARGIN // (MARGIN - 1)
-
-
 @dataclass(frozen=True)
 class _Sizes:
     """Bytes on the device of what a key and its proofs consist of."""

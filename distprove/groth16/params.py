@@ -28,7 +28,7 @@ from distprove.errors import FormatError, InputError, InvalidKey, typed
 from distprove.formats.files import replacing
 from distprove.groth16 import points
 from distprove.groth16.binfile import Bytes, Source, load
-from distprove.groth16.key import KeyPoints
+from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.qap import Qap, log_domain_of
@@ -43,14 +43,6 @@ SUFFIX, VK_SUFFIX = ".params", ".vk"
 GENERATOR = 7
 """The element whose powers are bellperson's roots of unity. snarkjs takes 5, which orders a domain's rows otherwise."""
 
-_SINGLE = (
-    ("alpha1", Group.G1),
-    ("beta1", Group.G1),
-    ("beta2", Group.G2),
-    ("gamma2", Group.G2),
-    ("delta1", Group.G1),
-    ("delta2", Group.G2),
-)
 _VECTORS = (("H", Group.G1), ("L", Group.G1), ("A", Group.G1), ("B1", Group.G1), ("B2", Group.G2))
 
 
@@ -108,7 +100,7 @@ class _Reader:
 def read_vk(source: Source, *, name: str | None = None) -> VerificationKey:
     """Read a `.vk` file, and check its points. Raises FormatError, InvalidKey, or InputError if it cannot be read."""
     reader = _Reader(source, name)
-    single = {section: reader.point(group, section) for section, group in _SINGLE}
+    single = {section: reader.point(group, section) for section, group in SINGLE.items()}
     ic = reader.vector(Group.G1, "IC")
     reader.finish()
     return _verification_key(single, ic, reader.name)
@@ -206,7 +198,7 @@ def read_params(source: Source, circuit: Callable[[], R1cs | R1csFile], *, name:
     be read. The constraints of an `R1csFile` are not looked at: what only they tell is checked by `ParamsKey.qap`.
     """
     reader = _Reader(source, name)
-    single = {section: reader.point(group, section) for section, group in _SINGLE}
+    single = {section: reader.point(group, section) for section, group in SINGLE.items()}
     ic = reader.vector(Group.G1, "IC")
     vectors = {section: reader.vector(group, section) for section, group in _VECTORS}
     reader.finish()
@@ -303,7 +295,7 @@ def vk_beside(path: Path) -> Path:
 
 
 def _write_vk(out: BinaryIO, key: KeyPoints, backend: Backend) -> None:
-    for name, group in _SINGLE:
+    for name, group in SINGLE.items():
         out.writelines(_encoded(group, getattr(key, name)[None], backend))
     _write_vector(out, Group.G1, key.ic, backend)
 

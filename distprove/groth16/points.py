@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import FormatError
-from kernels.cpu.fields import from_montgomery
+from distprove.groth16.elements import first_not_canonical
+from kernels.cpu.fields import from_montgomery, to_montgomery
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
-from kernels.maths.encoding import point_from_ints
 
 Words = NDArray[np.uint64]
 
@@ -65,22 +65,14 @@ def from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
 
     Raises FormatError for a length that is not a multiple of a point's, or a coordinate that is not below the modulus.
     """
-    size, width = curve.fq.bytes, curve.point_limbs(group)
+    width = curve.point_limbs(group)
     if len(data) % (8 * width) != 0:
         raise FormatError(f"{what}: {len(data)} bytes are not whole {curve.title} {group.name} points of {8 * width}")
-    values = [int.from_bytes(data[i : i + size], "big") for i in range(0, len(data), size)]
-    if any(v >= curve.fq.modulus for v in values):
+    coordinates = np.frombuffer(data, dtype=np.uint8).reshape(-1, 4 * width)[:, ::-1]  # see `_big_endian`
+    elements = np.ascontiguousarray(coordinates).view("<u8").reshape(-1, curve.fq.limbs)
+    if first_not_canonical(curve.fq, elements) is not None:
         raise FormatError(f"{what}: a coordinate is not below the modulus of {curve.title}")
-    per_point = width // curve.fq.limbs
-    points = np.zeros((len(data) // (8 * width), width), dtype=np.uint64)
-    for i in range(points.shape[0]):
-        coordinates = values[i * per_point : (i + 1) * per_point]
-        if group is Group.G2:
-            x1, x0, y1, y0 = coordinates
-            coordinates = [x0, x1, y0, y1]
-        if any(coordinates):
-            points[i] = point_from_ints(curve, group, coordinates)
-    return points
+    return to_montgomery(curve.fq, elements.astype(np.uint64, copy=False)).reshape(-1, width)
 
 
 def one_from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:

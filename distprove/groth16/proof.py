@@ -12,6 +12,8 @@ from distprove.groth16.points import Words
 from distprove.proof import check_fields
 from kernels.maths.curves import Curve, Group
 
+_POINTS = {"a": Group.G1, "b": Group.G2, "c": Group.G1}
+
 
 @dataclass(frozen=True, eq=False)
 class Groth16Proof:
@@ -27,7 +29,7 @@ class Groth16Proof:
     c: Words = field(repr=False)
 
     def __post_init__(self) -> None:
-        for name, group in (("a", Group.G1), ("b", Group.G2), ("c", Group.G1)):
+        for name, group in _POINTS.items():
             try:
                 own = points.as_points(self.curve, group, getattr(self, name))
             except ValueError as error:
@@ -44,21 +46,12 @@ class Groth16Proof:
 
     def to_dict(self) -> dict[str, Any]:
         """The proof as plain data for MessagePack: the curve's name, and points encoded by `points.to_bytes`."""
-        return {
-            "curve": self.curve.name,
-            "a": points.to_bytes(self.curve, Group.G1, self.a),
-            "b": points.to_bytes(self.curve, Group.G2, self.b),
-            "c": points.to_bytes(self.curve, Group.G1, self.c),
-        }
+        encoded = {name: points.to_bytes(self.curve, group, getattr(self, name)) for name, group in _POINTS.items()}
+        return {"curve": self.curve.name, **encoded}
 
     @classmethod
     def from_dict(cls, data: Any) -> Groth16Proof:
         """Make a proof from what `to_dict` returned; its points are not checked yet. Raises FormatError."""
-        check_fields(data, {"curve": str, "a": bytes, "b": bytes, "c": bytes}, "proof")
+        check_fields(data, {"curve": str, **dict.fromkeys(_POINTS, bytes)}, "proof")
         curve = known_curve(data["curve"], "proof")
-        return cls(
-            curve=curve,
-            a=points.one_from_bytes(curve, Group.G1, data["a"], "proof: a"),
-            b=points.one_from_bytes(curve, Group.G2, data["b"], "proof: b"),
-            c=points.one_from_bytes(curve, Group.G1, data["c"], "proof: c"),
-        )
+        return cls(curve, **{n: points.one_from_bytes(curve, g, data[n], f"proof: {n}") for n, g in _POINTS.items()})

@@ -57,12 +57,12 @@ class Ptau:
 
     def powers(self, which: Powers) -> Bytes:
         """All points of one sequence of powers, as the module's text lists them."""
-        return self._section(which, which.name, which.group, _count(which, self.power))
+        return self.file.points(which, which.name, self.curve, which.group, _count(which, self.power))
 
     @property
     def beta_g2(self) -> Bytes:
         """The point beta G2, one row."""
-        return self._section(6, "beta G2", Group.G2, 1)
+        return self.file.points(6, "beta G2", self.curve, Group.G2, 1)
 
     def contributions(self) -> list[bytes]:
         """The point tau G1 after each contribution, as it is in the file. Raises FormatError."""
@@ -87,14 +87,9 @@ class Ptau:
         levels = self.power + (2 if which is Powers.TAU_G1 else 1)
         if not 0 <= log_n < levels:
             raise FormatError(f"{self.name}: powers of tau up to 2^{self.power} are too few for a domain of 2^{log_n}")
-        section = self._section(10 + which, f"Lagrange {which.name}", which.group, (1 << levels) - 1)
+        title, count = f"Lagrange {which.name}", (1 << levels) - 1
+        section = self.file.points(10 + which, title, self.curve, which.group, count)
         return section[(1 << log_n) - 1 : (2 << log_n) - 1]
-
-    def _section(self, ident: int, title: str, group: Group, count: int) -> Bytes:
-        section = self.file.section(ident, title)
-        points = section.rows(count, 8 * self.curve.point_limbs(group))
-        section.finish()
-        return points
 
 
 def _count(which: Powers, power: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,8 @@ _MAX_ENTRIES = 1 << 32
 
 
 @dataclass(frozen=True)
-class R1cs:
-    """A rank-1 constraint system: (a w) * (b w) = c w, elementwise. Matrices are n_constraints x n_vars."""
+class Counts:
+    """The curve of a circuit, and how many wires it has of each kind."""
 
     curve: Curve = field(repr=False)
     n_vars: int
@@ -42,6 +42,17 @@ class R1cs:
     n_outputs: int
     n_public_inputs: int
     n_private_inputs: int
+
+    @property
+    def n_public(self) -> int:
+        """Number of public wires, without the constant 1."""
+        return self.n_outputs + self.n_public_inputs
+
+
+@dataclass(frozen=True)
+class R1cs(Counts):
+    """A rank-1 constraint system: (a w) * (b w) = c w, elementwise. Matrices are n_constraints x n_vars."""
+
     a: CsrMatrix = field(repr=False)
     b: CsrMatrix = field(repr=False)
     c: CsrMatrix = field(repr=False)
@@ -54,29 +65,14 @@ class R1cs:
     def n_constraints(self) -> int:
         return self.a.rows
 
-    @property
-    def n_public(self) -> int:
-        """Number of public wires, without the constant 1."""
-        return self.n_outputs + self.n_public_inputs
-
 
 @dataclass(frozen=True)
-class R1csFile:
+class R1csFile(Counts):
     """A mapped `.r1cs` file whose header was checked. Its constraints are read when they are asked for."""
 
-    curve: Curve = field(repr=False)
-    n_vars: int
-    n_outputs: int
-    n_public_inputs: int
-    n_private_inputs: int
     n_labels: int
     n_constraints: int
     file: BinFile = field(repr=False)
-
-    @property
-    def n_public(self) -> int:
-        """Number of public wires, without the constant 1."""
-        return self.n_outputs + self.n_public_inputs
 
     @property
     def most_entries(self) -> int:
@@ -90,18 +86,8 @@ class R1csFile:
         """
         section = self.file.section(2, "constraints")
         a, b, c = _read_constraints(section, self.curve.fr, self.n_constraints, self.n_vars)
-        return R1cs(
-            curve=self.curve,
-            n_vars=self.n_vars,
-            n_outputs=self.n_outputs,
-            n_public_inputs=self.n_public_inputs,
-            n_private_inputs=self.n_private_inputs,
-            a=a,
-            b=b,
-            c=c,
-            n_labels=self.n_labels,
-            wire_labels=_read_labels(self.file, self.n_vars),
-        )
+        counts = {each.name: getattr(self, each.name) for each in fields(Counts)}
+        return R1cs(**counts, a=a, b=b, c=c, n_labels=self.n_labels, wire_labels=_read_labels(self.file, self.n_vars))
 
 
 def read_r1cs(source: Source, *, name: str | None = None) -> R1cs:

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from distprove.errors import UsageError
@@ -25,7 +22,8 @@ from distprove.groth16.phase2 import contribution, contribution_hash, random_sca
 from distprove.groth16.ptau import Ptau, read_ptau
 from distprove.groth16.qap import Qap
 from distprove.groth16.r1cs import R1cs
-from distprove.groth16.zkey import INSECURE_DEV_NAME, Contribution, VerificationKeyPoints, write_zkey
+from distprove.groth16.zkey import INSECURE_DEV_NAME, Contribution, write_zkey
+from distprove.steps import Steps
 from kernels.interface.backend import Backend
 
 CONTRIBUTOR = "distprove setup"
@@ -51,12 +49,6 @@ class SetupReport:
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time of each step in seconds."""
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = time.perf_counter() - start
-
 
 def setup(
     r1cs: R1cs,
@@ -80,6 +72,7 @@ def setup(
     if bellperson and ptau is not None:
         raise UsageError("a .params file is made without a ceremony: give insecure_dev")
     qap = params.bellperson_qap(r1cs) if bellperson else Qap.from_r1cs(r1cs)
+    steps = Steps()
     report = SetupReport(
         path=os.fspath(out),
         curve=qap.curve.title,
@@ -88,48 +81,60 @@ def setup(
         public=qap.n_public,
         domain_size=qap.domain_size,
         insecure=insecure_dev,
+        seconds=steps.seconds,
     )
     if bellperson:
-        with report.step("points"):
+        with steps("points"):
             points = dev_points(qap, ToxicWaste.draw(qap), backend, monomial=True)
-        with report.step("write"):
+        with steps("write"):
             params.write_params(out, qap, points, backend)
         report.size = os.stat(out).st_size
         return report
     if ptau is None:
-        points, circuit_hash, made = _from_nothing(qap, backend, report)
+        points, circuit_hash, made = _from_nothing(qap, backend, steps)
     else:
-        points, circuit_hash, made = _from_ceremony(qap, read_ptau(ptau), backend, threads, report)
-    with report.step("write"):
-        _write(qap, points, circuit_hash, made, out)
+        points, circuit_hash, made = _from_ceremony(qap, read_ptau(ptau), backend, threads, steps)
+    with steps("write"):
+        write_zkey(
+            out,
+            curve=qap.curve,
+            n_vars=qap.n_vars,
+            n_public=qap.n_public,
+            domain_size=qap.domain_size,
+            points=points,
+            a=qap.a,
+            b=qap.b,
+            circuit_hash=circuit_hash,
+            contributions=(made,),
+        )
     report.circuit_hash = circuit_hash
     report.contribution_hash = contribution_hash(qap.curve, made)
     report.size = os.stat(out).st_size
     return report
 
 
-def _from_nothing(qap: Qap, backend: Backend, report: SetupReport) -> tuple[KeyPoints, bytes, Contribution]:
+def _from_nothing(qap: Qap, backend: Backend, steps: Steps) -> tuple[KeyPoints, bytes, Contribution]:
     """Make a development key. Its only contribution carries the name that marks the key as insecure."""
     waste = ToxicWaste.draw(qap)
-    with report.step("points"):
+    with steps("points"):
         points = dev_points(qap, waste, backend)
-    with report.step("contribution"):
+    with steps("contribution"):
         circuit_hash = _dev_circuit_hash(qap, points)
         made = contribution(qap.curve, circuit_hash, (), waste.delta, points.delta1, INSECURE_DEV_NAME)
     return points, circuit_hash, made
 
 
 def _from_ceremony(
-    qap: Qap, ptau: Ptau, backend: Backend, threads: int, report: SetupReport
+    qap: Qap, ptau: Ptau, backend: Backend, threads: int, steps: Steps
 ) -> tuple[KeyPoints, bytes, Contribution]:
     """Make snarkjs' initial key and add one contribution to its delta."""
-    with report.step("check"):
+    with steps("check"):
         check_ptau(qap, ptau, backend)
-    with report.step("points"):
+    with steps("points"):
         points = initial_points(qap, ptau, threads)
-    with report.step("hash"):
+    with steps("hash"):
         circuit_hash = ceremony_hash(qap, points, ptau, backend, threads)
-    with report.step("contribution"):
+    with steps("contribution"):
         factor = random_scalar(qap.curve)
         points = with_delta(qap.curve, points, factor, threads)
         made = contribution(qap.curve, circuit_hash, (), factor, points.delta1, CONTRIBUTOR)
@@ -145,31 +150,3 @@ def _dev_circuit_hash(qap: Qap, points: KeyPoints) -> bytes:
     for vector in (points.alpha1, points.beta2, points.a, points.b1, points.h):
         digest.update(vector.data)
     return digest.digest()
-
-
-def _write(qap: Qap, points: KeyPoints, circuit_hash: bytes, made: Contribution, out: str | os.PathLike[str]) -> None:
-    write_zkey(
-        out,
-        curve=qap.curve,
-        n_vars=qap.n_vars,
-        n_public=qap.n_public,
-        domain_size=qap.domain_size,
-        points=VerificationKeyPoints(
-            alpha1=points.alpha1,
-            beta1=points.beta1,
-            beta2=points.beta2,
-            gamma2=points.gamma2,
-            delta1=points.delta1,
-            delta2=points.delta2,
-            ic=points.ic,
-        ),
-        a=qap.a,
-        b=qap.b,
-        points_a=points.a,
-        points_b1=points.b1,
-        points_b2=points.b2,
-        points_c=points.c,
-        points_h=points.h,
-        circuit_hash=circuit_hash,
-        contributions=(made,),
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,6 +31,14 @@ MAX_PROOF_BYTES = 1 << 14
 MAX_LIST_BYTES = 1 << 24
 """Maximum size of public.json and verification_key.json: more than any circuit needs, and little memory."""
 
+_PROOF = {"pi_a": ("a", Group.G1), "pi_b": ("b", Group.G2), "pi_c": ("c", Group.G1)}
+_KEY = {
+    "vk_alpha_1": ("alpha1", Group.G1),
+    "vk_beta_2": ("beta2", Group.G2),
+    "vk_gamma_2": ("gamma2", Group.G2),
+    "vk_delta_2": ("delta2", Group.G2),
+}
+"""What snarkjs calls the points of a proof and of a key: our names and the groups."""
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 
 
@@ -44,9 +52,7 @@ def proof_to_dict(proof: Groth16Proof | PartitionProof) -> dict[str, Any]:
         proof = Groth16Proof.from_dict(proof.data)
     curve = proof.curve
     return {
-        "pi_a": _point_to_json(curve, Group.G1, proof.a),
-        "pi_b": _point_to_json(curve, Group.G2, proof.b),
-        "pi_c": _point_to_json(curve, Group.G1, proof.c),
+        **{name: _point_to_json(curve, group, getattr(proof, ours)) for name, (ours, group) in _PROOF.items()},
         "protocol": "groth16",
         "curve": curve.name,
     }
@@ -69,7 +75,7 @@ def proof_from_dict(top: Any, curve: Curve | None = None, what: str = "proof") -
     `curve` is the expected curve. It must be given for a proof by rapidsnark, which leaves out the curve's name. Raises
     FormatError or CurveMismatch.
     """
-    _check_object(top, {"pi_a", "pi_b", "pi_c", "protocol"}, {"curve"}, what)
+    _check_object(top, {*_PROOF, "protocol"}, {"curve"}, what)
     _check_protocol(top, what)
     if "curve" in top:
         named = _curve(top, what)
@@ -78,12 +84,7 @@ def proof_from_dict(top: Any, curve: Curve | None = None, what: str = "proof") -
         curve = named
     if curve is None:
         raise FormatError(f"{what}: does not name its curve")
-    return Groth16Proof(
-        curve=curve,
-        a=_point_from_json(curve, Group.G1, top["pi_a"], f"{what}: pi_a"),
-        b=_point_from_json(curve, Group.G2, top["pi_b"], f"{what}: pi_b"),
-        c=_point_from_json(curve, Group.G1, top["pi_c"], f"{what}: pi_c"),
-    )
+    return Groth16Proof(curve, **_points_of(_PROOF, curve, top, what))
 
 
 def read_proof(path: Path, curve: Curve | None = None) -> Groth16Proof:
@@ -124,10 +125,7 @@ def format_verification_key(key: VerificationKey) -> str:
             "protocol": "groth16",
             "curve": curve.name,
             "nPublic": key.n_public,
-            "vk_alpha_1": _point_to_json(curve, Group.G1, key.alpha1),
-            "vk_beta_2": _point_to_json(curve, Group.G2, key.beta2),
-            "vk_gamma_2": _point_to_json(curve, Group.G2, key.gamma2),
-            "vk_delta_2": _point_to_json(curve, Group.G2, key.delta2),
+            **{name: _point_to_json(curve, group, getattr(key, ours)) for name, (ours, group) in _KEY.items()},
             "vk_alphabeta_12": _alpha_beta(key),
             "IC": [_point_to_json(curve, Group.G1, p) for p in key.ic],
         }
@@ -140,24 +138,16 @@ def parse_verification_key(data: bytes, what: str = "verification_key.json") -> 
     vk_alphabeta_12 may be missing; if it is present, it must be e(alpha, beta). Raises FormatError or InvalidKey.
     """
     _check_size(data, MAX_LIST_BYTES, what)
-    points = {"vk_alpha_1", "vk_beta_2", "vk_gamma_2", "vk_delta_2", "IC"}
     top = _load(data, what)
-    _check_object(top, points | {"protocol", "curve", "nPublic"}, {"vk_alphabeta_12"}, what)
+    _check_object(top, {*_KEY, "IC", "protocol", "curve", "nPublic"}, {"vk_alphabeta_12"}, what)
     _check_protocol(top, what)
     curve = _curve(top, what)
     ic, n_public = top["IC"], top["nPublic"]
     if not isinstance(ic, list) or not ic or type(n_public) is not int or len(ic) != n_public + 1:
         raise FormatError(f"{what}: IC must be a list of nPublic + 1 points")
-
-    def point(name: str, group: Group) -> Words:
-        return _point_from_json(curve, group, top[name], f"{what}: {name}")
-
     key = VerificationKey(
-        curve=curve,
-        alpha1=point("vk_alpha_1", Group.G1),
-        beta2=point("vk_beta_2", Group.G2),
-        gamma2=point("vk_gamma_2", Group.G2),
-        delta2=point("vk_delta_2", Group.G2),
+        curve,
+        **_points_of(_KEY, curve, top, what),
         ic=np.stack([_point_from_json(curve, Group.G1, p, f"{what}: IC[{i}]") for i, p in enumerate(ic)]),
     )
     if "vk_alphabeta_12" in top and top["vk_alphabeta_12"] != _alpha_beta(key):
@@ -198,6 +188,13 @@ def _point_to_json(curve: Curve, group: Group, point: Words) -> list[Any]:
         return [["0", "0"], ["1", "0"], ["0", "0"]]
     x0, x1, y0, y1 = map(str, coordinates)
     return [[x0, x1], [y0, y1], ["1", "0"]]
+
+
+def _points_of(
+    names: Mapping[str, tuple[str, Group]], curve: Curve, top: dict[str, Any], what: str
+) -> dict[str, Words]:
+    """The points of an object, by our names."""
+    return {ours: _point_from_json(curve, group, top[name], f"{what}: {name}") for name, (ours, group) in names.items()}
 
 
 def _point_from_json(curve: Curve, group: Group, value: Any, what: str) -> Words:

@@ -25,7 +25,7 @@ from distprove.groth16.elements import Words
 from distprove.groth16.input_places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
 from distprove.groth16.inputs import Inputs, read_input
 from distprove.groth16.key_check import check_key_once
-from distprove.groth16.keyfile import read_key, read_verification_key, verification_key_of
+from distprove.groth16.keyfile import read_key, read_verification_key
 from distprove.groth16.options import Groth16Options
 from distprove.groth16.params import ParamsKey
 from distprove.groth16.prover import MadeOnDevice, PendingGroth16, StagedWitness, prove
@@ -94,7 +94,7 @@ class Groth16System(Groth16Verifier):
         opened = read_key(self.key_files, str(next(iter(self.key_files.values()))), ceremony=True)
         self._facts = _key_facts(opened)
         self._key_bytes = _key_bytes(opened)
-        super().__init__(verification_key_of(opened))
+        super().__init__(opened.verification_key)
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers do without the inputs: each is sent with the order to prove it."""
@@ -311,7 +311,7 @@ class Groth16Prover:
     def __init__(self, shared: SharedFiles, backend: Backend, circuit: str | None = None) -> None:
         """`circuit` names the circuit in Python whose witnesses come as inputs, if they do."""
         self._zkey = read_key(shared, "key")
-        self._vk = verification_key_of(self._zkey)
+        self._vk = self._zkey.verification_key
         self._backend = backend
         self._program = None if circuit is None else _made_where_proven(circuit, self._zkey.n_vars)
         backend.prepare(self._zkey.curve)

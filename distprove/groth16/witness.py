@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import wasmtime
 
-from distprove.errors import CurveMismatch, DistproveError, FormatError, WitnessGenerationError, WitnessMismatch
+from distprove.errors import DistproveError, FormatError, WitnessGenerationError
 from distprove.groth16.binfile import Source, load
 from distprove.groth16.elements import Words, curve_by_order, first_not_canonical
 from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
 from distprove.groth16.wasm_modules import load_module, new_engine
-from distprove.groth16.wtns import Circuit
+from distprove.groth16.wtns import Circuit, require_same_circuit
 from kernels.interface.arrays import Empty
 from kernels.maths.curves import Curve, Field
 
@@ -154,22 +154,9 @@ class WitnessProgram:
         with self._running() as instance:
             self.curve, self.n_vars, self.n_inputs = instance.describe()
 
-    @property
-    def prime(self) -> int:
-        """The modulus of the field the program computes in."""
-        return self.curve.fr.modulus
-
     def check_for(self, circuit: Circuit) -> None:
         """Raises CurveMismatch or WitnessMismatch unless this program makes witnesses of `circuit`'s shape."""
-        if self.curve is not circuit.curve:
-            raise CurveMismatch(
-                f"{self.name}: the program is for {self.curve.title}, the key for {circuit.curve.title}"
-            )
-        if self.n_vars != circuit.n_vars:
-            raise WitnessMismatch(
-                f"{self.name}: the program makes witnesses of {self.n_vars} wires, the circuit of the key has "
-                f"{circuit.n_vars}: program and key are of different circuits"
-            )
+        require_same_circuit(f"{self.name}: the program", self.curve, self.n_vars, circuit)
 
     def generate(self, inputs: Inputs, empty: Empty = np.empty) -> Words:
         """The witness for `inputs` (a file, or signal name -> integer or nested list), made in what `empty` gives:

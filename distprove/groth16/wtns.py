@@ -33,6 +33,16 @@ class Circuit(Protocol):
     def n_vars(self) -> int: ...
 
 
+def require_same_circuit(what: str, curve: Curve, n_vars: int, circuit: Circuit) -> None:
+    """Raise CurveMismatch or WitnessMismatch unless `what`, of so many wires, can be of `circuit`, that of a key."""
+    if curve is not circuit.curve:
+        raise CurveMismatch(f"{what} is for {curve.title}, the key for {circuit.curve.title}")
+    if n_vars != circuit.n_vars:
+        raise WitnessMismatch(
+            f"{what} is of {n_vars} wires, the circuit of the key of {circuit.n_vars}: they are of different circuits"
+        )
+
+
 @dataclass(frozen=True)
 class CircomWitness:
     """A witness: the values of all wires. They are secret and never appear in the repr or in an error."""
@@ -44,16 +54,7 @@ class CircomWitness:
 
     def check_for(self, circuit: Circuit) -> None:
         """Raise CurveMismatch or WitnessMismatch unless this can be a witness of `circuit`."""
-        if self.curve is not circuit.curve:
-            raise CurveMismatch(
-                f"{self.name}: the witness is for {self.curve.title}, the key for {circuit.curve.title}"
-            )
-        n = self.values.shape[0]
-        if n != circuit.n_vars:
-            raise WitnessMismatch(
-                f"{self.name}: the witness has {n} wires, that of the key's circuit {circuit.n_vars}: "
-                "they are of different circuits"
-            )
+        require_same_circuit(f"{self.name}: the witness", self.curve, self.values.shape[0], circuit)
         if int(self.values[0, 0]) != 1 or np.any(self.values[0, 1:]):
             raise WitnessMismatch(f"{self.name}: the first wire is not 1, so this is not a witness of a circom circuit")
 

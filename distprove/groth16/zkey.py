@@ -29,8 +29,10 @@ from numpy.typing import NDArray
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionReader, Source
 from distprove.groth16.csr import csr_from_entries, row_range
-from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
+from distprove.groth16.elements import Words, as_words, dictionary, first_not_canonical, scale
 from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
+from distprove.groth16.key import SINGLE, KeyPoints
+from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import is_infinity
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field, Group
@@ -41,19 +43,6 @@ _PROTOCOLS = {2: "PLONK", 10: "FFLONK"}
 
 INSECURE_DEV_NAME = "distprove insecure-dev"
 """Name of the contribution that marks a key for development only, whose secret one program made without a ceremony."""
-
-
-@dataclass(frozen=True)
-class VerificationKeyPoints:
-    """The points of a verification key, (point_limbs,) uint64 each, in Montgomery form; `ic` has one row a point."""
-
-    alpha1: Words
-    beta1: Words
-    beta2: Words
-    gamma2: Words
-    delta1: Words
-    delta2: Words
-    ic: Words
 
 
 @dataclass(frozen=True)
@@ -145,16 +134,10 @@ class ZKey:
         """SHA-256 of the whole file, 32 bytes."""
         return hashlib.sha256(self.data.data).digest()
 
-    def verification_key_points(self) -> VerificationKeyPoints:
-        return VerificationKeyPoints(
-            alpha1=self.alpha1,
-            beta1=self.beta1,
-            beta2=self.beta2,
-            gamma2=self.gamma2,
-            delta1=self.delta1,
-            delta2=self.delta2,
-            ic=_points(self.ic),
-        )
+    @cached_property
+    def verification_key(self) -> VerificationKey:
+        """The verification key inside. Raises InvalidKey."""
+        return VerificationKey(self.curve, self.alpha1, self.beta2, self.gamma2, self.delta2, as_words(self.ic))
 
     def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
         """The matrices A and B of the constraint system, domain_size x n_vars, which share one dictionary of values.
@@ -210,19 +193,12 @@ def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True)
         raise header.error(f"{n_public} public wires and the constant do not fit into {n_vars} wires")
     if domain_size & (domain_size - 1) or not n_public < domain_size <= 1 << curve.fr.two_adicity:
         raise header.error(f"domain size {domain_size} is not a power of two that {n_public} public wires fit")
-    groups = (Group.G1, Group.G1, Group.G2, Group.G2, Group.G1, Group.G2)
-    alpha1, beta1, beta2, gamma2, delta1, delta2 = (_read_point(header, curve, group) for group in groups)
+    single = {name: _read_point(header, curve, group) for name, group in SINGLE.items()}
     header.finish()
     # With another one A is uniform whatever the witness, B is by delta in G2, and C follows from both in a proof that
     # verifies.
-    if is_infinity(delta1):
+    if is_infinity(single["delta1"]):
         raise InvalidKey(f"{file.name}: delta in G1 is infinity, so that its proofs would not hide their witnesses")
-
-    def points(ident: int, title: str, group: Group, count: int) -> Bytes:
-        section = file.section(ident, title)
-        view = section.rows(count, 8 * curve.point_limbs(group))
-        section.finish()
-        return view
 
     key = ZKey(
         name=file.name,
@@ -230,29 +206,19 @@ def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True)
         n_vars=n_vars,
         n_public=n_public,
         domain_size=domain_size,
-        alpha1=alpha1,
-        beta1=beta1,
-        beta2=beta2,
-        gamma2=gamma2,
-        delta1=delta1,
-        delta2=delta2,
-        ic=points(3, "IC", Group.G1, n_public + 1),
+        **single,
+        ic=file.points(3, "IC", curve, Group.G1, n_public + 1),
         coefficients=_read_coefficients(file, curve.fr),
-        points_a=points(5, "A points", Group.G1, n_vars),
-        points_b1=points(6, "B1 points", Group.G1, n_vars),
-        points_b2=points(7, "B2 points", Group.G2, n_vars),
-        points_c=points(8, "C points", Group.G1, n_vars - n_public - 1),
-        points_h=points(9, "H points", Group.G1, domain_size),
+        points_a=file.points(5, "A points", curve, Group.G1, n_vars),
+        points_b1=file.points(6, "B1 points", curve, Group.G1, n_vars),
+        points_b2=file.points(7, "B2 points", curve, Group.G2, n_vars),
+        points_c=file.points(8, "C points", curve, Group.G1, n_vars - n_public - 1),
+        points_h=file.points(9, "H points", curve, Group.G1, domain_size),
         file=file,
     )
     if ceremony:
         _ = key.ceremony
     return key
-
-
-def _points(raw: Bytes) -> Words:
-    """Copy points, (n, 8 * point_limbs) bytes, to an aligned array (n, point_limbs) uint64."""
-    return np.frombuffer(raw.tobytes(), dtype="<u8").reshape(raw.shape[0], raw.shape[1] // 8)
 
 
 def _read_point(section: SectionReader, curve: Curve, group: Group) -> Words:
@@ -327,14 +293,9 @@ def write_zkey(
     n_vars: int,
     n_public: int,
     domain_size: int,
-    points: VerificationKeyPoints,
+    points: KeyPoints,
     a: CsrMatrix,
     b: CsrMatrix,
-    points_a: NDArray[np.generic],
-    points_b1: NDArray[np.generic],
-    points_b2: NDArray[np.generic],
-    points_c: NDArray[np.generic],
-    points_h: NDArray[np.generic],
     circuit_hash: bytes,
     contributions: Sequence[Contribution] = (),
 ) -> None:
@@ -346,11 +307,11 @@ def write_zkey(
     g1, g2 = curve.point_limbs(Group.G1), curve.point_limbs(Group.G2)
     vectors = {
         3: (points.ic, n_public + 1, g1),
-        5: (points_a, n_vars, g1),
-        6: (points_b1, n_vars, g1),
-        7: (points_b2, n_vars, g2),
-        8: (points_c, n_vars - n_public - 1, g1),
-        9: (points_h, domain_size, g1),
+        5: (points.a, n_vars, g1),
+        6: (points.b1, n_vars, g1),
+        7: (points.b2, n_vars, g2),
+        8: (points.c, n_vars - n_public - 1, g1),
+        9: (points.h, domain_size, g1),
     }
     for ident, (vector, count, limbs) in vectors.items():
         if vector.shape[0] != count or vector.nbytes != 8 * limbs * count:
@@ -361,11 +322,6 @@ def write_zkey(
         raise InvalidKey(f"the circuit hash has {len(circuit_hash)} bytes, not 64")
 
     with BinFileWriter(path, "zkey", version=VERSION, sections=10) as out:
-
-        def write_points(ident: int) -> None:
-            with out.section(ident):
-                out.write(vectors[ident][0])
-
         with out.section(1):
             out.u32(GROTH16)
         with out.section(2):
@@ -373,14 +329,15 @@ def write_zkey(
             out.prime(curve.fr.modulus, curve.fr.bytes)
             for number in (n_vars, n_public, domain_size):
                 out.u32(number)
-            for point in (points.alpha1, points.beta1, points.beta2, points.gamma2, points.delta1, points.delta2):
-                out.write(point)
+            for name in SINGLE:
+                out.write(getattr(points, name))
         with out.section(4):
             out.u32(a.nnz + b.nnz)
             for entries in _coefficient_records(curve.fr, a, b):
                 out.write(entries)
         for ident in (3, 9, 8, 5, 6, 7):
-            write_points(ident)
+            with out.section(ident):
+                out.write(vectors[ident][0])
         with out.section(10):
             out.write(circuit_hash)
             out.u32(len(contributions))

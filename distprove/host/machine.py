@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from distprove.host import cgroup
-from distprove.host.telemetry import text_of
+from distprove.host.telemetry import ask, text_of
 from kernels.host.processor import processor_facts
 
 INTERESTING_FLAGS = ("bmi2", "adx", "avx2", "avx512f", "avx512ifma", "asimd", "sve")
@@ -54,13 +54,6 @@ class Memory:
     shm_free: int | None
     lock_limit: int | None
     """Bytes that may be locked (RLIMIT_MEMLOCK); None without a limit."""
-
-    @property
-    def usable(self) -> int:
-        """Bytes that can still be allocated: what is available, within the control group's limit."""
-        if self.cgroup_limit is None:
-            return self.available
-        return max(0, min(self.available, self.cgroup_limit - (self.cgroup_used or 0)))
 
 
 @dataclass(frozen=True)
@@ -102,15 +95,6 @@ class Machine:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-    @property
-    def title(self) -> str:
-        """One line for the head of a table: names the GPUs if there are any, else the CPU."""
-        if self.gpus.devices:
-            first = self.gpus.devices[0].name
-            count = len(self.gpus.devices)
-            return first if count == 1 else f"{count} x {first}"
-        return f"{self.processor.model}, {self.processor.threads} threads"
 
 
 def inspect_machine() -> Machine:
@@ -201,16 +185,9 @@ def _gpu(nvml: Any, index: int) -> Gpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-
-    def optional(call: Any) -> Any:  # a card may lack any of these: NVML says NotSupported
-        try:
-            return call(handle)
-        except nvml.NVMLError:
-            return None
-
-    utilisation = optional(nvml.nvmlDeviceGetUtilizationRates)
-    power = optional(nvml.nvmlDeviceGetEnforcedPowerLimit)
-    mig = optional(nvml.nvmlDeviceGetMigMode)
+    utilisation = ask(nvml, handle, "nvmlDeviceGetUtilizationRates")
+    power = ask(nvml, handle, "nvmlDeviceGetEnforcedPowerLimit")
+    mig = ask(nvml, handle, "nvmlDeviceGetMigMode")
     return Gpu(
         index=index,
         name=text_of(nvml.nvmlDeviceGetName(handle)),

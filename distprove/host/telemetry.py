@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 IDLE = 16
@@ -97,13 +98,7 @@ class GpuTelemetry:
 
     def _read(self, index: int, handle: Any) -> GpuReading:
         nvml = self._nvml
-
-        def told(name: str, *arguments: Any) -> Any:
-            try:
-                return getattr(nvml, name)(handle, *arguments)
-            except nvml.NVMLError:
-                return None
-
+        told = partial(ask, nvml, handle)
         used, memory = told("nvmlDeviceGetUtilizationRates"), told("nvmlDeviceGetMemoryInfo")
         milliwatts = told("nvmlDeviceGetPowerUsage")
         uuid, divided = text_of(nvml.nvmlDeviceGetUUID(handle)), told("nvmlDeviceGetMigMode")
@@ -131,6 +126,14 @@ def idle_memory(uuids: Collection[str] = ()) -> int:
     found = {gpu.uuid: gpu.idle_memory for gpu in telemetry.read()}
     telemetry.close()
     return min((found.get(uuid, 0) for uuid in uuids or found), default=0)
+
+
+def ask(nvml: Any, handle: Any, name: str, *arguments: Any) -> Any:
+    """What the function of that name says of a card; None where the card or its driver does not tell."""
+    try:
+        return getattr(nvml, name)(handle, *arguments)
+    except nvml.NVMLError:
+        return None
 
 
 def text_of(value: str | bytes) -> str:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from distprove.bench import stark_limits
-from distprove.bench.results import Ceiling
-from distprove.bench.stark_limits import stage_limits, tree_permutations
+from distprove.bench.stark_limits import Rates, stage_limits, tree_permutations
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
@@ -43,15 +42,14 @@ def test_permutations_are_those_of_the_reference(
 
 
 def test_a_stage_takes_its_slowest_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stark_limits, "butterfly_ceiling", lambda _: Ceiling("butterflies", 1e6, "made up"))
-    monkeypatch.setattr(stark_limits, "permutation_ceiling", lambda _: Ceiling("permutations", 1e3, "made up"))
-    monkeypatch.setattr(stark_limits, "rate_of", lambda *_: 1e9)
+    ours = CpuBackend().info().name
+    monkeypatch.setattr(stark_limits, "RATES", {ours: Rates(butterflies=1e6, permutations=1e3, bandwidth=1e9)})
     limits = stage_limits(SHAPE, CpuBackend())
     assert limits["main_lde"].operation == "butterflies"
     assert limits["main_lde"].seconds == pytest.approx(40 * (512 * 10 + 2 * 512 * 10) / 1e6)
     assert limits["main_tree"].seconds == pytest.approx((2048 * (41 // 17 + 1) + 2047) / 1e3)
     assert limits["trace"].seconds == pytest.approx(8 * 40 * 1024 / 1e9)
-    monkeypatch.setattr(stark_limits, "rate_of", lambda *_: 1e3)
+    monkeypatch.setattr(stark_limits, "RATES", {ours: Rates(butterflies=1e6, permutations=1e3, bandwidth=1e3)})
     assert stage_limits(SHAPE, CpuBackend())["main_lde"].operation == "memory"
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from distprove.cli import diagnosis
 from distprove.cli.app import app
 from distprove.host import machine
-from distprove.host.machine import Gpu, Gpus, Memory, Processor
+from distprove.host.machine import Gpu, Gpus, Processor
 
 ONE_GPU = Gpus((Gpu(0, "NVIDIA H200", "GPU-0", "9.0", 150 << 30, 149 << 30, 0, 700, False),), "580.1", "13.0")
 
@@ -77,13 +77,3 @@ def test_threads_follow_affinity_and_quota() -> None:
     assert threads(8, 2.5) == 2
     assert threads(2, 6.0) == 2
     assert threads(4, 0.5) == 1
-
-
-def test_usable_memory_stays_within_the_control_group() -> None:
-    def usable(limit: int | None, used: int | None) -> int:
-        return Memory(100, 60, limit, used, None, None, None).usable
-
-    assert usable(None, None) == 60
-    assert usable(50, 20) == 30
-    assert usable(90, 10) == 60
-    assert usable(50, 70) == 0

@@ -97,7 +97,6 @@ def test_a_failed_job_is_the_inputs_fault_only_if_all_of_it_is() -> None:
         (["bench", "msm", "--group", "g3"], "--group"),
         (["bench", "ntt", "--curve", "p256", "--backend", "cpu"], "p256"),
         (["bench", "ntt", "--sizes", "x", "--backend", "cpu"], "x"),
-        (["bench", "lde", "--columns", "8,0", "--backend", "cpu"], "8,0"),
         (["bench", "groth16", "--zkey", "K"], "--wtns"),
     ],
 )

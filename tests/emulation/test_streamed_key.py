@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from distprove.circuits.synthetic import SyntheticCircuit, synthetic_circuit
-from distprove.groth16.memory import GIVEN_UP, SECTIONS, WITNESSES, KeyShape, least_memory
+from distprove.groth16.memory import GIVEN_UP, SECTIONS, WITNESSES, KeyShape
 from distprove.groth16.prover import Blinding, StagedWitness, prove
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
@@ -18,6 +18,7 @@ from kernels.cuda.msm import MsmProfile
 from kernels.errors import OutOfMemory
 from kernels.maths.curves import BN254
 from tests.support.emulated_device import EmulatedDevice, compiler
+from tests.support.least_memory import least_memory
 from tests.support.templated_cases import placed_matrix
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")

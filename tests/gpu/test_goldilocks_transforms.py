@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from distprove.bench.goldilocks import check_lde, check_tree, random_words
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.lde import LdeProfile
 from kernels.interface.goldilocks import LdeJob
 from kernels.maths.goldilocks import P
+from tests.support.goldilocks_checks import check_lde, check_tree, random_words
 from tests.support.stark_reference import ReferenceKernels
 
 pytestmark = pytest.mark.gpu

@@ -13,7 +13,6 @@ import pytest
 from actors.inflight import InFlight
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.binfile import map_file
-from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import Blinding, StagedWitness, prove
 from distprove.groth16.resident import ResidentKey, load_key
@@ -158,7 +157,7 @@ def test_proofs_in_flight_are_those_of_the_cpu(cuda: CudaBackend, circuit: Any) 
 @pytest.mark.parametrize("in_flight", [1, 2, 3])
 def test_a_stream_of_proofs_verifies(cuda: CudaBackend, circuit: Any, in_flight: int) -> None:
     path, (witness, _) = circuit
-    vk = VerificationKey.from_zkey(read_zkey(path))
+    vk = read_zkey(path).verification_key
     prover, line = Groth16Prover({"zkey": map_file(path)}, cuda), InFlight()
     partition, work = Partition(0, "p", bytes(32), {}), Witness("p", {"witness": witness})
     with ThreadPoolExecutor(in_flight) as threads:

@@ -12,7 +12,6 @@ from distprove.groth16.memory import (
     SECTIONS,
     KeyShape,
     MemoryPlan,
-    least_memory,
     plan_memory,
 )
 from kernels.cpu.backend import CpuBackend
@@ -20,6 +19,7 @@ from kernels.cuda.backend import CudaBackend
 from kernels.errors import OutOfMemory
 from kernels.maths.curves import BLS12_381, BN254
 from tests.support.emulated_device import EmulatedDevice
+from tests.support.least_memory import least_memory
 
 GIB = 1 << 30
 WIRES, OF_B = 130_170_221, 33_112_282

@@ -20,7 +20,6 @@ from distprove.groth16 import zcash
 from distprove.groth16.dev_setup import ToxicWaste, dev_points
 from distprove.groth16.key import KeyPoints
 from distprove.groth16.key_check import check_key
-from distprove.groth16.keys import VerificationKey
 from distprove.groth16.params import GENERATOR, bellperson_qap, read_params, read_vk, write_params
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import prove
@@ -32,7 +31,7 @@ from distprove.groth16.system import Groth16System
 from distprove.groth16.verifier import verify
 from distprove.groth16.wtns import write_wtns
 from distprove.groth16.zcash_points import compress, decompress
-from distprove.groth16.zkey import VerificationKeyPoints, read_zkey, write_zkey
+from distprove.groth16.zkey import read_zkey, write_zkey
 from distprove.options import InputFile
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
@@ -220,17 +219,15 @@ def test_the_same_secrets_as_zkey_and_as_params_prove_under_one_key(
 ) -> None:
     qap = bellperson_qap(made.circuit.r1cs)
     odd = dev_points(qap, SECRETS, backend)
-    single = {n: getattr(odd, n) for n in ("alpha1", "beta1", "beta2", "gamma2", "delta1", "delta2", "ic")}
     write_zkey(
         tmp_path / "c.zkey", curve=qap.curve, n_vars=qap.n_vars, n_public=qap.n_public, domain_size=qap.domain_size,
-        points=VerificationKeyPoints(**single), a=qap.a, b=qap.b, points_a=odd.a, points_b1=odd.b1, points_b2=odd.b2,
-        points_c=odd.c, points_h=odd.h, circuit_hash=bytes(64),
+        points=odd, a=qap.a, b=qap.b, circuit_hash=bytes(64),
     )  # fmt: skip
     zkey = read_zkey(tmp_path / "c.zkey")
     key = read_params(made.content, lambda: made.circuit.r1cs)
     check_key(key, backend)
     vk = read_vk(made.vk)
-    assert vk == VerificationKey.from_zkey(zkey) == key.verification_key
+    assert vk == zkey.verification_key == key.verification_key
     public = unpack(made.witness[1 : key.n_public + 1])
     for each in (zkey, key):
         proof, _ = prove(load_key(each, backend), made.witness)

@@ -18,7 +18,6 @@ from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import CurveMismatch, InputError, InvalidKey, UsageError
 from distprove.groth16.hash_to_g2 import hash_to_g2
 from distprove.groth16.inputs import read_input
-from distprove.groth16.keys import VerificationKey
 from distprove.groth16.overread import difference
 from distprove.groth16.prover import prove
 from distprove.groth16.ptau import read_ptau
@@ -216,7 +215,7 @@ def test_keys_of_the_shared_circuits_prove(
         setup(r1cs, **source, backend=backend, out=out / "c.zkey", threads=2)  # type: ignore[arg-type]
         zkey = read_zkey(out / "c.zkey")
         proof, _ = prove(load_key(zkey, backend), witness)
-        vk = VerificationKey.from_zkey(zkey)
+        vk = zkey.verification_key
         assert verify(vk, public, proof)
         (out / "proof.json").write_text(format_proof(proof))
         (out / "public.json").write_text(format_public(public))

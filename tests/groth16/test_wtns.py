@@ -72,7 +72,7 @@ def test_a_witness_is_held_against_its_circuit(tmp_path: Path) -> None:
     witness.check_for(SimpleNamespace(curve=BN254, n_vars=5))
     with pytest.raises(CurveMismatch, match=r"for BN254, the key for BLS12-381"):
         witness.check_for(SimpleNamespace(curve=BLS12_381, n_vars=5))
-    with pytest.raises(WitnessMismatch, match="5 wires, that of the key's circuit 6: they are of different"):
+    with pytest.raises(WitnessMismatch, match="of 5 wires, the circuit of the key of 6: they are of different"):
         witness.check_for(SimpleNamespace(curve=BN254, n_vars=6))
     other = read_wtns(wtns_bytes(tmp_path, BN254, (2**64 + 1, 5)))
     with pytest.raises(WitnessMismatch, match="first wire is not 1"):

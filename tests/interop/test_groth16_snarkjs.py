@@ -9,7 +9,6 @@ import pytest
 
 from distprove.groth16.inputs import read_input
 from distprove.groth16.key_check import check_key
-from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
 from distprove.groth16.prover import prove
 from distprove.groth16.resident import load_key
@@ -31,7 +30,7 @@ def test_every_input_proves_and_snarkjs_accepts(
 ) -> None:
     folder = shared_data / "circom" / circuit
     zkey = read_zkey(folder / "circuit.zkey")
-    vk = VerificationKey.from_zkey(zkey)
+    vk = zkey.verification_key
     program = WitnessProgram(folder / "circuit.wasm")
     exported: list[Path] = []
     statements: list[tuple[list[int], Groth16Proof]] = []

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from distprove.groth16.elements import as_words
+from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.r1cs import R1cs, write_r1cs
 from distprove.groth16.wtns import write_wtns
-from distprove.groth16.zkey import Contribution, VerificationKeyPoints, write_zkey
+from distprove.groth16.zkey import Contribution, ZKey, write_zkey
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.maths.encoding import field_from_ints, scalars_from_ints
@@ -69,17 +71,26 @@ def zkey_parts(curve: Curve, contributions: tuple[Contribution, ...] | None = No
         "n_vars": 5,
         "n_public": 2,
         "domain_size": 8,
-        "points": VerificationKeyPoints(g1[0], g1[1], g2[0], g2[1], g1[2], g2[2], points(curve, Group.G1, 3, 3)),
+        "points": KeyPoints(
+            *(g1[0], g1[1], g2[0], g2[1], g1[2], g2[2]),
+            ic=points(curve, Group.G1, 3, 3),
+            a=points(curve, Group.G1, 5, 6),
+            b1=points(curve, Group.G1, 5, 7),
+            b2=points(curve, Group.G2, 5, 8),
+            c=points(curve, Group.G1, 2, 9),
+            h=points(curve, Group.G1, 8, 10),
+        ),
         "a": random_matrix(curve, 8, 5, 4),
         "b": random_matrix(curve, 8, 5, 5),
-        "points_a": points(curve, Group.G1, 5, 6),
-        "points_b1": points(curve, Group.G1, 5, 7),
-        "points_b2": points(curve, Group.G2, 5, 8),
-        "points_c": points(curve, Group.G1, 2, 9),
-        "points_h": points(curve, Group.G1, 8, 10),
         "circuit_hash": bytes(range(64)),
         "contributions": (small_contribution(curve),) if contributions is None else contributions,
     }
+
+
+def key_points_of(zkey: ZKey) -> KeyPoints:
+    """The points of a key that was read, to write it again."""
+    vectors = {name: as_words(getattr(zkey, f"points_{name}")) for name in ("a", "b1", "b2", "c", "h")}
+    return KeyPoints(**{name: getattr(zkey, name) for name in SINGLE}, ic=as_words(zkey.ic), **vectors)
 
 
 def zkey_bytes(folder: Path, curve: Curve) -> bytes:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from distprove.groth16.elements import as_words
 from distprove.groth16.inputs import flatten, read_input, signals
 from distprove.groth16.ptau import Powers, read_ptau
 from distprove.groth16.zkey import read_zkey
-from kernels.maths.curves import BN254
+from kernels.maths.curves import BN254, Group
 
 
 def use_zkey(data: bytes) -> None:
     key = read_zkey(data)
     key.matrices()
-    key.verification_key_points()
+    assert as_words(key.ic).shape == (key.n_public + 1, key.curve.point_limbs(Group.G1))
     assert len(key.digest) == 32
 
 

@@ -11,6 +11,8 @@ from distprove.cli.pages.svg import Series, legend, line_chart
 from kernels.host.units import format_bytes
 
 Figure = Callable[[Measured], float]
+SETTINGS = ("jobs", "parallel", "provers")
+"""The columns of `setting_cells`."""
 
 
 def sweep_page(title: str, result: SweepResult) -> str:
@@ -67,12 +69,7 @@ def _plots(result: SweepResult) -> list[str]:
     keys = legend([(f"s{index}", name) for index, name in enumerate(shown)]) if len(shown) > 1 else ""
     left_out = note(f"Plotted: the first {COLOURS} of {len(groups)} settings.") if len(groups) > COLOURS else ""
     plots: list[tuple[str, Figure, Callable[[float], str], bool]] = [
-        (
-            "Proofs a minute, and their range over the repeats",
-            lambda m: m.proofs_per_minute,
-            format_rate,
-            False,
-        ),
+        ("Proofs a minute, and their range over the repeats", lambda m: m.proofs_per_minute, format_rate, False),
         ("Latency of a proof, median", lambda m: m.proof_latency.median, _seconds, False),
         ("Devices busy", lambda m: m.busy_share, lambda v: f"{v * 100:.0f} %", False),
         ("Idle gaps, p95", lambda m: m.idle.p95, _seconds, False),
@@ -137,17 +134,8 @@ def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
 
 
 def _table(result: SweepResult) -> list[str]:
-    head: tuple[str, ...] = (
-        "jobs",
-        "parallel",
-        "provers",
-        "a proof",
-        "a minute",
-        "of repeats",
-        "prove: median, p95",
-        "busy",
-    )
-    head += ("gaps", "longest", "memory", "worst stage")
+    figures = ("a proof", "a minute", "of repeats", "prove: median, p95", "busy", "gaps", "longest", "memory")
+    head = (*SETTINGS, *figures, "worst stage")
     rows = [(*setting_cells(m), *figure_cells(m, result)) for m in result.measured]
     best = next(i for i, m in enumerate(result.measured) if m is result.best)
     return ["<h2>Settings</h2>", table(head, rows, numbers=range(len(head)), best=best)]

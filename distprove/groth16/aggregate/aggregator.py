@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from distprove.errors import CurveMismatch, FormatError, InvalidProof
@@ -76,12 +75,9 @@ def run_on(backend: Backend, threads: int) -> Callable[[Aggregation], bytes]:
     """What has an aggregation done in this process, with so many threads of the CPU beside a GPU."""
 
     def run(task: Aggregation) -> bytes:
-        with processors_beside(backend, threads) as host:
+        if backend.info().kind == "cpu":
+            return task.run(backend, None)
+        with CpuBackend(threads=threads) as host:
             return task.run(backend, host)
 
     return run
-
-
-def processors_beside(backend: Backend, threads: int) -> AbstractContextManager[Backend | None]:
-    """The CPU for what `prover.aggregate` does on it beside a GPU; None where the backend is on the CPU itself."""
-    return nullcontext() if backend.info().kind == "cpu" else CpuBackend(threads=threads)

@@ -61,9 +61,5 @@ def decompress_target(curve: Curve, data: bytes, what: str, threads: int = 1) ->
     return elements
 
 
-def encode_scalar(curve: Curve, value: int) -> bytes:
-    return value.to_bytes(curve.fr.bytes, "little")
-
-
 def _little_endian(field: Field, elements: Words) -> bytes:
     return from_montgomery(field, np.ascontiguousarray(elements)).astype("<u8", copy=False).tobytes()

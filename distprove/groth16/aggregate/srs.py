@@ -176,10 +176,7 @@ def read_srs(source: Source, *, name: str | None = None) -> Srs:
         raise FormatError(f"{file.name}: no keys for a power of two of proofs, from 2 to 2^{MAX_LOG}")
 
     def section(ident: int, group: Group, count: int) -> Bytes:
-        reader = file.section(ident, f"powers in {group.name}")
-        powers = reader.rows(count, 8 * curve.point_limbs(group))
-        reader.finish()
-        return powers
+        return file.points(ident, f"powers in {group.name}", curve, group, count)
 
     n = 1 << log_n
     g1 = section(2, Group.G1, 2 * n), section(4, Group.G1, 2 * n)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 
-from distprove.groth16.aggregate.encoding import encode_point, encode_scalar, encode_target
+from distprove.groth16.aggregate.encoding import encode_point, encode_target
 from distprove.groth16.aggregate.proof import Aggregate, Final, Round
 from distprove.groth16.points import Words
 from kernels.maths.curves import Curve, Group
@@ -28,7 +28,7 @@ class Challenge:
         self._hash = hashlib.sha256(_PREFIX + tag.encode())
 
     def scalar(self, value: int) -> Challenge:
-        self._hash.update(encode_scalar(self._curve, value))
+        self._hash.update(value.to_bytes(self._curve.fr.bytes, "little"))
         return self
 
     def octets(self, data: bytes) -> Challenge:

@@ -24,7 +24,7 @@ from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import Words
 from distprove.groth16.verifier import check_public
 from distprove.host.beside import begin
-from distprove.steps import Steps
+from distprove.wanted import require_wanted
 from kernels.cpu.fields import evaluate_columns
 from kernels.cpu.group import neg
 from kernels.cpu.pairing import combine_g1, pairing_product
@@ -44,26 +44,24 @@ def verify(
     *,
     threads: int = 1,
     rng: Callable[[int], bytes] = os.urandom,
-    steps: Steps | None = None,
 ) -> bool:
     """Whether the aggregate shows, for the public values of each proof, a witness under `key`.
 
     Those that pad them to a power of two repeat the last. `included` is what binds the statement (`jobs.included`);
     `aggregate` is one that `Aggregate.from_bytes` made, whose elements are members. `rng(n)` returns n bytes that no
-    maker of the aggregate can foresee. `steps` takes the times of some steps, that of the public values among them.
+    maker of the aggregate can foresee.
+
     Raises InvalidProof for a number of proofs that is not the aggregate's and for public values out of range,
-    CurveMismatch.
+    CurveMismatch, CalledOff.
     """
     curve, n = key.curve, aggregate.n
     if not curve is srs.curve is aggregate.curve:
         raise CurveMismatch("the aggregate, its keys and the verification key are not over one curve")
     check_count(aggregate, len(public))
-    step = steps or Steps()
-    with step("public values"):
-        values = _public_values(key, public)
+    require_wanted()
+    values = _public_values(key, public)
     p = curve.fr.modulus
-    with step("challenges"):
-        r, inverses, z = challenges(aggregate, included)
+    r, inverses, z = challenges(aggregate, included)
     xs = [pow(inverse, -1, p) for inverse in inverses]
     final = aggregate.final
 
@@ -108,9 +106,8 @@ def verify(
     g1, g2 = generator(curve, Group.G1), generator(curve, Group.G2)
     powers = [pow(r, j, p) for j in (len(public), n)]
     total, padding = ((power - 1) * pow(r - 1, -1, p) % p for power in (powers[1], powers[0]))
-    with step("public values"):  # the last proof also stands for the padding
-        sums = evaluate_columns(curve.fr, values, r)
-        weights = [one + (total - padding) * last for one, last in zip(sums, unpack(values[-1]), strict=True)]
+    sums = evaluate_columns(curve.fr, values, r)  # the last proof also stands for the padding
+    weights = [one + (total - padding) * last for one, last in zip(sums, unpack(values[-1]), strict=True)]
     inputs = combine_g1(curve, key.ic, scalars_from_ints(curve.fr, (total, *weights)))
     pairs = [
         (combination((total, key.alpha1)), key.beta2),
@@ -132,10 +129,9 @@ def verify(
             (combination((p - for_v[i], s1), (for_v[i] * z % p, g1)), aggregate.opening_v[i]),
             (neg(curve, Group.G1, combination((for_w[i], aggregate.opening_w[i]))), s2),
         ]
-    with step("pairings"):
-        left = pairing_product(curve, np.stack([one for one, _ in pairs]), np.stack([two for _, two in pairs]))
-    with step("products"):
-        return np.array_equal(left.reshape(-1), right().reshape(-1))
+    require_wanted()
+    left = pairing_product(curve, np.stack([one for one, _ in pairs]), np.stack([two for _, two in pairs]))
+    return np.array_equal(left.reshape(-1), right().reshape(-1))
 
 
 def check_count(aggregate: Aggregate, count: int) -> None:

@@ -13,7 +13,6 @@ from distprove.circuits.filecoin.inputs import porep_inputs, post_inputs
 from distprove.circuits.filecoin.porep import porep_circuit
 from distprove.circuits.filecoin.post import post_circuit
 from distprove.errors import UnsatisfiedWitness
-from distprove.groth16.keys import VerificationKey
 from distprove.groth16.prover import Blinding, prove
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
@@ -154,6 +153,6 @@ def test_a_winning_post_of_2_kib_is_proven(backend: Backend, tmp_path: Path) -> 
     proof, _ = prove(loaded, circuit.witness(inputs, backend), lambda _: blinding)
     there, _ = prove(loaded, lambda device: circuit.witness_on(device, inputs), lambda _: blinding)
     assert there.to_dict() == proof.to_dict()
-    vk = VerificationKey.from_zkey(key)
+    vk = key.verification_key
     assert verify(vk, inputs["public"], proof)
     assert not verify(vk, changed(inputs, "public", 1)["public"], proof)

@@ -12,7 +12,6 @@ from distprove.circuits.filecoin import snap
 from distprove.circuits.filecoin.inputs import snap_inputs, snap_poseidon_inputs, update_challenges
 from distprove.circuits.filecoin.snap import Update, snap_circuit, snap_poseidon_circuit
 from distprove.errors import UnsatisfiedWitness
-from distprove.groth16.keys import VerificationKey
 from distprove.groth16.prover import prove
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
@@ -113,6 +112,6 @@ def test_an_update_of_1_kib_under_poseidon_is_proven(backend: Backend, tmp_path:
     setup(circuit.r1cs, insecure_dev=True, backend=backend, out=tmp_path / "snap.zkey")
     key = read_zkey(tmp_path / "snap.zkey")
     proof, _ = prove(load_key(key, backend), circuit.witness(inputs, backend))
-    vk = VerificationKey.from_zkey(key)
+    vk = key.verification_key
     assert verify(vk, inputs["public"], proof)
     assert not verify(vk, changed(inputs, "public", 3)["public"], proof)

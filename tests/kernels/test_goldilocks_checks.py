@@ -1,4 +1,4 @@
-"""`bench lde` and `bench merkle` check what they time: a wrong extension or tree is noticed."""
+"""The checks of large extensions and trees notice a wrong one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from distprove.bench import goldilocks
-from distprove.errors import JobFailed
 from kernels.cpu.backend import CpuBackend
+from tests.support import goldilocks_checks as goldilocks
 from tests.support.stark_reference import ReferenceKernels
 
 Words = NDArray[np.uint64]
@@ -33,19 +32,6 @@ def backend() -> Backend:
     return Backend()
 
 
-def silent(_: str) -> None:
-    return
-
-
-def test_rows(backend: Backend) -> None:
-    rows = goldilocks.bench_lde(backend, [4], [1, 3], [0, 2], 1, silent)
-    assert {row.variant for row in rows} == {f"{w} columns, blow-up {b}" for w in (1, 3) for b in (1, 4)}
-    assert all(row.fraction is not None and row.timing.median > 0 for row in rows)
-    row = goldilocks.bench_merkle(backend, [3], [16], [1], 1, silent)[0]
-    assert row.operations == 16 * 2 + 15  # 17 lanes and the padding are two blocks
-    assert row.ceiling is None
-
-
 @pytest.mark.parametrize("where", [0, (1, 0, 0), (1, 1, 15)])
 def test_a_wrong_extension(backend: Backend, monkeypatch: pytest.MonkeyPatch, where: Any) -> None:
     right = backend.kernels.lde
@@ -57,7 +43,7 @@ def test_a_wrong_extension(backend: Backend, monkeypatch: pytest.MonkeyPatch, wh
         return out
 
     monkeypatch.setattr(backend.kernels, "lde", wrong)
-    with pytest.raises(JobFailed, match="rows"):
+    with pytest.raises(AssertionError, match="rows"):
         goldilocks.check_lde(backend, 4, 1)
 
 
@@ -66,10 +52,10 @@ def test_a_wrong_tree(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None
     goldilocks.check_tree(backend, matrix)
     right = backend.kernels.commit
     monkeypatch.setattr(backend.kernels, "commit", lambda m: right([np.roll(m[0], 1, axis=2)]))
-    with pytest.raises(JobFailed, match="not the matrix' row"):
+    with pytest.raises(AssertionError, match="not the matrix' row"):
         goldilocks.check_tree(backend, matrix)
     wrong = right([matrix])
     wrong.levels[1][0:8] = [bytes(32)] * 8
     monkeypatch.setattr(backend.kernels, "commit", lambda m: wrong)
-    with pytest.raises(JobFailed, match="does not lead"):
+    with pytest.raises(AssertionError, match="does not lead"):
         goldilocks.check_tree(backend, matrix)
