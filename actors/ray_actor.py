@@ -109,16 +109,18 @@ class RemoteWorker:
         """Open a room. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the
         proof system too. `shared` are the system's files in the object store, and `files` those of them that the driver
         has on a disk: where it is the same file here, the worker maps that, and nothing is fetched."""
-        from actors.messages import mapped_file
+        from actors.messages import MappedFile, mapped_file
         from actors.processes import expect
 
         assert self._process is not None, "serve first"
         with self._lock:
-            if room not in self._given:
-                here = {name: file for name, file in files.items() if file == mapped_file(Path(file.path))}
-                missing = {name: ref for name, ref in shared.items() if name not in here}
-                self._given[room] = {**here, **(self._copied(room, missing) if missing else {})}
-            given = self._given[room]
+            here = {name: file for name, file in files.items() if file == mapped_file(Path(file.path))}
+            # Once there is a copy it stays: what served before may serve on, and a file may be replaced meanwhile.
+            copies = {
+                name: kept for name, kept in self._given.get(room, {}).items() if not isinstance(kept, MappedFile)
+            }
+            missing = {name: ref for name, ref in shared.items() if name not in {**here, **copies}}
+            given = self._given[room] = {**here, **copies, **(self._copied(room, missing) if missing else {})}
         expect(spec)
         self._process.call("open_sent", room, spec, sys.path, given)
 
@@ -131,7 +133,7 @@ class RemoteWorker:
         self._arena = self._arena or HostArena(shared=True)
         arrays = zip(shared, ray.get(list(shared.values())), strict=True)
         sent = {name: share(array, self._arena) for name, array in arrays}
-        self._copies[room] = [kept for _, kept in sent.values()]
+        self._copies[room] = [*self._copies.get(room, ()), *(kept for _, kept in sent.values())]
         return {name: array for name, (array, _) in sent.items()}
 
     def shut(self, room: int) -> None:

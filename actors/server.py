@@ -20,8 +20,6 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-import numpy as np
-
 import kernels.interface.backend  # noqa: F401 - for processes that are forked from one that imports this
 from actors.backends import Ahead, open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
@@ -166,7 +164,7 @@ def _files_of(spec: WorkerSpec | SynthesiserSpec) -> Shared:
         return spec.system.shared()
     receiver = Receiver()
     return {
-        name: np.asarray(np.memmap(sent.path, np.uint8, "r")) if isinstance(sent, MappedFile) else receiver.array(sent)
+        name: sent.content() if isinstance(sent, MappedFile) else receiver.array(sent)
         for name, sent in spec.shared.items()
     }
 

@@ -34,7 +34,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.backends import BackendChoice, ahead_of
 from actors.home import Home, by_number
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.messages import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
+from actors.messages import HostSpec, MappedFile, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import WorkerHandle
@@ -371,18 +371,19 @@ class RayFleet(Fleet):
         if governor is not None:
             governor.remember.remote(device, reason)
 
-    def share(self, system: ProofSystem) -> dict[str, ray.ObjectRef]:
+    def share(self, system: ProofSystem) -> tuple[dict[str, ray.ObjectRef], dict[str, MappedFile]]:
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
         # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
-        return {name: ray.put(np.asarray(array)) for name, array in system.shared().items()}
+        files = system.shared()
+        return {name: ray.put(np.asarray(array)) for name, array in files.items()}, files_of(files)
 
     def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
         assert isinstance(host, RayTransport)
-        carried, files = Carried(pickled(spec)), files_of(spec.system.shared())
+        carried = Carried(pickled(spec))
 
         def opens() -> None:
             self._keep_late(spec.name)
-            host.open(number, carried, shared, files)
+            host.open(number, carried, *shared)
 
         return opens
 
