@@ -101,7 +101,11 @@ class RemoteWorker:
                 self._watches = True
                 end_without(home, self.kill)
             started, self._started = self._started, None
-            self._process = self._process or HostProcess(spec.name, spec, Governed(), started=started)
+            if self._process is None:
+                governed = Governed(serves="" if home is None else home.driver)
+                if home is not None:
+                    governed.find()
+                self._process = HostProcess(spec.name, spec, governed, started=started)
         self._process.start()
         return ray.get_runtime_context().get_worker_id(), self._trouble
 

@@ -253,7 +253,8 @@ class RayFleet(Fleet):
         found = cluster_nodes()
         self._nodes = nodes = _present(found)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        self._home = Home(by_number((host.strip("[]"), int(port))), by_number((nodes[0].address, nodes[0].port)))
+        head, raylet = by_number((host.strip("[]"), int(port))), by_number((nodes[0].address, nodes[0].port))
+        self._home = Home(head, raylet, self._name)
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
         self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
