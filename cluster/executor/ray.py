@@ -46,7 +46,7 @@ from cluster.executor.reach import LOOK, Nodes, answering, watching
 from cluster.executor.reach import PATIENCE as ANSWERS
 from cluster.executor.spares import Spares
 from cluster.executor.transport import Transport
-from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
+from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
 from cluster.governor import NodeGovernor, limits_of, memory_for_keys
 from distprove.errors import ClusterError, DistproveError, SetAsideError
 from distprove.host.lease_class import LeaseClass
@@ -294,10 +294,11 @@ class RayFleet(Fleet):
         """Start workers at these places."""
         self._used |= {spot.node.id for spot in (*provers, *synthesisers)}
         settled = []
-        for spot in provers:
-            beside = [other for other in provers if other.node == spot.node]
+        for index, spot in enumerate(provers):
+            beside = [other.node for other in provers].count(spot.node)
+            number = [other.node for other in provers[:index]].count(spot.node)  # those of a node are equal
             # A node without a prover makes no witnesses: they would have to travel.
-            own = [one for one in synthesisers if one.node == spot.node][beside.index(spot) :: len(beside)]
+            own = [one for one in synthesisers if one.node == spot.node][number::beside]
             names = tuple(f"synthesiser-{next(self._numbers[1])}" for _ in own or (spot,))
             num_cpus = spot.num_cpus + sum(one.num_cpus for one in own)
             if num_cpus > 1:
@@ -668,8 +669,7 @@ class RayFleet(Fleet):
         homes = [site.worker.node_id for site in self.sites.values()] if system.verifies_in_python else []
         found = []
         for node in self._nodes:
-            elsewhere = sum(home != node.id for home in homes)
-            for index in range(how_many(elsewhere, int(node.cpus)) if elsewhere and node.cpus else 0):
+            for index in range(how_many(provers_for(node, self._nodes, homes), int(node.cpus))):
                 spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
                 silent = partial(self._is_silent, node.id)
                 transport = RayTransport(_actor(spec, node), spec, silent, self._is_over, self._home)
