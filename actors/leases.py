@@ -60,9 +60,10 @@ class Governed(Governor):
                 self._tell("serves", os.getpid(), self._serves)
         return self._found
 
-    def find(self) -> bool:
-        """Look for the governor, which then knows what this process serves; whether there is one."""
-        return self.governor is not None
+    def find(self) -> None:
+        """Look for the governor, which then knows what this process serves. What fails is met again by `acquire`."""
+        with suppress(Exception):
+            _ = self.governor
 
     def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
         gone = 0.0

@@ -103,8 +103,8 @@ class RemoteWorker:
             started, self._started = self._started, None
             if self._process is None:
                 governed = Governed(serves="" if home is None else home.driver)
-                if home is not None:
-                    governed.find()
+                if home is not None:  # beside: a head that is lost meanwhile does not answer
+                    threading.Thread(target=governed.find, name="distprove-governor", daemon=True).start()
                 self._process = HostProcess(spec.name, spec, governed, started=started)
         self._process.start()
         return ray.get_runtime_context().get_worker_id(), self._trouble

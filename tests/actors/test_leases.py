@@ -94,12 +94,20 @@ def test_each_governor_that_is_found_is_told_which_driver_a_process_serves(monke
             acquire=SimpleNamespace(remote=lambda *_, **__: SimpleNamespace(future=lambda: future)), serves=serves
         )
 
-    found = [governor(ActorDiedError()), governor((7, 2))]
-    monkeypatch.setattr(ray, "get_actor", lambda name, namespace: found.pop(0))
+    def get_actor(name: str, namespace: str) -> Any:
+        one = found.pop(0)
+        if one is None:
+            raise RuntimeError("the head does not answer")
+        return one
+
+    found = [None, governor(ActorDiedError()), governor((7, 2))]
+    monkeypatch.setattr(ray, "get_actor", get_actor)
     monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: "a"))
     monkeypatch.setattr("actors.leases.GLANCE", 0.0)
     governed = Governed(serves="01-one")
-    assert governed.find()
+    governed.find()
+    assert told == []
+    governed.find()
     assert told == [(os.getpid(), "01-one")]
     assert governed.acquire(threads=2) == Grant(7, 2)
     assert told == [(os.getpid(), "01-one")] * 2
