@@ -36,6 +36,8 @@ class Home(NamedTuple):
     """Address of the head of the driver's Ray."""
     raylet: Address
     """Address of the raylet of the driver's node."""
+    driver: str = ""
+    """The driver's name at the governors."""
 
     def answers(self, seconds: float = ANSWERS) -> bool:
         """Whether both take a connection within that time."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 NAMESPACE = "distprove"
-PROTOCOL = 7
+PROTOCOL = 8
 """Version of a governor's calls. Jobs of a distprove with another version do not share the governor."""
 
 RENEWED = 10.0
@@ -37,9 +37,11 @@ class Governed(Governor):
     """The governor of the node that this process is on, as its threads use it. Without one everything is allowed. One
     that is gone, as from a node that was cut off, the drivers make anew, and it is found then."""
 
-    def __init__(self, over: Callable[[], bool] = lambda: False) -> None:
-        """`over` tells whether the Ray is lost or left: nobody answers then, and everything is allowed."""
+    def __init__(self, over: Callable[[], bool] = lambda: False, serves: str = "") -> None:
+        """`over` tells whether the Ray is lost or left: nobody answers then, and everything is allowed. `serves` is the
+        driver that this process serves, at most one, which each governor is told that is found."""
         self._over = over
+        self._serves = serves
         self._numbers = itertools.count(1)
         """Numbers that tell leases apart: the next one may be asked for before the last one's end has arrived."""
         self._found: Any | None = None
@@ -54,7 +56,14 @@ class Governed(Governor):
             except ValueError:
                 self._found = None
             self._looked = True
+            if self._serves:
+                self._tell("serves", os.getpid(), self._serves)
         return self._found
+
+    def find(self) -> None:
+        """Look for the governor, which then knows what this process serves. What fails is met again by `acquire`."""
+        with suppress(Exception):
+            _ = self.governor
 
     def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
         gone = 0.0

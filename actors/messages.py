@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,9 +20,14 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from actors.backends import BackendChoice
+from distprove.errors import InputError
+from distprove.formats.sampled import sample, sample_at
 from distprove.system import ProofSystem, Witness
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kernels.host.arena import HostArena
     from kernels.host.shared_arrays import Sent
 
@@ -51,19 +57,34 @@ class MappedFile:
     nbytes: int
     changed: int
     """Time of its last change, in nanoseconds."""
+    sample: bytes
+    """Its `distprove.formats.sampled.sample`."""
+
+    def content(self) -> NDArray[np.uint8]:
+        """Map the file read-only. Raises InputError for another one."""
+        import numpy as np  # an actor does without
+
+        try:
+            found = np.asarray(np.memmap(self.path, np.uint8, "r"))
+        except (OSError, ValueError) as error:  # it is gone, or empty
+            raise InputError(f"{self.path} on {platform.node()}: cannot be mapped: {error}") from None
+        if sample(found.data) != self.sample:
+            raise InputError(f"{self.path} on {platform.node()}: another file than the driver's")
+        return found
 
 
 def mapped_file(path: Path) -> MappedFile | None:
-    """The file at `path`; None where there is none."""
+    """The file at `path`; None where there is none that can be read."""
     try:
         status = path.stat()
+        return MappedFile(str(path), status.st_size, status.st_mtime_ns, sample_at(path, status.st_size))
     except OSError:
         return None
-    return MappedFile(str(path), status.st_size, status.st_mtime_ns)
 
 
 def files_of(shared: Mapping[str, Any]) -> dict[str, MappedFile]:
-    """The maps of whole files among a system's shared arrays, as far as this machine tells."""
+    """The maps of whole files among a system's shared arrays, as far as this machine tells. One in whose place there is
+    another file by now is left out."""
     begins: dict[int, str] = {}
     with suppress(OSError):
         for line in Path("/proc/self/maps").read_text().splitlines():
@@ -72,7 +93,7 @@ def files_of(shared: Mapping[str, Any]) -> dict[str, MappedFile]:
                 begins[int(fields[0].partition("-")[0], 16)] = fields[5]
     paths = {name: begins.get(array.ctypes.data) for name, array in shared.items()}
     found = {name: mapped_file(Path(path)) for name, path in paths.items() if path is not None}
-    return {name: file for name, file in found.items() if file is not None and file.nbytes == shared[name].nbytes}
+    return {name: file for name, file in found.items() if file is not None and file.sample == sample(shared[name].data)}
 
 
 @dataclass(frozen=True)

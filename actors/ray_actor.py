@@ -88,20 +88,24 @@ class RemoteWorker:
     def serve(self, spec: HostSpec | VerifierSpec, home: Home | None = None) -> tuple[str, str]:
         """Start the process that serves this, unless it lives. Returns Ray's name of the actor's process, and why it is
         not known which devices were given up here, or "". `home`: where the driver is; when it cannot be reached any
-        more, this actor ends. Raises ClusterError for a device that was given up."""
+        more, this actor ends. Raises SetAsideError for a device that was given up."""
         from actors.home import end_without
         from actors.leases import Governed
         from actors.processes import HostProcess
-        from distprove.errors import ClusterError
+        from distprove.errors import SetAsideError
 
         if self._refusal:
-            raise ClusterError(self._refusal)
+            raise SetAsideError(self._refusal)
         with self._lock:
             if home is not None and not self._watches:
                 self._watches = True
                 end_without(home, self.kill)
             started, self._started = self._started, None
-            self._process = self._process or HostProcess(spec.name, spec, Governed(), started=started)
+            if self._process is None:
+                governed = Governed(serves="" if home is None else home.driver)
+                if home is not None:  # beside: a head that is lost meanwhile does not answer
+                    threading.Thread(target=governed.find, name="distprove-governor", daemon=True).start()
+                self._process = HostProcess(spec.name, spec, governed, started=started)
         self._process.start()
         return ray.get_runtime_context().get_worker_id(), self._trouble
 
@@ -109,16 +113,18 @@ class RemoteWorker:
         """Open a room. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the
         proof system too. `shared` are the system's files in the object store, and `files` those of them that the driver
         has on a disk: where it is the same file here, the worker maps that, and nothing is fetched."""
-        from actors.messages import mapped_file
+        from actors.messages import MappedFile, mapped_file
         from actors.processes import expect
 
         assert self._process is not None, "serve first"
         with self._lock:
-            if room not in self._given:
-                here = {name: file for name, file in files.items() if file == mapped_file(Path(file.path))}
-                missing = {name: ref for name, ref in shared.items() if name not in here}
-                self._given[room] = {**here, **(self._copied(room, missing) if missing else {})}
-            given = self._given[room]
+            here = {name: file for name, file in files.items() if file == mapped_file(Path(file.path))}
+            # Once there is a copy it stays: what served before may serve on, and a file may be replaced meanwhile.
+            copies = {
+                name: kept for name, kept in self._given.get(room, {}).items() if not isinstance(kept, MappedFile)
+            }
+            missing = {name: ref for name, ref in shared.items() if name not in {**here, **copies}}
+            given = self._given[room] = {**here, **copies, **(self._copied(room, missing) if missing else {})}
         expect(spec)
         self._process.call("open_sent", room, spec, sys.path, given)
 
@@ -131,7 +137,7 @@ class RemoteWorker:
         self._arena = self._arena or HostArena(shared=True)
         arrays = zip(shared, ray.get(list(shared.values())), strict=True)
         sent = {name: share(array, self._arena) for name, array in arrays}
-        self._copies[room] = [kept for _, kept in sent.values()]
+        self._copies[room] = [*self._copies.get(room, ()), *(kept for _, kept in sent.values())]
         return {name: array for name, (array, _) in sent.items()}
 
     def shut(self, room: int) -> None:
@@ -165,6 +171,16 @@ class RemoteWorker:
         """End this process, with all that it started. Ray, without a head, does not start it anew."""
         self.kill()
         os._exit(0)
+
+
+class Placeholder:
+    """Holds a GPU of Ray's, and nothing else, so that Ray gives another one to whoever asks next."""
+
+    def refusal(self, ahead: tuple[str, int, str]) -> str:
+        """Why its device, the fields of an `actors.backends.Ahead`, is not to be used, or ""."""
+        from actors.backends import Ahead, refused
+
+        return refused(Ahead(*ahead))[0]
 
 
 def _placed(loaded: Loaded) -> Loaded:

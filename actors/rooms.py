@@ -14,8 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
 
-import numpy as np
-
 from actors.backends import leases_from
 from actors.grants import Governor
 from actors.lastwords import LastWords
@@ -103,6 +101,6 @@ def shared_files(spec: WorkerSpec | SynthesiserSpec) -> Shared:
         return spec.system.shared()
     receiver = Receiver()
     return {
-        name: np.asarray(np.memmap(sent.path, np.uint8, "r")) if isinstance(sent, MappedFile) else receiver.array(sent)
+        name: sent.content() if isinstance(sent, MappedFile) else receiver.array(sent)
         for name, sent in spec.shared.items()
     }

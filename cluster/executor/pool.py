@@ -46,7 +46,7 @@ from cluster.executor.opening import choose, open_fleet
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.views import KeyView, WorkerView
-from distprove.errors import ClusterError, UsageError
+from distprove.errors import ClusterError, DistproveError, UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksKey, PartitionProof, ProofSystem
 from kernels.errors import OutOfMemory
@@ -484,7 +484,9 @@ class _Key:
     def told(self) -> KeyView:
         """Called with the lock held."""
         took = max((int(loaded.value.prover.value.get("key_bytes", 0)) for loaded in self.loaded.values()), default=0)
-        size = took or sum(array.nbytes for array in self.system.shared().values())
+        size = took
+        with suppress(DistproveError):  # the key's file was replaced or is gone: its loading says so
+            size = took or sum(array.nbytes for array in self.system.shared().values())
         title = title_of(self.system)
         return KeyView(self.digest, self.system.name, title, len(self.loaded), size, len(self.clients), self.used)
 

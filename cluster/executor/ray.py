@@ -34,20 +34,21 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.backends import BackendChoice, ahead_of
 from actors.home import Home, by_number
 from actors.leases import NAMESPACE, Governed, governor_name
-from actors.messages import HostSpec, VerifierSpec, WorkerSpec, files_of, pickled
+from actors.messages import HostSpec, MappedFile, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import WorkerHandle
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.fleet import Fleet, Site
+from cluster.executor.placeholders import Placeholders
 from cluster.executor.placement import Node, Place, place, place_more
 from cluster.executor.reach import LOOK, Nodes, answering, watching
 from cluster.executor.reach import PATIENCE as ANSWERS
 from cluster.executor.spares import Spares
 from cluster.executor.transport import Transport
-from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many
+from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
 from cluster.governor import NodeGovernor, limits_of, memory_for_keys
-from distprove.errors import ClusterError, DistproveError
+from distprove.errors import ClusterError, DistproveError, SetAsideError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.provenance import identity
@@ -90,11 +91,13 @@ class RayTransport:
         home: Home | None = None,
         tell: Callable[[str], None] = lambda remark: None,
         born: Callable[[], None] = lambda: None,
+        another: Callable[[Any], Any] = lambda actor: None,
     ) -> None:
         """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer,
         and `over` whether it is never going to. `home` is where this process is; the actor ends when it cannot be
-        reached any more. `tell` is called with what is wrong with its node's list of devices that were given up, and
-        `born` when the actor serves in a process that is new."""
+        reached any more. `tell` is called with what is wrong with its node's list of devices that were given up,
+        `born` when the actor serves in a process that is new, and `another` with one that Ray placed on such a device:
+        it gives the actor that takes its place, or None."""
         self.actor = actor
         self._silent = silent
         self._is_over = over
@@ -102,6 +105,7 @@ class RayTransport:
         """Whether the actor has its resources."""
         self._tell = tell
         self._born = born
+        self._another = another
         self._process = ""
         """Ray's name of the actor's process."""
         self._home = home
@@ -109,7 +113,21 @@ class RayTransport:
 
     def start(self) -> None:
         """Start the process that serves, once its node answers. Raises ClusterError, before it is told anything, for
-        another version there, or when its node left the cluster."""
+        another version there, or when its node left the cluster; SetAsideError for a device that was given up, where
+        there is no other."""
+        while True:
+            try:
+                return self._start()
+            except SetAsideError as error:
+                self.placed = False
+                actor = self._another(self.actor)
+                if actor is None:
+                    self.placed = True
+                    raise
+                self.actor = actor
+                self._tell(str(error))
+
+    def _start(self) -> None:
         try:
             self.placed = False
             while self._silent() and not self._is_over() and not self._is(ActorTableData.DEAD):
@@ -237,6 +255,8 @@ class RayFleet(Fleet):
         self._expected: dict[str, int] = {}
         """Bytes that keys are expected to take of each node, by node id."""
         self._spares = Spares()
+        self._placeholders = Placeholders()
+        self._leasing_gpus = threading.Lock()
         self._home: Home | None = None
         """Where this process is, as other nodes reach it."""
         self._said: dict[str, Future[bool]] = {}
@@ -253,7 +273,8 @@ class RayFleet(Fleet):
         found = cluster_nodes()
         self._nodes = nodes = _present(found)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        self._home = Home(by_number((host.strip("[]"), int(port))), by_number((nodes[0].address, nodes[0].port)))
+        head, raylet = by_number((host.strip("[]"), int(port))), by_number((nodes[0].address, nodes[0].port))
+        self._home = Home(head, raylet, self._name)
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
         self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
@@ -274,25 +295,47 @@ class RayFleet(Fleet):
         """Start workers at these places."""
         self._used |= {spot.node.id for spot in (*provers, *synthesisers)}
         settled = []
-        for spot in provers:
-            beside = [other for other in provers if other.node == spot.node]
+        for index, spot in enumerate(provers):
+            beside = [other.node for other in provers].count(spot.node)
+            number = [other.node for other in provers[:index]].count(spot.node)  # those of a node are equal
             # A node without a prover makes no witnesses: they would have to travel.
-            own = [one for one in synthesisers if one.node == spot.node][beside.index(spot) :: len(beside)]
+            own = [one for one in synthesisers if one.node == spot.node][number::beside]
             names = tuple(f"synthesiser-{next(self._numbers[1])}" for _ in own or (spot,))
             num_cpus = spot.num_cpus + sum(one.num_cpus for one in own)
             if num_cpus > 1:
                 num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
             spec = HostSpec(f"prover-{next(self._numbers[0])}", self._choice(spot), self.settings.in_flight)
-            actor = _actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls)
+            start = partial(_actor, spec, spot.node, num_cpus, spot.num_gpus, self._calls)
             node = spot.node.id
             born = partial(self._spares.taken, node)
             silent = partial(self._is_silent, node)
-            host = RayTransport(actor, spec, silent, self._is_over, self._home, self._remark, born)
+            another = partial(self._on_another_gpu, spec, spot.node, start)
+            host = RayTransport(start(), spec, silent, self._is_over, self._home, self._remark, born, another)
             worker = WorkerHandle(spec.name, spot.node.address, names, node)
             self._asks[spec.name] = (node, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
         self.sites |= {site.worker.id: site for site in settled}
         return settled
+
+    def _on_another_gpu(self, spec: HostSpec, node: Node, start: Callable[[], Any], actor: Any) -> Any | None:
+        """An actor in place of one that Ray placed on a GPU which was given up. That GPU is held until the end: else
+        Ray might choose it again. None where this job has none too many there, or others have them."""
+        gpus = self._asks[spec.name][2]
+        with self._leasing_gpus:
+            asked = sum(
+                self._asks[name][2] for name, site in list(self.sites.items()) if site.worker.node_id == node.id
+            )
+            if asked + self._placeholders.held(node) + gpus > node.gpus:
+                return None
+            self._free, late = {}, time.monotonic() + PATIENCE
+            while not self._free and not self._is_silent(node.id) and time.monotonic() < late:
+                time.sleep(GLANCE)
+            free = self._free.get(node.id, {}).get("GPU", 0.0)
+            if free < gpus or self._is_over():
+                return None
+            ray.kill(actor, no_restart=True)
+            ahead = ahead_of(spec.choice.name, spec.choice.device)
+            return start() if self._placeholders.hold(node, ahead, gpus, 1 + int(free / gpus)) else None
 
     def grow(self) -> list[Site]:
         if not self._joined:
@@ -371,18 +414,19 @@ class RayFleet(Fleet):
         if governor is not None:
             governor.remember.remote(device, reason)
 
-    def share(self, system: ProofSystem) -> dict[str, ray.ObjectRef]:
+    def share(self, system: ProofSystem) -> tuple[dict[str, ray.ObjectRef], dict[str, MappedFile]]:
         # One copy in the store of this node; Ray brings one to each other node that asks, and actors share it there.
         # (As plain arrays: a map of a file, being a subclass, would be pickled into every actor instead.)
-        return {name: ray.put(np.asarray(array)) for name, array in system.shared().items()}
+        files = system.shared()
+        return {name: ray.put(np.asarray(array)) for name, array in files.items()}, files_of(files)
 
     def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
         assert isinstance(host, RayTransport)
-        carried, files = Carried(pickled(spec)), files_of(spec.system.shared())
+        carried = Carried(pickled(spec))
 
         def opens() -> None:
             self._keep_late(spec.name)
-            host.open(number, carried, shared, files)
+            host.open(number, carried, *shared)
 
         return opens
 
@@ -476,6 +520,7 @@ class RayFleet(Fleet):
             for name in [name for name, site in self.sites.items() if not _placed(site)]:
                 super().retire(name)  # it would be asked to close when it has its room
             super().close(now=now)
+            self._placeholders.end()
             self._leave()
         self._governors = {}
         self._stack.close()
@@ -625,8 +670,7 @@ class RayFleet(Fleet):
         homes = [site.worker.node_id for site in self.sites.values()] if system.verifies_in_python else []
         found = []
         for node in self._nodes:
-            elsewhere = sum(home != node.id for home in homes)
-            for index in range(how_many(elsewhere, int(node.cpus)) if elsewhere and node.cpus else 0):
+            for index in range(how_many(provers_for(node, self._nodes, homes), int(node.cpus))):
                 spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
                 silent = partial(self._is_silent, node.id)
                 transport = RayTransport(_actor(spec, node), spec, silent, self._is_over, self._home)

@@ -9,6 +9,7 @@ is asked of another one, at last of the driver's own process. A late answer of o
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from typing import Any
 from actors.grants import Ungoverned
 from actors.messages import VerifierSpec
 from actors.processes import HostProcess, WorkerDied
+from cluster.executor.placement import Node
 from cluster.executor.transport import Transport
 from cluster.hangs import FACTOR, GRACE
 from distprove.host.machine import usable_threads
@@ -207,6 +209,16 @@ def beside_driver(system: ProofSystem, provers: int, settings: ExecutorSettings)
     return Verifiers(system, [Verifier(None, process) for process in processes], settings)
 
 
+def provers_for(node: Node, nodes: Sequence[Node], homes: Sequence[str | None]) -> int:
+    """Number of provers for which a node verifies. `homes` are the nodes of all provers, by id. The proofs of one are
+    shared out among all other nodes with CPUs."""
+    able = [each.id for each in nodes if each.cpus]
+    if node.id not in able:
+        return 0
+    others = (len(able) - (home in able) for home in homes if home != node.id)
+    return math.ceil(round(sum(1 / count for count in others), 6))
+
+
 def how_many(provers: int, threads: int) -> int:
-    """Verifiers of a machine with so many threads, for so many provers."""
-    return max(1, min(2 * provers, threads // 4))
+    """Verifiers of a machine with so many threads, for so many provers; none for none."""
+    return max(1, min(2 * provers, threads // 4)) if provers else 0

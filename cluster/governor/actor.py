@@ -8,7 +8,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -42,8 +42,10 @@ class NodeGovernor:
     It runs on the node that it governs, so it can see for itself when a holder's process is gone. Drivers may be
     elsewhere: they say now and then that they live (`attend`). Of one that does not it asks Ray whether its job is
     over, and takes it for dead where its home was reached before and is not any more, for this node is cut off then, or
-    theirs is. All jobs of a cluster share it; budget and limits are those that it was made with, by the first of them.
-    With the last it ends, and nobody but a driver that lives makes another.
+    theirs is. No driver is dead while a process here serves it (`serves`): what is leased for it lies in the memory of
+    such processes, and another governor would know nothing of that. All jobs of a cluster share it; budget and limits
+    are those that it was made with, by the first of them. With the last it ends, and nobody but a driver that lives
+    makes another.
     """
 
     POLL = 0.5
@@ -69,6 +71,8 @@ class NodeGovernor:
         watch = NodeWatch(beside=True)
         self._governor = LocalGovernor(budget_of(threads, memory, keys), limits, self._lives, watch, first)
         self._drivers: dict[str, _Driver] = {}
+        self._serving: dict[Holder, str] = {}
+        """The driver that each process of this node serves."""
         self._homes: dict[Home, bool] = {}
         """Whether each driver's home could be reached at the first look. The silence of others, as behind a firewall,
         says nothing."""
@@ -89,7 +93,7 @@ class NodeGovernor:
         where they are known: drivers of others, whose names begin with theirs, were killed, whenever they were heard
         last. `home`: where the driver is; without it, it is believed to live for as long as `PATIENCE`."""
         if living is not None:
-            self._drivers = {name: each for name, each in self._drivers.items() if name.partition("-")[0] in living}
+            self._forget(name for name in self._drivers if name.partition("-")[0] not in living)
         self._look()
         if self._over:
             return False
@@ -100,6 +104,10 @@ class NodeGovernor:
         self._ever = True
         self._drivers[driver] = _Driver(holder, time.monotonic(), home)
         return True
+
+    async def serves(self, pid: int, driver: str) -> None:
+        """A process of this node serves a driver, for as long as it lives."""
+        self._serving[_process(pid)] = driver
 
     async def leave(self, driver: str) -> bool:
         """A driver ends: what it holds is free. Whether it was the last one: then it has to end this actor, too."""
@@ -177,8 +185,16 @@ class NodeGovernor:
         if self._ticking is None:
             self._ticking = asyncio.ensure_future(self._tick())
         late = time.monotonic() - self.PATIENCE
-        self._drivers = {name: driver for name, driver in self._drivers.items() if driver.heard > late}
+        self._forget(name for name, driver in self._drivers.items() if driver.heard <= late)
         self._governor.reclaim_dead()
+
+    def _forget(self, names: Iterable[str]) -> None:
+        """Forget these drivers, but for those that processes here serve."""
+        gone = set(names)
+        if gone:
+            self._serving = {holder: driver for holder, driver in self._serving.items() if self._lives(holder)}
+            gone -= set(self._serving.values())
+            self._drivers = {name: driver for name, driver in self._drivers.items() if name not in gone}
 
     async def _tick(self) -> None:
         while True:
@@ -209,7 +225,7 @@ class NodeGovernor:
         for name, each in quiet.items():
             over = living is not None and name.partition("-")[0] not in living
             if (over or each.home in lost) and self._drivers.get(name) == each:
-                del self._drivers[name]  # it was not heard meanwhile
+                self._forget([name])  # it was not heard meanwhile
 
     def _end_if_alone(self) -> None:
         if not self._ever:

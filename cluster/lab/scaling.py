@@ -93,7 +93,8 @@ def measure_scaling(
             tell(f"{way}, {count} worker{'s' if count > 1 else ''}")
             local = way == "local"
             chosen = replace(settings, local=local, isolate=True if local else None, address=None)
-            chosen = replace(chosen, gpus=count) if gpus else replace(chosen, gpus=0, gpu_workers=count)
+            # The job's own `gpu_workers` are for one number of GPUs: of another they would use a part, or be refused.
+            chosen = replace(chosen, gpus=count if gpus else 0, gpu_workers=None if gpus else count)
             scales.append(_scale(system, chosen, way, count, plan, scratch / "run"))
     return Scaling(what, tuple(scales))
 

@@ -10,13 +10,12 @@ beginning, as far as `HEAD` reaches: what is proven is then what the driver's fi
 
 from __future__ import annotations
 
-import hmac
 import os
 import platform
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -26,13 +25,10 @@ from typing import Any
 from distprove.errors import InputError, typed
 from distprove.formats.files import open_given, opens_all
 from distprove.formats.remote import drop, fetch, kept_at, shown
+from distprove.formats.sampled import BLOCK, BLOCKS, HEAD, digest
 from distprove.groth16.binfile import Bytes, map_file
 from distprove.options import InputFile
 
-HEAD = 1 << 14
-"""Bytes at the beginning of a long file that are digested: 509 public values of 32 bytes."""
-BLOCK, BLOCKS = 1 << 12, 8
-"""Bytes in a block of a long file that is digested, and number of the blocks."""
 WHOLE_WITNESS = HEAD + BLOCK * BLOCKS
 """Bytes up to which a witness is digested whole: reading it takes little longer than that, and so does proving it."""
 WHOLE_INPUT = 4 << 20
@@ -82,8 +78,8 @@ def _content(path: Path, place: dict[str, Any], named: str) -> tuple[Bytes, str]
     if size != place["size"]:
         raise InputError(f"{where}: {size} bytes, and {place['size']} where the driver is")
     content = map_file(path)
-    digest = place["digest"]
-    if digest is not None and digest != _digest(
+    known = place["digest"]
+    if known is not None and known != digest(
         place["key"], len(content), place["whole"], lambda start, count: content[start : start + count].data
     ):
         raise InputError(f"{where}: another content than where the driver is, and as long")
@@ -99,7 +95,7 @@ def _place(source: InputFile, key: bytes, whole: int) -> dict[str, Any]:
     fetched = {} if source.url is None else {"url": source.url, "version": fetch(source.url).version}
     file = kept_at(**fetched) if fetched else source.path
     try:
-        size, digest = file.stat().st_size, None
+        size, found = file.stat().st_size, None
         try:
             descriptor = open_given(file)
         except PermissionError:
@@ -109,29 +105,11 @@ def _place(source: InputFile, key: bytes, whole: int) -> dict[str, Any]:
                 facts = os.fstat(descriptor)
                 if stat.S_ISREG(facts.st_mode):
                     size = facts.st_size
-                    digest = _digest(key, size, whole, lambda start, count: os.pread(descriptor, count, start))
+                    found = digest(key, size, whole, lambda start, count: os.pread(descriptor, count, start))
             finally:
                 os.close(descriptor)
     except OSError as error:
         raise typed(error, file) from None
-    if digest is None and not opens_all():
+    if found is None and not opens_all():
         raise InputError(f"{file}: not a regular file that the driver may read")
-    return {"path": str(file), "size": size, "key": key, "whole": whole, "digest": digest, **fetched}
-
-
-def _digest(key: bytes, size: int, whole: int, read: Callable[[int, int], memoryview | bytes]) -> bytes:
-    """The digest of a file's content under a key, of which `read` gives so many bytes from a position on."""
-    parts = [(0, size)] if size <= whole else _parts(key, size)
-    # At once: after each call that lets go of the interpreter a busy service's other threads have it for milliseconds.
-    return hmac.digest(
-        key, b"".join([size.to_bytes(8, "little"), *(read(start, count) for start, count in parts)]), "sha256"
-    )
-
-
-def _parts(key: bytes, size: int) -> Iterable[tuple[int, int]]:
-    """Position and length of what is digested of a long file."""
-    yield 0, min(HEAD, size)
-    yield max(0, size - BLOCK), min(BLOCK, size)
-    drawn = hmac.digest(key, b"positions" + size.to_bytes(8, "little"), "sha512")
-    for place in range(BLOCKS - 1):
-        yield int.from_bytes(drawn[8 * place : 8 * place + 8], "little") % max(1, size - BLOCK), BLOCK
+    return {"path": str(file), "size": size, "key": key, "whole": whole, "digest": found, **fetched}

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from distprove.errors import (
     CurveMismatch,
+    InputError,
     InvalidKey,
     UnsatisfiedWitness,
     UsageError,
     WitnessMismatch,
 )
+from distprove.formats.sampled import sample
 from distprove.groth16.binfile import map_file
 from distprove.groth16.elements import Words
 from distprove.groth16.input_places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
@@ -91,7 +93,10 @@ class Groth16System(Groth16Verifier):
         self.sources = tuple(sources)
         self._srs: tuple[Path, bytes] | None = None
         """The file of aggregation keys, and their digest when the job began."""
-        opened = read_key(self.key_files, str(next(iter(self.key_files.values()))), ceremony=True)
+        files = self._map()
+        self._samples = {name: sample(content.data) for name, content in files.items()}
+        """What tells the files that were opened from others that are put in their place."""
+        opened = read_key(files, str(next(iter(self.key_files.values()))), ceremony=True)
         self._facts = _key_facts(opened)
         self._key_bytes = _key_bytes(opened)
         super().__init__(opened.verification_key)
@@ -163,10 +168,19 @@ class Groth16System(Groth16Verifier):
         return dict(self._facts)
 
     def shared(self) -> SharedFiles:
-        files = {name: map_file(path) for name, path in self.key_files.items()}
-        if self.wasm_path is not None:
-            files["wasm"] = map_file(self.wasm_path)
+        """Maps of the key's files and the witness program. Raises InputError for another file than was opened."""
+        files = self._map()
+        for name, content in files.items():
+            if sample(content.data) != self._samples[name]:
+                raise InputError(f"{self._paths[name]}: another file than when the job began")
         return files
+
+    @property
+    def _paths(self) -> dict[str, Path]:
+        return self.key_files if self.wasm_path is None else {**self.key_files, "wasm": self.wasm_path}
+
+    def _map(self) -> SharedFiles:
+        return {name: map_file(path) for name, path in self._paths.items()}
 
     def check(self, shared: SharedFiles, backend: Backend) -> None:
         """Check that every point of the key is on the curve and in the subgroup, once per job, unless this user's cache

@@ -41,6 +41,34 @@ GRANULE = 2 << 20
 """The driver hands out memory in multiples of this many bytes."""
 
 
+@contextmanager
+def beside_arena(what: str) -> Iterator[None]:
+    """The driver takes memory within the block that no pool manages. Raises OutOfMemory where it has none, naming
+    `what` is needed and what is free: `cupy.cuda.Memory`, page-locked memory, modules and graphs raise CUDA's error."""
+    try:
+        yield
+    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+        if error.status != cupy.cuda.runtime.errorMemoryAllocation:  # the driver's own number is the same
+            raise
+        raise OutOfMemory(f"{what} needed; the driver has no memory for it, {_on_device()}") from None
+
+
+def _on_device() -> str:
+    free, total = cupy.cuda.runtime.memGetInfo()
+    return f"with {format_bytes(free)} of the device's {format_bytes(total)} free"
+
+
+def pinned(nbytes: int) -> Any:
+    """Page-locked host memory of at least `nbytes` bytes, from CuPy's pool. Raises OutOfMemory."""
+    with beside_arena(f"{format_bytes(nbytes)} of page-locked host memory"):
+        return cupy.cuda.alloc_pinned_memory(nbytes)
+
+
+def _block(nbytes: int) -> Any:
+    with beside_arena(f"{format_bytes(nbytes)} of device memory"):
+        return cupy.cuda.Memory(nbytes)
+
+
 class Arena:
     """Device memory under a budget. A block belongs to the stream that is current when it is taken. Thread-safe."""
 
@@ -57,7 +85,7 @@ class Arena:
             raise OutOfMemory(f"a budget of {format_bytes(self.budget)} was asked for; {format_bytes(free)} are free")
         self._pool = cupy.cuda.MemoryPool()
         self._pool.set_limit(size=self.budget)
-        self._blocks: LargeBlocks[Any] = LargeBlocks(cupy.cuda.Memory)
+        self._blocks: LargeBlocks[Any] = LargeBlocks(_block)
         self._recorded: SetApart | None = None
         """Memory of the recording that is being made."""
         self._apart = 0
@@ -103,7 +131,7 @@ class Arena:
                 used = self._used()
                 raise OutOfMemory(
                     f"{format_bytes(nbytes)} of device memory needed; {format_bytes(self.budget - used)} of the "
-                    f"arena's {format_bytes(self.budget)} are free ({format_bytes(used)} in use)"
+                    f"arena's {format_bytes(self.budget)} are free ({format_bytes(used)} in use), {_on_device()}"
                 ) from None
             asked = self._used() - self._blocks.slack
             self.peak, self.watched_peak = max(self.peak, asked), max(self.watched_peak, asked)
@@ -169,7 +197,7 @@ class Arena:
         room = self.budget - int(self._pool.total_bytes()) - self._held_apart()
         try:
             return self._blocks.take(size, stream, room)
-        except cupy.cuda.memory.OutOfMemoryError:  # other processes use the device as well
+        except OutOfMemory:  # other processes use the device as well, and so do modules and graphs of this one
             self._give_back()
             return self._blocks.take(size, stream, room)
 
@@ -330,7 +358,7 @@ class _Slot:
     """One pinned buffer and the event after which it may be used again."""
 
     def __init__(self, size: int) -> None:
-        self._memory = cupy.cuda.alloc_pinned_memory(size)
+        self._memory = pinned(size)
         self.buffer = np.frombuffer(self._memory, dtype=np.uint8, count=size)
         self.address = self._memory.ptr
         self.event = cupy.cuda.Event(disable_timing=True)
@@ -375,7 +403,7 @@ class PinnedBuffers:
         size = max(256, 1 << (nbytes - 1).bit_length())
         with self._lock:
             free = self._free.setdefault(size, [])
-            return free.pop() if free else cupy.cuda.alloc_pinned_memory(size)
+            return free.pop() if free else pinned(size)
 
     def give(self, memory: Any, nbytes: int) -> None:
         """Take back the `memory` that `take(nbytes)` returned."""

@@ -43,7 +43,7 @@ try:
 except ImportError as _error:
     raise BackendError(f"CuPy is not installed (pip install 'distprove[cuda13]' or '[cuda12]'): {_error}") from _error
 
-from kernels.cuda.arena import Arena, PinnedBuffers, PinnedRing, PinnedStaging, Retired
+from kernels.cuda.arena import Arena, PinnedBuffers, PinnedRing, PinnedStaging, Retired, beside_arena
 
 SMALL_DOWNLOAD = 1 << 20
 """Most bytes of a download through one pinned buffer, in order with the kernels: no second stream, no events."""
@@ -404,7 +404,8 @@ class CudaDevice:
             finally:
                 self.join(now.branches)
                 now.arrays, now.own, now.branches = None, set(), []
-                graph = self._stream.stream.end_capture()
+                with beside_arena("memory for a recorded graph"):
+                    graph = self._stream.stream.end_capture()
             kept = {id(array): array for array in given}
         return CudaRecording(self, graph, inputs, (memory, *kept.values())), result
 
@@ -527,11 +528,8 @@ class CudaDevice:
         self._device.use()
         kind = np.dtype(dtype)
         count = math.prod(shape)
-        try:
+        with beside_arena(f"{format_bytes(count * kind.itemsize)} of page-locked host memory"):
             memory = cupy.cuda.PinnedMemory(max(1, count * kind.itemsize))
-        except cupy.cuda.runtime.CUDARuntimeError as error:
-            needed = format_bytes(count * kind.itemsize)
-            raise OutOfMemory(f"{needed} of page-locked host memory needed; the driver refused them: {error}") from None
         flat = np.frombuffer(cupy.cuda.PinnedMemoryPointer(memory, 0), dtype=kind, count=count)
         begin = flat.ctypes.data
         self._locked[begin] = begin + flat.nbytes
@@ -589,7 +587,8 @@ class CudaDevice:
             if source not in self._modules:
                 compiled = self.compiler.compile(source)
                 module = cupy.cuda.Module()
-                module.load(compiled.cubin)
+                with beside_arena(f"memory for {source.title}"):
+                    module.load(compiled.cubin)
                 self._modules[source] = (module, compiled)
             module, compiled = self._modules[source]
             resources = compiled.kernels.get(name)

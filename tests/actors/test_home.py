@@ -59,7 +59,7 @@ def test_a_driver_is_reached_where_both_take_a_connection() -> None:
             home = Home(head.getsockname(), raylet.getsockname())
             assert home.answers()
         assert not home.answers()
-        assert taking(home, 1.0) == {home.head}
+        assert taking(home[:2], 1.0) == {home.head}
 
 
 def test_a_head_that_is_given_by_name_is_looked_for_by_number() -> None:

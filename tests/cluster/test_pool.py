@@ -26,7 +26,7 @@ from cluster.executor.pool import GIVEN_UP, Client, Pool, identity
 from cluster.record.run import Run
 from cluster.record.story import read_report
 from distprove.circuits.synthetic import synthetic_circuit
-from distprove.errors import ClusterError, JobFailed, UsageError
+from distprove.errors import ClusterError, InputError, JobFailed, UsageError
 from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
 from distprove.groth16.wtns import write_wtns
@@ -238,6 +238,21 @@ def test_a_key_that_alone_does_not_fit_is_refused(local: ExecutorSettings, toy: 
         jobs.start("b", toy(1))
         jobs.proven("b", toy(1))
         assert len(pool.keys()) == 1
+
+
+def test_a_key_whose_file_was_replaced_is_told_as_others_are(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replaced(system: ToySystem) -> Any:
+        raise InputError("another file than when the job began")
+
+    with Pool(local) as pool:
+        jobs = Jobs(pool, tmp_path)
+        jobs.start("a", toy(1))
+        jobs.proven("a", toy(1))
+        monkeypatch.setattr(ToySystem, "shared", replaced)
+        (resident,) = pool.keys()
+        assert resident.jobs == 0
 
 
 def test_a_key_that_does_not_fit_the_nodes_budget_takes_the_place_of_an_idle_one(

@@ -37,3 +37,20 @@ def test_a_recording_has_room_that_idle_blocks_took(cuda: CudaBackend) -> None:
         recording.replay([])
         backend.synchronize()
         assert not backend.to_host(result).any()
+
+
+def test_memory_that_others_took_is_told_with_our_type(cuda: CudaBackend) -> None:
+    """A budget that was free when the backend was made; blocks that are idle go back before anything is refused."""
+    import cupy
+
+    with CudaBackend(budget=2048 * MIB) as backend:
+        idle = backend.empty((512 * MIB,), "u1")
+        del idle
+        free, _ = cupy.cuda.runtime.memGetInfo()
+        others = cupy.cuda.Memory(free - 256 * MIB)
+        kept = backend.empty((640 * MIB,), "u1")
+        with pytest.raises(OutOfMemory, match=r"1\.0 GiB of device memory needed; the driver has no memory for it"):
+            backend.empty((1024 * MIB,), "u1")
+        assert kept.nbytes == 640 * MIB
+        del others
+        assert backend.empty((1024 * MIB,), "u1").nbytes == 1024 * MIB

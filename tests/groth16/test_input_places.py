@@ -9,7 +9,8 @@ import pytest
 
 from distprove.errors import FormatError, InputError
 from distprove.formats.files import opening_only
-from distprove.groth16.input_places import BLOCK, HEAD, WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
+from distprove.formats.sampled import BLOCK, HEAD
+from distprove.groth16.input_places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
 from distprove.options import InputFile
 
 LENGTHS = {"empty": 0, "small": 100, "whole": WHOLE_WITNESS, "long": 3 * WHOLE_WITNESS + 5}

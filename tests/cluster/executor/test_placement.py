@@ -15,6 +15,7 @@ from actors.backends import BackendChoice, make_backend
 from cluster.executor.fleet import kept_by
 from cluster.executor.local import ProcessFleet, local_devices, prover_choices
 from cluster.executor.placement import Node, place
+from cluster.executor.verifiers import how_many, provers_for
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
 from distprove.stark.params import Parameters
@@ -242,3 +243,39 @@ def test_provers_that_share_a_device_share_its_budget() -> None:
         "budget": 250,
     }
     assert make_backend(BackendChoice("tests.cluster.executor.test_placement:given", share=4))["budget"] is None
+
+
+def test_each_worker_of_a_node_has_its_own_part_of_the_synthesisers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of eight GPUs with 21 CPUs asked for 24, so that one of them waited for ever."""
+    from cluster.executor import ray as over_ray
+
+    asked: list[float] = []
+    monkeypatch.setattr(over_ray, "_actor", lambda spec, node, cpus, gpus, calls: asked.append(cpus))
+    for cpus, gpus in ((21, 8), (13, 8), (32, 2), (5, 4)):
+        asked.clear()
+        provers, synthesisers = place([node(cpus, gpus)], ExecutorSettings())
+        sites = over_ray.RayFleet(ExecutorSettings())._settle(provers, synthesisers)
+        assert len(asked) == gpus
+        assert sum(asked) <= cpus
+        names = [name for site in sites for name in site.worker.synthesisers]
+        assert len(names) == len(set(names)) == max(gpus, len(synthesisers))
+
+
+@pytest.mark.parametrize(
+    ("provers", "verifies"),
+    [
+        ((8, 8), [8, 8]),
+        ((8, 0), [0, 8]),
+        ((8, 0, 0), [0, 4, 4]),
+        ((8,) * 16, [8] * 16),
+        ((8, 1), [1, 8]),
+        ((4,), [0]),
+    ],
+)
+def test_what_nodes_verify_for_each_other_is_shared_out(provers: tuple[int, ...], verifies: list[int]) -> None:
+    """Each of 16 nodes would have started verifiers for the provers of all others."""
+    nodes = [node(128, 8, "n" * number) for number in range(1, len(provers) + 1)]
+    homes = [each.id for each, count in zip(nodes, provers, strict=True) for _ in range(count)]
+    assert [provers_for(each, nodes, homes) for each in nodes] == verifies
+    assert provers_for(node(0, 1, "without"), [*nodes, node(0, 1, "without")], homes) == 0
+    assert (how_many(0, 128), how_many(8, 128), how_many(8, 16)) == (0, 16, 4)

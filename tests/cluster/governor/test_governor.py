@@ -656,6 +656,50 @@ def test_a_driver_that_is_not_heard_is_asked_after(
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("found_by", ["its home", "its job", "its silence"])
+def test_a_governor_does_not_end_before_what_serves_its_drivers_on_its_node(
+    found_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers whose driver is cut off live for 15 s, and another governor would lease their memory once more."""
+    monkeypatch.setattr("cluster.governor.actor.living_jobs", lambda: {"01"})
+
+    async def miss(governor: NodeGovernor) -> None:
+        if found_by == "its job":
+            assert await governor.attend("02-two", ["02"])
+        elif found_by == "its silence":
+            governor.PATIENCE = 0.0
+            governor._look()
+            governor.PATIENCE = 60.0
+        else:
+            governor.QUIET = 0.0
+            await governor._ask_for_the_quiet()
+
+    async def story() -> None:
+        governor = NodeGovernor(4, 100)
+        assert await governor.attend("01-one", None, cast("Any", At(True, False, False)))
+        await governor.serves(worker.pid, "01-one")
+        await governor.keep("01-one", 60)
+        await governor.acquire(worker.pid, memory=30)
+        await asyncio.sleep(0.01)
+        await miss(governor)
+        assert not governor._over
+        waits = asyncio.ensure_future(governor.acquire(os.getpid(), memory=11))
+        await asyncio.sleep(0)
+        assert not waits.done(), "memory that a worker uses was leased again"
+        worker.kill()
+        worker.wait()
+        await miss(governor)
+        assert governor._over is (found_by != "its job"), "another driver is there, or none"
+        await asyncio.wait_for(waits, 30)
+
+    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        asyncio.run(story())
+    finally:
+        worker.kill()
+        worker.wait()
+
+
 def test_a_driver_that_was_taken_for_dead_hears_of_it() -> None:
     """What it held is lost, so that it has to lease it again."""
 
