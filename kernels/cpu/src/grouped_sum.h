@@ -53,7 +53,7 @@ class GroupedSum {
   struct Run {
     u32 first, count;  // a group's points within the segment
   };
-  using Pair = ifma::Pair;  // slot out = slot left + slot left + 1
+  using Pair = lanes::Pair;  // slot out = slot left + slot left + 1
   struct Scratch {
     std::vector<Affine<F>> slots;
     std::vector<F> suffix;
@@ -116,7 +116,7 @@ class GroupedSum {
     }
     // then within the slots, until each run is one point
     while (pair_up(s)) {
-      if (AffineLanes<F>::usable() && s.pairs.size() >= ifma::LANES) {
+      if (AffineLanes<F>::usable() && s.pairs.size() >= lanes::LANES) {
         AffineLanes<F>::add(s.slots.data(), s.pairs, s.lanes);
       } else {
         batch_add(
