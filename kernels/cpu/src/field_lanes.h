@@ -1,30 +1,34 @@
-// Additions of neighbours in an array of affine points, on eight lanes where the CPU and the field allow it (affine_batch.h).
+// Additions of neighbours in an array of affine points, and butterflies, on eight lanes where the CPU and the field allow it
+// (lanes.h).
 #pragma once
 #include <algorithm>
 #include <vector>
 
-#include "affine_batch.h"
 #include "batch_add.h"
 #include "cpu_features.h"
 #include "field/fp.h"
+#include "lanes.h"
 
 namespace dp {
 
 template <class F>
-class AffineLanes {
+class FieldLanes {
  public:
   static bool usable() { return false; }
+  static bool usable_for_butterflies() { return false; }
   static void add(Affine<F>*, const std::vector<lanes::Pair>&, std::vector<u64>&) {}
+  static void butterflies(bool, F*, int, const void*, size_t, size_t) {}
 };
 
 #if DP_X86_VECTORS
 template <class P>
-class AffineLanes<Fp<P>> {
+class FieldLanes<Fp<P>> {
   using F = Fp<P>;
   static constexpr bool FITS = P::LIMBS64 == 4 && P::BITS <= 254;
 
  public:
   static bool usable() { return batch() != nullptr; }
+  static bool usable_for_butterflies() { return usable() && batch()->butterflies != nullptr; }
 
   // slots[out] = slots[left] + slots[left + 1] for all pairs, of which there is at least one. `scratch` grows as needed.
   static void add(Affine<F>* slots, const std::vector<lanes::Pair>& pairs, std::vector<u64>& scratch) {
@@ -38,6 +42,11 @@ class AffineLanes<Fp<P>> {
       invert(lanes);
       batch()->sums(field(), words, pairs.data(), pairs.size(), scratch.data(), lanes);
     }
+  }
+
+  // As lanes::Batch has them.
+  static void butterflies(bool joining, F* a, int log_half, const void* factors, size_t begin, size_t end) {
+    batch()->butterflies(field(), joining, reinterpret_cast<u64*>(a), log_half, factors, begin, end);
   }
 
  private:

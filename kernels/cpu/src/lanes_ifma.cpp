@@ -1,7 +1,7 @@
-// affine_vectors.h on AVX-512 IFMA. Built with -mavx512f -mavx512dq -mavx512ifma.
+// lanes_vectors.h on AVX-512 IFMA. Built with -mavx512f -mavx512dq -mavx512ifma.
 #include <immintrin.h>
 
-#include "affine_vectors.h"
+#include "lanes_vectors.h"
 
 namespace dp {
 namespace lanes {
@@ -27,14 +27,22 @@ struct Ifma {
   static unsigned bits(Mask m) { return m; }
   static T load(const u64* p) { return _mm512_loadu_si512(p); }
   static void store(u64* p, T a) { _mm512_storeu_si512(p, a); }
-  static void load_points(const u64* const (&from)[8], T (&x)[8]) {
-    for (int l = 0; l < 8; ++l) x[l] = load(from[l]);
+  template <class P>
+  static void load_points(P* const (&from)[8], size_t distance, T (&x)[8]) {
+    for (int l = 0; l < 8; ++l) {
+      const __m512i low = _mm512_castsi256_si512(half(from[l]));
+      x[l] = _mm512_inserti64x4(low, half(from[l] + distance), 1);
+    }
     transpose(x);
   }
-  static void store_points(T (&x)[8], u64* slots, const u32 (&out)[8]) {
+  static void store_points(T (&x)[8], u64* const (&to)[8], size_t distance) {
     transpose(x);
-    for (int l = 0; l < 8; ++l) store(slots + POINT * out[l], x[l]);
+    for (int l = 0; l < 8; ++l) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to[l]), _mm512_castsi512_si256(x[l]));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to[l] + distance), _mm512_extracti64x4_epi64(x[l], 1));
+    }
   }
+  static __m256i half(const u64* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
   static void transpose(T (&x)[8]) {
     T a[8], b[8];
     for (int i = 0; i < 8; i += 2) {
@@ -83,10 +91,13 @@ struct Ifma {
 
 const Batch IFMA = {
     [](const Field& f, const u64* slots, const Pair* pairs, size_t n, u64* suffix, u64* words) {
-      AffineBatch<Ifma>(f).products(slots, pairs, n, suffix, words);
+      Lanes<Ifma>(f).products(slots, pairs, n, suffix, words);
     },
     [](const Field& f, u64* slots, const Pair* pairs, size_t n, const u64* suffix, const u64* words) {
-      AffineBatch<Ifma>(f).sums(slots, pairs, n, suffix, words);
+      Lanes<Ifma>(f).sums(slots, pairs, n, suffix, words);
+    },
+    [](const Field& f, bool joining, u64* a, int log_half, const void* factors, size_t begin, size_t end) {
+      Lanes<Ifma>(f).butterflies(joining, a, log_half, factors, begin, end);
     },
 };
 

@@ -1,4 +1,4 @@
-// affine_vectors.h on AVX2 and FMA. Built with -mavx2 -mfma -frounding-math.
+// lanes_vectors.h on AVX2 and FMA. Built with -mavx2 -mfma -frounding-math.
 //
 // A product of two digits is a fused multiply-add of doubles away from each of its halves (Emmart, Zheng, Weems: Faster modular
 // exponentiation using double precision floating point arithmetic on the GPU, ARITH 2018). Rounded towards zero, a b + 2^104 is
@@ -7,7 +7,7 @@
 // of each column.
 #include <immintrin.h>
 
-#include "affine_vectors.h"
+#include "lanes_vectors.h"
 
 // Of code in loops as short as these the compiler keeps no array in registers unless it unrolls them, which -O3 does too late.
 #define DP_UNROLLED _Pragma("GCC unroll 8") for
@@ -80,20 +80,21 @@ struct Avx2 {
   static void store(u64* p, const T& a) {
     DP_BOTH store_half(p + 4 * k, a.h[k]);
   }
-  static void load_points(const u64* const (&from)[8], T (&x)[8]) {
+  template <class P>
+  static void load_points(P* const (&from)[8], size_t distance, T (&x)[8]) {
     DP_BOTH DP_UNROLLED(int c = 0; c < 8; c += 4) {
       __m256i v[4];
-      for (int l = 0; l < 4; ++l) v[l] = load_half(from[4 * k + l] + c);
+      for (int l = 0; l < 4; ++l) v[l] = load_half(from[4 * k + l] + (c ? distance : 0));
       transpose(v);
       for (int l = 0; l < 4; ++l) x[c + l].h[k] = v[l];
     }
   }
-  static void store_points(const T (&x)[8], u64* slots, const u32 (&out)[8]) {
+  static void store_points(const T (&x)[8], u64* const (&to)[8], size_t distance) {
     DP_BOTH DP_UNROLLED(int c = 0; c < 8; c += 4) {
       __m256i v[4];
       for (int l = 0; l < 4; ++l) v[l] = x[c + l].h[k];
       transpose(v);
-      for (int l = 0; l < 4; ++l) store_half(slots + POINT * out[4 * k + l] + c, v[l]);
+      for (int l = 0; l < 4; ++l) store_half(to[4 * k + l] + (c ? distance : 0), v[l]);
     }
   }
   static void transpose(__m256i (&x)[4]) {
@@ -189,10 +190,10 @@ class TowardsZero {
 };
 
 [[gnu::noinline]] void products(const Field& f, const u64* slots, const Pair* pairs, size_t n, u64* suffix, u64* words) {
-  AffineBatch<Avx2>(f).products(slots, pairs, n, suffix, words);
+  Lanes<Avx2>(f).products(slots, pairs, n, suffix, words);
 }
 [[gnu::noinline]] void sums(const Field& f, u64* slots, const Pair* pairs, size_t n, const u64* suffix, const u64* words) {
-  AffineBatch<Avx2>(f).sums(slots, pairs, n, suffix, words);
+  Lanes<Avx2>(f).sums(slots, pairs, n, suffix, words);
 }
 
 }  // namespace
@@ -206,6 +207,7 @@ const Batch AVX2 = {
       const TowardsZero rounding;
       sums(f, slots, pairs, n, suffix, words);
     },
+    nullptr,  // a butterfly brings two results below the modulus, which costs here what the product saves
 };
 
 }  // namespace lanes

@@ -1,13 +1,17 @@
-// The batch of affine_batch.h over a vector type V of eight lanes.
+// The code of lanes.h over a vector type V of eight lanes.
 //
 // V: T (a word for each lane), Mask; splat, add, sub, bit_and, bit_or, bit_xor, shifts srl<n> and sll<n>, and sra<n> of signed
 // words; negative and zero, which give a Mask; either (of two), select (the first where it is set), bits (one for each lane);
-// load, store; load_points and store_points, between eight points and their words by lane; and Product, made of a Field, which
+// load, store; load_points and store_points, between eight addresses, with
+// four words there and four at a distance, and these words by lane; and Product, made of a Field, which
 // multiplies elements whose digits are all from 0 to 2^52 - 1: a b / 2^260, below a b / 2^260 + the modulus.
 //
 // As in goldilocks_ntt.h, V has internal linkage, because it is built with options that not every CPU runs.
 #pragma once
-#include "affine_batch.h"
+#include <algorithm>
+#include <cstring>
+
+#include "lanes.h"
 
 namespace dp {
 namespace lanes {
@@ -21,13 +25,13 @@ struct Digits {
 };
 
 template <class V>
-class AffineBatch {
+class Lanes {
   using T = typename V::T;
   using Mask = typename V::Mask;
   using Element = Digits<T>;
 
  public:
-  explicit AffineBatch(const Field& field) : field_(field), mul_(field) {
+  explicit Lanes(const Field& field) : field_(field), mul_(field) {
     for (int j = 0; j < 5; ++j) modulus_.d[j] = V::splat(field.modulus[j]);
   }
 
@@ -68,7 +72,37 @@ class AffineBatch {
       words(y, w + 4);
       const unsigned special = V::bits(V::either(o.equal_x(), o.infinite()));
       if (__builtin_expect(special != 0, 0)) special_sums(o, own, special, w);
-      V::store_points(w, slots, o.out);
+      u64* out[LANES];
+      for (size_t l = 0; l < LANES; ++l) out[l] = slots + POINT * pairs[std::min(begin + l, n - 1)].out;
+      V::store_points(w, out, ELEMENT);
+    }
+  }
+
+  void butterflies(bool joining, u64* a, int log_half, const void* factors, size_t begin, size_t end) const {
+    Element factor;
+    size_t last = ~(size_t)0;  // block whose factor that is, where all lanes have one
+    for (size_t i = begin; i < end; i += LANES) {
+      u64* low[LANES];
+      for (size_t l = 0; l < LANES; ++l) low[l] = a + ELEMENT * (i + l + ((i + l) >> log_half << log_half));
+      const size_t block = (i + LANES - 1) >> log_half;
+      if (block != last) factor = factors_of(factors, log_half, i);
+      last = i >> log_half == block ? block : ~(size_t)0;
+      T w[8];
+      V::load_points(low, ELEMENT << log_half, w);
+      const Element x = digits(w), y = digits(w + 4);
+      Element sum, product;
+      if (joining) {
+        sum = y;
+        product = mul_(difference(x, y), factor);
+      } else {
+        sum = product = mul_(y, factor);
+        for (int j = 0; j < 5; ++j) product.d[j] = V::sub(x.d[j], product.d[j]);
+      }
+      // The first from minus one modulus on and below two, the other from minus two on and below two.
+      for (int j = 0; j < 5; ++j) sum.d[j] = V::sub(V::add(x.d[j], sum.d[j]), modulus_.d[j]);
+      words(canonical(sum), w);
+      words(canonical(product), w + 4);
+      V::store_points(w, low, ELEMENT << log_half);
     }
   }
 
@@ -77,17 +111,14 @@ class AffineBatch {
   struct Operands {
     T a[8], b[8];
     const u64 *left[LANES], *right[LANES];
-    u32 out[LANES];
 
     Operands(const u64* slots, const Pair* pairs, size_t begin, size_t n) {
       for (size_t l = 0; l < LANES; ++l) {
-        const Pair& p = pairs[begin + l < n ? begin + l : n - 1];
-        left[l] = slots + POINT * p.left;
+        left[l] = slots + POINT * pairs[std::min(begin + l, n - 1)].left;
         right[l] = left[l] + POINT;
-        out[l] = p.out;
       }
-      V::load_points(left, a);
-      V::load_points(right, b);
+      V::load_points(left, ELEMENT, a);
+      V::load_points(right, ELEMENT, b);
     }
 
     Mask equal_x() const {
@@ -141,15 +172,29 @@ class AffineBatch {
   static T joined(T low, T high) {
     return V::bit_and(V::bit_or(V::template srl<SHIFT>(low), V::template sll<64 - SHIFT>(high)), V::splat(DIGIT));
   }
+  template <int UP = 0>  // times 2^UP
   static Element digits(const T* w) {
-    return {{V::bit_and(w[0], V::splat(DIGIT)), joined<52>(w[0], w[1]), joined<40>(w[1], w[2]), joined<28>(w[2], w[3]),
-             V::template srl<16>(w[3])}};
+    return {{V::bit_and(V::template sll<UP>(w[0]), V::splat(DIGIT)), joined<52 - UP>(w[0], w[1]), joined<40 - UP>(w[1], w[2]),
+             joined<28 - UP>(w[2], w[3]), V::template srl<16 - UP>(w[3])}};
   }
   static void words(const Element& a, T* w) {
     w[0] = V::bit_or(a.d[0], V::template sll<52>(a.d[1]));
     w[1] = V::bit_or(V::template srl<12>(a.d[1]), V::template sll<40>(a.d[2]));
     w[2] = V::bit_or(V::template srl<24>(a.d[2]), V::template sll<28>(a.d[3]));
     w[3] = V::bit_or(V::template srl<36>(a.d[3]), V::template sll<16>(a.d[4]));
+  }
+
+  // Of the butterflies from i on, times 16.
+  static Element factors_of(const void* factors, int log_half, size_t i) {
+    u64 all[ELEMENT * LANES];
+    for (size_t l = 0; l < LANES; ++l) {
+      u64 one[ELEMENT];
+      std::memcpy(one, static_cast<const char*>(factors) + sizeof one * ((i + l) >> log_half), sizeof one);
+      for (size_t k = 0; k < ELEMENT; ++k) all[LANES * k + l] = one[k];
+    }
+    T w[ELEMENT];
+    for (size_t k = 0; k < ELEMENT; ++k) w[k] = V::load(all + LANES * k);
+    return digits<4>(w);
   }
 
   Element denominators(const Operands& o) const {
