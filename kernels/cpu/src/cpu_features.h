@@ -5,7 +5,8 @@
 
 namespace dp {
 
-// Returns those of "avx2", "bmi2", "adx", "avx512" (F, DQ and VL), "avx512ifma" that the CPU has.
+// Returns those of "fma", "avx2", "bmi2", "adx", "avx512" (F, DQ and VL), "avx512ifma" that the CPU has, less those that the
+// environment names in DISTPROVE_WITHOUT, with commas between: what stands in for them can be tested and measured anywhere.
 std::vector<std::string> cpu_features();
 
 }  // namespace dp

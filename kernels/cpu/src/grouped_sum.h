@@ -2,14 +2,14 @@
 //
 // The entries, ordered by group, are cut into segments of equal length whatever the groups' sizes, so that one group with
 // nearly all the points costs no more than many small ones and threads share the work evenly. Within a segment the points of
-// each group are added in pairs, round by round, all pairs of a round in one batch (batch_add.h, or affine_lanes.h where that
+// each group are added in pairs, round by round, all pairs of a round in one batch (batch_add.h, or field_lanes.h where that
 // is usable). A group cut by a segment's end leaves partial sums, which are summed the same way.
 #pragma once
 #include <memory>
 #include <type_traits>
 #include <vector>
 
-#include "affine_lanes.h"
+#include "field_lanes.h"
 #include "batch_add.h"
 #include "threads.h"
 #include "views.h"
@@ -53,11 +53,11 @@ class GroupedSum {
   struct Run {
     u32 first, count;  // a group's points within the segment
   };
-  using Pair = ifma::Pair;  // slot out = slot left + slot left + 1
+  using Pair = lanes::Pair;  // slot out = slot left + slot left + 1
   struct Scratch {
     std::vector<Affine<F>> slots;
     std::vector<F> suffix;
-    std::vector<u64> lanes;  // scratch of AffineLanes
+    std::vector<u64> lanes;  // scratch of FieldLanes
     std::vector<Run> runs;
     std::vector<Pair> pairs;
   };
@@ -90,7 +90,7 @@ class GroupedSum {
       if (slot < count) points.prefetch(own[slot] >> 1);
     };
     // On lanes all points are copied to the slots first. Otherwise the first round takes them from where they lie.
-    if (AffineLanes<F>::usable()) {
+    if (FieldLanes<F>::usable()) {
       for (u32 slot = 0; slot < count; ++slot) {
         prefetch(slot + PREFETCH);
         gather(slot, s.slots[slot]);
@@ -116,8 +116,8 @@ class GroupedSum {
     }
     // then within the slots, until each run is one point
     while (pair_up(s)) {
-      if (AffineLanes<F>::usable() && s.pairs.size() >= ifma::LANES) {
-        AffineLanes<F>::add(s.slots.data(), s.pairs, s.lanes);
+      if (FieldLanes<F>::usable() && s.pairs.size() >= lanes::LANES) {
+        FieldLanes<F>::add(s.slots.data(), s.pairs, s.lanes);
       } else {
         batch_add(
             s.pairs.size(), s.suffix.data(),

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "field/fp.h"
+#include "field_lanes.h"
 #include "ops.h"
 #include "vectors.h"
 
@@ -68,20 +69,25 @@ class Ntt {
   void decimate(Pool& pool, F* a) const {
     int stage = 0;
     for (; stage < log_n_ && wide(stage, pool); ++stage) {
-      sweep(pool, stage, [&](size_t block, size_t begin, size_t end) { split(a, stage, block, begin, end); });
+      sweep(pool, stage, [&](size_t block, size_t begin, size_t end) { butterflies<false>(a, stage, block, begin, end); });
     }
     if (stage == log_n_) return;
     const size_t blocks = (size_t)1 << stage;
-    pool.run(blocks, [&](size_t block, int) { decimate_block(a, stage, block); });
+    pool.run(blocks, [&](size_t block, int) {
+      for (int k = stage; k < log_n_; ++k) stage_of_block<false>(a, stage, block, k);
+    });
   }
 
   void accumulate(Pool& pool, F* a) const {
     int top = 0;
     while (top < log_n_ && wide(top, pool)) ++top;
     const size_t blocks = (size_t)1 << top;
-    if (top < log_n_) pool.run(blocks, [&](size_t block, int) { accumulate_block(a, top, block); });
+    if (top < log_n_)
+      pool.run(blocks, [&](size_t block, int) {
+        for (int stage = log_n_ - 1; stage >= top; --stage) stage_of_block<true>(a, top, block, stage);
+      });
     for (int stage = top - 1; stage >= 0; --stage) {
-      sweep(pool, stage, [&](size_t block, size_t begin, size_t end) { join(a, stage, block, begin, end); });
+      sweep(pool, stage, [&](size_t block, size_t begin, size_t end) { butterflies<true>(a, stage, block, begin, end); });
     }
   }
 
@@ -112,38 +118,39 @@ class Ntt {
       if ((block >> b) & 1) f = f * order_[b + 2];
     return f;
   }
-  void split(F* a, int stage, size_t block, size_t begin, size_t end) const {
-    const size_t half = (size_t)1 << (log_n_ - stage - 1);
-    F* lo = a + block * 2 * half;
-    F* hi = lo + half;
+  // Butterflies `begin` to `end` of a block: of `decimate`, or JOINING, of `accumulate`.
+  template <bool JOINING>
+  void butterflies(F* a, int stage, size_t block, size_t begin, size_t end) const {
+    const int log_half = log_n_ - stage - 1;
+    F* lo = a + (block << (log_half + 1));
+    F* hi = lo + ((size_t)1 << log_half);
     const F w = factor(block);
+    if (FieldLanes<F>::usable_for_butterflies() && end - begin >= lanes::LANES) {
+      const size_t most = end - (end - begin) % lanes::LANES;
+      FieldLanes<F>::butterflies(JOINING, lo, log_half, &w, begin, most);
+      begin = most;
+    }
     for (size_t i = begin; i < end; ++i) {
-      F t = hi[i] * w;
-      hi[i] = lo[i] - t;
-      lo[i] = lo[i] + t;
+      if (JOINING) {
+        const F t = lo[i] - hi[i];
+        lo[i] = lo[i] + hi[i];
+        hi[i] = t * w;
+      } else {
+        const F t = hi[i] * w;
+        hi[i] = lo[i] - t;
+        lo[i] = lo[i] + t;
+      }
     }
   }
-  void join(F* a, int stage, size_t block, size_t begin, size_t end) const {
-    const size_t half = (size_t)1 << (log_n_ - stage - 1);
-    F* lo = a + block * 2 * half;
-    F* hi = lo + half;
-    const F w = factor(block);
-    for (size_t i = begin; i < end; ++i) {
-      F t = lo[i] - hi[i];
-      lo[i] = lo[i] + hi[i];
-      hi[i] = t * w;
-    }
-  }
-  void decimate_block(F* a, int top, size_t block) const {
-    for (int stage = top; stage < log_n_; ++stage) {
-      const size_t half = (size_t)1 << (log_n_ - stage - 1), count = (size_t)1 << (stage - top);
-      for (size_t j = block * count; j < (block + 1) * count; ++j) split(a, stage, j, 0, half);
-    }
-  }
-  void accumulate_block(F* a, int top, size_t block) const {
-    for (int stage = log_n_ - 1; stage >= top; --stage) {
-      const size_t half = (size_t)1 << (log_n_ - stage - 1), count = (size_t)1 << (stage - top);
-      for (size_t j = block * count; j < (block + 1) * count; ++j) join(a, stage, j, 0, half);
+  // A stage within the block that stage `top` has there.
+  template <bool JOINING>
+  void stage_of_block(F* a, int top, size_t block, int stage) const {
+    const int log_half = log_n_ - stage - 1;
+    const size_t count = (size_t)1 << (stage - top), first = block * count, half = (size_t)1 << log_half;
+    if (FieldLanes<F>::usable_for_butterflies() && count * half >= lanes::LANES && (first + count - 1) >> log_table_ == 0) {
+      FieldLanes<F>::butterflies(JOINING, a + first * 2 * half, log_half, table_ + first * sizeof(F), 0, count * half);
+    } else {
+      for (size_t j = first; j < first + count; ++j) butterflies<JOINING>(a, stage, j, 0, half);
     }
   }
 

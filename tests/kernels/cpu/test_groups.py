@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -79,6 +82,14 @@ def test_sums_of_few_points_that_are_equal_opposite_or_infinite(n: int) -> None:
         known = KnownPoints(backend, BN254, Group.G1, logs)
         scalars = [1] * len(logs)
         assert np.array_equal(msm(backend, known, scalars), known.combination(scalars))
+
+
+@pytest.mark.parametrize("without", ["avx512ifma", "avx512ifma,fma"])
+def test_sums_are_the_same_without_instructions_of_this_cpu(without: str) -> None:
+    """The tests of sums again, with the code that other CPUs run: on AVX2 and FMA, and one addition at a time."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", "msm or few_points"]
+    done = subprocess.run(command, env=os.environ | {"DISTPROVE_WITHOUT": without}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
