@@ -43,8 +43,13 @@ struct KeccakHash {
       u64 words[LANES], digests[4][LANES];
       const auto word = [&](size_t, size_t k) -> KeccakWord {
         for (size_t l = 0; l < LANES; ++l) {
-          words[l] = k < whole ? 0 : (u64)1 << (8 * rest);  // the padding begins right after the last byte
-          std::memcpy(&words[l], rows + (i + l) * length + 8 * k, k < whole ? 8 : rest);
+          const u8* at = rows + (i + l) * length + 8 * k;
+          if (k < whole) {
+            std::memcpy(&words[l], at, 8);
+          } else {
+            words[l] = (u64)1 << (8 * rest);  // the padding begins right after the last byte
+            for (size_t b = 0; b < rest; ++b) words[l] |= (u64)at[b] << (8 * b);
+          }
         }
         return {words, 0};
       };

@@ -37,17 +37,20 @@ class KeccakSliced {
     };
     const size_t last = count / keccak::RATE_LANES;
     T next[keccak::RATE_LANES][8];
-    for (size_t k = 0; k < words(0); ++k) slice(word(0, k), next[k]);
+    for (size_t k = 0; k < keccak::RATE_LANES; ++k) slice(k < words(0) ? word(0, k) : KeccakWord{nullptr, 0}, next[k]);
     State halves[2];
+    Lane parities[2][5];
     for (size_t i = 0, block = 0; i < n;) {
-      absorb(halves, block == 0, next, words(block));
-      if (block == last) end(halves);
+      if (block == last) end(next);
+      block == 0 ? absorb<true>(next, halves, parities) : absorb<false>(next, halves, parities);
       const size_t coming_i = block == last ? i + LANES : i, coming = block == last ? 0 : block + 1;
       const size_t expected = coming_i < n ? words(coming) : 0;
-      permute(halves, [&](size_t turn) {
+      permute(halves, parities, [&](size_t turn) {
         if (STREAMS && turn < expected) fetch(word(coming_i, coming * keccak::RATE_LANES + turn).at);
-        if (AHEAD <= turn && turn - AHEAD < expected)
-          slice(word(coming_i, coming * keccak::RATE_LANES + turn - AHEAD), next[turn - AHEAD]);
+        const size_t k = turn - AHEAD;
+        if (k >= keccak::RATE_LANES) return;
+        if (k < expected) slice(word(coming_i, coming * keccak::RATE_LANES + k), next[k]);
+        else for (T& x : next[k]) x = V::broadcast(0);
       });
       if (block == last)
         for (size_t w = 0; w < 4; ++w) joined(halves, w, to(i, w));
@@ -101,48 +104,53 @@ class KeccakSliced {
     }
   }
 
-  static void absorb(State (&halves)[2], bool first, const T (&words)[keccak::RATE_LANES][8], size_t count) {
-    const T zero = V::broadcast(0);
-    for (int h = 0; h < 2; ++h) {
-      if (first)
-        for (Lane& lane : halves[h])
-          for (T& slice : lane) slice = zero;
-      for (size_t w = 0; w < count; ++w)
-        for (int k = 0; k < SLICES; ++k) halves[h][w][k] = V::bit_xor(halves[h][w][k], words[w][SLICES * h + k]);
+  // Both states with `words` added to them, or to none where a message begins, and their columns' parities.
+  template <bool FIRST>
+  static void absorb(const T (&words)[keccak::RATE_LANES][8], State (&halves)[2], Lane (&parities)[2][5]) {
+    for (int i = 0; i < 2 * SLICES; ++i) {
+      T p[5];
+#pragma GCC unroll 25
+      for (int lane = 0; lane < 25; ++lane) {
+        T& to = halves[i / SLICES][lane][i % SLICES];
+        if (lane >= keccak::RATE_LANES) to = FIRST ? V::broadcast(0) : to;
+        else to = FIRST ? words[lane][i] : V::bit_xor(to, words[lane][i]);
+        p[lane % 5] = lane < 5 ? to : V::bit_xor(p[lane % 5], to);
+      }
+      for (int x = 0; x < 5; ++x) parities[i / SLICES][x][i % SLICES] = p[x];
     }
   }
-  static void end(State (&halves)[2]) {
+  // The padding's last bit, which is the last of a block.
+  static void end(T (&words)[keccak::RATE_LANES][8]) {
     T last[8];
-    slice(KeccakWord{nullptr, 0x8000000000000000}, last);
-    for (State& state : halves) {
-      T& top = state[keccak::RATE_LANES - 1][SLICES - 1];
-      top = V::bit_xor(top, last[SLICES - 1]);
-    }
+    slice({nullptr, 0x8000000000000000}, last);
+    for (int i = 0; i < 8; ++i) words[keccak::RATE_LANES - 1][i] = V::bit_xor(words[keccak::RATE_LANES - 1][i], last[i]);
   }
 
   struct RoundConstants {
-    T of[24][8];
+    Lane of[24];
     RoundConstants() {
-      for (int r = 0; r < 24; ++r) slice(KeccakWord{nullptr, keccak::ROUND_CONSTANTS[r]}, of[r]);
-    }
-  };
-
-  template <class Turn>
-  static void permute(State (&halves)[2], const Turn& turn) {
-    static const RoundConstants constants;
-    for (int h = 0; h < 2; ++h) {
-      State& s = halves[h];
-      State other;
-      Lane c[5];
-      for (int x = 0; x < 5; ++x)
-        for (int k = 0; k < SLICES; ++k)
-          c[x][k] = V::bit_xor(V::xor3(s[x][k], s[x + 5][k], s[x + 10][k]), V::bit_xor(s[x + 15][k], s[x + 20][k]));
-      for (int r = 0; r < 24; r += 2) {
-        round(s, c, other, constants.of[r]);
-        round(other, c, s, constants.of[r + 1]);
-        turn(h * 12 + r / 2);
+      for (int r = 0; r < 24; ++r) {
+        T both[8];
+        slice({nullptr, keccak::ROUND_CONSTANTS[r]}, both);
+        for (int k = 0; k < SLICES; ++k) of[r][k] = both[k];
       }
     }
+  };
+  static const RoundConstants& round_constants() {
+    static const RoundConstants constants;
+    return constants;
+  }
+
+  template <class Turn>
+  static void permute(State (&halves)[2], Lane (&parities)[2][5], const Turn& turn) {
+    const RoundConstants& constants = round_constants();
+    State other;
+    for (int h = 0; h < 2; ++h)
+      for (int r = 0; r < 24; r += 2) {
+        round(halves[h], parities[h], other, constants.of[r]);
+        round(other, parities[h], halves[h], constants.of[r + 1]);
+        turn(h * 12 + r / 2);
+      }
   }
 
   template <int N>
@@ -165,7 +173,7 @@ class KeccakSliced {
   }
 
   // Not inlined: were the states' vectors the compiler's own variables, it would keep them on the stack in another order.
-  __attribute__((noinline)) static void round(const State& in, Lane (&c)[5], State& out, const T (&constant)[8]) {
+  __attribute__((noinline)) static void round(const State& in, Lane (&c)[5], State& out, const Lane& constant) {
     Lane d[5];
     each_below<5 * SLICES>([&](auto i) __attribute__((always_inline)) {
       constexpr int x = i / SLICES, k = i % SLICES;
