@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include "transpose_avx512.h"
+
 namespace dp {
 namespace ifma {
 namespace {
@@ -96,23 +98,6 @@ inline void words(const Element& a, V* w) {
     w[k] = _mm512_or_si512(_mm512_srli_epi64(a.d[k], 12 * k), _mm512_slli_epi64(a.d[k + 1], 52 - 12 * k));
 }
 
-inline void transpose(V (&x)[8]) {
-  V a[8], b[8];
-  for (int i = 0; i < 8; i += 2) {
-    a[i] = _mm512_unpacklo_epi64(x[i], x[i + 1]);
-    a[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4)
-    for (int k = 0; k < 2; ++k) {
-      b[i + k] = _mm512_shuffle_i64x2(a[i + k], a[i + k + 2], 0x88);
-      b[i + k + 2] = _mm512_shuffle_i64x2(a[i + k], a[i + k + 2], 0xDD);
-    }
-  for (int k = 0; k < 4; ++k) {
-    x[k] = _mm512_shuffle_i64x2(b[k], b[k + 4], 0x88);
-    x[k + 4] = _mm512_shuffle_i64x2(b[k], b[k + 4], 0xDD);
-  }
-}
-
 // Two operands of each of eight pairs: words 0 to 3 of x and 4 to 7 of y. Lanes beyond the last pair take that once more.
 struct Operands {
   V a[8], b[8];
@@ -126,8 +111,8 @@ struct Operands {
       a[l] = _mm512_loadu_si512(slots + POINT * p.left);
       b[l] = _mm512_loadu_si512(slots + POINT * (p.left + 1));
     }
-    transpose(a);
-    transpose(b);
+    transpose_words(a);
+    transpose_words(b);
   }
 
   __mmask8 equal_x() const {
@@ -229,7 +214,7 @@ void sums(const Field& field, u64* slots, const Pair* pairs, size_t n, const u64
     words(y, w + 4);
     const __mmask8 special = o.equal_x() | o.infinite();
     if (__builtin_expect(special != 0, 0)) special_sums(q, field, slots, o, own, special, w);
-    transpose(w);
+    transpose_words(w);
     for (size_t l = 0; l < LANES; ++l) _mm512_storeu_si512(slots + POINT * o.out[l], w[l]);
   }
 }

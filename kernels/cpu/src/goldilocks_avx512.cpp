@@ -4,6 +4,7 @@
 #include "field/goldilocks.h"
 #include "goldilocks_table.h"
 #include "goldilocks_two.h"
+#include "transpose_avx512.h"
 
 namespace dp {
 namespace {
@@ -87,22 +88,7 @@ struct Avx512Vector : ProductsInTwos<Avx512Arithmetic, Vector> {
   static constexpr size_t LANES = 8;
   static T load(const u64* p) { return _mm512_loadu_si512(p); }
   static void store(u64* p, T x) { _mm512_storeu_si512(p, x); }
-  static void transpose(T (&x)[8]) {
-    T a[8], b[8];
-    for (int i = 0; i < 8; i += 2) {  // pairs
-      a[i] = _mm512_unpacklo_epi64(x[i], x[i + 1]);
-      a[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4)  // quarters 0 2, then 1 3, of two vectors
-      for (int k = 0; k < 2; ++k) {
-        b[i + k] = _mm512_shuffle_i64x2(a[i + k], a[i + k + 2], 0x88);
-        b[i + k + 2] = _mm512_shuffle_i64x2(a[i + k], a[i + k + 2], 0xDD);
-      }
-    for (int k = 0; k < 4; ++k) {
-      x[k] = _mm512_shuffle_i64x2(b[k], b[k + 4], 0x88);
-      x[k + 4] = _mm512_shuffle_i64x2(b[k], b[k + 4], 0xDD);
-    }
-  }
+  static void transpose(T (&x)[8]) { transpose_words(x); }
 };
 
 }  // namespace
