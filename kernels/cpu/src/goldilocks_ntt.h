@@ -30,8 +30,8 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
+#include "each_below.h"
 #include "platform.h"
 
 namespace dp {
@@ -110,9 +110,6 @@ struct GoldilocksNtt {
   }
 
  private:
-  template <int N>
-  using Constant = std::integral_constant<int, N>;
-
   template <class Body>
   static void with_digit(int digit, Body body) {
     if (digit == 1) body(Constant<1>{});
@@ -172,16 +169,6 @@ struct GoldilocksNtt {
     V::butterfly(x, y);
     a = EXPONENT < 96 ? x : y;
     b = EXPONENT < 96 ? y : x;
-  }
-
-  // body(0) ... body(N - 1), numbers as types
-  template <int N, class Body>
-  __attribute__((always_inline)) static void each_below(Body body) {
-    calls(body, std::make_integer_sequence<int, N>{});
-  }
-  template <class Body, int... I>
-  __attribute__((always_inline)) static void calls(Body body, std::integer_sequence<int, I...>) {
-    (body(Constant<I>{}), ...);
   }
 
   // x[k] f[k] for k from 1 on, as second operands.

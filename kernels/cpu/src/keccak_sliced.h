@@ -12,8 +12,8 @@
 // As in goldilocks_ntt.h, V has internal linkage where it is built with options that not every CPU runs.
 #pragma once
 #include <cstddef>
-#include <utility>
 
+#include "each_below.h"
 #include "hash/keccak.h"
 #include "keccak_ops.h"
 
@@ -151,18 +151,6 @@ class KeccakSliced {
         round(other, parities[h], halves[h], constants.of[r + 1]);
         turn(h * 12 + r / 2);
       }
-  }
-
-  template <int N>
-  using Number = std::integral_constant<int, N>;
-  // body(0) ... body(N - 1), numbers as types
-  template <int N, class Body>
-  __attribute__((always_inline)) static void each_below(Body body) {
-    calls(body, std::make_integer_sequence<int, N>{});
-  }
-  template <class Body, int... I>
-  __attribute__((always_inline)) static void calls(Body body, std::integer_sequence<int, I...>) {
-    (body(Number<I>{}), ...);
   }
 
   // Slice K of a lane rotated by N is slice `source` of the lane, with its bytes turned.
