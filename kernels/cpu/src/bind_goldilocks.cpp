@@ -64,15 +64,17 @@ void lde(Pool& pool, const std::string& set, InWords columns, int log_n, u64 roo
 
 constexpr size_t HASH_GRAIN = 256;  // digests; below, waking a thread costs more than it saves
 
-// Whole vectors of digests by the vector code, all of them by the portable one where there are fewer.
-const GoldilocksOps& hasher(const GoldilocksOps& ops, size_t n) {
-  return n % ops.hash_lanes == 0 ? ops : GOLDILOCKS_PORTABLE;
+// What hashes most messages at once of those that leave none of n over.
+const KeccakOps& hasher(const GoldilocksOps& all, size_t n) {
+  const KeccakOps* ops = all.keccak;
+  while (n % ops->lanes != 0) ops = ops->narrower;
+  return *ops;
 }
 
 // body(begin, end) in pieces whose ends are multiples of `lanes`
 template <class Body>
-void hash_ranges(Pool& pool, const GoldilocksOps& ops, size_t n, const Body& body) {
-  const size_t lanes = ops.hash_lanes;
+void hash_ranges(Pool& pool, const KeccakOps& ops, size_t n, const Body& body) {
+  const size_t lanes = ops.lanes;
   pool.ranges(n / lanes, HASH_GRAIN / lanes, [&](size_t begin, size_t end) { body(begin * lanes, end * lanes); });
 }
 
@@ -93,7 +95,7 @@ void leaves(Pool& pool, const std::string& set, std::vector<InWords> matrices, I
   const size_t heads = header.size(), stride = cosets * part;
   u64* words = out.data();
   nb::gil_scoped_release release;
-  const GoldilocksOps& ops = hasher(all, part);
+  const KeccakOps& ops = hasher(all, part);
   hash_ranges(pool, ops, stride, [&](size_t begin, size_t end) {
     while (begin < end) {  // one coset at a time
       const size_t j = begin % part, count = std::min(part - j, end - begin);
@@ -113,7 +115,7 @@ void parents(Pool& pool, const std::string& set, u64 tag, InWords level, size_t 
   const u64* in = level.data();
   u64* words = out.data();
   nb::gil_scoped_release release;
-  const GoldilocksOps& ops = hasher(all, n);
+  const KeccakOps& ops = hasher(all, n);
   hash_ranges(pool, ops, nodes, [&](size_t begin, size_t end) {
     while (begin < end) {  // one coset at a time
       const size_t j = begin % n, count = std::min(n - j, end - begin);
@@ -133,36 +135,38 @@ void inject(Pool& pool, const std::string& set, u64 tag, InWords nodes, InWords 
   const u64 *a = nodes.data(), *b = leaves.data();
   u64* words = out.data();
   nb::gil_scoped_release release;
-  const GoldilocksOps& ops = hasher(all, n);
+  const KeccakOps& ops = hasher(all, n);
   hash_ranges(pool, ops, n, [&](size_t begin, size_t end) {
     ops.pairs(tag, a + begin, n, b + begin, n, end - begin, words + begin, n);
   });
 }
 
 void keccak256(Pool& pool, const std::string& set, InBytes rows, size_t length, OutBytes out) {
-  const GoldilocksOps& ops = ops_of(set);
-  const size_t n = count_of(out, 32, "out");
+  const KeccakOps* ops = ops_of(set).keccak;
+  size_t n = count_of(out, 32, "out");
   expect(rows, n * length, "rows");
   const u8* in = rows.data();
   u8* to = out.data();
   nb::gil_scoped_release release;
-  const size_t whole = n / ops.hash_lanes * ops.hash_lanes;
-  hash_ranges(pool, ops, whole, [&](size_t begin, size_t end) {
-    ops.rows(in + begin * length, length, end - begin, to + 32 * begin);
-  });
-  GOLDILOCKS_PORTABLE.rows(in + whole * length, length, n - whole, to + 32 * whole);
+  for (; n > 0; ops = ops->narrower) {
+    const size_t whole = n / ops->lanes * ops->lanes;
+    hash_ranges(pool, *ops, whole, [&](size_t begin, size_t end) {
+      ops->rows(in + begin * length, length, end - begin, to + 32 * begin);
+    });
+    in += whole * length, to += 32 * whole, n -= whole;
+  }
 }
 
 nb::bytes keccak256_one(nb::bytes data) {
   u8 out[32];
-  GOLDILOCKS_PORTABLE.rows((const u8*)data.c_str(), data.size(), 1, out);
+  KECCAK_PORTABLE.rows((const u8*)data.c_str(), data.size(), 1, out);
   return nb::bytes((const char*)out, sizeof(out));
 }
 
 // The least nonce. Pieces are taken in ascending order, so when one yields a nonce all before it are searched too, by whoever
 // has them, and nobody begins one after it.
 u64 grind(Pool& pool, const std::string& set, u64 tag, InWords seed, int bits) {
-  const GoldilocksOps& ops = ops_of(set);
+  const KeccakOps& ops = *ops_of(set).keccak;
   expect(seed, 4, "seed");
   if (bits < 0 || bits > 64) throw std::invalid_argument("bits: out of range");
   constexpr u64 PIECE = 1024;

@@ -1,9 +1,10 @@
-// Goldilocks and Keccak on eight lanes, for CPUs with AVX-512 F. Built with -mavx512f.
+// Goldilocks on eight lanes, for CPUs with AVX-512 F. Built with -mavx512f.
 #include <immintrin.h>
 
 #include "field/goldilocks.h"
 #include "goldilocks_table.h"
 #include "goldilocks_two.h"
+#include "transpose_avx512.h"
 
 namespace dp {
 namespace {
@@ -87,47 +88,11 @@ struct Avx512Vector : ProductsInTwos<Avx512Arithmetic, Vector> {
   static constexpr size_t LANES = 8;
   static T load(const u64* p) { return _mm512_loadu_si512(p); }
   static void store(u64* p, T x) { _mm512_storeu_si512(p, x); }
-  static void transpose(T (&x)[8]) {
-    T a[8], b[8];
-    for (int i = 0; i < 8; i += 2) {  // pairs
-      a[i] = _mm512_unpacklo_epi64(x[i], x[i + 1]);
-      a[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4)  // quarters 0 2, then 1 3, of two vectors
-      for (int k = 0; k < 2; ++k) {
-        b[i + k] = _mm512_shuffle_i64x2(a[i + k], a[i + k + 2], 0x88);
-        b[i + k + 2] = _mm512_shuffle_i64x2(a[i + k], a[i + k + 2], 0xDD);
-      }
-    for (int k = 0; k < 4; ++k) {
-      x[k] = _mm512_shuffle_i64x2(b[k], b[k + 4], 0x88);
-      x[k + 4] = _mm512_shuffle_i64x2(b[k], b[k + 4], 0xDD);
-    }
-  }
-};
-
-struct Avx512Lanes {
-  using T = __m512i;
-  static constexpr size_t LANES = 8;
-  static constexpr int REGISTERS = 32;
-  static T load(const u64* p) { return _mm512_loadu_si512(p); }
-  static void store(u64* p, T x) { _mm512_storeu_si512(p, x); }
-  static T broadcast(u64 x) { return _mm512_set1_epi64((long long)x); }
-  static T iota() { return _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0); }
-  static T add(T a, T b) { return _mm512_add_epi64(a, b); }
-  static T bit_xor(T a, T b) { return _mm512_xor_si512(a, b); }
-  // The immediates are truth tables: bit 4a + 2b + c.
-  static T xor3(T a, T b, T c) { return _mm512_ternarylogic_epi64(a, b, c, 0x96); }
-  static T theta_sum(T, T b) { return b; }
-  static T theta(T s, T a, T b) { return xor3(s, a, b); }
-  static T chi(T a, T b, T c) { return _mm512_ternarylogic_epi64(a, b, c, 0xD2); }
-  template <int N>
-  static T rotl(T a) {
-    return _mm512_rol_epi64(a, N);
-  }
+  static void transpose(T (&x)[8]) { transpose_words(x); }
 };
 
 }  // namespace
 
-extern const GoldilocksOps GOLDILOCKS_AVX512 = make_goldilocks_ops<Avx512Vector, Avx512Lanes>("avx512");
+extern const GoldilocksOps GOLDILOCKS_AVX512 = make_goldilocks_ops<Avx512Vector>("avx512", KECCAK_AVX512);
 
 }  // namespace dp

@@ -17,13 +17,18 @@ inline u64 add(u64 a, u64 b) {
 
 inline u64 sub(u64 a, u64 b) { return a - b + masked(a < b, P); }
 
+// a - b, less epsilon where it wraps: 2^64 = epsilon
+inline u64 less(u64 a, u64 b) { return a - b - masked(a < b, EPSILON); }
+
+// t + (hi mod 2^32) epsilon, canonical
+inline u64 plus_epsilons(u64 t, u64 hi) {
+  const u64 d = P - (hi & EPSILON) * EPSILON;
+  return t - d + masked(t < d, P);
+}
+
 // hi 2^64 + lo mod p, for any hi and lo
 inline u64 reduce128(u64 hi, u64 lo) {
-  const u64 h1 = hi >> 32, h0 = hi & EPSILON;
-  const u64 t = lo - h1 - masked(lo < h1, EPSILON);
-  const u64 r = t + h0 * EPSILON;
-  // Both a carry, 2^64 = epsilon, and a result from p on, -p = epsilon (mod 2^64), ask for epsilon, and never for it twice.
-  return r + masked((r < t) | (r >= P), EPSILON);
+  return plus_epsilons(less(lo, hi >> 32), hi);
 }
 
 inline u64 mul(u64 a, u64 b) {

@@ -30,8 +30,8 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
+#include "each_below.h"
 #include "platform.h"
 
 namespace dp {
@@ -110,9 +110,6 @@ struct GoldilocksNtt {
   }
 
  private:
-  template <int N>
-  using Constant = std::integral_constant<int, N>;
-
   template <class Body>
   static void with_digit(int digit, Body body) {
     if (digit == 1) body(Constant<1>{});
@@ -174,16 +171,6 @@ struct GoldilocksNtt {
     b = EXPONENT < 96 ? y : x;
   }
 
-  // body(0) ... body(N - 1), numbers as types
-  template <int N, class Body>
-  __attribute__((always_inline)) static void each_below(Body body) {
-    calls(body, std::make_integer_sequence<int, N>{});
-  }
-  template <class Body, int... I>
-  __attribute__((always_inline)) static void calls(Body body, std::integer_sequence<int, I...>) {
-    (body(Constant<I>{}), ...);
-  }
-
   // x[k] f[k] for k from 1 on, as second operands.
   template <int D>
   __attribute__((always_inline)) static void multiply(T* x, const T* f) {
@@ -203,33 +190,35 @@ struct GoldilocksNtt {
     each_below<D>([&](auto stage) __attribute__((always_inline)) { inverse_stage<D, D - stage>(x); });
   }
 
-  template <int D, bool LAST>
-  static void pass_forward(const u64* in, u64* out, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
+  // body(x, f, at) for the elements x at each vector of positions, from `at` on, and their factors f.
+  template <int D, class Body>
+  __attribute__((always_inline)) static void pass(const u64* in, size_t n, size_t h, size_t begin, size_t end,
+                                                  const u64* roots, const Body& body) {
     constexpr size_t R = (size_t)1 << D;
     for (size_t j = begin; j < end; j += LANES) {
       T f[R], x[R];
       for (size_t k = 1; k < R; ++k) f[k] = V::load(roots + h + j * (R - 1) + (k - 1) * LANES);
       for (size_t at = j; at < n; at += R * h) {
         for (size_t k = 0; k < R; ++k) x[k] = V::load(in + at + k * h);
-        forward_all<D>(x, f);
-        for (size_t k = 0; k < R; ++k) put(out + at + k * h, x[k], LAST);
+        body(x, f, at);
       }
     }
   }
+  template <int D, bool LAST>
+  static void pass_forward(const u64* in, u64* out, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
+    pass<D>(in, n, h, begin, end, roots, [&](T* x, const T* f, size_t at) __attribute__((always_inline)) {
+      forward_all<D>(x, f);
+      for (size_t k = 0; k < 1 << D; ++k) put(out + at + k * h, x[k], LAST);
+    });
+  }
   template <int D>
   static void pass_inverse(const u64* in, u64* out, size_t n, size_t h, size_t begin, size_t end, const u64* roots) {
-    constexpr size_t R = (size_t)1 << D;
-    for (size_t j = begin; j < end; j += LANES) {
-      T f[R], x[R];
-      for (size_t k = 1; k < R; ++k) f[k] = V::load(roots + h + j * (R - 1) + (k - 1) * LANES);
-      for (size_t at = j; at < n; at += R * h) {
-        for (size_t k = 0; k < R; ++k) x[k] = V::load(in + at + k * h);
-        inverse_all<D>(x);
-        multiply<D>(x, f);
-        V::store(out + at, V::canonical(x[0]));
-        for (size_t k = 1; k < R; ++k) V::store(out + at + k * h, V::plain(x[k]));
-      }
-    }
+    pass<D>(in, n, h, begin, end, roots, [&](T* x, const T* f, size_t at) __attribute__((always_inline)) {
+      inverse_all<D>(x);
+      multiply<D>(x, f);
+      V::store(out + at, V::canonical(x[0]));
+      for (size_t k = 1; k < 1 << D; ++k) V::store(out + at + k * h, V::plain(x[k]));
+    });
   }
 
   // Transposed, vector i holds position i of as many blocks of 8 as there are lanes. A block is 8 / LANES vectors; their

@@ -1,10 +1,10 @@
-// Vector operations over Goldilocks on the CPU, as one table of functions for each instruction set. The bindings choose
+// Vector operations over Goldilocks on the CPU, and Keccak, as one table of functions for each instruction set. The bindings choose
 // a table that the CPU runs, and own the threads: every function here works on the calling thread.
 #pragma once
 #include <cstddef>
 #include <vector>
 
-#include "views.h"
+#include "keccak_ops.h"
 
 namespace dp {
 
@@ -25,18 +25,7 @@ struct GoldilocksOps {
   void (*forward_pass)(u64* data, size_t eighth, size_t begin, size_t end, const u64* roots, bool last);
   void (*inverse_pass)(const u64* in, u64* out, size_t eighth, size_t begin, size_t end, const u64* roots);
 
-  size_t hash_lanes;  // Keccak states in a vector
-
-  // Digests are stored by word: word w of digest i at out[w * stride + i]. n is a multiple of `hash_lanes` everywhere.
-  // Hashes header[0 .. headers), then columns[0 .. count) at `offset` + i.
-  void (*leaves)(const u64* const* columns, size_t count, const u64* header, size_t headers, size_t offset, size_t n,
-                 u64* out, size_t stride);
-  // Hashes tag, digest i of a, digest i of b.
-  void (*pairs)(u64 tag, const u64* a, size_t a_stride, const u64* b, size_t b_stride, size_t n, u64* out, size_t stride);
-  // Hashes rows of `length` bytes; digest i is the 32 bytes at out + 32 i.
-  void (*rows)(const u8* rows, size_t length, size_t n, u8* out);
-  // Least i < n such that the digest of tag, seed (4 words), first + i begins with `bits` zero bits; n if there is none.
-  size_t (*grind)(u64 tag, const u64* seed, u64 first, size_t n, int bits);
+  const KeccakOps* keccak;
 };
 
 // Returns the tables that this CPU runs, the fastest last. The first is the portable one.

@@ -1,9 +1,9 @@
-// Goldilocks and Keccak for every CPU.
+// Goldilocks for every CPU.
 #include "goldilocks_scalar.h"
 #include "goldilocks_table.h"
 
 namespace dp {
 
-extern const GoldilocksOps GOLDILOCKS_PORTABLE = make_goldilocks_ops<ScalarVector, ScalarLanes>("portable");
+extern const GoldilocksOps GOLDILOCKS_PORTABLE = make_goldilocks_ops<ScalarVector>("portable", KECCAK_PORTABLE);
 
 }  // namespace dp

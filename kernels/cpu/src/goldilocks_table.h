@@ -2,12 +2,11 @@
 #pragma once
 #include "goldilocks_ntt.h"
 #include "goldilocks_ops.h"
-#include "keccak_lanes.h"
 
 namespace dp {
 
-template <class Field, class Hash>
-constexpr GoldilocksOps make_goldilocks_ops(const char* name) {
+template <class Field>
+constexpr GoldilocksOps make_goldilocks_ops(const char* name, const KeccakOps& keccak) {
   return {name,
           Field::LANES,
           &GoldilocksVectors<Field>::add,
@@ -17,11 +16,7 @@ constexpr GoldilocksOps make_goldilocks_ops(const char* name) {
           &GoldilocksNtt<Field>::inverse,
           &GoldilocksNtt<Field>::forward_pass,
           &GoldilocksNtt<Field>::inverse_pass,
-          Hash::LANES,
-          &KeccakLanes<Hash>::leaves,
-          &KeccakLanes<Hash>::pairs,
-          &KeccakLanes<Hash>::rows,
-          &KeccakLanes<Hash>::grind};
+          &keccak};
 }
 
 }  // namespace dp

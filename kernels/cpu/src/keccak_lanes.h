@@ -1,13 +1,12 @@
-// Keccak-256 of V::LANES messages at once; each lane runs the permutation of hash/keccak.h.
+// Keccak states of V::LANES messages at once, a message in each lane; each lane runs the permutation of hash/keccak.h.
 //
-// V: T, LANES, load, store, broadcast, iota (0, 1, 2, ...), add; bit_xor, xor3 (a ^ b ^ c), chi (a ^ (~b & c)), rotl<n>;
-// theta_sum and theta: with b' = theta_sum(a, b), theta(s, a, b') is s ^ a ^ b, in one operation.
+// V: T, LANES, REGISTERS, load, store, broadcast; bit_xor, xor3 (a ^ b ^ c), chi (a ^ (~b & c)), rotl<n>; theta_sum and
+// theta: with b' = theta_sum(a, b), theta(s, a, b') is s ^ a ^ b, in one operation.
 // As in goldilocks_ntt.h, V has internal linkage where it is built with options that not every CPU runs.
 #pragma once
 #include <cstddef>
 
 #include "hash/keccak.h"
-#include "views.h"
 
 namespace dp {
 
@@ -17,70 +16,26 @@ class KeccakLanes {
   using T = typename V::T;
   static constexpr size_t LANES = V::LANES;
 
-  static void leaves(const u64* const* columns, size_t count, const u64* header, size_t headers, size_t offset, size_t n,
-                     u64* out, size_t stride) {
+  // As keccak_hash.h wants it.
+  template <bool STREAMS, class Word, class To>
+  static void hash(size_t n, size_t count, const Word& word, const To& to) {
     for (size_t i = 0; i < n; i += LANES) {
       T s[25];
-      sponge(s, headers + count, V::broadcast(1), [&](size_t k) {
-        if (k < headers) return V::broadcast(header[k]);
-        const u64* at = columns[k - headers] + offset + i;
-        __builtin_prefetch(at + 4 * LANES);  // the columns are too many streams for the CPU to follow
-        return V::load(at);
+      sponge(s, count, [&](size_t k) __attribute__((always_inline)) {
+        const auto from = word(i, k);
+        if (from.at == nullptr) return V::broadcast(from.constant);
+        if (STREAMS) __builtin_prefetch(from.at + 4 * LANES);
+        return V::load(from.at);
       });
-      put(s, out + i, stride);
+      for (size_t w = 0; w < 4; ++w) V::store(to(i, w), s[w]);
     }
-  }
-
-  static void pairs(u64 tag, const u64* a, size_t a_stride, const u64* b, size_t b_stride, size_t n, u64* out,
-                    size_t stride) {
-    for (size_t i = 0; i < n; i += LANES) {
-      T s[25];
-      sponge(s, 9, V::broadcast(1), [&](size_t k) {
-        return k == 0 ? V::broadcast(tag) : k < 5 ? V::load(a + (k - 1) * a_stride + i) : V::load(b + (k - 5) * b_stride + i);
-      });
-      put(s, out + i, stride);
-    }
-  }
-
-  static void rows(const u8* rows, size_t length, size_t n, u8* out) {
-    const size_t rest = length % 8;
-    for (size_t i = 0; i < n; i += LANES) {
-      u64 words[LANES];
-      for (size_t l = 0; l < LANES; ++l) {  // the padding begins right after the last byte
-        words[l] = (u64)1 << (8 * rest);
-        for (size_t b = 0; b < rest; ++b) words[l] |= (u64)rows[(i + l) * length + length - rest + b] << (8 * b);
-      }
-      T s[25];
-      sponge(s, length / 8, V::load(words), [&](size_t k) {
-        for (size_t l = 0; l < LANES; ++l) std::memcpy(&words[l], rows + (i + l) * length + 8 * k, 8);
-        return V::load(words);
-      });
-      for (size_t w = 0; w < 4; ++w) {
-        V::store(words, s[w]);
-        for (size_t l = 0; l < LANES; ++l) std::memcpy(out + 32 * (i + l) + 8 * w, &words[l], 8);
-      }
-    }
-  }
-
-  static size_t grind(u64 tag, const u64* seed, u64 first, size_t n, int bits) {
-    for (size_t i = 0; i < n; i += LANES) {
-      T s[25];
-      sponge(s, 6, V::broadcast(1), [&](size_t k) {
-        return k == 5 ? V::add(V::broadcast(first + i), V::iota()) : V::broadcast(k == 0 ? tag : seed[k - 1]);
-      });
-      u64 words[LANES];
-      V::store(words, s[0]);
-      for (size_t l = 0; l < LANES; ++l)
-        if (bits == 0 || __builtin_bswap64(words[l]) >> (64 - bits) == 0) return i + l;
-    }
-    return n;
   }
 
  private:
-  // The state after a message of word(0) to word(count - 1) and `end`: what is left of it, fewer than 8 bytes, and the
-  // padding's first bit.
+  // The state after the words up to word(count), of which the last one is what is left of a message, fewer than 8 bytes, and
+  // the padding's first bit.
   template <class Word>
-  __attribute__((always_inline)) static void sponge(T (&s)[25], size_t count, T end, const Word& word) {
+  __attribute__((always_inline)) static void sponge(T (&s)[25], size_t count, const Word& word) {
     // Hidden from the compiler, which fills 25 vectors in memory with a constant by `rep stos`: what that has stored cannot
     // be read for as long as a tenth of a permutation.
     T zero = V::broadcast(0);
@@ -95,15 +50,10 @@ class KeccakLanes {
     }
 #pragma GCC unroll 17
     for (size_t i = 0; i < keccak::RATE_LANES; ++i) {
-      if (at + i < count) s[i] = V::bit_xor(s[i], word(at + i));
-      if (at + i == count) s[i] = V::bit_xor(s[i], end);
+      if (at + i <= count) s[i] = V::bit_xor(s[i], word(at + i));
     }
     s[keccak::RATE_LANES - 1] = V::bit_xor(s[keccak::RATE_LANES - 1], V::broadcast(0x8000000000000000ull));
     permute(s);
-  }
-
-  static void put(const T (&s)[25], u64* out, size_t stride) {
-    for (size_t w = 0; w < 4; ++w) V::store(out + w * stride, s[w]);
   }
 
   // One round in registers; needs 32 of them.

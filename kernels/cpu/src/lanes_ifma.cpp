@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "lanes_vectors.h"
+#include "transpose_avx512.h"
 
 namespace dp {
 namespace lanes {
@@ -33,32 +34,16 @@ struct Ifma {
       const __m512i low = _mm512_castsi256_si512(half(from[l]));
       x[l] = _mm512_inserti64x4(low, half(from[l] + distance), 1);
     }
-    transpose(x);
+    transpose_words(x);
   }
   static void store_points(T (&x)[8], u64* const (&to)[8], size_t distance) {
-    transpose(x);
+    transpose_words(x);
     for (int l = 0; l < 8; ++l) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to[l]), _mm512_castsi512_si256(x[l]));
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to[l] + distance), _mm512_extracti64x4_epi64(x[l], 1));
     }
   }
   static __m256i half(const u64* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
-  static void transpose(T (&x)[8]) {
-    T a[8], b[8];
-    for (int i = 0; i < 8; i += 2) {
-      a[i] = _mm512_unpacklo_epi64(x[i], x[i + 1]);
-      a[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4)
-      for (int k = 0; k < 2; ++k) {
-        b[i + k] = _mm512_shuffle_i64x2(a[i + k], a[i + k + 2], 0x88);
-        b[i + k + 2] = _mm512_shuffle_i64x2(a[i + k], a[i + k + 2], 0xDD);
-      }
-    for (int k = 0; k < 4; ++k) {
-      x[k] = _mm512_shuffle_i64x2(b[k], b[k + 4], 0x88);
-      x[k + 4] = _mm512_shuffle_i64x2(b[k], b[k + 4], 0xDD);
-    }
-  }
 
   struct Product {
     T modulus[5], neg_inverse;

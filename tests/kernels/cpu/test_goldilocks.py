@@ -126,11 +126,13 @@ def test_moving_columns_in_place(kernels: CpuGoldilocks, log_n: int) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 135, 136, 137, 271, 272, 273, 1000])
 def test_keccak(kernels: CpuGoldilocks, length: int) -> None:
-    del kernels  # once for every build is enough, and cheap
-    rows = np.random.default_rng(length).integers(0, 256, size=(19, length), dtype=np.uint8)
+    rows = np.random.default_rng(length).integers(0, 256, size=(32 + 19, length), dtype=np.uint8)
     expected = [keccak.new(data=r.tobytes(), digest_bits=256).digest() for r in rows]
     assert [keccak256(r.tobytes()) for r in rows] == expected
     assert [d.tobytes() for d in keccak256_rows(rows)] == expected
+    found = np.empty((len(rows), 32), dtype=np.uint8)
+    kernels._native.keccak256_rows(kernels._pool, kernels._set, rows.reshape(-1), length, found.reshape(-1))
+    assert [d.tobytes() for d in found] == expected
 
 
 SHAPES = [
@@ -143,6 +145,8 @@ SHAPES = [
     ([(2, 2, 16), (5, 2, 16), (1, 2, 8), (3, 2, 1), (17, 2, 1)], 0),
     ([(1, 8, 2), (4, 8, 64), (2, 8, 32)], 0),
     ([(20, 1, 1024)], 0),
+    ([(16, 1, 128)], 0),
+    ([(33, 2, 64), (15, 2, 64), (18, 2, 32)], 0),
 ]
 
 
