@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kernels.cuda.device import Device
+from kernels.cuda.field import field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.groups import CudaGroups
 from kernels.cuda.inner_products import CudaInnerProducts
@@ -83,7 +84,7 @@ class CudaBackend(Backend):
     def prepare(self, curve: Curve, groups: Iterable[Group] = (Group.G1, Group.G2)) -> None:
         """Begin to compile the kernels for proofs on `curve` in the background. A kernel's first use waits for it."""
         self.vectors.prepare(curve.fr)
-        self.sparse.prepare(curve.fr)
+        self.device.prepare(field_source("spmv", curve.fr))
         for group in groups:
             self.groups.prepare(curve, group)
 
@@ -187,5 +188,5 @@ class CudaBackend(Backend):
         self.vectors.clear()
         self.synthesis.clear()
         if self._goldilocks is not None:
-            self._goldilocks.clear_transforms()
+            self._goldilocks.clear()
         self.device.close()
