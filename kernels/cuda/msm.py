@@ -539,13 +539,9 @@ class CudaSums:
     def _fetched(self, left: SetSums, stream: Stream | None = None) -> FetchedPoint:
         return FetchedPoint(FetchedSums(left.joining, self.device.fetch(left.sums, stream)))
 
-    def _left(self, table: CudaPointTable | StreamedPoints, plan: WindowPlan, shape: ReduceShape) -> LeftSums:
-        return LeftSums(
-            table.curve,
-            table.group,
-            plan.sets * shape.width * sum_limbs(table.curve, table.group),
-            shape.terms(plan, sum_limbs(table.curve, table.group)),
-        )
+    def _left(self, table: CudaTable, plan: WindowPlan, shape: ReduceShape) -> LeftSums:
+        words = sum_limbs(table.curve, table.group)
+        return LeftSums(table.curve, table.group, plan.sets * shape.width * words, shape.terms(plan, words))
 
     def _gathered(self, gathering: Gathering, table: CudaPointTable, scalars: Array, start: int) -> GatheredPoint:
         """Record the MSM as a branch, or do it once, which loads its kernels and counts its sums."""
@@ -781,16 +777,7 @@ class CudaSums:
         grid = min(wave, -(-most // (block * segment)))
         count = 2 * grid * block
         keys, records = device.empty((count,), np.uint32), device.empty((count, words))
-        args: tuple[Array, ...] = (
-            points,
-            entries,
-            entry_count,
-            np.uint32(segment),
-            buckets,
-            keys,
-            records,
-        )
-        accumulate.launch(grid, block, args)
+        accumulate.launch(grid, block, (points, entries, entry_count, np.uint32(segment), buckets, keys, records))
 
         merge = device.kernel(self._buckets_source(curve, group), "msm_merge")
         while True:
@@ -838,33 +825,15 @@ class CudaSums:
 
     def _pairs_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
-        return group_source(
-            "msm_pairs",
-            curve,
-            group,
-            ("PAIRS_BLOCK", profile.pairs_block),
-            ("PAIRS_BLOCKS", profile.affine_for(curve, group).blocks),
-            _product_calls(group),
-        )
+        shape = ("PAIRS_BLOCK", profile.pairs_block), ("PAIRS_BLOCKS", profile.affine_for(curve, group).blocks)
+        return group_source("msm_pairs", curve, group, *shape, _product_calls(group))
 
     def _accumulate_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
-        return group_source(
-            "msm_accumulate",
-            curve,
-            group,
-            ("ACCUMULATE_BLOCK", profile.accumulate_block),
-            ("ACCUMULATE_BLOCKS", profile.blocks_for(curve, group)),
-            _product_calls(group),
-        )
+        shape = ("ACCUMULATE_BLOCK", profile.accumulate_block), ("ACCUMULATE_BLOCKS", profile.blocks_for(curve, group))
+        return group_source("msm_accumulate", curve, group, *shape, _product_calls(group))
 
     def _buckets_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
-        return group_source(
-            "msm_buckets",
-            curve,
-            group,
-            ("MERGE_BLOCK", profile.merge_block),
-            ("REDUCE_BLOCK", profile.reduce_block),
-            ("REDUCE_THREADS", profile.reduce_threads),
-        )
+        reduce = ("REDUCE_BLOCK", profile.reduce_block), ("REDUCE_THREADS", profile.reduce_threads)
+        return group_source("msm_buckets", curve, group, ("MERGE_BLOCK", profile.merge_block), *reduce)
