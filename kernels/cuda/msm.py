@@ -130,8 +130,6 @@ class MsmProfile:
     stream_points: int = 1 << 24
     """Most points that are brought from host memory at a time; fewer on a small device."""
     pairs_block: int = 128
-    pairs_blocks: int | None = None
-    """Blocks of msm_add_pairs per multiprocessor, which bounds the registers; None chooses by curve and group."""
     pairs_most: int | None = None
     """Most pairs that a thread of msm_add_pairs takes with one inversion for its block; None chooses by curve and
     group."""
@@ -143,8 +141,6 @@ class MsmProfile:
     least_segment: int = 4
     """Fewest entries that a thread accumulates, so that more multiprocessors have a block."""
     accumulate_block: int = 128
-    accumulate_blocks: int | None = None
-    """Blocks of msm_accumulate per multiprocessor, which bounds the registers; None chooses by curve and group."""
     merge_block: int = 256
     reduce_block: int = 128
     """Running sums of a block of msm_reduce: a power of two."""
@@ -174,7 +170,7 @@ class MsmProfile:
     def affine_for(self, curve: Curve, group: Group) -> AffineRounds:
         """Return the shapes of msm_add_pairs for one group."""
         chosen = AFFINE_ROUNDS[curve.name, group]
-        return replace(chosen, pairs=self.pairs_most or chosen.pairs, blocks=self.pairs_blocks or chosen.blocks)
+        return replace(chosen, pairs=self.pairs_most or chosen.pairs)
 
     def rounds_for(self, curve: Curve, group: Group, entries: int, buckets: int) -> int:
         """Return how many affine rounds there are for so many entries of so many buckets."""
@@ -185,11 +181,10 @@ class MsmProfile:
         most = MAX_AFFINE_ROUNDS + (entries >= MANY_ENTRIES)
         return min(most, (entries // (AFFINE_DENSITY * buckets)).bit_length())
 
-    def blocks_for(self, curve: Curve, group: Group) -> int:
-        """Return the blocks of msm_accumulate per multiprocessor. Measured: registers matter more than occupancy."""
-        if self.accumulate_blocks is not None:
-            return self.accumulate_blocks
-        return 4 if curve is BN254 and group is Group.G1 else 2
+
+def accumulate_blocks(curve: Curve, group: Group) -> int:
+    """Return the blocks of msm_accumulate per multiprocessor. Measured: registers matter more than occupancy."""
+    return 4 if curve is BN254 and group is Group.G1 else 2
 
 
 @dataclass(frozen=True)
@@ -484,7 +479,7 @@ class CudaSums:
         points."""
         device, profile = self.device, self.profile
         point_bytes, sum_bytes = 8 * curve.point_limbs(group), 8 * sum_limbs(curve, group)
-        threads = device.sm_count * profile.blocks_for(curve, group) * profile.accumulate_block
+        threads = device.sm_count * accumulate_blocks(curve, group) * profile.accumulate_block
         records = 2 * min(threads, -(-cut.entries // self._least_segment(cut.entries)) + profile.accumulate_block)
         shape = self._reduce_shape(plan, sets)
         affine = profile.affine_for(curve, group)
@@ -830,7 +825,7 @@ class CudaSums:
 
     def _accumulate_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
-        shape = ("ACCUMULATE_BLOCK", profile.accumulate_block), ("ACCUMULATE_BLOCKS", profile.blocks_for(curve, group))
+        shape = ("ACCUMULATE_BLOCK", profile.accumulate_block), ("ACCUMULATE_BLOCKS", accumulate_blocks(curve, group))
         return group_source("msm_accumulate", curve, group, *shape, _product_calls(group))
 
     def _buckets_source(self, curve: Curve, group: Group) -> KernelSource:
