@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +81,11 @@ class CudaBackend(Backend):
     def inner_products(self) -> CudaInnerProducts:
         return self._inner_products
 
-    def prepare(self, curve: Curve, groups: Iterable[Group] = (Group.G1, Group.G2)) -> None:
+    def prepare(self, curve: Curve) -> None:
         """Begin to compile the kernels for proofs on `curve` in the background. A kernel's first use waits for it."""
         self.vectors.prepare(curve.fr)
         self.device.prepare(field_source("spmv", curve.fr))
-        for group in groups:
+        for group in Group:
             self.groups.prepare(curve, group)
 
     # -- memory -----------------------------------------------------------------------------------------------------

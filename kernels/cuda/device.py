@@ -76,8 +76,6 @@ class Stream(Protocol):
     def wait(self, event: Event) -> None:
         """Make later work in this stream wait for `event`; the host does not wait."""
 
-    def synchronize(self) -> None: ...
-
 
 class Fetch(Protocol):
     """A copy to the host that may still be in progress."""

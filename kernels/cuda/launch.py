@@ -113,9 +113,6 @@ class CudaStream:
         assert isinstance(event, CudaEvent)
         self.stream.wait_event(event.event)
 
-    def synchronize(self) -> None:
-        self.stream.synchronize()
-
 
 class _Parameters:
     """The memory in which the driver reads one kernel's parameters: room for each, and the list of their addresses.

@@ -104,9 +104,6 @@ class EmulatedStream:
     def wait(self, event: Event) -> None:
         return
 
-    def synchronize(self) -> None:
-        return
-
 
 class EmulatedFetch:
     """A copy that is already there."""
