@@ -56,10 +56,7 @@ class CpuBackend(Backend):
         self._budget = budget
         self._empty: Empty = np.empty if arena is None else arena.empty
         self._zeros: Empty = np.zeros if arena is None else arena.zeros
-        try:
-            native = builds.load(variant)
-        except KeyError as error:
-            raise BackendError(str(error.args[0])) from None
+        native = builds.load(variant)
         self._variant = variant or builds.variants()[-1]
         self.pool = LeasedPool(native, threads, lease)
         self.vectors = CpuVectors(self.pool, self._empty)

@@ -36,6 +36,14 @@ def _pairs(curve: Curve, g1: Points, g2: Points) -> tuple[Points, Points]:
     return g1, g2
 
 
+def _terms(curve: Curve, points: Points, scalars: Scalars, words: int) -> tuple[Points, Scalars]:
+    points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
+    scalars = _rows(scalars, words, "scalars")
+    if len(points) != len(scalars):
+        raise SizeError(f"{len(points)} points but {len(scalars)} scalars")
+    return points, scalars
+
+
 def pairing_product_is_one(curve: Curve, g1: Points, g2: Points) -> bool:
     """Whether prod_i e(g1[i], g2[i]) = 1, for (n, point_limbs) points of each group.
 
@@ -51,9 +59,10 @@ def pairing_product(curve: Curve, g1: Points, g2: Points) -> NDArray[np.uint64]:
     The result is (2, 3, 2, limbs) in Montgomery form: coefficients of w, of v, of u. It is ffjavascript's value, which
     snarkjs writes as vk_alphabeta_12; other libraries differ by a fixed exponent prime to r. Raises SizeError.
     """
-    out = np.empty((12, curve.fq.limbs), dtype=np.uint64)
-    native.pairing_product(curve.name, *_pairs(curve, g1, g2), out)
-    return out.reshape(2, 3, 2, curve.fq.limbs)
+    out = np.empty((2, 3, 2, curve.fq.limbs), dtype=np.uint64)
+    pairs = map(flat_bytes, _pairs(curve, g1, g2))
+    native.pairing_products(native.Pool(1), curve.name, *pairs, [len(g1)], flat_bytes(out))
+    return out
 
 
 def combine_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
@@ -61,10 +70,7 @@ def combine_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
 
     Scalars are canonical. For public inputs of a proof, on this thread; not constant time. Raises SizeError.
     """
-    points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
-    scalars = _rows(scalars, curve.fr.limbs, "scalars")
-    if len(points) != len(scalars):
-        raise SizeError(f"{len(points)} points but {len(scalars)} scalars")
+    points, scalars = _terms(curve, points, scalars, curve.fr.limbs)
     out = np.zeros((1, points.shape[1]), dtype=np.uint64)
     if len(points) < BY_BUCKETS:
         native.combine_g1(curve.name, points, scalars, out)
@@ -82,10 +88,7 @@ def combine_members_g1(curve: Curve, points: Points, scalars: Scalars) -> Points
     For other points the result is meaningless: each scalar is cut in two by the curve's endomorphism
     (`include/curve/glv.h`). Scalars are canonical. On this thread; not constant time. Raises SizeError.
     """
-    points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
-    scalars = _rows(scalars, curve.fr.limbs, "scalars")
-    if len(points) != len(scalars):
-        raise SizeError(f"{len(points)} points but {len(scalars)} scalars")
+    points, scalars = _terms(curve, points, scalars, curve.fr.limbs)
     out = np.empty((1, points.shape[1]), dtype=np.uint64)
     native.combine_members_g1(curve.name, points, scalars, out)
     point: Points = out[0]
@@ -97,12 +100,11 @@ def scale_g1(curve: Curve, points: Points, scalars: Scalars) -> Points:
 
     Not constant time. Raises SizeError.
     """
-    points = _rows(points, curve.point_limbs(Group.G1), "G1 points")
-    scalars = _rows(scalars, 2, "128-bit scalars")
-    if len(points) != len(scalars):
-        raise SizeError(f"{len(points)} points but {len(scalars)} scalars")
+    points, scalars = _terms(curve, points, scalars, 2)
     out = np.empty_like(points)
-    native.scale_g1(curve.name, points, scalars, out)
+    words = np.pad(scalars, ((0, 0), (0, curve.fr.limbs - 2)))
+    arrays = map(flat_bytes, (points[:0], points, words, out))  # no addends
+    native.points_multiply_add(native.Pool(1), curve.name, Group.G1.value, *arrays)
     return out
 
 

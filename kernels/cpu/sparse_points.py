@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.cpu.points import point_bytes
+from kernels.cpu.points import flat_bytes, point_bytes
 from kernels.errors import SizeError
 from kernels.host.native import native
 from kernels.interface.arrays import HostArray
@@ -24,20 +24,7 @@ def combine(curve: Curve, group: Group, matrix: CsrMatrix, points: HostArray, th
         raise SizeError(f"a matrix of {matrix.cols} columns times {points.shape[0]} points")
     matrix.check(curve.fr)
     out = np.empty((matrix.rows, curve.point_limbs(group)), dtype=np.uint64)
-    native.sparse_points(
-        native.Pool(threads),
-        curve.name,
-        group.value,
-        _bytes(matrix.row_ptr),
-        _bytes(matrix.columns),
-        _bytes(matrix.value_index),
-        _bytes(matrix.values),
-        flat,
-        _bytes(out),
-    )
+    parts = (matrix.row_ptr, matrix.columns, matrix.value_index, matrix.values)
+    arrays = [flat_bytes(np.ascontiguousarray(part)) for part in parts]
+    native.sparse_points(native.Pool(threads), curve.name, group.value, *arrays, flat, flat_bytes(out))
     return out
-
-
-def _bytes(array: HostArray) -> HostArray:
-    """Return the array's memory as flat bytes: a view if it is contiguous, else a copy."""
-    return np.ascontiguousarray(array).view(np.uint8).reshape(-1)

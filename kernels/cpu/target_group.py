@@ -21,14 +21,6 @@ from kernels.maths.encoding import pack
 Words = NDArray[np.uint64]
 
 
-def final_exponentiations(curve: Curve, values: Words, threads: int = 1) -> Words:
-    """Return the members of the target group, (n, 12, limbs), for values of Miller loops. Raises SizeError."""
-    _count(curve, values, 12)
-    out = np.empty_like(values)
-    native.final_exponentiations(native.Pool(threads), curve.name, flat_bytes(values), flat_bytes(out))
-    return out
-
-
 def product_of_powers(curve: Curve, elements: Words, scalars: Words, threads: int = 1) -> Words:
     """Return prod_i elements[i]^scalars[i], (12, limbs), for (n, 12, limbs) members and canonical scalars (n, limbs).
 

@@ -57,21 +57,12 @@ class CpuVectors(Vectors):
         if inverse:
             root, shift, first = pow(root, -1, p), pow(shift, -1, p), pow(1 << log_n, -1, p)
         scaled = shift != 1 or first != 1
+        constants = (_element(field, value) for value in (root, shift, first))
+        scales = scaled and not inverse, scaled and inverse
+        orders = transform.bit_reversed_input, transform.bit_reversed_output
+        roots = self._root_table(field, log_n, inverse)
         with self._pool.leased(PROVING, a.size // field.limbs * max(1, log_n // 2)) as threads:
-            self._pool.native.ntt(
-                threads,
-                field.name,
-                flat_bytes(a),
-                log_n,
-                self._root_table(field, log_n, inverse),
-                _element(field, root),
-                _element(field, shift),
-                _element(field, first),
-                scaled and not inverse,
-                scaled and inverse,
-                transform.bit_reversed_input,
-                transform.bit_reversed_output,
-            )
+            self._pool.native.ntt(threads, field.name, flat_bytes(a), log_n, roots, *constants, *scales, *orders)
 
     def _root_table(self, field: Field, log_n: int, inverse: bool) -> Bytes:
         """Return roots of unity in bit-reversed order: at least 2^(log_n - 1), or as many as are ever kept."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kernels.cuda.device import Device
+from kernels.cuda.field import field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.groups import CudaGroups
 from kernels.cuda.inner_products import CudaInnerProducts
@@ -80,11 +81,11 @@ class CudaBackend(Backend):
     def inner_products(self) -> CudaInnerProducts:
         return self._inner_products
 
-    def prepare(self, curve: Curve, groups: Iterable[Group] = (Group.G1, Group.G2)) -> None:
+    def prepare(self, curve: Curve) -> None:
         """Begin to compile the kernels for proofs on `curve` in the background. A kernel's first use waits for it."""
         self.vectors.prepare(curve.fr)
-        self.sparse.prepare(curve.fr)
-        for group in groups:
+        self.device.prepare(field_source("spmv", curve.fr))
+        for group in Group:
             self.groups.prepare(curve, group)
 
     # -- memory -----------------------------------------------------------------------------------------------------
@@ -187,5 +188,5 @@ class CudaBackend(Backend):
         self.vectors.clear()
         self.synthesis.clear()
         if self._goldilocks is not None:
-            self._goldilocks.clear_transforms()
+            self._goldilocks.clear()
         self.device.close()

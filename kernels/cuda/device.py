@@ -48,6 +48,11 @@ class ByValue:
         """Format of the bytes for the module `struct`."""
 
 
+def layout(*parts: tuple[Any, str]) -> np.dtype[Any]:
+    """Return the layout of a kernel's struct: the dtype and the names of its fields, part by part, in order."""
+    return np.dtype([(name, kind) for kind, names in parts for name in names.split()])
+
+
 Argument = Any
 """A kernel argument: a device array (its address), a NumPy scalar of the parameter's width, a `ByValue`, or None (a
 null pointer). A plain Python int is refused: its width would be a guess."""
@@ -70,8 +75,6 @@ class Stream(Protocol):
 
     def wait(self, event: Event) -> None:
         """Make later work in this stream wait for `event`; the host does not wait."""
-
-    def synchronize(self) -> None: ...
 
 
 class Fetch(Protocol):
@@ -97,11 +100,11 @@ class Kernel(Protocol):
 
     resources: KernelResources
 
-    def block(self, *, limit: int = 1024, shared_per_block: int = 0) -> int:
+    def block(self, *, limit: int = 1024) -> int:
         """Return the threads per block with the highest occupancy: a multiple of 32, at most `limit`."""
 
-    def blocks_per_sm(self, block: int, shared: int = 0) -> int:
-        """Return how many blocks of this shape one multiprocessor holds at a time."""
+    def blocks_per_sm(self, block: int) -> int:
+        """Return how many blocks of so many threads one multiprocessor holds at a time."""
 
     def launch(
         self, grid: Shape, block: Shape, args: tuple[Argument, ...], *, shared: int = 0, stream: Stream | None = None
@@ -158,9 +161,9 @@ class Device(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         """Return an uninitialised array from the arena. Raises OutOfMemory."""
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array: ...
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array: ...
 
-    def clear(self, array: Array, stream: Stream | None = None) -> None:
+    def clear(self, array: Array) -> None:
         """Set a contiguous array to zero bytes."""
 
     def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:

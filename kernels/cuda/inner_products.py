@@ -15,16 +15,13 @@ from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs
 from kernels.host.native import native
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.inner_products import InnerProducts, PendingProducts, ReadyProducts, halves, split
-from kernels.maths.curves import BN254, Curve, Group
+from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import field_from_ints, pack
 
 PAIRS = 4
 """Maximum pairs of one thread's Miller loop. Must equal PAIRS in miller.cu."""
 VALUES = 8
 """Values that one thread multiplies."""
-_X = {True: 4965661367192848881, False: 0xD201000000010000}
-"""The parameter's absolute value, of BN254 and of BLS12-381."""
-_DIGITS = 68
 
 
 class CudaInnerProducts(InnerProducts):
@@ -139,35 +136,4 @@ def _chunks(counts: Sequence[int], size: int, *, least: int = 0) -> tuple[HostAr
 @cache
 def _constants(curve: Curve) -> ByValue:
     """The struct `Constants` of miller.cu."""
-    q, is_bn = curve.fq.modulus, curve is BN254
-    xi = (9, 1) if is_bn else (1, 1)
-    b3 = [3 * c for c in curve.b2]
-    psi = [*_power(xi, (q - 1) // 3, q), *_power(xi, (q - 1) // 2, q)]
-    digits = _loop_digits(6 * _X[True] + 2 if is_bn else _X[False])
-    loop = np.zeros(_DIGITS + 12, dtype=np.int8)  # the digits, their number, and padding to 16 bytes
-    loop[: len(digits)] = digits
-    loop[_DIGITS : _DIGITS + 4] = np.array([len(digits)], dtype="<i4").view(np.int8)
-    return ByValue(np.concatenate([field_from_ints(curve.fq, [*b3, *psi]).reshape(-1).view(np.int8), loop]))
-
-
-def _power(base: tuple[int, int], exponent: int, q: int) -> tuple[int, int]:
-    """base^exponent in Fq[u] / (u^2 + 1)."""
-    result = (1, 0)
-    for bit in bin(exponent)[2:]:
-        a, b = result
-        result = ((a - b) * (a + b) % q, 2 * a * b % q)
-        if bit == "1":
-            a, b = result
-            result = ((a * base[0] - b * base[1]) % q, (a * base[1] + b * base[0]) % q)
-    return result
-
-
-def _loop_digits(n: int) -> list[int]:
-    """Non-adjacent form of n without its leading digit, most significant first, as `loop_digits` in pairing.h."""
-    digits: list[int] = []
-    while n:
-        digits.append(0 if n % 2 == 0 else 2 - n % 4)
-        n = (n - digits[-1]) // 2
-    if len(digits) > 2 and digits[-2:] == [0, 1] and digits[-3] == -1:
-        digits[-3:] = [1, 1]
-    return digits[-2::-1]
+    return ByValue(np.frombuffer(native.miller_constants(curve.name), dtype=np.uint8))

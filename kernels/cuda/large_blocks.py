@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Memory = TypeVar("Memory")
@@ -105,17 +106,15 @@ class LargeBlocks(Generic[Memory]):
             self._idle.append((memory, size, stream))
 
 
+@dataclass(eq=False)
 class Loan(Generic[Memory]):
-    """A block in use. It comes back when the last reference to this object goes."""
+    """A block in use. It comes back to `back` when the last reference to this object goes."""
 
-    def __init__(
-        self, memory: Memory, size: int, stream: int, slack: int, back: deque[tuple[Memory, int, int, int]]
-    ) -> None:
-        self.memory = memory
-        self.size = size
-        self._stream = stream
-        self._slack = slack
-        self._back = back
+    memory: Memory
+    size: int
+    stream: int
+    slack: int
+    back: deque[tuple[Memory, int, int, int]]
 
     def __del__(self) -> None:
-        self._back.append((self.memory, self.size, self._stream, self._slack))
+        self.back.append((self.memory, self.size, self.stream, self.slack))

@@ -113,9 +113,6 @@ class CudaStream:
         assert isinstance(event, CudaEvent)
         self.stream.wait_event(event.event)
 
-    def synchronize(self) -> None:
-        self.stream.synchronize()
-
 
 class _Parameters:
     """The memory in which the driver reads one kernel's parameters: room for each, and the list of their addresses.
@@ -159,40 +156,30 @@ class Queue:
 class CudaKernel:
     """One function of a loaded cubin."""
 
-    def __init__(
-        self,
-        function: Any,
-        resources: KernelResources,
-        queue: Queue,
-        meter: EventMeter,
-        shared_limit: int,
-        sm_count: int,
-    ) -> None:
+    def __init__(self, function: Any, resources: KernelResources, device: CudaDevice, queue: Queue) -> None:
         self.resources = resources
-        self._sm_count = sm_count
-        self._meter = meter
+        self._sm_count = device.sm_count
+        self._meter = device.meter
         self._queue = queue
         self._function = function
-        self._blocks: dict[tuple[int, int], int] = {}
-        self._resident: dict[tuple[int, int], int] = {}
+        self._blocks: dict[int, int] = {}
+        self._resident: dict[int, int] = {}
         self._parameters: dict[tuple[str, ...], _Parameters] = {}
         # Without this a block gets at most 48 KiB of dynamic shared memory.
         attribute = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        cupy.cuda.driver.funcSetAttribute(function.ptr, attribute, shared_limit - resources.shared)
+        cupy.cuda.driver.funcSetAttribute(function.ptr, attribute, device.shared_limit - resources.shared)
 
-    def block(self, *, limit: int = 1024, shared_per_block: int = 0) -> int:
-        key = (limit, shared_per_block)
-        if key not in self._blocks:
-            _, size = cupy.cuda.driver.occupancyMaxPotentialBlockSize(self._function.ptr, shared_per_block, limit)
-            self._blocks[key] = max(32, size // 32 * 32)
-        return self._blocks[key]
+    def block(self, *, limit: int = 1024) -> int:
+        if limit not in self._blocks:
+            _, size = cupy.cuda.driver.occupancyMaxPotentialBlockSize(self._function.ptr, 0, limit)
+            self._blocks[limit] = max(32, size // 32 * 32)
+        return self._blocks[limit]
 
-    def blocks_per_sm(self, block: int, shared: int = 0) -> int:
-        key = (block, shared)
-        if key not in self._resident:
+    def blocks_per_sm(self, block: int) -> int:
+        if block not in self._resident:
             find = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
-            self._resident[key] = int(find(self._function.ptr, block, shared))
-        return self._resident[key]
+            self._resident[block] = int(find(self._function.ptr, block, 0))
+        return self._resident[block]
 
     def launch(
         self, grid: Shape, block: Shape, args: tuple[Argument, ...], *, shared: int = 0, stream: Stream | None = None
@@ -211,15 +198,8 @@ class CudaKernel:
         if self._meter.waiting:
             self._meter.resume()
         # The driver's own call, because CuPy's takes no struct of several words by value and costs twice as much.
-        cupy.cuda.driver.launchKernel(
-            self._function.ptr,
-            *(_triple(grid)),
-            *(_triple(block)),
-            shared,
-            queue.stream.ptr,
-            parameters.address,
-            0,
-        )
+        shape = (*_triple(grid), *_triple(block), shared)
+        cupy.cuda.driver.launchKernel(self._function.ptr, *shape, queue.stream.ptr, parameters.address, 0)
 
     def launch_items(
         self, items: int, args: tuple[Argument, ...], *, spread: bool = False, stream: Stream | None = None
@@ -455,15 +435,15 @@ class CudaDevice:
                 raise
             return self.arena.empty(shape, dtype)
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array:
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         array = self.empty(shape, dtype)
-        self.clear(array, stream)
+        self.clear(array)
         return array
 
-    def clear(self, array: Array, stream: Stream | None = None) -> None:
+    def clear(self, array: Array) -> None:
         _require_contiguous(array)
         if array.nbytes:
-            array.data.memset_async(0, array.nbytes, self._queue(stream).stream)
+            array.data.memset_async(0, array.nbytes, self.stream.stream)
 
     def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
         _require_contiguous(target)
@@ -594,10 +574,7 @@ class CudaDevice:
             resources = compiled.kernels.get(name)
             if resources is None:
                 raise BackendError(f"{source.title} has no kernel {name!r}; it has {', '.join(compiled.kernels)}")
-            function = module.get_function(name)
-            limits = self.shared_limit, self.sm_count
-            kernel = CudaKernel(function, resources, self._now, self.meter, *limits)
-            self._kernels[key] = kernel
+            self._kernels[key] = CudaKernel(module.get_function(name), resources, self, self._now)
         return self._kernels[key]
 
     def synchronize(self) -> None:

@@ -130,8 +130,6 @@ class MsmProfile:
     stream_points: int = 1 << 24
     """Most points that are brought from host memory at a time; fewer on a small device."""
     pairs_block: int = 128
-    pairs_blocks: int | None = None
-    """Blocks of msm_add_pairs per multiprocessor, which bounds the registers; None chooses by curve and group."""
     pairs_most: int | None = None
     """Most pairs that a thread of msm_add_pairs takes with one inversion for its block; None chooses by curve and
     group."""
@@ -143,8 +141,6 @@ class MsmProfile:
     least_segment: int = 4
     """Fewest entries that a thread accumulates, so that more multiprocessors have a block."""
     accumulate_block: int = 128
-    accumulate_blocks: int | None = None
-    """Blocks of msm_accumulate per multiprocessor, which bounds the registers; None chooses by curve and group."""
     merge_block: int = 256
     reduce_block: int = 128
     """Running sums of a block of msm_reduce: a power of two."""
@@ -174,7 +170,7 @@ class MsmProfile:
     def affine_for(self, curve: Curve, group: Group) -> AffineRounds:
         """Return the shapes of msm_add_pairs for one group."""
         chosen = AFFINE_ROUNDS[curve.name, group]
-        return replace(chosen, pairs=self.pairs_most or chosen.pairs, blocks=self.pairs_blocks or chosen.blocks)
+        return replace(chosen, pairs=self.pairs_most or chosen.pairs)
 
     def rounds_for(self, curve: Curve, group: Group, entries: int, buckets: int) -> int:
         """Return how many affine rounds there are for so many entries of so many buckets."""
@@ -185,11 +181,10 @@ class MsmProfile:
         most = MAX_AFFINE_ROUNDS + (entries >= MANY_ENTRIES)
         return min(most, (entries // (AFFINE_DENSITY * buckets)).bit_length())
 
-    def blocks_for(self, curve: Curve, group: Group) -> int:
-        """Return the blocks of msm_accumulate per multiprocessor. Measured: registers matter more than occupancy."""
-        if self.accumulate_blocks is not None:
-            return self.accumulate_blocks
-        return 4 if curve is BN254 and group is Group.G1 else 2
+
+def accumulate_blocks(curve: Curve, group: Group) -> int:
+    """Return the blocks of msm_accumulate per multiprocessor. Measured: registers matter more than occupancy."""
+    return 4 if curve is BN254 and group is Group.G1 else 2
 
 
 @dataclass(frozen=True)
@@ -484,7 +479,7 @@ class CudaSums:
         points."""
         device, profile = self.device, self.profile
         point_bytes, sum_bytes = 8 * curve.point_limbs(group), 8 * sum_limbs(curve, group)
-        threads = device.sm_count * profile.blocks_for(curve, group) * profile.accumulate_block
+        threads = device.sm_count * accumulate_blocks(curve, group) * profile.accumulate_block
         records = 2 * min(threads, -(-cut.entries // self._least_segment(cut.entries)) + profile.accumulate_block)
         shape = self._reduce_shape(plan, sets)
         affine = profile.affine_for(curve, group)
@@ -539,13 +534,9 @@ class CudaSums:
     def _fetched(self, left: SetSums, stream: Stream | None = None) -> FetchedPoint:
         return FetchedPoint(FetchedSums(left.joining, self.device.fetch(left.sums, stream)))
 
-    def _left(self, table: CudaPointTable | StreamedPoints, plan: WindowPlan, shape: ReduceShape) -> LeftSums:
-        return LeftSums(
-            table.curve,
-            table.group,
-            plan.sets * shape.width * sum_limbs(table.curve, table.group),
-            shape.terms(plan, sum_limbs(table.curve, table.group)),
-        )
+    def _left(self, table: CudaTable, plan: WindowPlan, shape: ReduceShape) -> LeftSums:
+        words = sum_limbs(table.curve, table.group)
+        return LeftSums(table.curve, table.group, plan.sets * shape.width * words, shape.terms(plan, words))
 
     def _gathered(self, gathering: Gathering, table: CudaPointTable, scalars: Array, start: int) -> GatheredPoint:
         """Record the MSM as a branch, or do it once, which loads its kernels and counts its sums."""
@@ -781,16 +772,7 @@ class CudaSums:
         grid = min(wave, -(-most // (block * segment)))
         count = 2 * grid * block
         keys, records = device.empty((count,), np.uint32), device.empty((count, words))
-        args: tuple[Array, ...] = (
-            points,
-            entries,
-            entry_count,
-            np.uint32(segment),
-            buckets,
-            keys,
-            records,
-        )
-        accumulate.launch(grid, block, args)
+        accumulate.launch(grid, block, (points, entries, entry_count, np.uint32(segment), buckets, keys, records))
 
         merge = device.kernel(self._buckets_source(curve, group), "msm_merge")
         while True:
@@ -838,33 +820,15 @@ class CudaSums:
 
     def _pairs_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
-        return group_source(
-            "msm_pairs",
-            curve,
-            group,
-            ("PAIRS_BLOCK", profile.pairs_block),
-            ("PAIRS_BLOCKS", profile.affine_for(curve, group).blocks),
-            _product_calls(group),
-        )
+        shape = ("PAIRS_BLOCK", profile.pairs_block), ("PAIRS_BLOCKS", profile.affine_for(curve, group).blocks)
+        return group_source("msm_pairs", curve, group, *shape, _product_calls(group))
 
     def _accumulate_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
-        return group_source(
-            "msm_accumulate",
-            curve,
-            group,
-            ("ACCUMULATE_BLOCK", profile.accumulate_block),
-            ("ACCUMULATE_BLOCKS", profile.blocks_for(curve, group)),
-            _product_calls(group),
-        )
+        shape = ("ACCUMULATE_BLOCK", profile.accumulate_block), ("ACCUMULATE_BLOCKS", accumulate_blocks(curve, group))
+        return group_source("msm_accumulate", curve, group, *shape, _product_calls(group))
 
     def _buckets_source(self, curve: Curve, group: Group) -> KernelSource:
         profile = self.profile
-        return group_source(
-            "msm_buckets",
-            curve,
-            group,
-            ("MERGE_BLOCK", profile.merge_block),
-            ("REDUCE_BLOCK", profile.reduce_block),
-            ("REDUCE_THREADS", profile.reduce_threads),
-        )
+        reduce = ("REDUCE_BLOCK", profile.reduce_block), ("REDUCE_THREADS", profile.reduce_threads)
+        return group_source("msm_buckets", curve, group, ("MERGE_BLOCK", profile.merge_block), *reduce)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.cuda.device import Argument, ByValue, Device, grid_for
+from kernels.cuda.device import Argument, ByValue, Device, grid_for, layout
 from kernels.cuda.field import field_source
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray
@@ -224,7 +224,7 @@ class NttEngine:
             for level in range(1, highest + 1):
                 columns = level - (level % log_e or log_e)
                 root = field.root_of_unity(level)
-                self._fill(profile, field, out, PLANES, level, columns, begin=1 << level, root=root)
+                self._table(profile, field, PLANES, level, columns, out=out, begin=1 << level, root=root)
             self._roots[key] = out
         return self._roots[key]
 
@@ -290,64 +290,32 @@ class NttEngine:
         log_size: int,
         log_columns: int,
         *,
-        first: int = 1,
-        root: int = 1,
-        other: int = 1,
-        by_row: bool = False,
-    ) -> Array:
-        """Return the table with first * root^(k m) * other^(k if by_row else m) at row k, column m."""
-        out = self._device.empty((1 << log_size, field.limbs << form))
-        self._fill(profile, field, out, form, log_size, log_columns, first=first, root=root, other=other, by_row=by_row)
-        return out
-
-    def _fill(
-        self,
-        profile: NttProfile,
-        field: Field,
-        out: Array,
-        form: int,
-        log_size: int,
-        log_columns: int,
-        *,
+        out: Array | None = None,
         begin: int = 0,
         first: int = 1,
         root: int = 1,
         other: int = 1,
         by_row: bool = False,
-    ) -> None:
-        """Write the table that `_table` returns to `out` in one of the forms; to planes, from `begin` on."""
+    ) -> Array:
+        """Return the table with first * root^(k m) * other^(k if by_row else m) at row k, column m.
+
+        Planes are written to `out`, from `begin` on; the other forms have an array of their own.
+        """
+        out = self._device.empty((1 << log_size, field.limbs << form)) if out is None else out
         bits = 64 * field.limbs
-        arguments = (
-            out,
-            np.uint64(1 << log_size),
-            np.uint32(log_columns),
-            np.uint32(by_row),
-            np.uint32(form),
-            np.uint32(out.shape[1]),
-            np.uint32(begin),
-            ByValue(pack([-pow(field.modulus, -1, 1 << bits) % (1 << bits)], field.limbs)),
-            ByValue(field_from_ints(field, [first])),
-            ByValue(squares(field, root, 32)),
-            ByValue(squares(field, other, 32)),
-        )
+        sizes = map(np.uint32, (log_columns, by_row, form, out.shape[1], begin))
+        minus_inverse = pack([-pow(field.modulus, -1, 1 << bits) % (1 << bits)], field.limbs)
+        bases = squares(field, root, 32), squares(field, other, 32)
+        constants = map(ByValue, (minus_inverse, field_from_ints(field, [first]), *bases))
         kernel = self._device.kernel(profile.source(field), "ntt_table")
-        kernel.launch_items(1 << log_size, arguments)
+        kernel.launch_items(1 << log_size, (out, np.uint64(1 << log_size), *sizes, *constants))
+        return out
 
 
-_PASS = np.dtype(
-    [
-        ("log_n", "u4"),
-        ("log_r", "u4"),
-        ("log_c", "u4"),
-        ("log_stride", "u4"),
-        ("log_rows_1", "u4"),
-        ("log_rows_2", "u4"),
-        ("log_twiddle_stride", "u4"),
-        ("twiddle_mask", "u4"),
-        ("log_roots", "u4"),
-        ("flags", "u4"),
-        ("columns", "u8"),
-    ]
+_PASS = layout(
+    ("u4", "log_n log_r log_c log_stride log_rows_1 log_rows_2"),
+    ("u4", "log_twiddle_stride twiddle_mask log_roots flags"),
+    ("u8", "columns"),
 )
 """The layout of `struct Pass` in ntt.cu."""
 

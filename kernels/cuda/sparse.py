@@ -57,10 +57,6 @@ class CudaSparse(Sparse[CudaMatrix]):
         super().__init__(device.empty)
         self._device = device
 
-    def prepare(self, field: Field) -> None:
-        """Begin to compile the kernels in the background."""
-        self._device.prepare(field_source("spmv", field))
-
     def _on_use(self, field: Field, matrix: SparseRows) -> Callable[[], CudaMatrix]:
         """Long rows, which are few, stay on the device. Templates are expanded at each use, in less time than the link
         takes for the rows; a matrix without templates is brought over from page-locked memory."""
@@ -150,14 +146,14 @@ class CudaSparse(Sparse[CudaMatrix]):
         long = self._upload_long(long_rows(row_ptr[:-1], row_ptr[1:]))
         return CudaMatrix(field, matrix.cols, matrix.rows, ends, columns, value_index, rows.values, *long)
 
-    def _upload_long(self, long: LongRows) -> list[Array]:
+    def _upload_long(self, long: HostArray) -> list[Array]:
         """Long rows cut into segments, as a `CudaMatrix` has them."""
-        begin, end = long.begin.astype(np.int64), long.end.astype(np.int64)
+        row, begin, end = long
         first_segment = np.concatenate([[0], np.cumsum(-(-(end - begin) // SEGMENT))])
-        owner = np.repeat(np.arange(long.row.size), np.diff(first_segment))
+        owner = np.repeat(np.arange(row.size), np.diff(first_segment))
         begin = begin[owner] + (np.arange(owner.size) - first_segment[owner]) * SEGMENT
         end = np.minimum(begin + SEGMENT, end[owner])
-        lists = (long.row, first_segment, begin, end)
+        lists = (row, first_segment, begin, end)
         return [self._device.upload(np.ascontiguousarray(part, dtype=np.uint32)) for part in lists]
 
     def _spmv(self, matrix: CudaMatrix, x: Array, out: Array, standard_form: bool) -> None:
@@ -188,32 +184,19 @@ def with_ones(field: Field, values: HostArray) -> tuple[HostArray, HostArray]:
     return np.concatenate([ones, values]), number
 
 
-@dataclass(frozen=True)
-class LongRows:
-    """Rows with more than SHORT_ROW entries, which begin and end at these."""
-
-    row: HostArray
-    begin: HostArray
-    end: HostArray
-
-
-def long_rows(begin: HostArray, end: HostArray) -> LongRows:
-    """The long ones of rows that begin and end at these entries."""
+def long_rows(begin: HostArray, end: HostArray) -> HostArray:
+    """Rows of more than SHORT_ROW entries, of those that begin and end at these: (3, k) row, begin and end of each."""
     row = np.flatnonzero(end - begin > SHORT_ROW)
-    return LongRows(row, begin[row], end[row])
+    return np.stack([row, begin[row], end[row]]).astype(np.int64)
 
 
-def long_rows_of(part: TemplatedRows, row: int, entry: int) -> LongRows:
-    """The long rows of placed ones, the first of which is `row` and begins at `entry`."""
-    ends = part.template.row_ptr.astype(np.int64)
-    long = long_rows(ends[:-1], ends[1:])
-    instance = np.arange(part.lanes, dtype=np.int64)[:, None]
-    rows, entries = row + instance * part.template.rows, entry + instance * part.template.nnz
-    return LongRows((rows + long.row).ravel(), (entries + long.begin).ravel(), (entries + long.end).ravel())
-
-
-def long_rows_of_parts(matrix: TemplatedMatrix) -> LongRows:
+def long_rows_of_parts(matrix: TemplatedMatrix) -> HostArray:
     """The long rows of a placed matrix."""
-    found = [long_rows(np.empty(0, np.uint32), np.empty(0, np.uint32))]
-    found += [long_rows_of(part, row, entry) for part, row, entry in matrix.offsets()]
-    return LongRows(*(np.concatenate([getattr(part, name) for part in found]) for name in ("row", "begin", "end")))
+    found = [np.empty((3, 0), dtype=np.int64)]
+    for part, row, entry in matrix.offsets():
+        template, instance = part.template, np.arange(part.lanes, dtype=np.int64)[:, None]
+        ends = template.row_ptr.astype(np.int64)
+        starts = (row + instance * template.rows, *[entry + instance * template.nnz] * 2)
+        long = zip(starts, long_rows(ends[:-1], ends[1:]), strict=True)
+        found.append(np.stack([(start + local).ravel() for start, local in long]))
+    return np.concatenate(found, axis=1)

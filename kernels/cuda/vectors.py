@@ -55,15 +55,9 @@ class CudaVectors(Vectors):
         kernel = self._kernel("vector", field, "vector_scale_powers")
         block = kernel.block()
         grid = grid_for(-(-n // SCALE_PER_THREAD), block)
-        arguments = (
-            a,
-            out,
-            np.uint64(n),
-            ByValue(squares(field, base, 40)),
-            ByValue(field_from_ints(field, [first])),
-            ByValue(field_from_ints(field, [pow(base, grid * block, field.modulus)])),
-        )
-        kernel.launch(grid, block, arguments)
+        step = pow(base, grid * block, field.modulus)
+        powers = ByValue(squares(field, base, 40)), *(ByValue(field_from_ints(field, [e])) for e in (first, step))
+        kernel.launch(grid, block, (a, out, np.uint64(n), *powers))
 
     def _bits(self, field: Field, a: Array, count: int, out: Array) -> None:
         n = int(a.shape[0])

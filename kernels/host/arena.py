@@ -55,18 +55,12 @@ Lane = Callable[[], "AbstractContextManager[object]"]
 
 @dataclass(frozen=True)
 class ArenaUse:
-    """Counters of what an arena holds and has done."""
+    """What an arena holds."""
 
     mapped: int
     """Bytes in all blocks, in use or kept."""
     kept: int
     """Bytes in blocks that wait for reuse."""
-    made: int
-    """Blocks mapped since the start."""
-    reused: int
-    """Arrays made from reused blocks since the start."""
-    unmapped: int
-    """Blocks returned to the system since the start."""
 
 
 class HostArena:
@@ -216,7 +210,7 @@ class _Shelves:
         """Cleared blocks, the longest unused first."""
         self._mappable: list[_Block] = []
         """All blocks that other processes can map, in use or not."""
-        self._mapped = self._made = self._reused = self._unmapped = 0
+        self._mapped = 0
 
     def give(self, block: _Block, nbytes: int) -> None:
         if not self.closed:  # else the block is unmapped here, with its last reference
@@ -236,12 +230,10 @@ class _Shelves:
                 if used is not None:
                     self._used.remove(used)
                     block, nbytes = used
-            self._reused += block is not None
         if block is None:
             block = _Block.make(size, self.shared)
             with self._lock:
                 self._mapped += size
-                self._made += 1
                 if self.shared:
                     self._mappable.append(block)
         block.clear(nbytes)
@@ -271,7 +263,6 @@ class _Shelves:
             if self.shared:
                 self._mappable.remove(block)
             self._mapped -= block.size
-            self._unmapped += 1
             return block
 
     def locate(self, array: NDArray[Any]) -> tuple[int, int, bytes] | None:
@@ -288,7 +279,7 @@ class _Shelves:
         with self._lock:
             self._collect()
             kept = sum(block.size for block in self._clear) + sum(block.size for block, _ in self._used)
-            return ArenaUse(self._mapped, kept, self._made, self._reused, self._unmapped)
+            return ArenaUse(self._mapped, kept)
 
     def _collect(self) -> None:
         with contextlib.suppress(IndexError):
@@ -318,8 +309,6 @@ def _keep(shelves: _Shelves, lane: Lane) -> None:
 
 def _map(size: int) -> mmap.mmap:
     """Map private anonymous memory. Raises OSError."""
-    if not hasattr(mmap, "MAP_ANONYMOUS"):
-        return mmap.mmap(-1, size)
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 

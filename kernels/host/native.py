@@ -7,6 +7,8 @@ import importlib.util
 from types import ModuleType
 from typing import Any
 
+from kernels.errors import BackendError
+
 GENERAL = "general"
 ADX = "x86-64-v3+adx"
 _BUILDS: dict[str, tuple[str, frozenset[str]]] = {
@@ -32,10 +34,10 @@ def variants() -> list[str]:
 
 
 def load(variant: str | None = None) -> Any:
-    """Return the module of a build; None is the fastest. Raises KeyError for a build that does not run here."""
+    """Return the module of a build; None is the fastest. Raises BackendError for one that does not run here."""
     name = variants()[-1] if variant is None else variant
     if name not in variants():
-        raise KeyError(f"no native build {name!r} for this processor; there are: {', '.join(variants())}")
+        raise BackendError(f"no native build {name!r} for this processor; there are: {', '.join(variants())}")
     module: ModuleType = importlib.import_module(_BUILDS[name][0])
     return module
 

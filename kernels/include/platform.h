@@ -39,4 +39,12 @@ constexpr int LIMB_BITS = 64;
 #define DP_PTX 0
 #endif
 
+// A pragma of the device's compiler, such as `unroll` for loops whose indices must be constants there: only then do arrays
+// stay in registers.
+#if DP_PTX
+#define DP_PRAGMA(text) _Pragma(#text)
+#else
+#define DP_PRAGMA(text)
+#endif
+
 }  // namespace dp

@@ -104,9 +104,6 @@ class EmulatedStream:
     def wait(self, event: Event) -> None:
         return
 
-    def synchronize(self) -> None:
-        return
-
 
 class EmulatedFetch:
     """A copy that is already there."""
@@ -159,10 +156,10 @@ class EmulatedKernel:
         count = getattr(library, f"parameters_{name}")(sizes, 64)
         self._sizes = list(sizes[:count])
 
-    def block(self, *, limit: int = 1024, shared_per_block: int = 0) -> int:
+    def block(self, *, limit: int = 1024) -> int:
         return max(32, min(limit, self._max_block) // 32 * 32)
 
-    def blocks_per_sm(self, block: int, shared: int = 0) -> int:
+    def blocks_per_sm(self, block: int) -> int:
         return 2
 
     def launch(
@@ -290,12 +287,12 @@ class EmulatedDevice:
         begin = -raw.ctypes.data % 64  # as aligned as device memory, for the kernels' wide accesses
         return raw[begin : begin + nbytes].view(kind).reshape(shape)
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array:
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         array = self.empty(shape, dtype)
         self.clear(array)
         return array
 
-    def clear(self, array: Array, stream: Stream | None = None) -> None:
+    def clear(self, array: Array) -> None:
         assert array.flags.c_contiguous
         self.run(lambda: array.fill(0))
 

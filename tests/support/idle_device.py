@@ -45,7 +45,7 @@ class IdleKernel(EmulatedKernel):
     def __init__(self) -> None:
         self._max_block = 1024
 
-    def blocks_per_sm(self, block: int, shared: int = 0) -> int:
+    def blocks_per_sm(self, block: int) -> int:
         return 3
 
     def launch(
@@ -92,10 +92,10 @@ class IdleDevice(EmulatedDevice):
         self._peak = max(self._peak, self.used)
         return raw[:nbytes].view(kind).reshape(shape)
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64, stream: Stream | None = None) -> Array:
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.uint64) -> Array:
         return self.empty(shape, dtype)
 
-    def clear(self, array: Array, stream: Stream | None = None) -> None:
+    def clear(self, array: Array) -> None:
         return
 
     def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:

@@ -59,7 +59,7 @@ class CpuMerkleTree:
         for m in matrices:
             by_size.setdefault(self._leaf_count(m), []).append(m)
         size = max(by_size)
-        self._log_leaves = size.bit_length() - 1
+        self.log_leaves = size.bit_length() - 1
         self._words = hasher.empty((8 * size,), np.uint64)
         hasher.leaves(by_size[size], self._arity, self._level(size))
         while size > 1:
@@ -75,14 +75,9 @@ class CpuMerkleTree:
         """The root digest, 32 bytes."""
         return self._level(1).astype("<u8").tobytes()
 
-    @property
-    def log_leaves(self) -> int:
-        """log2 of the number of leaves of the tallest matrix."""
-        return self._log_leaves
-
     def open(self, indices: Sequence[int]) -> TreeOpening:
         """Return rows and path at natural leaf indices of the tallest matrix. Raises SizeError for other indices."""
-        leaves = 1 << self._log_leaves
+        leaves = 1 << self.log_leaves
         if any(not 0 <= i < leaves for i in indices):
             raise SizeError(f"a tree of {leaves} leaves has no other indices")
         return open_trees([self], indices)[0]
@@ -90,7 +85,7 @@ class CpuMerkleTree:
     def open_along(self, paths: QueryPaths, places: Indices) -> TreeOpening:
         """Return rows and path along `paths`, of which `places` are this tree's or a taller one's `node_places`."""
         rows = tuple(self._rows(m, paths.known(self._leaf_count(m).bit_length() - 1)) for m in self._matrices)
-        count = paths.path_span(self._log_leaves)[1]
+        count = paths.path_span(self.log_leaves)[1]
         nodes: Words = self._words.take(places[len(places) - count :])
         return TreeOpening(rows, nodes.astype("<u8", copy=False).view(np.uint8))
 

@@ -14,36 +14,14 @@ const FieldOps& field_ops(const std::string& name) {
 
 namespace {
 
-using Binary = void (*)(Pool&, const u8*, const u8*, u8*, size_t);
-using Unary = void (*)(Pool&, const u8*, u8*, size_t);
-
-template <Binary FieldOps::*op>
-void binary(Pool& pool, const std::string& field, InBytes a, InBytes b, OutBytes out) {
+// An operation on vectors of one length.
+template <auto FieldOps::*op, class... Operands>
+void elementwise(Pool& pool, const std::string& field, Operands... operands, OutBytes out) {
   const FieldOps& ops = field_ops(field);
   const size_t n = count_of(out, ops.bytes, "out");
-  expect(a, out.size(), "a");
-  expect(b, out.size(), "b");
+  (expect(operands, out.size(), "operand"), ...);
   nb::gil_scoped_release release;
-  (ops.*op)(pool, a.data(), b.data(), out.data(), n);
-}
-
-template <Unary FieldOps::*op>
-void unary(Pool& pool, const std::string& field, InBytes a, OutBytes out) {
-  const FieldOps& ops = field_ops(field);
-  const size_t n = count_of(out, ops.bytes, "out");
-  expect(a, out.size(), "a");
-  nb::gil_scoped_release release;
-  (ops.*op)(pool, a.data(), out.data(), n);
-}
-
-void mul_sub(Pool& pool, const std::string& field, InBytes a, InBytes b, InBytes c, OutBytes out) {
-  const FieldOps& ops = field_ops(field);
-  const size_t n = count_of(out, ops.bytes, "out");
-  expect(a, out.size(), "a");
-  expect(b, out.size(), "b");
-  expect(c, out.size(), "c");
-  nb::gil_scoped_release release;
-  ops.mul_sub(pool, a.data(), b.data(), c.data(), out.data(), n);
+  (ops.*op)(pool, operands.data()..., out.data(), n);
 }
 
 void scale_powers(Pool& pool, const std::string& field, InBytes a, InBytes base, InBytes first, OutBytes out) {
@@ -82,7 +60,7 @@ void ntt(Pool& pool, const std::string& field, OutBytes data, int log_n, InBytes
   expect(root, ops.bytes, "root");
   expect(base, ops.bytes, "base");
   expect(first, ops.bytes, "first");
-  if (reinterpret_cast<std::uintptr_t>(data.data()) % sizeof(u64) != 0) throw std::invalid_argument("data: not aligned");
+  aligned(data, "data");
   NttCall call{};
   call.batch = count_of(data, ops.bytes << log_n, "data");
   call.log_n = log_n;
@@ -111,18 +89,7 @@ struct CheckedMatrix {
 CheckedMatrix check_matrix(const std::string& field, size_t cols, InBytes row_ptr, InBytes columns, InBytes value_index,
                            InBytes values) {
   const FieldOps& ops = field_ops(field);
-  CsrView v{};
-  v.rows = count_of(row_ptr, sizeof(u32), "row_ptr");
-  if (v.rows == 0) throw std::invalid_argument("row_ptr: empty");
-  v.rows -= 1;
-  v.cols = cols;
-  v.nnz = count_of(columns, sizeof(u32), "columns");
-  expect(value_index, columns.size(), "value_index");
-  v.distinct = count_of(values, ops.bytes, "values");
-  v.row_ptr = row_ptr.data();
-  v.columns = columns.data();
-  v.value_index = value_index.data();
-  v.values = values.data();
+  const CsrView v = csr_view(row_ptr, columns, value_index, values, ops.bytes, cols);
   const In<u32> rows(v.row_ptr), cols_of(v.columns), index(v.value_index);
   if (rows[0] != 0 || rows[v.rows] != v.nnz) throw std::invalid_argument("row_ptr: does not span the entries");
   for (size_t i = 0; i < v.rows; ++i)
@@ -146,12 +113,6 @@ void bits(Pool& pool, const std::string& field, InBytes a, size_t count, OutByte
   expect(out, count * a.size(), "out");
   nb::gil_scoped_release release;
   ops.bits(pool, a.data(), out.data(), n, count);
-}
-
-template <class Array>
-void aligned(const Array& array, const char* what) {
-  if (reinterpret_cast<std::uintptr_t>(array.data()) % sizeof(u64) != 0)
-    throw std::invalid_argument(std::string(what) + ": not aligned");
 }
 
 // What an instance computes, checked: a wire depends on those before it alone.
@@ -254,14 +215,14 @@ void bind_fields(nb::module_& m) {
           nb::arg("count"), nb::arg("function"), nb::arg("context"),
           "function(context, task) for every task below count, by their addresses: code that another library holds.");
   m.def("copy", &copy);
-  m.def("field_add", &binary<&FieldOps::add>);
-  m.def("field_sub", &binary<&FieldOps::sub>);
-  m.def("field_mul", &binary<&FieldOps::mul>);
-  m.def("field_mul_sub", &mul_sub);
+  m.def("field_add", &elementwise<&FieldOps::add, InBytes, InBytes>);
+  m.def("field_sub", &elementwise<&FieldOps::sub, InBytes, InBytes>);
+  m.def("field_mul", &elementwise<&FieldOps::mul, InBytes, InBytes>);
+  m.def("field_mul_sub", &elementwise<&FieldOps::mul_sub, InBytes, InBytes, InBytes>);
   m.def("scale_powers", &scale_powers);
-  m.def("to_montgomery", &unary<&FieldOps::to_montgomery>);
-  m.def("from_montgomery", &unary<&FieldOps::from_montgomery>);
-  m.def("batch_inverse", &unary<&FieldOps::batch_inverse>);
+  m.def("to_montgomery", &elementwise<&FieldOps::to_montgomery, InBytes>);
+  m.def("from_montgomery", &elementwise<&FieldOps::from_montgomery, InBytes>);
+  m.def("batch_inverse", &elementwise<&FieldOps::batch_inverse, InBytes>);
   m.def("evaluate_columns", &evaluate_columns);
   m.def("root_table", &root_table);
   m.def("ntt", &ntt);

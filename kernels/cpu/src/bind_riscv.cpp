@@ -24,9 +24,15 @@ nb::bytes bytes_of(const std::vector<T>& values) {
 
 template <class Get>
 nb::bytes each(size_t count, Get get) {
-  std::vector<u32> values(count);
+  std::vector<decltype(get(count))> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = get(i);
   return bytes_of(values);
+}
+
+// What `get` says of each number below `count`.
+template <auto get, u32 count>
+nb::bytes numbered(const Machine& machine) {
+  return each(count, [&](size_t i) { return (machine.*get)((u32)i); });
 }
 
 constexpr size_t SEGMENT_WORDS = 6;  // address, size, first byte in the file, bytes in the file, writable, executable
@@ -62,28 +68,22 @@ void classify(Machine& machine, InBytes classes) {
   machine.classify(classes.data());
 }
 
+template <riscv::Stop (Machine::*go)(u64)>
 int run(Machine& machine, u64 cycles) {
   nb::gil_scoped_release release;
-  return (int)machine.run(cycles);
-}
-
-int run_segment(Machine& machine, u64 cycles) {
-  nb::gil_scoped_release release;
-  return (int)machine.run_segment(cycles);
+  return (int)(machine.*go)(cycles);
 }
 
 int run_counting(Machine& machine, u64 cycles, OutBytes counts) {
   expect(counts, machine.operations() * sizeof(u64), "counts");
-  if (reinterpret_cast<std::uintptr_t>(counts.data()) % sizeof(u64) != 0)
-    throw std::invalid_argument("counts: not aligned");
+  aligned(counts, "counts");
   nb::gil_scoped_release release;
   return (int)machine.run_counting(cycles, reinterpret_cast<u64*>(counts.data()));
 }
 
 int run_recording(Machine& machine, u64 cycles, OutBytes columns) {
   const size_t stride = count_of(columns, riscv::FIELDS * sizeof(u32), "columns");
-  if (reinterpret_cast<std::uintptr_t>(columns.data()) % sizeof(u32) != 0)
-    throw std::invalid_argument("columns: not aligned");
+  aligned<u32>(columns, "columns");
   if (cycles > stride || cycles > riscv::MOST_RECORDED) throw std::invalid_argument("columns: too short");
   nb::gil_scoped_release release;
   return (int)machine.run_recording(cycles, reinterpret_cast<u32*>(columns.data()), stride);
@@ -135,8 +135,8 @@ void bind_riscv(nb::module_& m) {
            })
       .def("restore", &restore)
       .def("classify", &classify)
-      .def("run", &run)
-      .def("run_segment", &run_segment)
+      .def("run", &run<&Machine::run>)
+      .def("run_segment", &run<&Machine::run_segment>)
       .def("run_counting", &run_counting)
       .def("run_recording", &run_recording)
       .def_prop_ro("cycle", &Machine::cycle)
@@ -146,35 +146,19 @@ void bind_riscv(nb::module_& m) {
       .def_prop_ro("operations", &Machine::operations)
       .def_prop_ro("private_read", &Machine::private_read)
       .def_prop_ro("public_read", &Machine::public_read)
-      .def("registers", [](const Machine& machine) {
-        return each(riscv::REGISTERS, [&](size_t i) { return machine.registers((u32)i); });
-      })
-      .def("register_times", [](const Machine& machine) {
-        return each(riscv::REGISTERS, [&](size_t i) { return machine.register_time((u32)i); });
-      })
-      .def("register_segments_before", [](const Machine& machine) {
-        return each(riscv::REGISTERS, [&](size_t i) { return machine.register_segment_before((u32)i); });
-      })
-      .def("register_segments", [](const Machine& machine) {
-        return each(riscv::REGISTERS, [&](size_t i) { return machine.register_segment((u32)i); });
-      })
-      .def("segment_classes", [](const Machine& machine) {
-        return each(riscv::CLASSES, [&](size_t i) { return machine.segment_class((u32)i); });
-      })
-      .def("segment_calls", [](const Machine& machine) {
-        return each(riscv::HOST_CALLS, [&](size_t i) { return machine.segment_calls((u32)i); });
-      })
+      .def("registers", &numbered<&Machine::registers, riscv::REGISTERS>)
+      .def("register_times", &numbered<&Machine::register_time, riscv::REGISTERS>)
+      .def("register_segments_before", &numbered<&Machine::register_segment_before, riscv::REGISTERS>)
+      .def("register_segments", &numbered<&Machine::register_segment, riscv::REGISTERS>)
+      .def("segment_classes", &numbered<&Machine::segment_class, riscv::CLASSES>)
+      .def("segment_calls", &numbered<&Machine::segment_calls, riscv::HOST_CALLS>)
       .def("output", [](const Machine& machine) { return bytes_of(machine.output()); })
       .def("touched", &touched)
       .def("all_words", [](const Machine& machine) { return bytes_of(machine.all_words()); })
       .def("words_at", &words_at)
       .def("host_calls", &host_calls)
       .def("permuted", &permuted)
-      .def("call_counts", [](const Machine& machine) {
-        std::vector<u64> counts(riscv::HOST_CALLS);
-        for (u32 i = 0; i < riscv::HOST_CALLS; ++i) counts[i] = machine.call_count(i);
-        return bytes_of(counts);
-      });
+      .def("call_counts", &numbered<&Machine::call_count, riscv::HOST_CALLS>);
 }
 
 }  // namespace dp

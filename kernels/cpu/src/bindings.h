@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
 #include <stdexcept>
 
 #include "ops.h"
@@ -26,6 +27,22 @@ size_t count_of(const Array& array, size_t item, const char* what) {
 template <class Array>
 void expect(const Array& array, size_t bytes, const char* what) {
   if (array.size() != bytes) throw std::invalid_argument(std::string(what) + ": wrong length");
+}
+
+template <class T = u64, class Array>
+void aligned(const Array& array, const char* what) {
+  if (reinterpret_cast<std::uintptr_t>(array.data()) % sizeof(T) != 0)
+    throw std::invalid_argument(std::string(what) + ": not aligned");
+}
+
+// A matrix of arrays whose lengths fit each other; values of `bytes` bytes. Its indices are still to be checked.
+inline CsrView csr_view(const InBytes& row_ptr, const InBytes& columns, const InBytes& value_index, const InBytes& values,
+                        size_t bytes, size_t cols) {
+  const size_t ends = count_of(row_ptr, sizeof(u32), "row_ptr"), nnz = count_of(columns, sizeof(u32), "columns");
+  if (ends == 0) throw std::invalid_argument("row_ptr: empty");
+  expect(value_index, columns.size(), "value_index");
+  const size_t distinct = count_of(values, bytes, "values");
+  return {ends - 1, cols, nnz, distinct, row_ptr.data(), columns.data(), value_index.data(), values.data()};
 }
 
 void bind_fields(nb::module_& m);

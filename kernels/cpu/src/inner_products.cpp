@@ -74,6 +74,19 @@ void final_exponentiations(Pool& pool, const std::string& curve, InBytes values,
   });
 }
 
+// The struct Constants of cuda/src/miller.cu
+nb::bytes miller_constants(const std::string& curve) {
+  return with_tower(curve, [](auto tower) {
+    using Tower = decltype(tower);
+    struct {
+      typename Tower::Fq2 b3, psi_x, psi_y;
+      LoopDigits digits;
+      u32 padding[2];
+    } const all{Miller<Tower>::b3(), Psi<Tower>::get().x, Psi<Tower>::get().y, Miller<Tower>::DIGITS, {}};
+    return nb::bytes(reinterpret_cast<const char*>(&all), sizeof all);
+  });
+}
+
 // out: addends[i] + scalars[i] points[i]. No addends are zeros; one scalar is that of all.
 template <class F>
 void multiply_add(Pool& pool, InBytes addends, InBytes points, InBytes scalars, OutBytes out) {
@@ -206,6 +219,7 @@ size_t target_decompress(Pool& pool, const std::string& curve, InBytes compresse
 void bind_inner_products(nb::module_& m) {
   m.def("pairing_products", &pairing_products);
   m.def("final_exponentiations", &final_exponentiations);
+  m.def("miller_constants", &miller_constants);
   m.def("points_multiply_add", &points_multiply_add);
   m.def("points_lift", &points_lift);
   m.def("target_product_of_powers", &target_product_of_powers);

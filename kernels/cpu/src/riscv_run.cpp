@@ -213,13 +213,11 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
 #define WRITE(a, b, value, next, next_pc)             \
   do {                                                \
     const Op* const following = (next);               \
+    [[maybe_unused]] const u32 before = x[op->rd];    \
+    x[op->rd] = (value);                              \
     if constexpr (RECORD) {                           \
-      const u32 before = x[op->rd];                   \
-      x[op->rd] = (value);                            \
       x[NO_DESTINATION] = 0;                          \
       record(*op, a, b, before, x[op->rd], next_pc);  \
-    } else {                                          \
-      x[op->rd] = (value);                            \
     }                                                 \
     op = following;                                   \
     GO();                                             \
@@ -243,18 +241,11 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
       if (refused != Stop::LIMIT) TRAP(refused, address);                                              \
     }                                                                                                  \
     if constexpr (SEGMENT) note(address);                                                              \
-    const u32 value = (u32)(i32)get<type>(memory, address);                                            \
     if constexpr (RECORD) {                                                                            \
-      const u32 before = x[op->rd], whole = address & ~3u, content = get<u32>(memory, whole);          \
-      x[op->rd] = value;                                                                               \
-      x[NO_DESTINATION] = 0;                                                                           \
+      const u32 whole = address & ~3u, content = get<u32>(memory, whole);                              \
       record_memory(whole, content, content, visit(whole, content));                                   \
-      record(*op, a, 0, before, x[op->rd], op->pc + 4);                                                \
-    } else {                                                                                           \
-      x[op->rd] = value;                                                                               \
     }                                                                                                  \
-    ++op;                                                                                              \
-    GO();                                                                                              \
+    WRITE(a, 0, (u32)(i32)get<type>(memory, address), op + 1, op->pc + 4);                             \
   }
 #define STORE_(name, type)                                                                             \
   name##_ : {                                                                                          \
@@ -265,13 +256,11 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
       if (refused != Stop::LIMIT) TRAP(refused, address);                                              \
     }                                                                                                  \
     if constexpr (SEGMENT) note(address);                                                              \
+    [[maybe_unused]] const u32 whole = address & ~3u, before = get<u32>(memory, whole);                \
+    put(memory, address, (type)b);                                                                     \
     if constexpr (RECORD) {                                                                            \
-      const u32 whole = address & ~3u, before = get<u32>(memory, whole);                               \
-      put(memory, address, (type)b);                                                                   \
       record_memory(whole, before, get<u32>(memory, whole), visit(whole, before));                     \
       record(*op, a, b, 0, 0, op->pc + 4);                                                             \
-    } else {                                                                                           \
-      put(memory, address, (type)b);                                                                   \
     }                                                                                                  \
     ++op;                                                                                              \
     GO();                                                                                              \
@@ -280,9 +269,7 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   name##_ : {                                                                                          \
     const u32 a = x[op->rs1], b = x[op->rs2];                                                          \
     const Op* const next = (condition) ? ops + op->imm : op + 1;                                       \
-    if constexpr (RECORD) {                                                                            \
-      record(*op, a, b, 0, 0, next->pc);                                                               \
-    }                                                                                                  \
+    if constexpr (RECORD) record(*op, a, b, 0, 0, next->pc);                                           \
     if constexpr (SEGMENT) leave(op, next);                                                            \
     op = next;                                                                                         \
     GO();                                                                                              \
@@ -290,9 +277,7 @@ Stop Machine::go(const u64 cycles, u64* const counts, u32* const columns, const 
   BAD_##name##_ : {                                                                                    \
     const u32 a = x[op->rs1], b = x[op->rs2];                                                          \
     if (condition) TRAP(bad_target(*op, op->imm), op->imm);                                            \
-    if constexpr (RECORD) {                                                                            \
-      record(*op, a, b, 0, 0, op->pc + 4);                                                             \
-    }                                                                                                  \
+    if constexpr (RECORD) record(*op, a, b, 0, 0, op->pc + 4);                                         \
     ++op;                                                                                              \
     GO();                                                                                              \
   }

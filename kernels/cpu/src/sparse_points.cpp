@@ -19,17 +19,9 @@ SparsePoints find(const std::string& curve, const std::string& group) {
 void bound(Pool& pool, const std::string& curve, const std::string& group, InBytes row_ptr, InBytes columns,
            InBytes value_index, InBytes values, InBytes points, OutBytes out) {
   const GroupOps& ops = group_ops(curve, group);
-  CsrView m{};
-  m.rows = count_of(row_ptr, sizeof(u32), "row_ptr") - 1;
-  m.cols = count_of(points, ops.point_bytes, "points");
-  m.nnz = count_of(columns, sizeof(u32), "columns");
-  m.distinct = count_of(values, ops.scalar_bytes, "values");
-  expect(value_index, m.nnz * sizeof(u32), "value_index");
+  const size_t cols = count_of(points, ops.point_bytes, "points");
+  const CsrView m = csr_view(row_ptr, columns, value_index, values, ops.scalar_bytes, cols);
   expect(out, m.rows * ops.point_bytes, "out");
-  m.row_ptr = row_ptr.data();
-  m.columns = columns.data();
-  m.value_index = value_index.data();
-  m.values = values.data();
   nb::gil_scoped_release release;
   find(curve, group)(pool, m, points.data(), out.data());
 }

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from kernels.cuda.device import ByValue, Device, grid_for
+from kernels.cuda.device import ByValue, Device, grid_for, layout
 from kernels.cuda.goldilocks.root_powers import RootPowers, log2
 from kernels.cuda.goldilocks.rows import CHUNK, ROWS
 from kernels.errors import SizeError
@@ -39,21 +39,12 @@ MAX_LOG_ARITY = 3
 _COLUMNS = np.dtype(
     [("base", "<u8", MATRICES), ("stride", "<u8", MATRICES), ("first", "<u4", MATRICES + 1), ("count", "<u4")]
 )
-_DEEP = np.dtype(
-    [
-        ("base", "<u8", MATRICES),
-        ("width", "<u4", MATRICES),
-        ("flush", "<u4", MATRICES),
-        ("scale", "<u8", (MATRICES, 2, 3)),
-        ("point", "<u8", (2, 3)),
-        ("value", "<u8", (2, 3)),
-        ("matrices", "<u4"),
-        ("points", "<u4"),
-        ("log_n", "<u4"),
-        ("log_blowup", "<u4"),
-        ("add", "<u4"),
-        ("unused", "<u4"),
-    ]
+_DEEP = layout(
+    (("u8", (MATRICES,)), "base"),
+    (("u4", (MATRICES,)), "width flush"),
+    (("u8", (MATRICES, 2, 3)), "scale"),
+    (("u8", (2, 3)), "point value"),
+    ("u4", "matrices points log_n log_blowup add unused"),
 )
 """The layouts of `struct Columns` and `struct Deep` in gl_openings.cu."""
 
@@ -64,10 +55,6 @@ class CudaDeepFri:
     def __init__(self, device: Device, powers: RootPowers) -> None:
         self._device = device
         self._powers = powers
-
-    def prepare_deep_fri(self) -> None:
-        """Begin to compile the kernels in the background."""
-        self._device.prepare(OPENINGS)
 
     # -- openings ---------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernels.cuda.device import Argument, ByValue, Device, Stream, grid_for, parallel
+from kernels.cuda.device import Argument, ByValue, Device, Stream, grid_for, layout, parallel
+from kernels.cuda.goldilocks.root_powers import powers
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
@@ -96,27 +96,13 @@ def plan_passes(log_n: int, profile: LdeProfile) -> tuple[int, ...]:
     raise SizeError(f"2^{log_n} rows are more than the low-degree extension's passes reach")
 
 
-_SHAPE = np.dtype(
-    [
-        ("log_n", "u4"),
-        ("log_r", "u4"),
-        ("log_c", "u4"),
-        ("log_stride", "u4"),
-        ("log_cosets", "u4"),
-        ("reserved", "u4"),
-        ("vectors", "u8"),
-        ("in_pitch", "u8"),
-        ("out_pitch", "u8"),
-    ]
+_SHAPE = layout(
+    ("u4", "log_n log_r log_c log_stride log_cosets reserved"),
+    ("u8", "vectors in_pitch out_pitch"),
 )
 """The layout of `struct Shape` in goldilocks_lde.cu."""
 
-_ROW_TABLE = np.dtype(
-    [
-        *((name, "u8") for name in ("in", "out", "inverse_roots", "forward_roots", "scale", "first_block")),
-        ("shape", _SHAPE),
-    ]
-)
+_ROW_TABLE = layout(("u8", "in out inverse_roots forward_roots scale first_block"), (_SHAPE, "shape"))
 _ROW_TABLES = np.dtype([("tables", _ROW_TABLE, (TABLES,)), ("count", "u4"), ("reserved", "u4")])
 """The layout of `struct RowTables` in goldilocks_lde.cu."""
 
@@ -192,18 +178,14 @@ class Extended:
 
 
 class Rows:
-    """The row pass of one table, whose input has columns that are `in_pitch` elements apart."""
+    """The row pass of one table, whose input has columns that are `in_pitch` elements apart, by tiles of 2^log_tile."""
 
-    def __init__(self, table: Extended, plan: Plan, in_pitch: int) -> None:
+    def __init__(self, table: Extended, plan: Plan, in_pitch: int, log_tile: int) -> None:
+        log_r = plan.digits[-1]
         self.tables = (plan.inverse_roots[-1], plan.forward_roots[-1], plan.scale)
-        self.shape = Shape(table.log_n, plan.digits[-1], 0, table.log_blowup, table.width, in_pitch, table.pitch)
-
-    def log_c(self, log_tile: int) -> int:
-        """Return log2 of the rows of a block whose tile has 2^log_tile elements."""
-        return log_tile - self.shape.log_r
-
-    def blocks(self, log_tile: int) -> int:
-        return grid_for(self.shape.vectors << (self.shape.log_n - self.shape.log_r), 1 << self.log_c(log_tile))
+        self.shape = Shape(table.log_n, log_r, 0, table.log_blowup, table.width, in_pitch, table.pitch)
+        self.log_c = log_tile - log_r
+        self.blocks = grid_for(table.width << (table.log_n - log_r), 1 << self.log_c)
 
 
 class LdeEngine:
@@ -213,10 +195,6 @@ class LdeEngine:
         self._device = device
         self.profile = profile or LdeProfile()
         self._plans: OrderedDict[tuple[int, int, int], Plan] = OrderedDict()
-
-    def prepare(self) -> None:
-        """Begin to compile the kernels in the background."""
-        self._device.prepare(self.profile.source)
 
     def clear(self) -> None:
         """Release the device memory of the plans' tables."""
@@ -245,10 +223,10 @@ class LdeEngine:
             self._strided("lde_strided_inverse", source, out, roots, series, shape, stream)
             source, in_pitch = out, pitch
 
-        rows = Rows(table, plan, in_pitch)
         log_tile = self.profile.log_row_tile
-        arguments = (source, out, *rows.tables, rows.shape.argument(rows.log_c(log_tile)))
-        self._launch("lde_rows", rows.blocks(log_tile), log_tile, arguments, self._row_bytes, stream)
+        rows = Rows(table, plan, in_pitch, log_tile)
+        arguments = (source, out, *rows.tables, rows.shape.argument(rows.log_c))
+        self._launch("lde_rows", rows.blocks, log_tile, arguments, self._row_bytes, stream)
 
         for log_r, log_stride, roots, series in reversed(
             list(zip(strided, strides, plan.forward_roots, plan.forward, strict=False))
@@ -264,10 +242,10 @@ class LdeEngine:
         log_tile, address = self.profile.log_row_tile, self._device.address
         packed, first = np.zeros((), dtype=_ROW_TABLES), 0
         for i, (table, plan) in enumerate(tables):
-            rows = Rows(table, plan, 1 << table.log_n)
+            rows = Rows(table, plan, 1 << table.log_n, log_tile)
             arrays = (table.columns, table.out, *rows.tables)
-            packed["tables"][i] = (*map(address, arrays), first, rows.shape.record(rows.log_c(log_tile)))
-            first += rows.blocks(log_tile)
+            packed["tables"][i] = (*map(address, arrays), first, rows.shape.record(rows.log_c))
+            first += rows.blocks
         packed["count"] = len(tables)
         self._launch("lde_rows_of_many", grid_for(first, 1), log_tile, (ByValue(packed),), self._row_bytes, stream)
 
@@ -357,13 +335,3 @@ def step_bits(log_r: int, log_elements: int, *, inverse: bool) -> Iterator[int]:
     yield from [log_elements] * full
     if odd and not inverse:
         yield odd
-
-
-def powers(base: int, count: int, *, first: int = 1) -> NDArray[np.uint64]:
-    """Return first * base^i for i < count, on the host."""
-    out = np.empty(count, dtype=np.uint64)
-    value = first
-    for i in range(count):
-        out[i] = value
-        value = value * base % P
-    return out

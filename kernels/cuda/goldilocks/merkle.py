@@ -1,4 +1,4 @@
-"""Launches `cuda/src/goldilocks_merkle.cu`: makes Keccak-256 trees on the device, opens them, and grinds."""
+"""Trees and grinding of `GoldilocksKernels` on CUDA, by `cuda/src/goldilocks_merkle.cu`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from kernels.cuda.device import ByValue, Device, Stream, parallel
-from kernels.cuda.goldilocks.tree import DIGEST_LANES, CudaMerkleTree, LeafShape, open_trees
-from kernels.errors import SizeError
+from kernels.cuda.device import ByValue, Device, Stream, layout, parallel
+from kernels.cuda.goldilocks.tree import DIGEST_LANES, NODE_THREADS, SOURCE, CudaMerkleTree, LeafShape, open_trees
+from kernels.errors import BackendError, SizeError
+from kernels.interface import preconditions
 from kernels.interface.arrays import Array
-from kernels.interface.goldilocks import LEAF_TAG, TreeOpening
-from kernels.source import KernelSource
+from kernels.interface.goldilocks import LEAF_TAG, MerkleTree, TreeOpening
 
 RATE_LANES = 17
 STATE_LANES = 25
@@ -20,9 +20,6 @@ MATRICES = 8
 """Matrices per launch of merkle_leaves. Must equal MATRICES in goldilocks_merkle.cu."""
 RESUME, FINISH = 1, 2
 """Bits of `Leaves::flags`. Must equal RESUME and FINISH in goldilocks_merkle.cu."""
-LEAF_THREADS, NODE_THREADS = 128, 128
-LEAF_BLOCKS, NODE_BLOCKS = 5, 6
-"""Blocks per multiprocessor that the registers of leaves' and nodes' kernels must leave room for."""
 LOG_BLOCK = NODE_THREADS.bit_length()
 """log2 of the nodes that one block hashes up to the single node above them."""
 LOG_TOP = 2 * LOG_BLOCK
@@ -34,18 +31,7 @@ MIN_LOG_NONCES, MAX_LOG_NONCES = 12, 26
 NOT_FOUND = 2**64 - 1
 
 
-SOURCE = KernelSource(
-    "goldilocks_merkle",
-    (
-        ("LEAF_THREADS", str(LEAF_THREADS)),
-        ("LEAF_BLOCKS", str(LEAF_BLOCKS)),
-        ("NODE_THREADS", str(NODE_THREADS)),
-        ("NODE_BLOCKS", str(NODE_BLOCKS)),
-    ),
-)
-
-
-class MerkleEngine:
+class CudaTrees:
     """Makes and opens trees, and grinds, on one device."""
 
     def __init__(self, device: Device) -> None:
@@ -53,27 +39,31 @@ class MerkleEngine:
         self._header = lru_cache(MAX_HEADERS)(self._upload_header)
         self._ended: Array | None = None
 
-    def clear(self) -> None:
+    def _clear_trees(self) -> None:
         """Release the device memory that is kept between calls."""
         self._header.cache_clear()
         self._ended = None
 
-    def prepare(self) -> None:
-        """Begin to compile the kernels in the background."""
-        self._device.prepare(SOURCE)
-
-    def commit(self, leaves: tuple[LeafShape, ...]) -> CudaMerkleTree:
-        """Make the tree of `GoldilocksKernels.commit` over checked matrices."""
+    def _commit(self, matrices: Sequence[Array], log_arity: int) -> CudaMerkleTree:
+        for matrix in matrices:
+            preconditions.contiguous(matrix, "a tree's matrix")
+        leaves = tuple(LeafShape(matrix, log_arity) for matrix in matrices)
+        if any(leaf.elements >= 2**32 for leaf in leaves):
+            raise SizeError("a leaf's width must fit 32 bits")
         log_m, log_blowup = max(leaf.log_count for leaf in leaves), leaves[0].log_blowup
         digests = self._device.empty(((2 << log_m) - 1, DIGEST_LANES))
         entering = self._hash_leaves(leaves, digests[: 1 << log_m])
         while log_m:
             log_m = self._hash_nodes(digests, log_m, log_blowup, entering)
-        return CudaMerkleTree(self._device, SOURCE, leaves, digests)
+        return CudaMerkleTree(self._device, leaves, digests)
 
-    def open(self, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
-        """Open the trees at `indices`, as `GoldilocksKernels.open` defines it."""
-        return open_trees(self._device, SOURCE, trees, indices)
+    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+        ours = [tree for tree in trees if isinstance(tree, CudaMerkleTree)]
+        if len(ours) != len(trees):
+            raise BackendError("a tree was not made by this backend")
+        if any(not 0 <= i < 1 << 63 for i in indices):
+            raise SizeError("an index of a query is a natural number")
+        return open_trees(self._device, ours, indices)
 
     def _hash_leaves(self, leaves: tuple[LeafShape, ...], digests: Array) -> dict[int, Array]:
         """Hash leaves of all heights in parallel, the tallest into `digests`; returns others by log2 of their count."""
@@ -142,8 +132,7 @@ class MerkleEngine:
         )
         return log_end
 
-    def grind(self, seed: bytes, bits: int) -> int:
-        """Find the nonce of `GoldilocksKernels.grind` for a checked seed and 0 <= bits <= 64."""
+    def _grind(self, seed: bytes, bits: int) -> int:
         kernel = self._device.kernel(SOURCE, "grind")
         top = ((1 << bits) - 1) << (64 - bits)
         # The first lane is little-endian, and the leading bits are those of its first bytes.
@@ -166,18 +155,9 @@ def _level(digests: Array, log_m: int) -> Array:
     return digests[-((2 << log_m) - 1) :]
 
 
-_LEAVES = np.dtype(
-    [
-        ("count", "u8"),
-        ("log_n", "u4"),
-        ("log_blowup", "u4"),
-        ("log_count", "u4"),
-        ("log_arity", "u4"),
-        ("header_lanes", "u4"),
-        ("matrices", "u4"),
-        ("filled", "u4"),
-        ("flags", "u4"),
-        ("widths", "u4", (MATRICES,)),
-    ]
+_LEAVES = layout(
+    ("u8", "count"),
+    ("u4", "log_n log_blowup log_count log_arity header_lanes matrices filled flags"),
+    (("u4", (MATRICES,)), "widths"),
 )
 """The layout of `struct Leaves` in goldilocks_merkle.cu."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.cuda.device import Device
 from kernels.interface.arrays import Array
@@ -25,18 +28,16 @@ class RootPowers:
             root = root_of_unity(log_order)
             root = pow(root, -1, P) if inverse else root
             log_low = (log_order + 1) // 2
-            low = _power_list(root, 1, log_low)
-            high = _power_list(pow(root, 1 << log_low, P), first, log_order - log_low)
-            table = np.array(low + high, dtype=np.uint64)
-            self._tables[key] = self._device.upload(table), np.uint32(log_low)
+            low = powers(root, 1 << log_low)
+            high = powers(pow(root, 1 << log_low, P), 1 << (log_order - log_low), first=first)
+            self._tables[key] = self._device.upload(np.concatenate([low, high])), np.uint32(log_low)
         return self._tables[key]
 
 
-def _power_list(root: int, first: int, log_count: int) -> list[int]:
-    values = [first]
-    for _ in range((1 << log_count) - 1):
-        values.append(values[-1] * root % P)
-    return values
+def powers(base: int, count: int, *, first: int = 1) -> NDArray[np.uint64]:
+    """Return first * base^i for i < count, on the host."""
+    values = itertools.accumulate(range(count - 1), lambda value, _: value * base % P, initial=first)
+    return np.fromiter(values, dtype=np.uint64, count=count)
 
 
 def log2(n: int) -> int:

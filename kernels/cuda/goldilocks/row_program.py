@@ -104,12 +104,9 @@ class RowPlan:
     def __post_init__(self) -> None:
         if len(self.program.widths) > MAX_MATRICES:
             raise SizeError(f"a row program over {len(self.program.widths)} matrices; at most {MAX_MATRICES}")
-        analysis = _Analysis(self.program)
-        object.__setattr__(
-            self,
-            "kernels",
-            tuple(_generate(analysis, g, self.profile) for g in _groups(analysis, self.profile.max_work)),
-        )
+        analysis = self._analysis
+        kernels = tuple(_generate(analysis, g, self.profile) for g in _groups(analysis, self.profile.max_work))
+        object.__setattr__(self, "kernels", kernels)
 
     def words(self, scalars: NDArray[np.uint64], strides: NDArray[np.uint64]) -> Sequence[NDArray[np.uint64]]:
         """Return the words that each kernel takes by value.
@@ -118,7 +115,7 @@ class RowPlan:
         """
         parts = self._parts
         values = self._uniform_values(scalars)
-        uniforms = [0, *(word for v in parts.uniforms for word in values[v][: self._coordinates(v)])]
+        uniforms = [0, *(word for v in parts.uniforms for word in values[v][: self._analysis.coordinates(v)])]
         begins = parts.column * strides[parts.matrix]
         every = np.concatenate((scalars.reshape(-1), np.array(uniforms, dtype=np.uint64), begins))
         return np.split(every[parts.order], parts.ends)
@@ -129,8 +126,8 @@ class RowPlan:
         zero = 3 * self.program.scalars
         places, at = {}, zero + 1
         for v in uniforms:
-            places[v] = range(at, at + self._coordinates(v))
-            at += self._coordinates(v)
+            places[v] = range(at, at + self._analysis.coordinates(v))
+            at += self._analysis.coordinates(v)
         columns = {pair: at + i for i, pair in enumerate(dict.fromkeys(p for k in self.kernels for p in k.columns))}
         order: list[int] = []
         ends = []
@@ -148,7 +145,7 @@ class RowPlan:
     def _uniform_values(self, scalars: NDArray[np.uint64]) -> dict[int, Ext]:
         values: dict[int, Ext] = {}
         for i in self._uniform_order:
-            op, a, b, _ = self._code[i]
+            op, a, b, _ = self._analysis.code[i]
             if op == Op.CONST:
                 values[i] = (self.program.constants[a], 0, 0)
             elif op in (Op.SCALAR, Op.BASE_SCALAR):
@@ -159,13 +156,9 @@ class RowPlan:
                 values[i] = arithmetic(values[a], values[b])
         return values
 
-    def _coordinates(self, v: int) -> int:
-        return 3 if self.program.is_extension[v] else 1
-
     @cached_property
-    def _code(self) -> list[list[int]]:
-        code: list[list[int]] = self.program.code.tolist()
-        return code
+    def _analysis(self) -> _Analysis:
+        return _Analysis(self.program)
 
     @cached_property
     def _uniform_order(self) -> list[int]:
@@ -176,7 +169,7 @@ class RowPlan:
             v = pending.pop()
             if v not in needed:
                 needed.add(v)
-                op, a, b, _ = self._code[v]
+                op, a, b, _ = self._analysis.code[v]
                 pending += (a, b) if op >= Op.ADD else ()
         return sorted(needed)
 

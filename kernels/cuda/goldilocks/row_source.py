@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,11 +18,6 @@ class CudaRowSources:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-
-    def prepare_row_sources(self, sources: Iterable[RowSource]) -> None:
-        """Begin to compile `sources` in the background."""
-        for source in sources:
-            self._device.prepare(cuda_source(source))
 
     def generate(self, source: RowSource, inputs: Mapping[str, Array], rows: int, *, out: Array | None = None) -> Array:
         """See `GoldilocksKernels.generate`."""

@@ -7,12 +7,12 @@ Row programs are compiled one by one (`kernels.cuda.goldilocks.row_program`); th
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.cuda.device import ByValue, Device, Stream, check_index32, grid_for, parallel
+from kernels.cuda.device import ByValue, Device, Stream, check_index32, grid_for, layout, parallel
 from kernels.cuda.goldilocks.root_powers import RootPowers, log2
 from kernels.cuda.goldilocks.row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan, RowProfile
 from kernels.errors import SizeError
@@ -29,15 +29,11 @@ CHUNK = 8
 SCAN_TILE, SCAN_BLOCK = 8 * 32, 1024
 """Rows of a tile, and threads that add up the tiles. Must equal STEPS * 32 and BLOCK in gl_scan.cu."""
 
-_SHAPE = np.dtype(
-    [
-        ("rows", "<u8"),
-        ("columns", "<u8", MAX_MATRICES),
-        ("cosets", "<u8", MAX_MATRICES),
-        ("factors", "<u8", MAX_COSETS),
-        ("log_n", "<u4"),
-        ("add", "<u4"),
-    ]
+_SHAPE = layout(
+    ("u8", "rows"),
+    (("u8", (MAX_MATRICES,)), "columns cosets"),
+    (("u8", (MAX_COSETS,)), "factors"),
+    ("u4", "log_n add"),
 )
 """The layout of `struct RowShape` in row_program.h."""
 
@@ -63,34 +59,19 @@ class CudaRows:
         self._powers = powers
         self._plans: dict[int, tuple[weakref.ref[RowProgram], RowPlan]] = {}
 
-    def prepare_rows(self, programs: Iterable[RowProgram] = ()) -> None:
-        """Begin to compile every kernel in the background, including those of `programs`."""
-        for source in (ROWS, SCAN):
-            self._device.prepare(source)
-        for program in programs:
-            self._plan(program)
-
     def _selectors(self, log_n: int, log_cosets: int) -> Array:
         cosets, n = _few_cosets(1 << log_cosets), 1 << log_n
-        shifts = [
-            GENERATOR * pow(root_of_unity(log_n + log_cosets), k, P) % P for k in range(cosets)
-        ]  # k B/D steps of w_{Bn}
+        step = root_of_unity(log_n + log_cosets)  # B/D steps of w_{Bn}
+        shifts = [GENERATOR * pow(step, k, P) % P for k in range(cosets)]
         tables = np.zeros((2, MAX_COSETS), dtype=np.uint64)
         tables[0, :cosets] = shifts
         tables[1, :cosets] = [(pow(s, n, P) - 1) % P for s in shifts]
         out = self._device.empty((3, cosets, n))
         root = root_of_unity(log_n)
         rows, count = cosets * n, -(-cosets * n // CHUNK)
-        arguments = (
-            out,
-            *self._powers.of(log_n),
-            np.uint64(rows),
-            np.uint64(count),
-            np.uint32(log_n),
-            np.uint64(root),
-            np.uint64(pow(root, -1, P)),
-            ByValue(tables),
-        )
+        sizes = np.uint64(rows), np.uint64(count), np.uint32(log_n)
+        roots = np.uint64(root), np.uint64(pow(root, -1, P))
+        arguments = (out, *self._powers.of(log_n), *sizes, *roots, ByValue(tables))
         self._device.kernel(ROWS, "gl_selectors").launch_items(count, arguments)
         return out
 

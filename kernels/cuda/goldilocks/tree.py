@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.cuda.device import Device
+from kernels.cuda.device import Device, layout
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import TreeOpening, Words
@@ -18,21 +18,20 @@ from kernels.maths.query_paths import QueryPaths
 from kernels.source import KernelSource
 
 DIGEST_LANES = 4
-DIGEST_BYTES = 8 * DIGEST_LANES
-
-_PART = np.dtype(
-    [
-        ("source", "u8"),
-        ("begin", "u8"),
-        ("list", "u8"),
-        ("width", "u4"),
-        ("log_n", "u4"),
-        ("log_blowup", "u4"),
-        ("log_count", "u4"),
-        ("log_arity", "u4"),
-        ("nodes", "u4"),
-    ]
+LEAF_THREADS, NODE_THREADS = 128, 128
+LEAF_BLOCKS, NODE_BLOCKS = 5, 6
+"""Blocks per multiprocessor that the registers of leaves' and nodes' kernels must leave room for."""
+SOURCE = KernelSource(
+    "goldilocks_merkle",
+    (
+        ("LEAF_THREADS", str(LEAF_THREADS)),
+        ("LEAF_BLOCKS", str(LEAF_BLOCKS)),
+        ("NODE_THREADS", str(NODE_THREADS)),
+        ("NODE_BLOCKS", str(NODE_BLOCKS)),
+    ),
 )
+
+_PART = layout(("u8", "source begin list"), ("u4", "width log_n log_blowup log_count log_arity nodes"))
 """The layout of `struct Part` in goldilocks_merkle.cu."""
 
 
@@ -69,15 +68,13 @@ class LeafShape:
 class CudaMerkleTree:
     """A `kernels.interface.goldilocks.MerkleTree` whose digests and matrices stay on the device."""
 
-    def __init__(self, device: Device, source: KernelSource, leaves: tuple[LeafShape, ...], digests: Array) -> None:
-        """`source`: the kernels that made the tree. `digests`: all levels from the leaves up, (2 m - 1, 4) for m
-        leaves, each in the kernels' order."""
+    def __init__(self, device: Device, leaves: tuple[LeafShape, ...], digests: Array) -> None:
+        """`digests`: all levels from the leaves up, (2 m - 1, 4) for m leaves, each in the kernels' order."""
         self.leaves = leaves
         self.digests = digests
         self.log_blowup = leaves[0].log_blowup
         self.log_leaves = max(leaf.log_count for leaf in leaves)
         self._device = device
-        self._source = source
 
     @cached_property
     def root(self) -> bytes:
@@ -87,13 +84,11 @@ class CudaMerkleTree:
         """Return rows and path at leaf `indices`. Raises SizeError for an index outside the tree."""
         if any(not 0 <= i < 1 << self.log_leaves for i in indices):
             raise SizeError(f"a leaf index is outside a tree of 2^{self.log_leaves} leaves")
-        return open_trees(self._device, self._source, [self], indices)[0]
+        return open_trees(self._device, [self], indices)[0]
 
 
-def open_trees(
-    device: Device, source: KernelSource, trees: Sequence[CudaMerkleTree], indices: Sequence[int]
-) -> list[TreeOpening]:
-    """Open all trees at `indices` by one upload, one launch and one download. `source`: goldilocks_merkle.cu."""
+def open_trees(device: Device, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+    """Open all trees at `indices` by one upload, one launch and one download."""
     paths = QueryPaths(indices, max((tree.log_leaves for tree in trees), default=0))
     parts = [part for tree in trees for part in _parts(device, tree, paths)]
     ends = list(accumulate((part.items * part.words for part in parts), initial=0))
@@ -104,7 +99,7 @@ def open_trees(
         given = device.upload(np.concatenate((numbers, np.array(read, dtype=_PART).view(np.uint64))))
         out = device.empty((ends[-1],))
         arguments = (given, given[len(numbers) :], np.uint32(len(read)), out, np.uint64(ends[-1]))
-        device.kernel(source, "merkle_open").launch_items(ends[-1], arguments)
+        device.kernel(SOURCE, "merkle_open").launch_items(ends[-1], arguments)
         opened = device.download(out)
     pieces = (
         opened[begin:end].reshape(part.items, part.words)

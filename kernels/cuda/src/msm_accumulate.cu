@@ -5,8 +5,8 @@
 // segment's ends leaves a record for msm_merge. So one bucket with nearly all entries (the ones of a real witness) costs
 // what uniform entries cost.
 //
-// Bound: the multiplier, 10 field products per entry (XYZZ += affine), of which two share a reduction in G1. Points come by random gathers of 64 to 192
-// bytes, whose latency the arithmetic of other warps hides.
+// Bound: the multiplier, 10 field products per entry (XYZZ += affine), of which two share a reduction in G1. Points come
+// by random gathers of 64 to 192 bytes, whose latency the arithmetic of other warps hides.
 //
 // Launch: one wave of blocks, so that equal segments end together; ACCUMULATE_BLOCK threads per block, of which
 // ACCUMULATE_BLOCKS must fit a multiprocessor. Compiled with CURVE, GROUP and PRODUCT_CALLS: 1 makes field products

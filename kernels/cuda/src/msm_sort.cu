@@ -104,9 +104,10 @@ DP_HD void shift_right(u32* s, u32 bits) {
   s[7] >>= bits & 31;
 }
 
-// Calls body(key, value) for each wanted non-zero digit of a scalar, whose point is `point` of the table. With half of its range added to every digit but the
-// last no digit depends on another, so that unwanted windows are skipped: d = ((s + halves) >> bits w) mod 2^bits - 2^(bits
-// - 1). The last digit is what is left, and at most 2^(bits - 1), because s is at most half the order.
+// Calls body(key, value) for each wanted non-zero digit of a scalar, whose point is `point` of the table. With half of its
+// range added to every digit but the last no digit depends on another, so that unwanted windows are skipped: d = ((s +
+// halves) >> bits w) mod 2^bits - 2^(bits - 1). The last digit is what is left, and at most 2^(bits - 1), because s is at
+// most half the order.
 template <class Body>
 DP_HD void for_each_digit(const Scalar& scalar, const Windows& windows, u32 point, u32 table_points, Body body) {
   Magnitude m(scalar);

@@ -43,27 +43,26 @@ struct Bls12381Tower {
 
 // psi: the p-power Frobenius of E, carried to the twist. On the subgroup of order r it multiplies by p.
 template <class Tower>
-class Psi {
- public:
+struct Psi {
   using F2 = typename Tower::Fq2;
   static const Psi& get() {
     static const Psi psi;
     return psi;
   }
   Affine<F2> operator()(const Affine<F2>& q) const {
-    return {q.x.conjugate() * x_, q.y.conjugate() * y_};
+    return {q.x.conjugate() * x, q.y.conjugate() * y};
   }
   XYZZ<F2> operator()(const XYZZ<F2>& q) const {
-    return {q.x.conjugate() * x_, q.y.conjugate() * y_, q.zz.conjugate(), q.zzz.conjugate()};
+    return {q.x.conjugate() * x, q.y.conjugate() * y, q.zz.conjugate(), q.zzz.conjugate()};
   }
+  F2 x, y;
 
  private:
   Psi() {
     const auto& g = Fp12<Tower>::FrobeniusConstants::get();
-    x_ = Tower::M_TWIST ? g.power[2].inverse() : g.power[2];
-    y_ = Tower::M_TWIST ? g.power[3].inverse() : g.power[3];
+    x = Tower::M_TWIST ? g.power[2].inverse() : g.power[2];
+    y = Tower::M_TWIST ? g.power[3].inverse() : g.power[3];
   }
-  F2 x_, y_;
 };
 
 // beta with (x, y) -> (beta x, y) of eigenvalue -x^2 on G1 of BLS12-381: the cube root of unity xi^((p^2 - 1) / 3).

@@ -38,6 +38,14 @@ class Miller {
   using F12 = Fp12<Tower>;
 
  public:
+  static constexpr LoopDigits DIGITS =
+      loop_digits(Tower::M_TWIST ? (unsigned __int128)Tower::X : 6 * (unsigned __int128)Tower::X + 2);
+  // Three times the twist's constant
+  static const F2& b3() {
+    static const F2 b = Tower::b2().dbl() + Tower::b2();
+    return b;
+  }
+
   // Adds a pair; one with a point at infinity contributes a factor of one.
   void push(const Affine<F>& p, const Affine<F2>& q) {
     if (p.is_infinity() || q.is_infinity()) return;
@@ -46,14 +54,12 @@ class Miller {
 
   // The product of the Miller functions of all pairs, before the final exponentiation. Uses the pairs up.
   F12 run() {
-    static constexpr LoopDigits digits =
-        loop_digits(Tower::M_TWIST ? (unsigned __int128)Tower::X : 6 * (unsigned __int128)Tower::X + 2);
     F12 f = F12::one();
-    for (int i = 0; i < digits.count; ++i) {
+    for (int i = 0; i < DIGITS.count; ++i) {
       if (i) f = f.sqr();
       for (auto& pair : pairs_) pair.double_step(f, b3());
-      if (digits.digit[i]) {
-        for (auto& pair : pairs_) pair.add_step(f, digits.digit[i] > 0 ? pair.q : pair.q.neg());
+      if (DIGITS.digit[i]) {
+        for (auto& pair : pairs_) pair.add_step(f, DIGITS.digit[i] > 0 ? pair.q : pair.q.neg());
       }
     }
     if constexpr (Tower::M_TWIST) {
@@ -71,11 +77,6 @@ class Miller {
   }
 
  private:
-  static const F2& b3() {
-    static const F2 b = Tower::b2().dbl() + Tower::b2();
-    return b;
-  }
-
   std::vector<MillerPair<Tower>> pairs_;
 };
 

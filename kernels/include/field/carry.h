@@ -11,36 +11,19 @@ namespace carry {
 
 #if DP_PTX
 
-DP_HD u32 add_start(u32 a, u32 b) {
-  u32 r;
-  asm volatile("add.cc.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-}
-DP_HD u32 add(u32 a, u32 b) {
-  u32 r;
-  asm volatile("addc.cc.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-}
-DP_HD u32 add_end(u32 a, u32 b) {
-  u32 r;
-  asm volatile("addc.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-}
-DP_HD u32 sub_start(u32 a, u32 b) {
-  u32 r;
-  asm volatile("sub.cc.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-}
-DP_HD u32 sub(u32 a, u32 b) {
-  u32 r;
-  asm volatile("subc.cc.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-}
-DP_HD u32 sub_end(u32 a, u32 b) {
-  u32 r;
-  asm volatile("subc.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-}
+#define DP_CARRY(name, instruction)                                              \
+  DP_HD u32 name(u32 a, u32 b) {                                                 \
+    u32 r;                                                                       \
+    asm volatile(instruction " %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));         \
+    return r;                                                                    \
+  }
+DP_CARRY(add_start, "add.cc.u32")
+DP_CARRY(add, "addc.cc.u32")
+DP_CARRY(add_end, "addc.u32")
+DP_CARRY(sub_start, "sub.cc.u32")
+DP_CARRY(sub, "subc.cc.u32")
+DP_CARRY(sub_end, "subc.u32")
+#undef DP_CARRY
 // r[0..1] = a * b
 DP_HD void mul_pair(u32* r, u32 a, u32 b) {
   asm volatile("mul.lo.u32 %0, %2, %3;\n\tmul.hi.u32 %1, %2, %3;" : "=&r"(r[0]), "=r"(r[1]) : "r"(a), "r"(b));

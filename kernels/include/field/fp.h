@@ -1,10 +1,13 @@
 // A prime field in Montgomery form, any number of limbs. Values are always canonical (< p).
 #pragma once
-#include "field/limbs.h"
-#if DP_DEVICE
-#include "field/inverse32.h"
+#include "field/inverse.h"
+
+// Products are inlined, or with DP_OUTLINE_PRODUCTS calls, for device code that uses many and is not the innermost loop: a
+// call costs some 5 % of a product, and saves kilobytes of code and most of the compilation.
+#if defined(DP_OUTLINE_PRODUCTS)
+#define DP_PRODUCT DP_COLD
 #else
-#include "field/inverse64.h"
+#define DP_PRODUCT DP_HD
 #endif
 
 namespace dp {
@@ -60,7 +63,6 @@ struct DP_ALIGN Fp {
     return sub_n<N>(t.v, v, p.v) != 0;
   }
 
-#if !DP_DEVICE
   DP_HD Fp operator+(const Fp& o) const {
     Fp r;
     mod_add<P, N>(r.v, v, o.v);
@@ -71,27 +73,9 @@ struct DP_ALIGN Fp {
     mod_sub<P, N>(r.v, v, o.v);
     return r;
   }
-#else
-  DP_HD Fp operator+(const Fp& o) const {
-    Fp s, t, p = modulus();
-    add_n<N>(s.v, v, o.v);  // no carry out: every modulus here leaves the top bit clear
-    limb_t borrow = sub_n<N>(t.v, s.v, p.v);
-    for (int i = 0; i < N; ++i) s.v[i] = borrow ? s.v[i] : t.v[i];
-    return s;
-  }
-  DP_HD Fp operator-(const Fp& o) const {
-    Fp s, t, p = modulus();
-    limb_t borrow = sub_n<N>(s.v, v, o.v);
-    for (int i = 0; i < N; ++i) p.v[i] = borrow ? p.v[i] : 0;
-    add_n<N>(t.v, s.v, p.v);
-    return t;
-  }
-#endif
   DP_HD Fp neg() const { return zero() - *this; }
   DP_HD Fp dbl() const { return *this + *this; }
 #if defined(DP_OUTLINE_PRODUCTS)
-  // For device code that uses many products and is not the innermost loop: a call costs some 5 % of a product, and saves
-  // kilobytes of code and most of the compilation.
   DP_COLD static Fp product(Fp a, Fp b) {
     Fp r;
     mont_mul<P, N>(r.v, a.v, b.v);
@@ -144,13 +128,9 @@ struct DP_ALIGN Fp {
   // 0 maps to 0. Hot paths share one inversion between many elements instead.
   DP_HD Fp inverse() const {
     constexpr Words<LIMBS64> c = P::r2();  // R^2 / (x R) = x^-1 R
-#if !DP_DEVICE
-    return from_words(BinaryGcd<P>::run(v, c));
-#else
     Fp r;
     BinaryGcd<P>::run(r.v, v, from_words(c).v);
     return r;
-#endif
   }
 };
 

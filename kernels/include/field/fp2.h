@@ -25,7 +25,7 @@ struct Fp2 {
   DP_HD Fp2 conjugate() const { return {c0, c1.neg()}; }
 #if DP_DEVICE
   // Karatsuba on unreduced products: three of them and two reductions, where three Montgomery products reduce three times.
-  DP_HD static Fp2 mul_inline(const Fp2& a, const Fp2& b) {
+  DP_PRODUCT static Fp2 product(Fp2 a, Fp2 b) {
     constexpr int N = F::N;
     limb_t low[2 * N], high[2 * N], cross[2 * N], sa[N], sb[N];
     rows::mul_wide<N>(low, a.c0.v, b.c0.v);
@@ -44,7 +44,7 @@ struct Fp2 {
     mont_reduce<typename F::Params, N>(r.c1.v, cross);
     return r;
   }
-  DP_HD static Fp2 sqr_inline(const Fp2& a) {  // (c0 + c1)(c0 - c1), 2 c0 c1
+  DP_PRODUCT static Fp2 square(Fp2 a) {  // (c0 + c1)(c0 - c1), 2 c0 c1
     F s = a.c0 + a.c1, d = a.c0 - a.c1;
     Fp2 r;
     mont_mul<typename F::Params, F::N>(r.c0.v, s.v, d.v);
@@ -52,15 +52,8 @@ struct Fp2 {
     r.c1 = r.c1.dbl();
     return r;
   }
-#if defined(DP_OUTLINE_PRODUCTS)
-  DP_COLD static Fp2 product(Fp2 a, Fp2 b) { return mul_inline(a, b); }
-  DP_COLD static Fp2 square(Fp2 a) { return sqr_inline(a); }
   DP_HD Fp2 operator*(const Fp2& o) const { return product(*this, o); }
   DP_HD Fp2 sqr() const { return square(*this); }
-#else
-  DP_HD Fp2 operator*(const Fp2& o) const { return mul_inline(*this, o); }
-  DP_HD Fp2 sqr() const { return sqr_inline(*this); }
-#endif
 #else
   DP_HD Fp2 operator*(const Fp2& o) const {  // Karatsuba: three products
     F a = c0 * o.c0, b = c1 * o.c1;

@@ -31,19 +31,14 @@ struct Fp6 {
   DP_HD Fp6 neg() const { return {c0.neg(), c1.neg(), c2.neg()}; }
   DP_HD Fp6 mul_v() const { return {Tower::mul_xi(c2), c0, c1}; }
 
-#if defined(DP_OUTLINE_PRODUCTS)
-  DP_COLD static Fp6 product(const Fp6& a, const Fp6& b) { return a.times(b); }
-  DP_HD Fp6 operator*(const Fp6& o) const { return product(*this, o); }
-#else
-  DP_HD Fp6 operator*(const Fp6& o) const { return times(o); }
-#endif
-  DP_HD Fp6 times(const Fp6& o) const {  // Karatsuba: six products
-    F2 v0 = c0 * o.c0, v1 = c1 * o.c1, v2 = c2 * o.c2;
-    F2 t01 = (c0 + c1) * (o.c0 + o.c1) - v0 - v1;
-    F2 t02 = (c0 + c2) * (o.c0 + o.c2) - v0 - v2;
-    F2 t12 = (c1 + c2) * (o.c1 + o.c2) - v1 - v2;
+  DP_PRODUCT static Fp6 product(const Fp6& a, const Fp6& b) {  // Karatsuba: six products
+    F2 v0 = a.c0 * b.c0, v1 = a.c1 * b.c1, v2 = a.c2 * b.c2;
+    F2 t01 = (a.c0 + a.c1) * (b.c0 + b.c1) - v0 - v1;
+    F2 t02 = (a.c0 + a.c2) * (b.c0 + b.c2) - v0 - v2;
+    F2 t12 = (a.c1 + a.c2) * (b.c1 + b.c2) - v1 - v2;
     return {v0 + Tower::mul_xi(t12), t01 + Tower::mul_xi(v2), t02 + v1};
   }
+  DP_HD Fp6 operator*(const Fp6& o) const { return product(*this, o); }
   DP_HD Fp6 scale(const F2& k) const { return {c0 * k, c1 * k, c2 * k}; }
   DP_HD Fp6 mul_by_01(const F2& b0, const F2& b1) const {  // times b0 + b1 v: five products
     F2 v0 = c0 * b0, v1 = c1 * b1;

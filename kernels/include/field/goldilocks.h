@@ -161,12 +161,21 @@ DP_HD Ext mul(const Ext& a, const Ext& b) {
   return {{add(mul(a.c[0], b.c[0]), c3), add(m1, c34), add(m2, c4)}};
 }
 
-// 1 / a, zero for zero: the adjugate's first row over the determinant of the matrix of multiplication by a
-DP_HD Ext inverse(const Ext& a) {
+// 1 / a = adjugate(a) / norm(a): the first row of the adjugate of the matrix of multiplication by a, and its determinant,
+// which is in the base field and zero for zero only.
+DP_HD Ext adjugate(const Ext& a) {
   u64 s = add(a.c[0], a.c[2]), t = add(a.c[1], a.c[2]);
-  Ext m = {{sub(sqr(s), mul(t, a.c[1])), sub(mul(t, a.c[2]), mul(a.c[1], s)), sub(sqr(a.c[1]), mul(s, a.c[2]))}};
-  u64 det = add(add(mul(a.c[0], m.c[0]), mul(a.c[2], m.c[1])), mul(a.c[1], m.c[2]));
-  return mul(m, inverse(det));
+  return {{sub(sqr(s), mul(t, a.c[1])), sub(mul(t, a.c[2]), mul(a.c[1], s)), sub(sqr(a.c[1]), mul(s, a.c[2]))}};
+}
+
+DP_HD u64 norm(const Ext& a, const Ext& adjugate) {
+  return add(add(mul(a.c[0], adjugate.c[0]), mul(a.c[2], adjugate.c[1])), mul(a.c[1], adjugate.c[2]));
+}
+
+// 1 / a, zero for zero
+DP_HD Ext inverse(const Ext& a) {
+  const Ext m = adjugate(a);
+  return mul(m, inverse(norm(a, m)));
 }
 
 }  // namespace gl

@@ -5,17 +5,6 @@
 namespace dp {
 namespace gl {
 
-// 1 / a = adjugate(a) / norm(a): the first row of the adjugate of the matrix of multiplication by a, and its determinant,
-// which is in the base field and zero for zero only.
-DP_HD Ext adjugate(const Ext& a) {
-  u64 s = add(a.c[0], a.c[2]), t = add(a.c[1], a.c[2]);
-  return {{sub(sqr(s), mul(t, a.c[1])), sub(mul(t, a.c[2]), mul(a.c[1], s)), sub(sqr(a.c[1]), mul(s, a.c[2]))}};
-}
-
-DP_HD u64 norm(const Ext& a, const Ext& adjugate) {
-  return add(add(mul(a.c[0], adjugate.c[0]), mul(a.c[2], adjugate.c[1])), mul(a.c[1], adjugate.c[2]));
-}
-
 DP_HD u64 norm(const Ext& a) { return norm(a, adjugate(a)); }
 
 // Every element becomes its inverse; zero becomes one, which leaves an adjugate of zero what it is.
@@ -23,18 +12,14 @@ template <int N>
 DP_HD void invert_all(u64 (&v)[N]) {
   u64 before[N];  // product of the elements before this one
   u64 product = 1;
-#if DP_PTX
-#pragma unroll
-#endif
+  DP_PRAGMA(unroll)
   for (int i = 0; i < N; ++i) {
     if (v[i] == 0) v[i] = 1;
     before[i] = product;
     product = mul(product, v[i]);
   }
   u64 rest = inverse(product);  // of the product of the elements up to and with i
-#if DP_PTX
-#pragma unroll
-#endif
+  DP_PRAGMA(unroll)
   for (int i = N - 1; i >= 0; --i) {
     u64 x = mul(rest, before[i]);
     rest = mul(rest, v[i]);

@@ -75,8 +75,8 @@ DP_HD void cancel_lowest(limb_t* even, limb_t* odd, const Modulus<P, N>& m) {
   add_row<N>(even, odd, m.p, even[0] * (limb_t)P::inv64());
 }
 
-// One row of a product: (even + 2^32 odd) / 2^32 + a * b. The caller divides by 2^32 by exchanging the two names: what it
-// called even, whose lowest limb the row before made zero, is `odd` here, one limb too high still, which add_start and
+// One row of a product: (even + 2^32 odd) / 2^32 + a * b. The caller divides by 2^32 by exchanging the two names: what
+// it called even, whose lowest limb the row before made zero, is `odd` here, one limb too high still, which add_start and
 // shift_mad_row mend.
 template <int N>
 DP_HD void product_row(limb_t* even, limb_t* odd, const limb_t* a, limb_t b) {
@@ -192,8 +192,8 @@ DP_HD void mont_reduce(limb_t* r, const limb_t* t) {
   rows::subtract_once<P, N>(r, u, m);
 }
 
-// r = (a[0] b[0] + ... + a[K - 1] b[K - 1]) / 2^(32 N) mod p: one reduction where products by themselves take K. Rows stay
-// below (K + 1) p, and what they leave below p + K p^2 / 2^(32 N).
+// r = (a[0] b[0] + ... + a[K - 1] b[K - 1]) / 2^(32 N) mod p: one reduction where products by themselves take K. Rows
+// stay below (K + 1) p, and what they leave below p + K p^2 / 2^(32 N).
 template <class P, int N, int K>
 DP_HD void mont_sum(limb_t* r, const limb_t* const (&a)[K], const limb_t* const (&b)[K]) {
   static_assert(N % 2 == 0, "rows are added two limbs at a time");

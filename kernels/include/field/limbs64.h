@@ -40,11 +40,8 @@ DP_HD limb_t sub_n(limb_t* r, const limb_t* a, const limb_t* b) {
 template <class P, int N>
 [[gnu::noinline]] void mont_mul(limb_t* r, const limb_t* a, const limb_t* b) {
 #if DP_ADX
-  if constexpr (N == 4) {
-    adx_mul4<P>(r, a, b);
-  } else {
-    adx_mul6<P>(r, a, b);
-  }
+  if constexpr (N == 4) adx_mul4<P>(r, a, b);
+  else adx_mul6<P>(r, a, b);
 #else
   constexpr Words<P::LIMBS64> p = P::words();
   constexpr limb_t inv = (limb_t)P::inv64();
@@ -72,41 +69,6 @@ template <class P, int N>
   for (int i = 0; i < N; ++i) q[i] = limb_of<P::LIMBS64>(p, i);
   limb_t borrow = sub_n<N>(s, t, q);
   for (int i = 0; i < N; ++i) r[i] = borrow ? t[i] : s[i];
-#endif
-}
-
-// (a + b) mod p and (a - b) mod p for a, b < p
-template <class P, int N>
-DP_HD void mod_add(limb_t* r, const limb_t* a, const limb_t* b) {
-#if DP_ADX
-  if constexpr (N == 4) {
-    adx_add4<P>(r, a, b);
-  } else {
-    adx_add6<P>(r, a, b);
-  }
-#else
-  limb_t s[N], t[N];
-  constexpr Words<P::LIMBS64> p = P::words();
-  add_n<N>(s, a, b);  // no carry out: every modulus here leaves the top bit clear
-  const limb_t borrow = sub_n<N>(t, s, p.w);
-  for (int i = 0; i < N; ++i) r[i] = borrow ? s[i] : t[i];
-#endif
-}
-
-template <class P, int N>
-DP_HD void mod_sub(limb_t* r, const limb_t* a, const limb_t* b) {
-#if DP_ADX
-  if constexpr (N == 4) {
-    adx_sub4<P>(r, a, b);
-  } else {
-    adx_sub6<P>(r, a, b);
-  }
-#else
-  limb_t s[N], q[N];
-  constexpr Words<P::LIMBS64> p = P::words();
-  const limb_t borrow = sub_n<N>(s, a, b);
-  for (int i = 0; i < N; ++i) q[i] = borrow ? p.w[i] : 0;
-  add_n<N>(r, s, q);
 #endif
 }
 

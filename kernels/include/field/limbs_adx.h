@@ -176,31 +176,4 @@ DP_HD void adx_sub6(u64* r, const u64* a, const u64* b) {
 
 // clang-format on
 
-#undef DP_TIMES_A
-#undef DP_CARRY_OUT_OF_FIRST
-#undef DP_ROW_STEP
-#undef DP_REDUCE_STEP
-#undef DP_REDUCE_FIRST
-#undef DP_REDUCE_LAST
-#undef DP_ROW_FIRST
-#undef DP_CHAIN
-#undef DP_ROW_LAST
-#undef DP_REDUCE4
-#undef DP_ROW4
-#undef DP_REDUCE6
-#undef DP_ROW6
-#undef DP_TRY_FIRST
-#undef DP_TRY
-#undef DP_KEEP
-#undef DP_MODULUS4
-#undef DP_MODULUS6
-#undef DP_ADC
-#undef DP_SBB
-#undef DP_LOAD_Q
-#undef DP_UNLESS_BORROW
-#undef DP_ADD_BACK
-#undef DP_T4
-#undef DP_S4
-#undef DP_B
-
 }  // namespace dp

@@ -1,5 +1,5 @@
-// The four prime fields: modulus and smallest quadratic non-residue are typed in; everything else that
-// Montgomery arithmetic needs (R, R^2, -p^-1) is computed from them by the compiler. tests/kernels checks the values.
+// The four prime fields: the modulus is typed in; everything else that Montgomery arithmetic needs (R, R^2, -p^-1) is
+// computed from it by the compiler. tests/kernels checks the values.
 #pragma once
 #include "platform.h"
 
@@ -45,7 +45,7 @@ DP_HD constexpr u64 neg_inverse(u64 p0) {
 
 }  // namespace detail
 
-// Common to all fields: Derived gives LIMBS64, BITS, NON_RESIDUE, TWO_ADICITY and words().
+// Common to all fields: Derived gives BITS and words().
 template <class Derived, int N>
 struct FieldParams {
   static constexpr int LIMBS64 = N;
@@ -56,32 +56,28 @@ struct FieldParams {
 };
 
 struct Bn254FrParams : FieldParams<Bn254FrParams, 4> {
-  static constexpr int BITS = 254, TWO_ADICITY = 28;
-  static constexpr u64 NON_RESIDUE = 5;
+  static constexpr int BITS = 254;
   DP_HD static constexpr Words<4> words() {
     return {{0x43e1f593f0000001ULL, 0x2833e84879b97091ULL, 0xb85045b68181585dULL, 0x30644e72e131a029ULL}};
   }
 };
 
 struct Bn254FqParams : FieldParams<Bn254FqParams, 4> {
-  static constexpr int BITS = 254, TWO_ADICITY = 1;
-  static constexpr u64 NON_RESIDUE = 3;
+  static constexpr int BITS = 254;
   DP_HD static constexpr Words<4> words() {
     return {{0x3c208c16d87cfd47ULL, 0x97816a916871ca8dULL, 0xb85045b68181585dULL, 0x30644e72e131a029ULL}};
   }
 };
 
 struct Bls12381FrParams : FieldParams<Bls12381FrParams, 4> {
-  static constexpr int BITS = 255, TWO_ADICITY = 32;
-  static constexpr u64 NON_RESIDUE = 5;
+  static constexpr int BITS = 255;
   DP_HD static constexpr Words<4> words() {
     return {{0xffffffff00000001ULL, 0x53bda402fffe5bfeULL, 0x3339d80809a1d805ULL, 0x73eda753299d7d48ULL}};
   }
 };
 
 struct Bls12381FqParams : FieldParams<Bls12381FqParams, 6> {
-  static constexpr int BITS = 381, TWO_ADICITY = 1;
-  static constexpr u64 NON_RESIDUE = 2;
+  static constexpr int BITS = 381;
   DP_HD static constexpr Words<6> words() {
     return {{0xb9feffffffffaaabULL, 0x1eabfffeb153ffffULL, 0x6730d2a0f6b0f624ULL, 0x64774b84f38512bfULL,
              0x4b1ba7b6434bacd7ULL, 0x1a0111ea397fe69aULL}};

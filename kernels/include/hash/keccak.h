@@ -38,13 +38,9 @@ DP_HD u64 rotl(u64 x, int n) {
 // One round: theta, rho and pi, chi, iota. s[x + 5 y].
 DP_HD void round(u64 (&s)[25], u64 constant) {
   u64 c[5], d[5], b[25];
-#if DP_PTX
-#pragma unroll
-#endif
+  DP_PRAGMA(unroll)
   for (int x = 0; x < 5; ++x) c[x] = s[x] ^ s[x + 5] ^ s[x + 10] ^ s[x + 15] ^ s[x + 20];
-#if DP_PTX
-#pragma unroll
-#endif
+  DP_PRAGMA(unroll)
   for (int x = 0; x < 5; ++x) d[x] = c[(x + 4) % 5] ^ rotl(c[(x + 1) % 5], 1);
   b[0] = s[0] ^ d[0];
   b[10] = rotl(s[1] ^ d[1], 1);
@@ -71,13 +67,9 @@ DP_HD void round(u64 (&s)[25], u64 constant) {
   b[9] = rotl(s[22] ^ d[2], 61);
   b[19] = rotl(s[23] ^ d[3], 56);
   b[4] = rotl(s[24] ^ d[4], 14);
-#if DP_PTX
-#pragma unroll
-#endif
+  DP_PRAGMA(unroll)
   for (int y = 0; y < 25; y += 5)
-#if DP_PTX
-#pragma unroll
-#endif
+    DP_PRAGMA(unroll)
     for (int x = 0; x < 5; ++x) s[y + x] = b[y + x] ^ (~b[y + (x + 1) % 5] & b[y + (x + 2) % 5]);
   s[0] ^= constant;
 }
@@ -88,9 +80,7 @@ DP_HD void permute(u64 (&s)[25]) {
 
 // The padding of a message whose last block holds `lanes` whole lanes, 0 <= lanes < RATE_LANES.
 DP_HD void pad(u64 (&s)[25], int lanes) {
-#if DP_PTX
-#pragma unroll
-#endif
+  DP_PRAGMA(unroll)
   for (int i = 0; i < RATE_LANES; ++i)  // every index a constant: the state stays in registers
     if (i == lanes) s[i] ^= 1;
   s[RATE_LANES - 1] ^= 0x8000000000000000ull;
