@@ -50,10 +50,11 @@ def compiler() -> str | None:
 
 
 def build(source: KernelSource) -> Path:
-    """The shared library of a kernel source; built once per content of source, headers and shim."""
+    """The shared library of a kernel source; built once per content of source, headers and shim,
+    for all checkouts of this machine."""
     program = compiler()
     assert program is not None, "no C++ compiler"
-    text = f'#include "{SHIM}"\n' + flatten(source)
+    text = flatten(source)
     defines = [f"-D{name}={value}" for name, value in source.defines]
     key = hashlib.sha256(repr((text, SHIM.read_text(), defines)).encode()).hexdigest()[:32]
     library = _cache / f"{source.name}-{key}.so"
@@ -62,6 +63,7 @@ def build(source: KernelSource) -> Path:
     _cache.mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_cache) as folder:
         path = Path(folder) / "kernel.cpp"
+        text = f'#include "{SHIM}"\n' + text
         path.write_text(text)
         flags = [program, "-std=c++17", "-x", "c++", *defines]
         expanded = subprocess.run(
