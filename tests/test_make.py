@@ -31,7 +31,7 @@ def program(path: Path, text: str) -> Path:
 def make(*args: str) -> subprocess.CompletedProcess[str]:
     # A make around this one must not pass on its options.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    return subprocess.run(["make", *args], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(["make", *args], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
 
 
 def test_a_missing_compiler_is_named() -> None:
@@ -62,7 +62,7 @@ def make_environment(folder: Path, include: str) -> subprocess.CompletedProcess[
     python = program(folder / "python", PYTHON.format(include=include))
     environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
     command = [ROOT / ".ci" / "venv", folder / "bin" / "uv", python, folder / "venv"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
 
 
 # uv venv ... FOLDER, where only Pythons of this machine are to be had.

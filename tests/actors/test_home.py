@@ -49,7 +49,7 @@ def test_where_a_driver_was_never_reached_its_silence_says_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         dead = server.getsockname()[1]
     process = serving(dead, dead, 0.5)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=200)
     assert (out, process.returncode) == ("serves\nstays\n", 0)
 
 

@@ -59,7 +59,7 @@ def run(folder: Path, body: str) -> subprocess.Popen[str]:
 
 def done(folder: Path, body: str) -> list[str]:
     with run(folder, body) as process:
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=200)
     assert process.returncode == 0
     return output.splitlines()
 

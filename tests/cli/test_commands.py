@@ -323,7 +323,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(small_job: SmallJob, tmp_path: 
     while not list(out.glob("partitions/*.msgpack")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=200)
     assert process.returncode == 130, stderr
     assert "interrupted" in stderr
     assert "distprove resume" in stderr

@@ -363,7 +363,7 @@ class Outside:
 def play(schedule: Schedule, folder: Path, cluster: LossyCluster | None = None, leak: float = LEAK) -> Outcome:
     """Play a schedule, and say what became of it."""
     outcome = Outcome(schedule.seed, schedule.transport, [kind for kind, _ in schedule.faults])
-    if any(kind.startswith("cut_f") or kind == "cut" for kind in outcome.faults) and not can_cut():
+    if any(kind in OF_A_CLUSTER and kind.startswith("cut") for kind in outcome.faults) and not can_cut():
         outcome.outcome = "skipped"  # no network namespaces here
         return outcome
     for name in ("faults", "tmp"):

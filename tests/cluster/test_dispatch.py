@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -166,13 +168,14 @@ def test_what_does_not_fit_for_once_is_tried_again(tmp_path: Path) -> None:
 class Hanging(MadeUp):
     """Workers that die when they are interrupted, of which one hangs in its check of the key."""
 
-    def __init__(self, workers: int, system: ToySystem, start_timeout: float = 60.0, checks: int = 1) -> None:
-        settings = ExecutorSettings(local=True, parallel=1, max_retries=20, start_timeout=start_timeout)
-        super().__init__(settings, workers, system)
+    def __init__(self, workers: int, system: ToySystem, checks: int = 1) -> None:
+        super().__init__(ExecutorSettings(local=True, parallel=1, max_retries=20), workers, system)
         self._checks = itertools.count(1)
         self._answered = checks
         self._permitted = False
         self.interrupted: list[str] = []
+        self.passed = 0.0
+        """Seconds that the driver believes to have passed beyond those that have."""
 
     def permit(self, worker: WorkerHandle) -> None:
         self._permitted = True
@@ -183,6 +186,8 @@ class Hanging(MadeUp):
     def check(self, worker: WorkerHandle) -> None:
         if next(self._checks) >= self._answered:
             super().check(worker)
+        else:
+            self.passed += self.settings.start_timeout + 1.0
 
     def interrupt(self, worker: WorkerHandle, who: str) -> None:
         self.interrupted.append(who)
@@ -286,9 +291,12 @@ def test_a_job_waits_no_longer_for_a_node_than_it_is_told_to(tmp_path: Path, mon
         drive(system, executor, run, settings)
 
 
-def test_a_check_of_the_key_that_hangs_is_asked_again(tmp_path: Path) -> None:
+def test_a_check_of_the_key_that_hangs_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system = ToySystem(3, Faults(tmp_path))
-    executor = Hanging(1, system, start_timeout=0.1, checks=2)
+    executor = Hanging(1, system, checks=2)
+    clock = SimpleNamespace(**{**vars(time), "monotonic": lambda: time.monotonic() + executor.passed})
+    for module in ("state", "trouble"):
+        monkeypatch.setattr(f"cluster.dispatch.{module}.time", clock)
     with Run.create(tmp_path / "run", system, system.plan()) as run, executor:
         drive(system, executor, run, executor.settings).verify(system)
     assert executor.interrupted == ["prover-0"]

@@ -34,7 +34,7 @@ from kernels.host import arena as host_arena
 from kernels.maths.curves import BN254
 
 CONSTRAINTS = 500
-PATIENCE = 60.0
+PATIENCE = 180.0
 COUNT = int(os.environ.get("DISTPROVE_SOAK", "150"))
 RECORD = 5 << 10
 """Bytes that a driver keeps of a partition until the job ends, at most: its proof, its times and steps, its row of the

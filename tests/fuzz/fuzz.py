@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import multiprocessing
-import queue
 import random
 import resource
 import signal
@@ -24,6 +23,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -132,6 +132,8 @@ class Process:
     current: Any
     """The parser at work, as its place in the list."""
     child: Any = None
+    faults: Any = None
+    """What its child writes what it finds to, for this life alone: one that is killed can hold nobody up."""
     seen: int = -1
     since: float = 0.0
 
@@ -159,7 +161,7 @@ class Plan:
     folder: Path
 
 
-def work(process: Process, plan: Plan, faults: Any) -> None:
+def work(process: Process, plan: Plan, faults: Connection) -> None:
     """One process: slices of time for each parser in turn."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     while time.monotonic() < plan.end and any(done < plan.share for done in process.done):
@@ -172,14 +174,13 @@ def work(process: Process, plan: Plan, faults: Any) -> None:
                 process.done[place] += 1
                 fault = check(parser, number, make(parser, plan.seed, number), number // plan.workers % EVERY == 0)
                 if fault is not None:
-                    faults.put(fault)
+                    faults.send(fault)
             process.seconds[place] += time.monotonic() - began
 
 
 def fuzz(plan: Plan) -> Counter[tuple[str, str]]:
     """Runs until the time is up or the count reached. Returns how often each kind of fault was met, by parser."""
     context = multiprocessing.get_context("fork")
-    faults: Any = context.Queue()
     many = len(plan.parsers)
     processes = [
         Process(i, context.Array("q", many), context.Array("d", many), context.Value("i")) for i in range(plan.workers)
@@ -193,26 +194,32 @@ def fuzz(plan: Plan) -> Counter[tuple[str, str]]:
 
     def start(process: Process) -> None:
         process.since = time.monotonic()
+        process.faults, faults = context.Pipe(duplex=False)
         process.child = context.Process(target=work, args=(process, plan, faults))
         process.child.start()
+        faults.close()  # the child has its own: when it ends, so does what comes from it
 
     for process in processes:
         start(process)
     at_work = list(processes)
     while at_work:
-        with contextlib.suppress(queue.Empty):
-            note(faults.get(timeout=0.2))
-            continue
+        told = wait([process.faults for process in at_work], timeout=0.2)
         for process in list(at_work):
             if process.stuck():
                 process.child.kill()
-            code = process.child.exitcode
-            if code == 0:
+            if process.faults not in told:
+                continue
+            with contextlib.suppress(EOFError, OSError):  # it ended, perhaps amid a fault
+                note(process.faults.recv())
+                continue
+            process.faults.close()
+            process.child.join()
+            if process.child.exitcode == 0:
                 at_work.remove(process)
-            elif code is not None:  # ended by a signal: the input that it was at is known
+            else:  # ended by a signal: the input that it was at is known
                 place = process.current.value
                 number = process.number(place, plan.workers) - plan.workers
-                note(Fault(plan.parsers[place], number, f"exit {code}", "the process ended"))
+                note(Fault(plan.parsers[place], number, f"exit {process.child.exitcode}", "the process ended"))
                 start(process)
     for place, parser in enumerate(plan.parsers):
         done, seconds = sum(p.done[place] for p in processes), sum(p.seconds[place] for p in processes)

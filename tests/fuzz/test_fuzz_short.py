@@ -78,7 +78,7 @@ def test_what_a_bad_parser_does_is_found(bad_parser: str, data: bytes, kind: str
 
 def test_faults_are_kept_with_what_makes_them_again(bad_parser: str, tmp_path: Path) -> None:
     assert "fork" in multiprocessing.get_all_start_methods()
-    kinds = fuzz.fuzz(Plan([bad_parser], 5, 2, time.monotonic() + 60, 30, tmp_path))
+    kinds = fuzz.fuzz(Plan([bad_parser], 5, 2, time.monotonic() + 280, 30, tmp_path))
     found = {kind for _, kind in kinds}
     assert {"slow", f"exit {-signal.SIGKILL}"} <= found
     assert any(kind.startswith("ValueError") for kind in found)

@@ -4,6 +4,7 @@
 // resumed in alternating order, so that a missing barrier is likely to show as a wrong result. A block that cannot go on
 // (a barrier that some threads do not reach, a collective whose mask names lanes that do not come) stops with an error.
 #pragma once
+#include <csetjmp>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -46,7 +47,9 @@ struct Warp {
 };
 
 struct Thread {
-  ucontext_t context;
+  ucontext_t context;  // where it starts
+  std::jmp_buf left;   // where it goes on: a jump asks nothing of the system, as a change of contexts does
+  bool begun = false;
   uint3 index;
   unsigned linear = 0, lane = 0, warp = 0;
   bool done = false;
@@ -59,7 +62,7 @@ struct Block {
   unsigned alive = 0, at_barrier = 0, barrier_generation = 0;
   int barrier_sum = 0, barrier_result = 0;
   bool progress = false;
-  ucontext_t scheduler;
+  std::jmp_buf scheduler;
   unsigned char* shared = nullptr;
 };
 
@@ -76,7 +79,7 @@ inline Thread* self = nullptr;
 
 inline void yield() {
   Thread* me = self;
-  swapcontext(&me->context, &block->scheduler);
+  if (_setjmp(me->left) == 0) _longjmp(block->scheduler, 1);
   self = me;
 }
 
@@ -154,7 +157,15 @@ inline void fiber_main() {
   self->done = true;
   --block->alive;
   block->progress = true;
-  setcontext(&block->scheduler);
+  _longjmp(block->scheduler, 1);
+}
+
+// Runs a thread until it yields or ends.
+inline void resume(Thread& t) {
+  if (_setjmp(block->scheduler) != 0) return;
+  if (t.begun) _longjmp(t.left, 1);
+  t.begun = true;
+  setcontext(&t.context);
 }
 
 inline void run_block(Block& b, std::vector<std::unique_ptr<unsigned char[]>>& stacks) {
@@ -182,7 +193,7 @@ inline void run_block(Block& b, std::vector<std::unique_ptr<unsigned char[]>>& s
       Thread& t = b.threads[forward ? k : count - 1 - k];
       if (t.done) continue;
       self = &t;
-      swapcontext(&b.scheduler, &t.context);
+      resume(t);
     }
     self = nullptr;
     if (!b.progress) fail("no thread can go on: a barrier or a warp collective is not reached by all it waits for");

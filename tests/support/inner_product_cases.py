@@ -74,11 +74,11 @@ def check_scaled_and_folded(backend: Backend, curve: Curve, group: Group, n: int
                 assert np.array_equal(backend.to_host(one), known)
 
 
-def check_aggregate(backend: Backend, curve: Curve) -> None:
+def check_aggregate(backend: Backend, curve: Curve, count: int = 8) -> None:
     """The bytes of an aggregate, which hold all that is in its transcript, wherever its last rounds are computed."""
-    proofs = [secret_of(curve).prove([i, 2], seed=i) for i in range(8)]
+    proofs = [secret_of(curve).prove([i, 2], seed=i) for i in range(count)]
     with CpuBackend(threads=2) as cpu:
         expected = aggregate(keys_of(curve), proofs, b"", cpu).to_bytes()
-        for host, most in ((None, 0), (cpu, 0), (cpu, 2), (cpu, 8)):
+        for host, most in ((None, 0), (cpu, 0), (cpu, 2), (cpu, count)):
             made = aggregate(keys_of(curve), proofs, b"", backend, host, host_points=most)
             assert made.to_bytes() == expected

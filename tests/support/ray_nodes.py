@@ -9,11 +9,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
 import pytest
 
 from cluster.executor.lean_ray import lean_ray
@@ -38,6 +39,15 @@ def free_port() -> int:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+
+
+def told_by(processes: Iterable[psutil.Process], ask: Callable[[psutil.Process], T]) -> list[T]:
+    """What is asked of each process, but for those that have ended meanwhile: Ray starts some that end soon."""
+    told = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            told.append(ask(process))
+    return told
 
 
 def patiently(start: Callable[[], T]) -> T:

@@ -382,6 +382,7 @@ def test_what_was_proven_before_a_loss_is_kept(
 
 CALLING = """
 import os, sys, time
+from contextlib import suppress
 import psutil
 from cluster.executor.connection import connect
 from distprove.settings import ExecutorSettings
@@ -396,15 +397,17 @@ with connect(ExecutorSettings(local=False, gpus=0), 0):
     actor = ray.remote(Slow).options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote()
     ray.get(actor.ready.remote())
     for process in psutil.Process().children(recursive=True):
-        if process.name() == "raylet":
-            process.kill()
+        with suppress(psutil.NoSuchProcess):
+            if process.name() == "raylet":
+                process.kill()
     asked = [actor.sleep.remote() for _ in range(6000)]
     time.sleep(1)
     print("lives", flush=True)
     ray.kill(actor)
     sys.stdout.flush()
     for process in psutil.Process().children(recursive=True):
-        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     os._exit(0)
 """
 

@@ -256,7 +256,7 @@ def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
 
 def settled(executor: FleetExecutor, kind: Kind) -> Finished:
     """The next report of that kind; of batches the next one with an outcome."""
-    late = time.monotonic() + 60
+    late = time.monotonic() + 180
     while time.monotonic() < late:
         for finished in executor.wait(1.0):
             if finished.kind is kind and (kind is not Kind.BATCH or finished.error or finished.value.outcomes):

@@ -18,6 +18,7 @@ import pytest
 from cluster.executor.ray_folder import ray_folder
 from kernels.host.private import NotPrivate
 from kernels.host.scratch import RAY
+from tests.support.ray_nodes import told_by
 
 NOBODY = 65534
 
@@ -128,14 +129,14 @@ def test_others_cannot_reach_the_sockets_logs_and_spilled_witnesses(
             processes = [me, *me.children(recursive=True)]
             heard = {
                 connection.laddr.ip
-                for process in processes
-                for connection in process.net_connections(kind="inet")
+                for connections in told_by(processes, lambda process: process.net_connections(kind="inet"))
+                for connection in connections
                 if connection.status == psutil.CONN_LISTEN
             }
             assert heard
             assert all(ipaddress.ip_address(ip.removeprefix("::ffff:")).is_loopback for ip in heard), heard
-            (token,) = {process.environ().get("RAY_AUTH_TOKEN") for process in processes[1:]} - {None}
-            words = [word for process in processes for word in process.cmdline()]
+            (token,) = {each.get("RAY_AUTH_TOKEN") for each in told_by(processes[1:], psutil.Process.environ)} - {None}
+            words = [word for command in told_by(processes, psutil.Process.cmdline) for word in command]
             assert not any(token in word for word in words)
             assert any(word.endswith("gcs_server") for word in words)
             assert not any(word.endswith(("dashboard.py", "agent.py", "monitor.py")) for word in words), "nobody waits"

@@ -23,6 +23,7 @@ from cluster.executor import spares
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.settings import ExecutorSettings
+from tests.support.ray_nodes import told_by
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 folder = Path(sys.argv[1])
@@ -31,8 +32,8 @@ system = ToySystem(6, Faults(folder, kill_actor={"p3": 1}, holds={"": 3}))
 settings = ExecutorSettings(local=False, backend=TOY_BACKEND, gpus=0, threads=1)
 
 def of_ray(beginning):
-    found = psutil.Process().children(recursive=True)
-    return [each.pid for each in found if "".join(each.cmdline()[:1]).startswith(beginning)]
+    found = told_by(psutil.Process().children(recursive=True), lambda each: (each.pid, "".join(each.cmdline()[:1])))
+    return [pid for pid, command in found if command.startswith(beginning)]
 
 def spare():
     late = time.monotonic() + 100.0

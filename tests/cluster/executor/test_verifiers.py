@@ -159,7 +159,7 @@ def test_a_process_that_is_killed_or_hangs_is_replaced(faults: Make) -> None:
     given = faults(kill_verifier={"p0": 1}, stop_verifier={"p0": 1})
     system = ToySystem(1, given, verifies_in_python=True)
     good, bad = proofs_of(system)
-    verifiers = beside_driver(system, 1, ExecutorSettings(hang_timeout=3.0))
+    verifiers = beside_driver(system, 1, ExecutorSettings(hang_timeout=1.0))
     assert verifiers is not None
     with opened(verifiers):
         stopped: list[str] = []

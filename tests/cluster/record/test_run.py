@@ -292,7 +292,7 @@ def test_a_signal_leaves_a_run_that_resumes(
             break
     time.sleep(0.1)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=200)
     assert process.returncode != 0
     if number is not signal.SIGKILL:
         assert b"KeyboardInterrupt" in errors

@@ -10,7 +10,7 @@ import ssl
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +23,10 @@ from cluster.service.http import server as server_module
 from cluster.service.http.access import TOKENS, Rates, Tokens, is_local_name, peer_of, read_tokens
 from cluster.service.http.api import TABLE
 from cluster.service.http.calls import OF_EACH, SAFE
+from cluster.service.http.events import Watch
 from cluster.service.http.openapi import document
 from cluster.service.http.routes import Table
-from cluster.service.views import MOST_SUBMITTED, JobState
+from cluster.service.views import MOST_SUBMITTED, JobState, JobView
 from distprove.errors import AccessDenied, InputError, QueueFull, ResourceError, UsageError
 from tests.support.circles import circles
 from tests.support.fake_service import Served, served
@@ -166,15 +167,34 @@ def test_jobs_submitted_together_count_as_so_many_requests(tmp_path: Path) -> No
         assert int(full.headers["Retry-After"]) > 60
 
 
-def test_a_request_waits_for_the_end_of_a_job_and_for_no_other(here: Served) -> None:
+def test_a_request_waits_for_the_end_of_a_job_and_for_no_other(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, woken, until, wake = threading.Event(), list[tuple[str, bool]](), Watch.until, Watch._wake
+
+    async def waiting(self: Watch, id: str, look: Callable[[], Awaitable[JobView]], seconds: float) -> JobView:
+        async def looked() -> JobView:
+            view = await look()
+            waits.set()
+            return view
+
+        return await until(self, id, looked, seconds)
+
+    def waking(self: Watch, id: str) -> None:
+        wake(self, id)
+        woken.extend((id, waiter.is_set()) for waiter in self._waiters.get(id, ()))
+
+    def end() -> None:
+        assert waits.wait(200)
+        here.service.change("a", state=JobState.FAILED, exit_code=2)
+
     submit(here, "a")
     submit(here, "b")
-    began = time.monotonic()
-    timer = threading.Timer(0.2, here.service.change, ["a"], {"state": JobState.FAILED, "exit_code": 2})
-    timer.start()
+    monkeypatch.setattr(Watch, "until", waiting)
+    monkeypatch.setattr(Watch, "_wake", waking)
+    ending = threading.Thread(target=end)
+    ending.start()
     assert ask(here, "GET", "/v1/jobs/a?wait=60").json["state"] == "failed"
-    assert time.monotonic() - began < 55
-    timer.join()
+    ending.join()
+    assert woken == [("a", True)], "it was answered because the job ended, and not because its time was up"
     assert ask(here, "GET", "/v1/jobs/b?wait=0.01").json["state"] == "queued"
     assert ask(here, "POST", "/v1/jobs/b/cancel").json["state"] == "cancelled"
     assert ask(here, "GET", "/v1/jobs/b?wait=60").json["exit_code"] == 130

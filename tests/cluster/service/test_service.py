@@ -420,7 +420,7 @@ def test_a_job_that_is_being_cut_is_cancelled_and_leaves_its_place(place: Place)
         time.sleep(0.01)
     for id in ("endless", "waits-for-it"):
         service.cancel(id)
-    ends = [service.wait(id, 20.0) for id in ("endless", "waits-for-it", "small")]
+    ends = [service.wait(id, PATIENCE) for id in ("endless", "waits-for-it", "small")]
     assert [view.state.value for view in ends] == ["cancelled", "cancelled", "proved"]
     assert [view.exit_code for view in ends] == [130, 130, 0]
 

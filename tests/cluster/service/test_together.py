@@ -36,7 +36,7 @@ from tests.support.instant_pool import InstantExecutor, InstantPool
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 SETTINGS = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
-PATIENCE = 60.0
+PATIENCE = 180.0
 MODULE = "cluster.service.service"
 SHORT = [f"short-{index}" for index in range(5)]
 
