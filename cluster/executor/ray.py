@@ -122,7 +122,6 @@ class RayTransport:
                 self.placed = False
                 actor = self._another(self.actor)
                 if actor is None:
-                    self.placed = True
                     raise
                 self.actor = actor
                 self._tell(str(error))
@@ -331,7 +330,7 @@ class RayFleet(Fleet):
             while not self._free and not self._is_silent(node.id) and time.monotonic() < late:
                 time.sleep(GLANCE)
             free = self._free.get(node.id, {}).get("GPU", 0.0)
-            if free < gpus or self._is_over():
+            if free < gpus:
                 return None
             ray.kill(actor, no_restart=True)
             ahead = ahead_of(spec.choice.name, spec.choice.device)
