@@ -88,14 +88,14 @@ class RemoteWorker:
     def serve(self, spec: HostSpec | VerifierSpec, home: Home | None = None) -> tuple[str, str]:
         """Start the process that serves this, unless it lives. Returns Ray's name of the actor's process, and why it is
         not known which devices were given up here, or "". `home`: where the driver is; when it cannot be reached any
-        more, this actor ends. Raises SetAsideError for a device that was given up."""
+        more, this actor ends. Raises ClusterError for a device that was given up."""
         from actors.home import end_without
         from actors.leases import Governed
         from actors.processes import HostProcess
-        from distprove.errors import SetAsideError
+        from distprove.errors import ClusterError
 
         if self._refusal:
-            raise SetAsideError(self._refusal)
+            raise ClusterError(self._refusal)
         with self._lock:
             if home is not None and not self._watches:
                 self._watches = True
@@ -171,16 +171,6 @@ class RemoteWorker:
         """End this process, with all that it started. Ray, without a head, does not start it anew."""
         self.kill()
         os._exit(0)
-
-
-class Placeholder:
-    """Holds a GPU of Ray's, and nothing else, so that Ray gives another one to whoever asks next."""
-
-    def refusal(self, ahead: tuple[str, int, str]) -> str:
-        """Why its device, the fields of an `actors.backends.Ahead`, is not to be used, or ""."""
-        from actors.backends import Ahead, refused
-
-        return refused(Ahead(*ahead))[0]
 
 
 def _placed(loaded: Loaded) -> Loaded:

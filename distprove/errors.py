@@ -108,10 +108,6 @@ class ClusterError(EnvironmentFailed):
     """Ray cannot be started or joined, is lost, or lacks the resources that the job needs."""
 
 
-class SetAsideError(ClusterError):
-    """Ray placed a worker on a device that was given up."""
-
-
 class ResourceError(EnvironmentFailed):
     """Disk, memory or another resource of the machine ran out, or failed."""
 

@@ -30,7 +30,6 @@ from cluster.executor.reach import PATIENCE, refusal, refused_token, require_ray
 from distprove.errors import ClusterError
 from distprove.host.cgroup import memory_available
 from distprove.host.machine import usable_threads
-from distprove.host.set_aside import remembered
 from distprove.settings import ExecutorSettings
 
 AUTO = "auto"
@@ -71,8 +70,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                 folder = stack.enter_context(ray_folder())
                 own = {
                     "num_cpus": _cpus(settings),
-                    # Of all of them there may be another one in place of one that was given up.
-                    "num_gpus": None if remembered().devices else settings.gpus,
+                    "num_gpus": settings.gpus,
                     "object_store_memory": _store(store_bytes),
                     "include_dashboard": False,
                     "object_spilling_directory": str(folder / SPILL),

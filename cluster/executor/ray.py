@@ -40,7 +40,6 @@ from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import WorkerHandle
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.fleet import Fleet, Site
-from cluster.executor.placeholders import Placeholders
 from cluster.executor.placement import Node, Place, place, place_more
 from cluster.executor.reach import LOOK, Nodes, answering, watching
 from cluster.executor.reach import PATIENCE as ANSWERS
@@ -48,7 +47,7 @@ from cluster.executor.spares import Spares
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
 from cluster.governor import NodeGovernor, limits_of, memory_for_keys
-from distprove.errors import ClusterError, DistproveError, SetAsideError
+from distprove.errors import ClusterError, DistproveError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.provenance import identity
@@ -91,13 +90,11 @@ class RayTransport:
         home: Home | None = None,
         tell: Callable[[str], None] = lambda remark: None,
         born: Callable[[], None] = lambda: None,
-        another: Callable[[Any], Any] = lambda actor: None,
     ) -> None:
         """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer,
         and `over` whether it is never going to. `home` is where this process is; the actor ends when it cannot be
-        reached any more. `tell` is called with what is wrong with its node's list of devices that were given up,
-        `born` when the actor serves in a process that is new, and `another` with one that Ray placed on such a device:
-        it gives the actor that takes its place, or None."""
+        reached any more. `tell` is called with what is wrong with its node's list of devices that were given up, and
+        `born` when the actor serves in a process that is new."""
         self.actor = actor
         self._silent = silent
         self._is_over = over
@@ -105,7 +102,6 @@ class RayTransport:
         """Whether the actor has its resources."""
         self._tell = tell
         self._born = born
-        self._another = another
         self._process = ""
         """Ray's name of the actor's process."""
         self._home = home
@@ -113,20 +109,7 @@ class RayTransport:
 
     def start(self) -> None:
         """Start the process that serves, once its node answers. Raises ClusterError, before it is told anything, for
-        another version there, or when its node left the cluster; SetAsideError for a device that was given up, where
-        there is no other."""
-        while True:
-            try:
-                return self._start()
-            except SetAsideError as error:
-                self.placed = False
-                actor = self._another(self.actor)
-                if actor is None:
-                    raise
-                self.actor = actor
-                self._tell(str(error))
-
-    def _start(self) -> None:
+        another version there, or when its node left the cluster."""
         try:
             self.placed = False
             while self._silent() and not self._is_over() and not self._is(ActorTableData.DEAD):
@@ -254,8 +237,6 @@ class RayFleet(Fleet):
         self._expected: dict[str, int] = {}
         """Bytes that keys are expected to take of each node, by node id."""
         self._spares = Spares()
-        self._placeholders = Placeholders()
-        self._leasing_gpus = threading.Lock()
         self._home: Home | None = None
         """Where this process is, as other nodes reach it."""
         self._said: dict[str, Future[bool]] = {}
@@ -304,37 +285,16 @@ class RayFleet(Fleet):
             if num_cpus > 1:
                 num_cpus = int(num_cpus)  # an actor that asks for more than one has to ask for whole ones
             spec = HostSpec(f"prover-{next(self._numbers[0])}", self._choice(spot), self.settings.in_flight)
-            start = partial(_actor, spec, spot.node, num_cpus, spot.num_gpus, self._calls)
+            actor = _actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls)
             node = spot.node.id
             born = partial(self._spares.taken, node)
             silent = partial(self._is_silent, node)
-            another = partial(self._on_another_gpu, spec, spot.node, start)
-            host = RayTransport(start(), spec, silent, self._is_over, self._home, self._remark, born, another)
+            host = RayTransport(actor, spec, silent, self._is_over, self._home, self._remark, born)
             worker = WorkerHandle(spec.name, spot.node.address, names, node)
             self._asks[spec.name] = (node, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
         self.sites |= {site.worker.id: site for site in settled}
         return settled
-
-    def _on_another_gpu(self, spec: HostSpec, node: Node, start: Callable[[], Any], actor: Any) -> Any | None:
-        """An actor in place of one that Ray placed on a GPU which was given up. That GPU is held until the end: else
-        Ray might choose it again. None where this job has none too many there, or others have them."""
-        gpus = self._asks[spec.name][2]
-        with self._leasing_gpus:
-            asked = sum(
-                self._asks[name][2] for name, site in list(self.sites.items()) if site.worker.node_id == node.id
-            )
-            if asked + self._placeholders.held(node) + gpus > node.gpus:
-                return None
-            self._free, late = {}, time.monotonic() + PATIENCE
-            while not self._free and not self._is_silent(node.id) and time.monotonic() < late:
-                time.sleep(GLANCE)
-            free = self._free.get(node.id, {}).get("GPU", 0.0)
-            if free < gpus:
-                return None
-            ray.kill(actor, no_restart=True)
-            ahead = ahead_of(spec.choice.name, spec.choice.device)
-            return start() if self._placeholders.hold(node, ahead, gpus, 1 + int(free / gpus)) else None
 
     def grow(self) -> list[Site]:
         if not self._joined:
@@ -519,7 +479,6 @@ class RayFleet(Fleet):
             for name in [name for name, site in self.sites.items() if not _placed(site)]:
                 super().retire(name)  # it would be asked to close when it has its room
             super().close(now=now)
-            self._placeholders.end()
             self._leave()
         self._governors = {}
         self._stack.close()

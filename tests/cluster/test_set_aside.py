@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import platform
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -150,38 +149,6 @@ def test_a_node_reads_and_writes_its_own_list(state: Path) -> None:
             worker.serve(spec)
     finally:
         worker._started.end()  # type: ignore[union-attr]
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.parametrize("given_up", [(), (0,), (0, 1)], ids=["none", "one", "all but one"])
-def test_a_worker_that_ray_placed_on_such_a_device_gets_another_one(
-    given_up: tuple[int, ...], state: Path, ray_cluster: Any, faults: Make, told: Callable[..., Told]
-) -> None:
-    """Its node has three, and CPUs for one worker. Ray gives the first that is free."""
-    import ray
-
-    from tests.support.ray_nodes import joined_node
-
-    for device in given_up:
-        remember(toy_uuid(device), "hung twice")
-    over_ray = replace(PAIR, local=False, isolate=None, gpus=1)
-    node = joined_node(ray_cluster, num_gpus=3)
-    try:
-        job = told(ToySystem(4, faults()), over_ray)
-        (worker,) = job.provers
-        assert worker["facts"]["uuid"] == toy_uuid(len(given_up))
-        assert [remark.split(" on ")[0] for remark in job.aside] == [toy_uuid(device) for device in given_up]
-        if len(given_up) == 2:  # who asks for all of them does without those
-            every = told(ToySystem(4, faults()), replace(over_ray, gpus=3))
-            assert {worker["facts"]["uuid"] for worker in every.provers if worker["facts"]} == {toy_uuid(2)}
-            assert every.aside == [], "another device was looked for"
-        until = time.monotonic() + 60
-        while ray.available_resources().get("GPU") != 3.0:
-            assert time.monotonic() < until, "a device is held after the job's end"
-            time.sleep(0.2)
-    finally:
-        ray_cluster.remove_node(node)
 
 
 def test_a_gpu_is_named_as_the_driver_names_it() -> None:

@@ -66,9 +66,9 @@ def patiently(start: Callable[[], T]) -> T:
     raise late
 
 
-def joined_node(cluster: Any, **more: Any) -> Any:
-    """Add a node, with `more` arguments than those of `raylet`, and wait until it has run a task. It has no agents: on
-    a busy machine they are not up in the 15 s that its raylet gives them, and it ends."""
+def joined_node(cluster: Any) -> Any:
+    """Add a node, and wait until it has run a task. It has no agents: on a busy machine they are not up in the 15 s
+    that its raylet gives them, and it ends."""
     import ray
     from ray.exceptions import GetTimeoutError, RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -78,7 +78,7 @@ def joined_node(cluster: Any, **more: Any) -> Any:
 
     for _ in range(3):
         with lean_ray():
-            node = patiently(lambda: cluster.add_node(**{**raylet(), **more}))
+            node = patiently(lambda: cluster.add_node(**raylet()))
         try:
             ray.get(
                 here.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False)).remote(),

@@ -76,7 +76,7 @@ class ToyDevice(ToyBackend):
     """Stands in for a device that has a UUID."""
 
     def info(self) -> DeviceInfo:
-        return DeviceInfo("toy device", "toy", 0, 0, {"uuid": seen_uuid(self.device)})
+        return DeviceInfo("toy device", "toy", 0, 0, {"uuid": toy_uuid(self.device)})
 
 
 def toy_device(device: int = 0, threads: int = 1, budget: int | None = None) -> Any:
@@ -87,13 +87,7 @@ def toy_uuid(device: int) -> str:
     return f"TOY-{device}"
 
 
-def seen_uuid(device: int) -> str:
-    """The UUID of a device as this process sees it: an actor sees those that Ray gave it."""
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES") if "RAY_RAYLET_PID" in os.environ else None
-    return toy_uuid(int(seen.split(",")[device]) if seen else device)
-
-
-TOY_PAIR = BackendEntry("Toy", "tests.support.toy_system:toy_device", devices=lambda: 2, identify=seen_uuid)
+TOY_PAIR = BackendEntry("Toy", "tests.support.toy_system:toy_device", devices=lambda: 2, identify=toy_uuid)
 """Two devices with UUIDs."""
 
 
