@@ -219,7 +219,8 @@ class StagedPartition(Protocol):
     """A partition whose data is being copied to a prover's device."""
 
     def start(self, challenge: bytes | None = None) -> PendingProof:
-        """Submit the work to the device, once, when nothing else on the prover is to start first. Raises as `prove`."""
+        """Submit the work to the device, once, when nothing else on the prover is to start first. Raises as
+        `prove_partition`."""
 
     def release(self) -> None:
         """Free what staging took, whether the partition was started or not. A second call does nothing."""
@@ -227,8 +228,8 @@ class StagedPartition(Protocol):
 
 @runtime_checkable
 class Stages(Protocol):
-    """Optional interface of a prover that can stage one partition while it computes another. Its `prove` stages,
-    starts and waits for the result in a row."""
+    """Optional interface of a prover that can stage one partition while it computes another. Its `prove_partition`
+    stages, starts and waits for the result in a row."""
 
     def stage(self, partition: Partition, witness: Witness) -> StagedPartition:
         """Begin to copy the partition's data onto the device. This is the only method of a prover that may be called
