@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from actors.messages import files_of, mapped_file
-from actors.server import _files_of
+from actors.rooms import shared_files
 from cluster.executor.pool import identity
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import InputError
@@ -43,14 +43,14 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_a_worker_does_not_map_another_file(path: Path) -> None:
     driver = {"key": map_file(path)}
     (file,) = files_of(driver).values()
-    assert np.array_equal(_files_of(SimpleNamespace(shared={"key": file}))["key"], driver["key"])  # type: ignore
+    assert np.array_equal(shared_files(SimpleNamespace(shared={"key": file}))["key"], driver["key"])  # type: ignore
     replace(path, np.random.default_rng(2).bytes(len(driver["key"])))
     with pytest.raises(InputError, match="another file than the driver's"):
-        _files_of(SimpleNamespace(shared={"key": file}))  # type: ignore[arg-type]
+        shared_files(SimpleNamespace(shared={"key": file}))  # type: ignore[arg-type]
     assert files_of(driver) == {}, "workers are offered a file that the driver has not mapped"
     path.unlink()
     with pytest.raises(InputError, match="cannot be mapped"):
-        _files_of(SimpleNamespace(shared={"key": file}))  # type: ignore[arg-type]
+        shared_files(SimpleNamespace(shared={"key": file}))  # type: ignore[arg-type]
 
 
 def test_an_actor_fetches_the_drivers_file_where_there_is_another(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
