@@ -239,6 +239,8 @@ class RayFleet(Fleet):
         self._spares = Spares()
         self._home: Home | None = None
         """Where this process is, as other nodes reach it."""
+        self._place: Home | None = None
+        """The home without the driver's name: governors look for all drivers of one place at once."""
         self._said: dict[str, Future[bool]] = {}
         """What came of the last sign of life that each node's governor was given, by node id."""
         self._here: Governed | None = None
@@ -254,7 +256,8 @@ class RayFleet(Fleet):
         self._nodes = nodes = _present(found)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
         head, raylet = by_number((host.strip("[]"), int(port))), by_number((nodes[0].address, nodes[0].port))
-        self._home = Home(head, raylet, self._name)
+        self._place = Home(head, raylet)
+        self._home = self._place._replace(driver=self._name)
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
         self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
@@ -509,7 +512,7 @@ class RayFleet(Fleet):
         waiting, late = {node.id: node for node in nodes}, time.monotonic() + PATIENCE
         living = [job["JobID"] for job in ray_jobs() if not job["IsDead"]]
         while waiting:
-            asked = {node: self._governors[node].attend.remote(self._name, living, self._home) for node in waiting}
+            asked = {node: self._governors[node].attend.remote(self._name, living, self._place) for node in waiting}
             for node, ref in asked.items():
                 try:
                     if ray.get(ref, timeout=self.settings.start_timeout):
@@ -561,7 +564,7 @@ class RayFleet(Fleet):
                 return
             self._governors = {**self._governors, node: self._govern(where)}
         governor = self._governors[node]
-        self._said[node] = governor.attend.remote(self._name, None, self._home, known=not lost).future()
+        self._said[node] = governor.attend.remote(self._name, None, self._place, known=not lost).future()
         for number, key in list(self._keys.items()) if lost else ():
             if key.resident.get(node):
                 asked = governor.keep.remote(self._name, key.resident[node], str(number)).future()
@@ -596,7 +599,7 @@ class RayFleet(Fleet):
                 continue
             governor = self._coming[node.id] = self._govern(node)
             with suppress(RayError):  # it is gone again, or not up yet: there is another look
-                asked = governor.attend.remote(self._name, None, self._home)
+                asked = governor.attend.remote(self._name, None, self._place)
                 answer = asked.future()  # not `ray.get`: see `RayTransport`
                 if wait([answer], BEAT).done and answer.result():
                     with self._membership:

@@ -102,8 +102,6 @@ class NodeGovernor:
             return False
         holder = before.holder if before is not None else (-next(self._numbers), 0.0)
         self._ever = True
-        if home is not None:
-            home = home._replace(driver="")  # drivers of one place are looked for once
         self._drivers[driver] = _Driver(holder, time.monotonic(), home)
         return True
 

@@ -37,6 +37,9 @@ IDLE_SHARE = 32
 LARGE = 32 << 20
 """Smallest request, in bytes, that gets a block of its own."""
 
+NO_MEMORY = 2
+"""`cudaErrorMemoryAllocation` and `CUDA_ERROR_OUT_OF_MEMORY`: CUDA's number, which CuPy has no name for."""
+
 GRANULE = 2 << 20
 """The driver hands out memory in multiples of this many bytes."""
 
@@ -48,7 +51,7 @@ def beside_arena(what: str) -> Iterator[None]:
     try:
         yield
     except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        if error.status != cupy.cuda.runtime.errorMemoryAllocation:  # the driver's own number is the same
+        if error.status != NO_MEMORY:
             raise
         raise OutOfMemory(f"{what} needed; the driver has no memory for it, {_on_device()}") from None
 

@@ -57,9 +57,7 @@ def driver() -> Driver:
 def arena(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The text of `kernels.cuda.arena` as a module of its own."""
     space = types.SimpleNamespace
-    runtime = space(
-        memGetInfo=lambda: (driver.free, 1024 * MIB), CUDARuntimeError=DriverError, errorMemoryAllocation=REFUSED
-    )
+    runtime = space(memGetInfo=lambda: (driver.free, 1024 * MIB), CUDARuntimeError=DriverError)
     pool = space(set_limit=lambda size: None, used_bytes=int, total_bytes=int, free_all_blocks=lambda: None)
     cupy: Any = types.ModuleType("cupy")
     cupy.ndarray = lambda shape, dtype, memptr: memptr
