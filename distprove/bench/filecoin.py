@@ -110,7 +110,7 @@ class FilecoinResult:
     setup: dict[str, float]
     """Seconds by step of making the key and the inputs."""
     wall: float
-    """From the first partition's inputs to the last one's verified proof."""
+    """Seconds from the first partition's inputs to the last one's verified proof."""
     seconds_a_partition: float
     synthesis: float
     """Seconds of a partition's witness, alone; it overlaps with proofs of others."""

@@ -16,7 +16,7 @@ from tests.support.toy_system import Faults, ToySystem
 def test_a_job_with_its_own_number_of_provers_uses_the_devices_that_are_measured(
     faults: Callable[..., Faults], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one prover for a node, two devices would be said to be used and one would be."""
+    """A node with one prover would be said to use two devices, and would use one."""
     seen: list[Session] = []
     monkeypatch.setattr(scaling, "read_timeline", lambda path: seen.extend(read_timeline(path)) or seen)
     settings = ExecutorSettings(threads=2, backend="tests.support.toy_system:TOY_PAIR", gpu_workers=1)
