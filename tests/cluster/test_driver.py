@@ -169,7 +169,7 @@ def test_a_prover_that_dies_with_the_next_one_staged(
     isolated: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
     """Only the partition at work is charged: with no retries left to it, one that was just staged is still proven."""
-    system = ToySystem(4, faults(kill_prover={"p1": 1}, slow={"p1": 0.3}), stages=True)
+    system = ToySystem(4, faults(kill_prover={"p1": 1}, waits={"p1": "stage p2"}), stages=True)
     run_toy(system, replace(isolated, max_retries=1)).verify(system)
     facts = report(tmp_path)
     assert facts["counters"]["deaths"] == 1

@@ -130,6 +130,8 @@ class Faults:
     bad_input: tuple[str, ...] = ()
     unsatisfied: tuple[str, ...] = ()
     slow: dict[str, float] = field(default_factory=dict)
+    waits: dict[str, str] = field(default_factory=dict)
+    """A line of the log without which the partition's proof does not begin."""
     bad_key: bool = False
     bad_first_prover: bool = False
     """The prover that loads first never gives a good proof."""
@@ -321,6 +323,8 @@ class ToyProver:
         if self.system.verifies_in_python:
             faults.log(f"prove {name} on {ray_node()}")
         time.sleep(faults.slow.get(name, 0))
+        while name in faults.waits and faults.waits[name] not in (faults.folder / "log").read_text().splitlines():
+            time.sleep(0.02)
         most = faults.holds.get(process_name(), faults.holds.get("")) if faults.holds else None
         while most is not None and most <= self.begun and not (faults.folder / "go").exists():
             time.sleep(0.05)
