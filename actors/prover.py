@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actors.backends import BackendChoice, Leases, make_backend
@@ -144,9 +145,13 @@ class ProverWorker:
         """Whether it keeps something for a job, of which it is to be told that it is over."""
         return isinstance(self._prover, KeepsCommitted)
 
-    def drop(self, job: str) -> None:
-        """Give back what is kept for a job, which is over."""
-        self._in_flight.alone(lambda: self._drop(job))
+    def holds(self, partition: Partition) -> bool:
+        """Whether it keeps its commitment to a partition, and need not make it again to prove it. Waits for nothing."""
+        return isinstance(self._prover, KeepsCommitted) and self._prover.holds(partition)
+
+    def drop(self, job: str, names: Container[str] | None = None) -> None:
+        """Give back what is kept for a job, which is over, or for some of its partitions, which others prove."""
+        self._in_flight.alone(lambda: self._drop(job, names))
 
     def give_way(self) -> bool:
         """Give back memory that it can do without; whether there was any. Called alone in the line."""
@@ -223,9 +228,9 @@ class ProverWorker:
         with CpuBackend(threads=self._choice.host_threads, lease=self._leases.host) as host:
             return task.run(backend, host)
 
-    def _drop(self, job: str) -> None:
+    def _drop(self, job: str, names: Container[str] | None) -> None:
         if isinstance(self._prover, KeepsCommitted):
-            self._prover.drop(job)
+            self._prover.drop(job, names)
 
     def _close(self) -> None:
         prover, self._prover = self._prover, None

@@ -12,7 +12,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -154,6 +154,16 @@ class _Order:
     memory: Memory | None = None
     alone: bool = False
     """Whether its witness is made by itself: a synthesiser died at it and others."""
+
+    @property
+    def named(self) -> Partition:
+        """The partition under the name of its job."""
+        return replace(self.order.partition, job=self.job.name) if self.job.name else self.order.partition
+
+    @property
+    def made_before(self) -> bool:
+        """Whether its witness was made for the commitment, and not for this order."""
+        return self.witness is not None and not self.outcome.stretches
 
 
 @dataclass
@@ -426,35 +436,55 @@ class Worker:
                 return
             ours = self._jobs.setdefault(job, _Job(job))
             ours.began, ours.parallel, ours.rank = began, parallel, rank
+            committed = []
             for order in orders:
                 kept = ours.kept.pop(order.partition.name, None)
                 new = _Order(order, ours, Outcome(order.partition.name, order.ask, self._name))
                 if kept is not None and order.ask is Ask.PROVE:
                     new.witness, new.outcome.witness_bytes = kept.witness, kept.outcome.witness_bytes
-                    ours.ready.append(new)
-                    self._crew.provable.notify()
+                    committed.append(new)
                 else:
                     if kept is not None and kept.witness is not None:
                         kept.witness.release()
                     ours.waiting.append(new)
+            # Those last for which the prover has no commitment: to make one again takes memory that the others have.
+            ours.ready += sorted(committed, key=lambda order: not self._holds(order))
+            self._crew.provable.notify(len(committed))
             self._makeable.notify_all()
 
-    def give_back(self, count: int, job: str = "") -> None:
-        """Up to `count` orders of a job that have not begun, the last first, go back (`Batch.returned`)."""
+    def give_back(self, count: int, job: str = "", committed: bool = False) -> None:
+        """Up to `count` orders of a job that have not begun, the last first, go back (`Batch.returned`): those without
+        a witness, then those that were committed here and whose commitment the prover does not hold. If `committed`,
+        then also those whose it does, and drops."""
         with self._lock:
             ours = self._jobs.get(job)
-            if ours is not None:
-                for _ in range(min(count, len(ours.waiting))):
-                    ours.batch.returned.append(ours.waiting.pop().order.partition.name)
-                self._news.notify()
+            if ours is None:
+                return
+            idle = [ours.waiting.pop() for _ in range(min(count, len(ours.waiting)))]
+            before = [order for order in reversed(ours.ready) if order.made_before]
+            held = [order for order in before if self._holds(order)]
+            free = [order for order in before if order not in held]
+            left = count - len(idle)
+            free, held = free[:left], held[: max(0, left - len(free))] if committed else []
+            for order in (*free, *held):
+                ours.ready.remove(order)
+                self._drop(order)
+            ours.batch.returned += [order.outcome.name for order in (*idle, *free, *held)]
+            self._news.notify()
+        if held:
+            self._drop_committed(job, {order.outcome.name for order in held})
 
     def forget(self, job: str) -> None:
         """A job is over: what waits of it is dropped, and nothing of it is told any more."""
         with self._lock:
             self._forget(job)
             self._makeable.notify_all()
-        if self.prover.keeps:  # who tells does not wait
-            threading.Thread(target=self.prover.drop, args=(job,), name="distprove-drop", daemon=True).start()
+        if self.prover.keeps:
+            self._drop_committed(job)
+
+    def _drop_committed(self, job: str, names: Container[str] | None = None) -> None:
+        """Have the prover give back commitments, for which whoever tells does not wait."""
+        threading.Thread(target=self.prover.drop, args=(job, names), name="distprove-drop", daemon=True).start()
 
     def dismiss(self, name: str) -> None:
         """Give up a synthesiser."""
@@ -677,7 +707,7 @@ class Worker:
         """A job's next partition, and its place in the prover's line, which may be `shared` with other workers. Called
         with the lock held."""
         order = job.ready.popleft()
-        if order.outcome.stretches:  # it was made for this order
+        if not order.made_before:
             job.preparing -= 1
             if job.parallel is not None:
                 self._makeable.notify()
@@ -712,9 +742,7 @@ class Worker:
 
     def _ask(self, order: _Order, turn: Turn) -> Timed:
         assert order.witness is not None
-        partition, witness = order.order.partition, order.witness.read()
-        if order.job.name:
-            partition = replace(partition, job=order.job.name)
+        partition, witness = order.named, order.witness.read()
         calls: dict[Ask, Callable[[], Timed]] = {
             Ask.COMMIT: lambda: self.prover.commit(partition, witness, turn),
             Ask.PROVE: lambda: self.prover.make_proof(partition, witness, order.order.challenge, turn),
@@ -740,6 +768,9 @@ class Worker:
         outcome = "ok" if error is None else type(error).__name__
         span = span_json(worker, name, stage, started, ended, outcome, order.job.began, *of_times(times))
         order.outcome.stretches.append(Stretch(worker, stage, started, ended, span))
+
+    def _holds(self, order: _Order) -> bool:
+        return self.prover.holds(order.named)
 
     def _drop(self, order: _Order) -> None:
         """Release the witness of an order, which is not needed any more."""

@@ -9,7 +9,7 @@ between processes are plain data: bytes, str, int, dicts and lists of them, and 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -313,8 +313,12 @@ class Diagnoses(Protocol):
 class KeepsCommitted(Protocol):
     """Optional interface of a prover that keeps partitions it has committed to, so as not to do it again."""
 
-    def drop(self, job: str | None = None) -> bool:
-        """Give back what is kept for a job, or for all; whether there was any. It is made again when it is needed."""
+    def holds(self, partition: Partition) -> bool:
+        """Whether it keeps this one. Any thread may ask, at any time."""
+
+    def drop(self, job: str | None = None, names: Container[str] | None = None) -> bool:
+        """Give back what is kept for a job, or for all, or only for its partitions of these names; whether there was
+        any. It is made again when it is needed."""
 
 
 @runtime_checkable

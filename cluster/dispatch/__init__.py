@@ -21,7 +21,7 @@ Rules:
   retired. The same holds for synthesisers. With no worker or synthesiser left, what remains fails; what is done is
   kept.
 * With a barrier, every partition is committed before any is proven, by the worker that committed to it. A partition
-  that moves to another worker after that must reproduce its commitment.
+  that moves to another worker after that, because the first one died or has more left, must reproduce its commitment.
 
 It hands out (`handing`), takes in (`taking`) and sees to what goes wrong (`trouble`). These share one `state`: the
 partitions by stage, the workers with their synthesisers, and what is told of them (`progress`).

@@ -10,6 +10,7 @@ from cluster.dispatch.barrier import raise_barrier
 from cluster.dispatch.partitions import PREPARING, PartitionState, Stage
 from cluster.dispatch.state import State
 from cluster.dispatch.workers import WorkerState
+from distprove.system import DrawsChallenge
 
 CHUNK = 0.5
 """Seconds of work in a chunk, about."""
@@ -66,8 +67,17 @@ def _hand_to(state: State, worker: WorkerState, live: list[WorkerState], fair: i
     free = (
         partition for partition in state.partitions.at[Stage.WAITING].values() if _may_have(worker, partition, live)
     )
-    ask = Ask.COMMIT if state.system.needs_barrier else Ask.PROVE
-    _hand(state, worker, list(itertools.islice(free, room)), ask)
+    _hand(state, worker, list(itertools.islice(free, room)), *_what_for(state))
+
+
+def _what_for(state: State) -> tuple[Ask, bytes | None]:
+    """What a partition that waits is handed out for, and the challenge. After the barrier somebody has committed to it,
+    and the next one does so as it proves it; only where proofs do not tell their commitment, it is asked for first."""
+    if not state.system.needs_barrier:
+        return Ask.PROVE, None
+    if state.barrier is None or not isinstance(state.system, DrawsChallenge):
+        return Ask.COMMIT, None
+    return Ask.PROVE, state.barrier[1]
 
 
 def _may_have(worker: WorkerState, partition: PartitionState, live: list[WorkerState]) -> bool:
@@ -112,9 +122,11 @@ def _parallel(state: State, worker: WorkerState) -> int | None:
 
 
 def _ask_back(state: State, usable: list[WorkerState]) -> None:
-    """Have the worker with the most left return part of what it has not begun, while others have nothing."""
-    idle, most = sum(not worker.handed for worker in usable), usable[-1]
+    """Have the worker with the most left return part of what it has not begun, while others have nothing: what its
+    prover holds a commitment of only to other devices, which would make that again while the own one proves."""
+    idle, most = [worker for worker in usable if not worker.handed], usable[-1]
     spare = len(most.handed) - state.settings.in_flight
-    if idle and spare > 0 and state.barrier is None and not most.asked_back:
+    if idle and spare > 0 and not most.asked_back:
         most.asked_back = True
-        state.executor.ask_back(most.handle, max(1, spare // (idle + 1)))
+        elsewhere = all(worker.device != most.device for worker in idle)
+        state.executor.ask_back(most.handle, max(1, spare // (len(idle) + 1)), committed=elsewhere)

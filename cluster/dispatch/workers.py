@@ -41,6 +41,11 @@ class WorkerState:
         return self.ready and not self.retired
 
     @property
+    def device(self) -> tuple[str, ...]:
+        """What it proves on; workers that share a device name the same."""
+        return (self.handle.node_id or self.handle.node, *self.report.facts.get("gpus", ()))
+
+    @property
     def proves(self) -> bool:
         return self.report.role == Role.PROVER.value
 

@@ -156,9 +156,9 @@ class Executor(ABC):
         """Number of orders that a worker has of other jobs."""
         return 0
 
-    def ask_back(self, worker: WorkerHandle, count: int) -> None:
-        """Have the worker return up to `count` orders that it has not begun."""
-        self._tell(worker, "give_back", count, self.job)
+    def ask_back(self, worker: WorkerHandle, count: int, *, committed: bool = False) -> None:
+        """Have the worker return up to `count` orders that it has not begun, as of `actors.worker.Worker.give_back`."""
+        self._tell(worker, "give_back", count, self.job, committed)
 
     def dismiss(self, worker: WorkerHandle, synthesiser: str) -> None:
         """Give up one of a worker's synthesisers."""

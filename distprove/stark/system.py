@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -280,9 +280,11 @@ class StarkProver:
             where = first.rule if first.row is None else f"{first.table}: {first.rule}, row {first.row}"
             raise UnsatisfiedWitness(f"partition {partition.name}: the trace breaks a rule: {where}")
 
-    def drop(self, job: str | None = None) -> bool:
-        """Give back what is kept for a job, or for all; whether there was any."""
-        dropped = [key for key in self._kept if job is None or key[0] == job]
+    def holds(self, partition: Partition) -> bool:
+        return (partition.job, partition.name) in self._kept
+
+    def drop(self, job: str | None = None, names: Container[str] | None = None) -> bool:
+        dropped = [key for key in self._kept if job in (None, key[0]) and (names is None or key[1] in names)]
         for key in dropped:
             del self._kept[key]
         return bool(dropped)

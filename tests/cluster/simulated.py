@@ -266,7 +266,7 @@ class Sleeper:
                 self._waiting += orders
                 self._begin()
 
-    def _give_back(self, count: int, job: str) -> None:
+    def _give_back(self, count: int, job: str, _committed: bool) -> None:
         with self._news:
             for _ in range(min(count, len(self._waiting))):
                 self._made.returned.append(self._waiting.pop().partition.name)
