@@ -138,11 +138,12 @@ class Channel:
             self._send(("answer", number, name, (None, sendable(unsendable))))
 
 
-def _messages(descriptor: int) -> Iterator[bytes]:
+def _messages(descriptor: int) -> Iterator[bytes | memoryview]:
     """Messages as `Connection.send_bytes` frames them, until the other side ends.
 
     One call reads all that has arrived, where `recv_bytes` makes two or three for each message: after each call this
-    thread waits for the interpreter, which beside a prover is seldom free.
+    thread waits for the interpreter, which beside a prover is seldom free. A long message is read to where it stays: to
+    append what arrives to what there is, and then to copy it, took twice the time.
     """
     buffer = bytearray()
     while data := os.read(descriptor, READ):
@@ -152,10 +153,20 @@ def _messages(descriptor: int) -> Iterator[bytes]:
             if size == -1:  # a message of 2 GiB or more has its length behind that
                 start = 12
                 size = int.from_bytes(buffer[4:12], "big") if len(buffer) >= start else READ
-            if len(buffer) < start + size:
-                break
-            yield bytes(memoryview(buffer)[start : start + size])
-            del buffer[: start + size]
+            if len(buffer) >= start + size:
+                yield bytes(memoryview(buffer)[start : start + size])
+                del buffer[: start + size]
+                continue
+            if size > READ:
+                long, filled = memoryview(bytearray(size)), len(buffer) - start
+                long[:filled] = buffer[start:]
+                buffer.clear()
+                while filled < size:
+                    if not (count := os.readv(descriptor, [long[filled:]])):
+                        return
+                    filled += count
+                yield long
+            break
 
 
 class _Answer:

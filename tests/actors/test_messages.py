@@ -1,0 +1,51 @@
+"""How a channel reads its messages: short and long ones, in whatever pieces they arrive."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import threading
+
+import pytest
+
+from actors.channel import READ, _messages
+
+SIZES = [0, 1, 5, READ - 5, READ - 4, READ - 3, READ, READ + 1, 3 * READ + 7, 40 * READ]
+
+
+def framed(message: bytes) -> bytes:
+    return struct.pack("!i", len(message)) + message
+
+
+def read_back(content: bytes, pieces: random.Random) -> list[bytes]:
+    """What is read of a pipe into which `content` is written, piece by piece."""
+    out, into = os.pipe()
+
+    def write() -> None:
+        view, most = memoryview(content), pieces.choice([3, 1000, READ, 1 << 22])
+        while view:
+            view = view[os.write(into, view[: pieces.randint(1, most if len(view) < 10_000 else READ)]) :]
+        os.close(into)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        return [bytes(message) for message in _messages(out)]
+    finally:
+        writing.join()
+        os.close(out)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_messages_are_read_as_they_were_sent(seed: int) -> None:
+    pieces = random.Random(seed)
+    messages = [pieces.randbytes(pieces.choice(SIZES)) for _ in range(30)]
+    assert read_back(b"".join(map(framed, messages)), pieces) == messages
+
+
+@pytest.mark.parametrize("size", [10, 3 * READ])
+@pytest.mark.parametrize("cut", [1, 4])
+def test_a_message_that_does_not_come_to_its_end_is_none(size: int, cut: int) -> None:
+    whole, half = random.Random(1).randbytes(READ), framed(random.Random(2).randbytes(size))
+    assert read_back(framed(whole) + half[:-cut], random.Random(3)) == [whole]
