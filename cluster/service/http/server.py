@@ -160,7 +160,6 @@ class Server:
                 logger=_unheard,
             )
 
-        self._socket.listen(BACKLOG)
         self._socket.setblocking(False)
         accepting = asyncio.create_task(self._accept(connection, lambda: len(manager.connections)))
         self._service.listeners.append(watch.changed)
@@ -352,6 +351,7 @@ def _listen(host: str, port: int, any_port: bool) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        listening.listen(BACKLOG)  # now: two may be bound to one port, and the second one to listen is refused
     except OSError as error:
         listening.close()
         if any_port and error.errno == errno.EADDRINUSE:

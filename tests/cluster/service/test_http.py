@@ -779,6 +779,14 @@ def test_a_port_that_is_taken_is_answered_with_the_option_for_another() -> None:
         server_module._listen("127.0.0.1", taken.getsockname()[1], False)
 
 
+def test_services_that_start_at_once_have_a_port_each() -> None:
+    """And not the second one an error once it is ready."""
+    with server_module._listen("127.0.0.1", 0, False) as first:
+        port = first.getsockname()[1]
+        with server_module._listen("127.0.0.1", port, True) as second:
+            assert second.getsockname()[1] != port
+
+
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
 def test_tls_is_spoken_and_nothing_older(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
     cert, key = certificate
