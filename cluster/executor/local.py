@@ -8,7 +8,7 @@ they are forked (`actors.birth.forking_from_here`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -38,6 +38,9 @@ from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import available
+
+LIKELY_MEMORY = 1 << 36
+"""Bytes of memory that a GPU is taken to have until that is known."""
 
 
 class LocalFleet(Fleet):
@@ -131,8 +134,11 @@ class ProcessFleet(LocalFleet):
         self._started = start_ahead(settings) if started is None else started
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
+        if self._started:  # now that it is known how many share a device, and before devices are counted
+            per_gpu = provers_per_gpu(system, lambda: LIKELY_MEMORY)
+            self._started |= start_ahead(self.settings, per_gpu, but=self._started)
         super()._open(system, waits_for)
-        self._end_started()  # more than there are devices
+        self._end_started()  # more than there are
 
     def _host(self, spec: HostSpec) -> Transport:
         return HostProcess(spec.name, spec, self.governor, started=self._started.pop(spec.name, None))
@@ -171,23 +177,24 @@ def local_fleet(settings: ExecutorSettings) -> LocalFleet:
         return ProcessFleet(settings, started or None)
 
 
-def start_ahead(settings: ExecutorSettings) -> dict[str, Started]:
-    """Workers' processes by name, as many as there are likely to be: each imports what it needs, and opens its device.
-    None where that cannot be told."""
+def start_ahead(settings: ExecutorSettings, per_gpu: int = 1, but: Container[str] = ()) -> dict[str, Started]:
+    """Workers' processes by name, as many as there are likely to be, but for those that there are: each imports what it
+    needs, and opens its device. None where that cannot be told."""
     if remembered().devices:
         return {}
     chosen, devices = device_backend(settings.backend), likely_devices(settings)
     try:
-        spread = shares(devices, settings.gpu_workers)
+        spread = shares(devices, settings.gpu_workers, per_gpu if devices else 1)
     except ClusterError:  # the devices may be more, or fewer
         return {}
     return {
-        f"prover-{index}": start_process(
-            f"prover-{index}",
+        name: start_process(
+            name,
             has_nursery=True,
             ahead=ahead_of(chosen[0], index % devices) if chosen is not None and devices else None,
         )
-        for index in range(len(spread))
+        for index, name in enumerate(f"prover-{index}" for index in range(len(spread)))
+        if name not in but
     }
 
 

@@ -59,7 +59,10 @@ def toy_backend(device: int = 0, threads: int = 1, budget: int | None = None) ->
 
 
 def open_toy_ahead(device: int) -> None:
-    (Path(os.environ["TOY_AHEAD"]) / str(device)).write_text(str(os.getpid()))
+    folder = Path(os.environ["TOY_AHEAD"])
+    (folder / str(device)).write_text(str(os.getpid()))
+    with (folder / "opened").open("a") as log:
+        log.write(f"{os.getpid()}\n")
 
 
 TOY_DEVICES = BackendEntry(
@@ -70,6 +73,10 @@ TOY_DEVICES = BackendEntry(
     ahead=open_toy_ahead,
 )
 """Devices that are guessed to be two."""
+
+
+TOY_SHARED = replace(TOY_DEVICES, likely=lambda: 1)
+"""A device that is guessed right."""
 
 
 class ToyDevice(ToyBackend):

@@ -530,6 +530,27 @@ def test_workers_start_before_it_is_known_what_they_prove(faults: Make, apart: E
     assert not any(process.is_running() for process in unused)
 
 
+class Sharing(ToySystem):
+    def provers_per_gpu(self, memory: Callable[[], int]) -> int:
+        return 2 if memory() else 1
+
+
+def test_provers_that_share_a_device_all_open_it_ahead(
+    faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one of each device used to open it when it loaded its key, half a second after the first."""
+    monkeypatch.setenv("TOY_AHEAD", str(tmp_path))
+    monkeypatch.setattr("cluster.executor.local._device_memory", lambda settings, devices: 1)
+    settings = ExecutorSettings(local=True, threads=16, synthesisers=2, backend="tests.support.toy_system:TOY_SHARED")
+    with FleetExecutor(local_fleet(settings)) as executor:
+        workers = executor.start(Sharing(2, faults()))
+        for worker in workers:
+            executor.load(worker)
+        loaded = [settled(executor, Kind.LOAD).value.prover.value["pid"] for _ in workers]
+    assert len(loaded) == 2
+    assert sorted(loaded) == sorted(map(int, (tmp_path / "opened").read_text().split()))
+
+
 def test_devices_are_opened_ahead_while_they_are_counted(
     faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
