@@ -94,6 +94,7 @@ class Channel:
                 self._connection.send_bytes(data)
             except (OSError, ValueError):  # the latter: a peer that went while it was being written to
                 self.cut()  # nothing that follows half a message is understood
+                self.ended = True  # and not when the reader hears of it: who is told may ask at once
                 raise ChannelClosed from None
 
     def _read(self) -> None:

@@ -1,4 +1,4 @@
-"""How a channel reads its messages: short and long ones, in whatever pieces they arrive."""
+"""How a channel reads its messages: short and long ones, in whatever pieces they arrive; and its end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import random
 import struct
 import threading
+from collections.abc import Iterator
+from multiprocessing import Pipe
 
 import pytest
 
-from actors.channel import READ, _messages
+from actors.channel import READ, Channel, ChannelClosed, _messages
 
 SIZES = [0, 1, 5, READ - 5, READ - 4, READ - 3, READ, READ + 1, 3 * READ + 7, 40 * READ]
 
@@ -49,3 +51,25 @@ def test_messages_are_read_as_they_were_sent(seed: int) -> None:
 def test_a_message_that_does_not_come_to_its_end_is_none(size: int, cut: int) -> None:
     whole, half = random.Random(1).randbytes(READ), framed(random.Random(2).randbytes(size))
     assert read_back(framed(whole) + half[:-cut], random.Random(3)) == [whole]
+
+
+def test_who_cannot_send_knows_that_the_other_side_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the reader does: a process that was killed as it had nothing to do was else taken to live, asked for
+    something once more, and given up."""
+    reads = threading.Event()
+
+    def read_late(descriptor: int) -> Iterator[bytes]:
+        reads.wait(60)
+        yield from ()
+
+    monkeypatch.setattr("actors.channel._messages", read_late)
+    ours, theirs = Pipe()
+    channel = Channel(ours, {})
+    theirs.close()
+    try:
+        assert not channel.ended
+        with pytest.raises(ChannelClosed):
+            channel.call("anything")
+        assert channel.ended
+    finally:
+        reads.set()
