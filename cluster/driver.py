@@ -95,11 +95,7 @@ def drive(
                         raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
                     binding.result()
             explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
-            content = proof.to_bytes()
-            Proof.from_bytes(content, written=proof)
-            if proof.output is not None:
-                run.folder.write(OUTPUT_FILE, proof.output)
-            run.folder.write(PROOF_FILE, content)
+            _publish(run, proof)
             if isinstance(system, Aggregates) and (made := aggregated(system, proof, state)):
                 run.folder.write(*made)
                 report.aggregate = made[0]
@@ -124,6 +120,18 @@ def drive(
             session.workers = [place_of(worker) for worker in report.workers]
             _write_report(run, report, session, status)
     return proof
+
+
+def _publish(run: Run, proof: Proof) -> None:
+    """Write the bound proof, and before it its output. It gets its name only once it was read back."""
+    content = proof.to_bytes()
+
+    def read_back() -> None:
+        Proof.from_bytes(content, written=proof)
+        if proof.output is not None:
+            run.folder.write(OUTPUT_FILE, proof.output)
+
+    run.folder.write(PROOF_FILE, content, meanwhile=read_back)
 
 
 def _write_report(run: Run, report: Report, session: Session, status: StatusFile) -> None:

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -109,10 +109,30 @@ class Folder:
             raise InputError(f"{self.path / name} is a hard link to another file, which is not written; remove it")
         return self._checked(name, descriptor)
 
-    def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        """Write a file as `files.write_atomically` does: what had the name before, be it a link, is replaced."""
-        with replacing_in(self._descriptor, self.path / name, durable=durable) as file:
+    def write(
+        self, name: str, data: bytes, *, durable: bool = True, meanwhile: Callable[[], object] | None = None
+    ) -> None:
+        """Write a file as `files.write_atomically` does: what had the name before, be it a link, is replaced.
+
+        `meanwhile` is called while the disk is waited for, and the file takes its place unless that raises.
+        """
+
+        def written() -> None:
             file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+
+        with replacing_in(self._descriptor, self.path / name, durable=durable) as file:
+            if meanwhile is None:
+                file.write(data)
+                return
+            from concurrent.futures import ThreadPoolExecutor  # here: it takes some of the start of each command
+
+            with ThreadPoolExecutor(1) as beside:
+                writing = beside.submit(written)
+                meanwhile()
+            writing.result()
 
     def write_new(self, name: str, data: bytes) -> None:
         """Write a file that is not there, or there with this content. Raises InputError for any other."""

@@ -297,6 +297,21 @@ def test_a_slow_partition_does_not_hold_up_the_order(local: ExecutorSettings, fa
     assert [p.name for p in proof.partitions] == ["p0", "p1", "p2", "p3"]
 
 
+def test_a_proof_that_cannot_be_read_back_is_not_published(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(content: bytes, what: str = "", written: Proof | None = None) -> Proof:
+        raise InvalidProof("the content does not match its binding")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Proof, "from_bytes", staticmethod(refused))
+        with pytest.raises(InvalidProof):
+            run_toy(ToySystem(2, faults()), local)
+    assert report(tmp_path)["status"] == "failed"
+    assert not (tmp_path / "run" / "proof.msgpack").exists()
+    run_toy(ToySystem(2, faults()), local).verify(ToySystem(2, faults()))
+
+
 def test_a_failure_before_the_barrier_fails_all(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:

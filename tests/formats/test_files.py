@@ -10,6 +10,7 @@ import pytest
 
 from distprove.errors import FormatError, InputError
 from distprove.formats.files import read_bounded
+from distprove.formats.folder import Folder
 
 
 def test_reading_takes_the_files_size_and_not_the_limit(tmp_path: Path) -> None:
@@ -35,3 +36,21 @@ def test_what_is_no_file_is_an_input_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "pipe", tmp_path / "none", tmp_path / ("n" * 300), Path("zero\0byte")):
         with pytest.raises(InputError):
             read_bounded(path, 100)
+
+
+def test_a_file_takes_its_place_only_if_what_is_done_meanwhile_succeeds(tmp_path: Path) -> None:
+    def refuse() -> None:
+        assert (tmp_path / "proof").read_bytes() == b"old"
+        raise FormatError("it cannot be read back")
+
+    def look() -> None:
+        assert (tmp_path / "proof").read_bytes() == b"old"
+
+    with Folder.make(tmp_path) as folder:
+        folder.write("proof", b"old")
+        with pytest.raises(FormatError, match="read back"):
+            folder.write("proof", b"new", meanwhile=refuse)
+        assert (tmp_path / "proof").read_bytes() == b"old"
+        folder.write("proof", b"new", meanwhile=look)
+    assert (tmp_path / "proof").read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["proof"]
