@@ -105,6 +105,7 @@ class HostSpec:
     choice: BackendChoice
     """Its device; what is placed beside that is each room's own."""
     in_flight: int
+    """Partitions that may be with the prover at once, of all rooms."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +114,9 @@ class WorkerSpec:
 
     name: str
     system: ProofSystem
-    choice: BackendChoice
     synthesisers: tuple[str, ...]
     threads: int
     """CPU threads of each synthesiser."""
-    in_flight: int
     shared: dict[str, Sent | MappedFile] | None = None
     """The system's files, or where they are; None: the process reads them as the driver did."""
 

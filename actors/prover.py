@@ -77,31 +77,20 @@ class ProverWorker:
     `actors.inflight`). `turn` is a place that was taken earlier on `line`, by a caller to whom the order matters.
     """
 
-    def __init__(
-        self,
-        system: ProofSystem,
-        choice: BackendChoice,
-        leases: Leases | None = None,
-        arena: HostArena | None = None,
-        device: Device | None = None,
-    ) -> None:
-        """`leases` and `arena` as of `Device`. With a `device` it is one of several that share it."""
+    def __init__(self, system: ProofSystem, device: Device) -> None:
+        """The `device` may have other provers; whoever made it closes it after them."""
         self._system = system
-        self._choice = choice
-        self._own = device is None
-        self._device = device or Device(choice, leases, arena)
-        self._leases = leases or Leases()
-        self._arena = arena
+        self._device = device
         self._shared: Shared = {}
         self._prover: Prover | None = None
-        self._in_flight = self._device.in_flight
+        self._in_flight = device.in_flight
         self.beside = 0
         """Most bytes of the device's memory that loading took beside the key, and proofs will take."""
 
     @property
     def on_cpu(self) -> bool:
         """Whether it computes on the threads that synthesis wants, too."""
-        return self._choice.name == "cpu"
+        return self._device.choice.name == "cpu"
 
     @property
     def line(self) -> Line:
@@ -158,7 +147,7 @@ class ProverWorker:
         return isinstance(self._prover, KeepsCommitted) and self._prover.drop()
 
     def close(self) -> None:
-        """Give back the key's memory, and the device unless others share it."""
+        """Give back the key's memory."""
         self._in_flight.alone(self._close, staging=False)
 
     def _load(self, shared: Shared) -> dict[str, Any]:
@@ -174,7 +163,7 @@ class ProverWorker:
             "memory_budget": info.memory_budget,
             "memory_used": _used(device),
             "key_bytes": took,
-            "gpus": [str(self._choice.device)] if info.kind != "cpu" else [],
+            "gpus": [str(self._device.choice.device)] if info.kind != "cpu" else [],
             **process_facts(),
         }
 
@@ -225,7 +214,7 @@ class ProverWorker:
             return task.run(backend, None)
         from kernels.cpu.backend import CpuBackend
 
-        with CpuBackend(threads=self._choice.host_threads, lease=self._leases.host) as host:
+        with CpuBackend(threads=self._device.choice.host_threads, lease=self._device.leases.host) as host:
             return task.run(backend, host)
 
     def _drop(self, job: str, names: Container[str] | None) -> None:
@@ -241,8 +230,6 @@ class ProverWorker:
             del prover
             gc.collect()  # what of the key is in a circle is the device's memory all the same
         self._shared = {}
-        if self._own:
-            self._device._close()
 
     def _ready(self) -> Prover:
         if self._prover is None:

@@ -34,6 +34,7 @@ class Rooms(ABC):
         self._arena = arena
         self._device = Device(spec.choice, leases_from(governor, spec.choice), arena)
         self._device.in_flight.line.words = words
+        self._in_flight = spec.in_flight
         self._crew = Crew(spec.name, spec.in_flight)
         self._lock = threading.Lock()
         self._workers: dict[int, Worker] = {}
@@ -49,8 +50,7 @@ class Rooms(ABC):
         with self._lock:
             if room in self._workers:
                 return
-            leases = leases_from(self._governor, spec.choice)
-            prover = ProverWorker(spec.system, spec.choice, leases, device=self._device)
+            prover = ProverWorker(spec.system, self._device)
             self._workers[room] = Worker(
                 spec.name,
                 spec.system,
@@ -58,7 +58,7 @@ class Rooms(ABC):
                 prover,
                 self._synthesisers(spec),
                 self._governor,
-                spec.in_flight,
+                self._in_flight,
                 spec.threads,
                 self._crew,
             )

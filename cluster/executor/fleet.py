@@ -223,8 +223,7 @@ class FleetExecutor(Executor):
         """Prepare a room on a worker of the fleet."""
         worker, system = site.worker, self._system
         assert system is not None, "start first"
-        in_flight = self.settings.in_flight
-        spec = WorkerSpec(worker.id, system, site.choice, worker.synthesisers, site.threads, in_flight)
+        spec = WorkerSpec(worker.id, system, worker.synthesisers, site.threads)
         self._transports[worker.id] = self.fleet.room(spec, self._shared)
         return worker
 

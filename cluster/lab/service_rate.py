@@ -17,12 +17,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from actors.prover import SWITCH_INTERVAL, ProverWorker
+from actors.prover import SWITCH_INTERVAL, Device, ProverWorker
 from cluster.executor.local import local_devices, prover_choices
 from cluster.lab.scaling import repeated
 from cluster.service.requests import Limits
@@ -108,7 +108,7 @@ def measure_service(
         tell("loading the key for the bare loop")
         witness = system.synthesiser(system.shared(), settings.threads or 1).synthesise(system.plan()[0])
         choices = prover_choices(settings, local_devices(settings), settings.threads or usable_threads())
-        provers = [ProverWorker(system, choice) for choice in choices]
+        provers = [ProverWorker(system, stack.enter_context(closing(Device(choice)))) for choice in choices]
         for prover in provers:
             stack.callback(prover.close)
         facts = [prover.load(system.shared()).value for prover in provers]

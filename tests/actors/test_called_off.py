@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.backends import BackendChoice
-from actors.prover import ProverWorker
+from actors.prover import Device, ProverWorker
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import CalledOff
 from distprove.groth16.setup import setup
@@ -48,7 +48,8 @@ class After:
 @pytest.mark.parametrize("make", [groth16, stark])
 def test_a_proof_is_given_up_before_any_step_and_the_next_one_is_good(make: Any, tmp_path: Path) -> None:
     system = make(tmp_path)
-    worker = ProverWorker(system, BackendChoice("cpu", 0, 2))
+    device = Device(BackendChoice("cpu", 0, 2))
+    worker = ProverWorker(system, device)
     shared = system.shared()
     worker.load(shared)
     partitions = system.plan()
@@ -68,3 +69,4 @@ def test_a_proof_is_given_up_before_any_step_and_the_next_one_is_good(make: Any,
     assert system.verify(proof)
     require_wanted()  # what was said for a block is not said any more
     worker.close()
+    device.close()

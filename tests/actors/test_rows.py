@@ -111,12 +111,11 @@ class DyingSynthesiser:
 @contextmanager
 def worker(system: ToySystem, synthesiser: DyingSynthesiser, governor: Ungoverned) -> Iterator[Any]:
     """A worker on threads with this one synthesiser, loaded and permitted."""
-    choice = BackendChoice(TOY_BACKEND)
     with HostArena() as arena:
-        spec = HostSpec("prover-0", choice, 3)
+        spec = HostSpec("prover-0", BackendChoice(TOY_BACKEND), 3)
         rooms = RoomsHere(spec, governor, arena)
         rooms._synthesisers = lambda _: {"synthesiser-0": synthesiser}  # type: ignore[method-assign]
-        rooms.open(1, WorkerSpec("prover-0", system, choice, ("synthesiser-0",), 1, 3))
+        rooms.open(1, WorkerSpec("prover-0", system, ("synthesiser-0",), 1))
         rooms.worker(1).load(1, True)
         try:
             yield rooms._workers[1]

@@ -48,9 +48,8 @@ def test_a_key_that_goes_gives_back_its_memory_and_leaves_the_other(
         pytest.skip("no C++ compiler on this machine")
     emulated = EmulatedDevice(max_block=32)
     monkeypatch.setattr("actors.prover.make_backend", lambda *_: CudaBackend(emulated))
-    choice = BackendChoice("cuda")
-    device = Device(choice)
-    one, other = (ProverWorker(system, choice, device=device) for system in systems)
+    device = Device(BackendChoice("cuda"))
+    one, other = (ProverWorker(system, device) for system in systems)
     assert one.load(systems[0].shared()).value["key_bytes"] > 0
     alone = emulated.memory_free()
     took = other.load(systems[1].shared()).value["key_bytes"]

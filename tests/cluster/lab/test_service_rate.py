@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from actors.backends import BackendChoice
-from actors.prover import ProverWorker
+from actors.prover import Device, ProverWorker
 from cluster.lab import service_rate
 from cluster.lab.scaling import repeated
 from distprove.errors import JobFailed, UsageError
@@ -21,7 +21,7 @@ def bare_loop(system: ToySystem, count: int, provers: int) -> float:
     plan = repeated(system, count)
     synthesiser, shared = system.synthesiser(system.shared(), 1), system.shared()
     works = [synthesiser.synthesise(partition) for partition in plan]
-    workers = [ProverWorker(system, BackendChoice(TOY_BACKEND)) for _ in range(provers)]
+    workers = [ProverWorker(system, Device(BackendChoice(TOY_BACKEND))) for _ in range(provers)]
     for worker in workers:
         worker.load(shared)
     return service_rate.bare_loop(system, workers, 2, plan, works)
