@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from cluster.dispatch.state import State
-from cluster.dispatch.workers import WorkerState
+from cluster.dispatch.state import State, WorkerState
 from cluster.record.report import public_message
 from distprove.errors import InvalidProof
 from distprove.host.machine import usable_threads

@@ -24,7 +24,7 @@ Rules:
   that moves to another worker after that, because the first one died or has more left, must reproduce its commitment.
 
 It hands out (`handing`), takes in (`taking`) and sees to what goes wrong (`trouble`). These share one `state`: the
-partitions by stage, the workers with their synthesisers, and what is told of them (`progress`).
+partitions by stage, the workers with their synthesisers, and what is told of them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from typing import Any
 
 from cluster.dispatch.barrier import draw_challenge, made_under
 from cluster.dispatch.handing import hand_out
-from cluster.dispatch.progress import Progress
-from cluster.dispatch.state import State
+from cluster.dispatch.state import Progress, State
 from cluster.dispatch.taking import take
 from cluster.dispatch.trouble import see_to_workers
 from distprove.system import PartitionProof

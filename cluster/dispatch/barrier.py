@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.dispatch.partitions import Stage
-from cluster.dispatch.state import State
+from cluster.dispatch.state import Stage, State
 from cluster.record.run import Barrier
 from distprove.errors import FormatError, InvalidProof, JobFailed
 from distprove.formats import canonical

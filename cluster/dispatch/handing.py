@@ -7,9 +7,7 @@ import math
 
 from actors.worker import Ask, Order
 from cluster.dispatch.barrier import raise_barrier
-from cluster.dispatch.partitions import PREPARING, PartitionState, Stage
-from cluster.dispatch.state import State
-from cluster.dispatch.workers import WorkerState
+from cluster.dispatch.state import PREPARING, PartitionState, Stage, State, WorkerState
 from distprove.system import DrawsChallenge
 
 CHUNK = 0.5

@@ -11,9 +11,7 @@ from actors.spans import span_json, with_attempt
 from actors.worker import Ask, Batch, Loaded, Outcome
 from cluster.dispatch import handing, trouble
 from cluster.dispatch.barrier import made_under
-from cluster.dispatch.partitions import OVER, PartitionState, Stage
-from cluster.dispatch.state import State
-from cluster.dispatch.workers import WorkerState
+from cluster.dispatch.state import OVER, PartitionState, Stage, State, WorkerState
 from cluster.executor.tasks import Finished, Kind, Verdict
 from cluster.record.report import public_message
 from cluster.record.timeline import Span

@@ -6,9 +6,7 @@ import time
 
 from actors.processes import WorkerDied, WorkerStuck
 from cluster.dispatch import handing
-from cluster.dispatch.partitions import OVER, SAFE, PartitionState, Stage
-from cluster.dispatch.state import State
-from cluster.dispatch.workers import WorkerState
+from cluster.dispatch.state import OVER, SAFE, PartitionState, Stage, State, WorkerState
 from cluster.record.report import public_message
 from distprove.errors import ClusterError, InputError
 from kernels.errors import OutOfMemory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.worker import FEW, Ask, Order, Outcome, _Job, _Order
-from cluster.dispatch.partitions import Partitions, Stage
+from cluster.dispatch.state import Partitions, Stage
 from cluster.record.report import PartitionReport
 from distprove.system import Partition
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cluster.dispatch.workers import WorkerState
+from cluster.dispatch.state import WorkerState
 from cluster.driver import drive
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
