@@ -12,7 +12,9 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from actors.backends import leases_from
 from actors.grants import Governor
@@ -20,6 +22,7 @@ from actors.lastwords import LastWords
 from actors.messages import HostSpec, MappedFile, SynthesiserSpec, WorkerSpec
 from actors.processes import WorkerDied
 from actors.prover import Device, ProverWorker, Shared
+from actors.synthesiser import SynthesiserThread
 from actors.worker import Crew, SynthesiserHandle, Worker
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Receiver
@@ -38,8 +41,6 @@ class Rooms(ABC):
         self._crew = Crew(spec.name, spec.in_flight)
         self._lock = threading.Lock()
         self._workers: dict[int, Worker] = {}
-        self.provers: list[ProverWorker] = []
-        """Those of the open rooms."""
 
     @abstractmethod
     def _synthesisers(self, spec: WorkerSpec) -> Mapping[str, SynthesiserHandle]:
@@ -50,19 +51,17 @@ class Rooms(ABC):
         with self._lock:
             if room in self._workers:
                 return
-            prover = ProverWorker(spec.system, self._device)
             self._workers[room] = Worker(
                 spec.name,
                 spec.system,
                 partial(shared_files, spec),
-                prover,
+                ProverWorker(spec.system, self._device),
                 self._synthesisers(spec),
                 self._governor,
                 self._in_flight,
                 spec.threads,
                 self._crew,
             )
-            self.provers.append(prover)
 
     def worker(self, room: int) -> Worker:
         """The worker of a room. Raises WorkerDied where there is no such room: it was in a process that is gone."""
@@ -77,7 +76,6 @@ class Rooms(ABC):
             worker = self._workers.pop(room, None)
         if worker is not None:
             worker.close()
-            self.provers.remove(worker.prover)
 
     def close(self) -> None:
         """Shut all rooms, then give back the device."""
@@ -88,7 +86,27 @@ class Rooms(ABC):
         with self._governor.lease(lane=True):
             self._device.close()
 
-    def stop(self) -> None:
+
+class RoomsHere(Rooms):
+    """The rooms of a device in this process, and the transport to them."""
+
+    def _synthesisers(self, spec: WorkerSpec) -> dict[str, SynthesiserHandle]:
+        return {name: SynthesiserThread(spec, self._arena) for name in spec.synthesisers}
+
+    def start(self) -> None:
+        """Do nothing: a thread needs no start."""
+
+    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
+        return getattr(self if room is None else self.worker(room), name)(*arguments)
+
+    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
+        with suppress(WorkerDied):
+            self.call(name, *arguments, room=room)
+
+    def kill(self) -> None:
+        """Threads cannot be ended."""
+
+    def end(self) -> None:
         """Begin nothing more, and end all synthesisers."""
         for worker in list(self._workers.values()):
             worker.stop()

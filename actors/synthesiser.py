@@ -1,13 +1,16 @@
-"""A synthesiser: turns inputs into witnesses on the CPU. The same class works on a thread and in a process."""
+"""A synthesiser: turns inputs into witnesses on the CPU. The same class works in a process (`actors.server`) and on a
+thread."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from actors.inflight import Timed, attempted
+from actors.messages import WorkerSpec
 from actors.prover import Shared, process_facts
 from distprove.system import Partition, ProofSystem, Synthesiser, UsesArena, Witness
 from kernels.host.arena import HostArena
@@ -51,3 +54,37 @@ class SynthesiserWorker:
         if self._synthesiser is None:
             raise RuntimeError("the synthesiser was asked for work before its program was loaded")
         return self._refer(self._synthesiser.synthesise(partition))
+
+
+class SynthesiserThread(SynthesiserWorker):
+    """A synthesiser on whatever thread asks: an `actors.worker.SynthesiserHandle`."""
+
+    def __init__(self, spec: WorkerSpec, arena: HostArena) -> None:
+        super().__init__(spec.system, spec.threads, arena, spec.system.shared, WitnessHere)
+
+    def tidy(self) -> None:
+        """Do nothing: a witness goes with its last reference."""
+
+    def kill(self) -> None:
+        """Threads cannot be ended."""
+
+    def end(self) -> None:
+        """Do nothing: it is at nothing of its own."""
+
+
+@dataclass
+class WitnessHere:
+    """A witness in this process."""
+
+    witness: Witness | None
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.witness is None else self.witness.nbytes
+
+    def read(self) -> Witness:
+        assert self.witness is not None, "released"
+        return self.witness
+
+    def release(self) -> None:
+        self.witness = None

@@ -16,7 +16,7 @@ from actors.backends import BackendChoice, ahead_of, device_backend
 from actors.messages import HostSpec, WorkerSpec, pickled
 from actors.processes import HostProcess, Started, expect, start_process
 from actors.prover import SWITCH_INTERVAL
-from actors.threads import RoomsHere
+from actors.rooms import RoomsHere
 from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import Fleet, Site, kept_by
 from cluster.executor.placement import (

@@ -18,7 +18,8 @@ from actors.inflight import Timed, attempted
 from actors.messages import HostSpec, SentWitness, WitnessGone, WorkerSpec
 from actors.pace import MOST, ROW_BYTES, ROWS, SPAN, Pace
 from actors.processes import DROPS, HeldWitness, WorkerDied
-from actors.threads import RoomsHere, WitnessHere
+from actors.rooms import RoomsHere
+from actors.synthesiser import WitnessHere
 from actors.worker import Ask, Order, Outcome
 from distprove.errors import ClusterError, WitnessGenerationError
 from distprove.system import Partition
@@ -120,7 +121,7 @@ def worker(system: ToySystem, synthesiser: DyingSynthesiser, governor: Ungoverne
         try:
             yield rooms._workers[1]
         finally:
-            rooms.stop()
+            rooms.end()
 
 
 def outcomes(worker: Any, partitions: Sequence[Partition], parallel: int | None = None) -> dict[str, Outcome]:

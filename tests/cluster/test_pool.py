@@ -16,7 +16,7 @@ import pytest
 
 from actors.backends import BackendChoice
 from actors.messages import HostSpec
-from actors.threads import RoomsHere
+from actors.rooms import RoomsHere
 from cluster.dispatch import Progress
 from cluster.driver import drive
 from cluster.executor.base import WorkerHandle
