@@ -28,7 +28,9 @@ from cluster.executor.placement import (
 )
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
-from cluster.governor import Budget, LocalGovernor, limits_of, memory_for_keys, node_budget
+from cluster.governor.budget import budget_of, limits_of, memory_for_keys
+from cluster.governor.local import LocalGovernor
+from cluster.governor.state import Budget
 from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
@@ -69,8 +71,7 @@ class LocalFleet(Fleet):
         keys = memory_for_keys()
         if system is not None:
             keys = _files(system) + sum(kept_by(system, choice) for choice in choices)
-        budget = node_budget(settings, keys)
-        self.governor = LocalGovernor(budget, limits_of(settings))
+        self.governor = LocalGovernor(budget_of(threads, settings.memory, keys), limits_of(settings))
         self.governor.start()
         self.verifying_threads = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.

@@ -46,7 +46,8 @@ from cluster.executor.reach import PATIENCE as ANSWERS
 from cluster.executor.spares import Spares
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
-from cluster.governor import NodeGovernor, limits_of, memory_for_keys
+from cluster.governor.actor import NodeGovernor
+from cluster.governor.budget import limits_of, memory_for_keys
 from distprove.errors import ClusterError, DistproveError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads

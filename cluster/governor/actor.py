@@ -11,17 +11,20 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from actors.grants import Wanted
 from actors.home import Home
 from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import NOBODY, Holder, Limits, Request
 from cluster.governor.watch import NodeWatch
-from distprove.host.lease_class import LeaseClass
 from distprove.host.set_aside import remember
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass
@@ -117,24 +120,14 @@ class NodeGovernor:
             self._ticking.cancel()  # for good: from its end nothing leads back, and the driver's answer comes first
         return self._over
 
-    async def acquire(
-        self,
-        pid: int,
-        threads: int = 0,
-        memory: int = 0,
-        lane: bool = False,
-        lease_class: str = LeaseClass.SYNTHESIS,
-        thread: int = 0,
-        least: int = 0,
-    ) -> tuple[int, int]:
+    async def acquire(self, pid: int, thread: int = 0, **wanted: Unpack[Wanted]) -> tuple[int, int]:
         """A lease's ticket, and of how many threads it is, once granted. Raises ClusterError if it never can be.
 
         `thread` tells apart what holds leases of its own in one process.
         """
-        threads = min(threads, self._threads)  # of another job than the one that asks, perhaps
-        return await self._granted(
-            Request(_process(pid), threads, memory, lane, LeaseClass(lease_class), thread=thread, least=least)
-        )
+        # The budget is that of another job than the one that asks, perhaps.
+        wanted["threads"] = min(wanted.get("threads", 0), self._threads)
+        return await self._granted(Request(_process(pid), thread=thread, **wanted))
 
     async def keep(self, driver: str, memory: int, key: str = "") -> int:
         """Keep a driver's key, of that name among its own, resident until it leaves or releases it, once there is room
@@ -164,8 +157,8 @@ class NodeGovernor:
         """Whether anybody waits for threads."""
         return self._governor.threads_wanted()
 
-    async def report(self, began: float | None = None) -> dict[str, Any]:
-        """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
+    async def report(self, began: float = 0.0) -> dict[str, Any]:
+        """Plain data for report.json, with times in seconds since `began` (since the epoch)."""
         self._look()
         await asyncio.to_thread(self._governor.watch.look, age=0.0)
         return self._governor.report(began)

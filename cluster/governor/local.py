@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors import grants
 from actors.grants import Grant, Wanted
-from cluster.governor.samples import PERIOD, Samples
 from cluster.governor.state import NOBODY, Budget, Governor, Holder, Limits, Request
-from cluster.governor.watch import NodeWatch
+from cluster.governor.watch import PERIOD, NodeWatch, Samples
 from distprove.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -127,18 +126,18 @@ class LocalGovernor(grants.Governor):
         with self._lock:
             self._samples.take(time.monotonic(), self._state)
 
-    def report(self, began: float | None = None) -> dict[str, Any]:
-        """Plain data for report.json, with times in seconds since `began` (since the epoch; None: as they are)."""
-        shift = self._epoch - (began or 0.0)
+    def report(self, began: float = 0.0) -> dict[str, Any]:
+        """Plain data for report.json, with times in seconds since `began` (since the epoch)."""
+        shift = self._epoch - began
         seen = self.watch.report()
         with self._lock:
             taken = self._samples.taken
-            if began is not None:  # a pool's governor was there before the job
-                taken = [sample for sample in taken if sample.t + shift >= -PERIOD] or taken[-1:]
+            # A pool's governor was there before the job.
+            taken = [sample for sample in taken if sample["t"] + shift >= -PERIOD] or taken[-1:]
             return {
                 **self._state.report(),
                 **seen,
-                "samples": [{**vars(sample), "t": round(sample.t + shift, 3)} for sample in taken],
+                "samples": [{**sample, "t": round(sample["t"] + shift, 3)} for sample in taken],
             }
 
     def _change(self, change: Callable[[Governor], None]) -> None:

@@ -25,11 +25,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cluster.governor.keys import Keys
 from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
 from kernels.host.units import format_bytes
@@ -96,6 +95,55 @@ class Request:
         parts. A prover without a GPU is different, because it uses all threads of the node for one operation after the
         other."""
         return bool(self.threads) and (self.lease_class is LeaseClass.SYNTHESIS or self.least > 0)
+
+
+@dataclass
+class _Key:
+    memory: int
+    users: int = 0
+
+
+@dataclass
+class Keys:
+    """Resident proving keys by name: how many use each, and the memory that they take of the node's budget. A key comes
+    with its first user and goes with its last."""
+
+    _resident: dict[str, _Key] = field(default_factory=dict)
+    loaded: int = 0
+
+    def __contains__(self, name: str | None) -> bool:
+        return name in self._resident
+
+    @property
+    def memory(self) -> int:
+        return self.size(self._resident)
+
+    def size(self, names: Collection[str]) -> int:
+        """Bytes that these keys take."""
+        return sum(key.memory for name, key in self._resident.items() if name in names)
+
+    def users(self, name: str) -> int:
+        return self._resident[name].users if name in self._resident else 0
+
+    def pin(self, name: str, memory: int) -> None:
+        """Count one more user of a key; the first brings the key, for which there must be room."""
+        self.loaded += name not in self._resident
+        self._resident.setdefault(name, _Key(memory)).users += 1
+
+    def unpin(self, name: str) -> None:
+        """Count one user less; the key goes with its last."""
+        self._resident[name].users -= 1
+        if not self._resident[name].users:
+            del self._resident[name]
+
+    def shrink(self, name: str, memory: int) -> None:
+        """A key takes at most these bytes from here on."""
+        key = self._resident[name]
+        key.memory = min(memory, key.memory)
+
+    def report(self) -> dict[str, Any]:
+        resident = len(self._resident)
+        return {"resident": resident, "memory": self.memory, "loaded": self.loaded, "evicted": self.loaded - resident}
 
 
 @dataclass
@@ -214,9 +262,6 @@ class Governor:
         """Bytes leased, and those of resident keys."""
         return self._held.memory + self.keys.memory
 
-    def threads_of(self, lease_class: LeaseClass) -> int:
-        return self._held.threads[lease_class]
-
     @property
     def by_class(self) -> dict[LeaseClass, int]:
         """Threads leased, by lease class."""
@@ -271,7 +316,7 @@ class Governor:
         threads = min(bound for bound in (request.threads, limit, together) if bound is not None)
         least = min(request.least or threads, threads)
         if limit is not None and threads:
-            free = limit - self.threads_of(request.lease_class)
+            free = limit - self._held.threads[request.lease_class]
             if free < least:
                 return None
             threads = min(threads, free)

@@ -1,4 +1,5 @@
-"""What a governor sees of its node beside leases: the memory of our processes there, and the GPUs."""
+"""What a governor sees of its node now and then: CPUs, memory and leases, the memory of our processes, and the GPUs.
+`cluster.record.nodestory` reads what is told of it."""
 
 from __future__ import annotations
 
@@ -11,12 +12,48 @@ from typing import Any
 
 import psutil
 
+from cluster.governor.state import Governor
+from distprove.host.cgroup import memory_limit
 from distprove.host.telemetry import GpuReading, GpuTelemetry
 
+PERIOD = 0.5
+"""Seconds between two samples, at first."""
+KEPT = 400
+"""Samples kept, at most: with more, every second one is dropped and they are taken half as often."""
 EVERY = 2.0
-"""Seconds between two looks, at least, by default."""
+"""Seconds between two looks at processes and GPUs, at least, by default."""
 NAMED = "distprove-"
 """The beginning of the argument that names a process of ours."""
+
+
+class Samples:
+    """Samples of one node, spread over the life of its governor. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+        """As reports have them; "t" is in seconds on the caller's clock."""
+        self._every = PERIOD
+        self._due = float("-inf")
+        psutil.cpu_percent()  # its first value means nothing: it is counted from the call before
+
+    def take(self, now: float, state: Governor) -> None:
+        """Take a sample, if one is due."""
+        if now < self._due:
+            return
+        self._due = now + self._every
+        self.taken.append(
+            {
+                "t": now,
+                "cpu": round(psutil.cpu_percent() / 100, 4),
+                "memory_used": _memory_used(),
+                "memory_leased": state.memory,
+                "leases": {lease_class.value: held for lease_class, held in state.by_class.items()},
+                "queue": {lease_class.value: count for lease_class, count in state.queue.items()},
+            }
+        )
+        if len(self.taken) > KEPT:
+            self.taken = self.taken[::2]
+            self._every *= 2
 
 
 @dataclass
@@ -113,3 +150,9 @@ def _most_resident(process: psutil.Process) -> int:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) << 10
     return int(process.memory_info().rss)
+
+
+def _memory_used() -> int:
+    """Bytes, within the control group if there is one."""
+    virtual, group = psutil.virtual_memory(), memory_limit()
+    return group.used if group is not None and group.limit < virtual.total else int(virtual.total - virtual.available)

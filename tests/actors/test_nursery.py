@@ -186,7 +186,8 @@ import psutil, threading, time
 from actors import birth, processes
 from actors.messages import HostSpec
 from actors.backends import BackendChoice
-from cluster.governor import Budget, LocalGovernor
+from cluster.governor.local import LocalGovernor
+from cluster.governor.state import Budget
 
 waits = threading.Event()
 threading.Thread(target=waits.wait, daemon=True).start()
@@ -232,7 +233,8 @@ import os, psutil, threading, time
 from actors import processes, reserve
 from actors.backends import BackendChoice
 from actors.messages import HostSpec
-from cluster.governor import Budget, LocalGovernor
+from cluster.governor.local import LocalGovernor
+from cluster.governor.state import Budget
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()  # nothing may be forked from here
 reserve.AFTER = 0.0

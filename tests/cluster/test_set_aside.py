@@ -19,7 +19,7 @@ from actors.messages import HostSpec
 from cluster.driver import drive
 from cluster.executor.opening import open_executor
 from cluster.executor.pool import Pool
-from cluster.governor import NodeGovernor
+from cluster.governor.actor import NodeGovernor
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.cli.app import app

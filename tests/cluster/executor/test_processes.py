@@ -30,7 +30,8 @@ from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import FleetExecutor
 from cluster.executor.local import LocalFleet, ProcessFleet, local_fleet
 from cluster.executor.tasks import Finished, Kind
-from cluster.governor import Budget, LocalGovernor, Request
+from cluster.governor.local import LocalGovernor
+from cluster.governor.state import Budget, Request
 from distprove.errors import ClusterError, InvalidKey, UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, Witness

@@ -20,8 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from actors import grants
 from actors.grants import Memory, Purse, Shift, Shifts
-from cluster.governor import NOBODY, Budget, Governor, LocalGovernor, NodeGovernor, Request
-from cluster.governor.state import Limits
+from cluster.governor.actor import NodeGovernor
+from cluster.governor.local import LocalGovernor
+from cluster.governor.state import NOBODY, Budget, Governor, Limits, Request
 from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
 
@@ -178,7 +179,7 @@ class Machine(RuleBasedStateMachine):
         if governor.waiting:
             _, head = governor.waiting[0]
             limit = limits.get(head.lease_class, BUDGET.threads)
-            alike = governor.threads_of(head.lease_class)
+            alike = governor.by_class.get(head.lease_class, 0)
             shared = sum(lease.threads for lease in governor.leases.values() if shares(lease))
             least = min(head.least or head.threads, head.threads, limit)
             memory = 0 if head.key in governor.keys else head.memory

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from cluster.governor import Budget, LocalGovernor, limits_of
+from cluster.governor.budget import limits_of
+from cluster.governor.local import LocalGovernor
+from cluster.governor.state import Budget
 from distprove.errors import UsageError
 from distprove.host.lease_class import LeaseClass
 from distprove.settings import ExecutorSettings
