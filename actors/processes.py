@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
@@ -23,7 +23,7 @@ from actors.grants import Governor, Wanted
 from actors.inflight import Timed
 from actors.lastwords import LastWords, new_page
 from actors.messages import HostSpec, SentWitness, Spec, WitnessGone, pickled
-from actors.nursery import Nursery, interpreter
+from actors.nursery import Forked, Nursery, interpreter
 from actors.reserve import RESERVE
 from distprove.system import Partition, Witness
 
@@ -103,7 +103,7 @@ class HostProcess:
                 if self._has_nursery and not again and forking is None:
                     RESERVE.hold()
                     self._holds = True
-                self._child = child = _Child(self._name, self._governor, *started)
+                self._child = child = _Child(self._name, self._governor, started)
                 self._serves = False
             child.call("serve", self._spec, sys.path)
             self._serves = True
@@ -197,22 +197,10 @@ def received(sent: SentWitness, receiver: Receiver) -> Witness:
         raise WitnessGone("the process that made the witness ended") from None
 
 
-class Process(Protocol):
-    """The common interface of `subprocess.Popen` and `actors.nursery.Forked`."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, and return its exit code. Raises TimeoutExpired."""
-
-    def kill(self) -> None: ...
-
-
 class Started(NamedTuple):
     """A process that serves what it will be told, at the other end of the connection."""
 
-    process: Process
+    process: subprocess.Popen[bytes] | Forked
     connection: Connection
     words: LastWords | None = None
 
@@ -266,11 +254,9 @@ def _forked(name: str, nursery: Nursery) -> Started | None:
 class _Child:
     """One life of a process."""
 
-    def __init__(
-        self, name: str, governor: Governor, process: Process, connection: Connection, words: LastWords | None
-    ) -> None:
-        """Take charge of a `process` that serves at the other end of the `connection`."""
-        self._words = words
+    def __init__(self, name: str, governor: Governor, started: Started) -> None:
+        """Take charge of a process."""
+        self._words = started.words
         self._at: tuple[str, str] | None = None
         """What the process was at when it ended."""
         self.unused: deque[int] = deque()
@@ -280,7 +266,7 @@ class _Child:
         self._lock = threading.Lock()
         self._tickets: set[int] = set()
         """Leases that the process holds."""
-        self._process = process
+        self._process = started.process
         self._stuck = False
         """Whether it was killed and did not end."""
         handlers: Mapping[str, Handler] = {
@@ -289,7 +275,7 @@ class _Child:
             "shrink": governor.shrink,
             "threads_wanted": governor.threads_wanted,
         }
-        self.channel = Channel(connection, handlers, self._gone)
+        self.channel = Channel(started.connection, handlers, self._gone)
         with suppress(OSError, ValueError):  # it ended already
             self.channel.send_within(READS)
 
