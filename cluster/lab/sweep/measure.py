@@ -108,9 +108,45 @@ class Bench:
 
     def figures(self) -> Measured:
         """Figures of all repeats together."""
-        began = self._rounds[0][0].began
-        nodes = [NodeStory.of(record) for record in self._pool.governor_report(began)]
-        return _figures(self._cell, self._rounds, nodes, self._load_seconds, self._warmed)
+        rounds = self._rounds
+        nodes = [NodeStory.of(record) for record in self._pool.governor_report(rounds[0][0].began)]
+        copies = [copy for each in rounds for copy in each]
+        spans = [span for copy in copies for span in copy.session.spans]
+        samples = stage_samples(spans)
+        shares, gaps, idle, width, by_events = [], [], 0.0, 0.0, []
+        for each in rounds:
+            for use in devices(_together(each)):
+                if use.busy:
+                    by_events.append(use.by_events)
+                    shares.append(use.share)
+                    lengths = [end - start for start, end in use.gaps]
+                    gaps += lengths
+                    idle += sum(lengths)
+                    width += use.busy[-1][1] - use.busy[0][0]
+        workers = [place for place in copies[0].session.workers if place.role == "prover"]
+        counters: dict[str, int] = {}
+        for copy in copies:
+            for name, count in copy.report["counters"].items():
+                counters[name] = counters.get(name, 0) + count
+        return Measured(
+            self._cell,
+            len(copies[0].report["partitions"]),
+            tuple(max(c.ended for c in each) - min(c.began for c in each) for each in rounds),
+            Spread.of(copy.ended - copy.began for copy in copies),
+            Spread.of(samples.get("prove", ())),
+            {name: Spread.of(values) for name, values in samples.items()},
+            sum(shares) / len(shares) if shares else 0.0,
+            Spread.of(gaps),
+            idle / width if width else 0.0,
+            _device_peak(copies),
+            int(max((s.memory_used or 0 for node in nodes for s in node.samples if s.time >= 0), default=0)),
+            self._load_seconds,
+            tuple(place.device for place in workers),
+            counters,
+            self._warmed,
+            tuple({"node": node.node, "limits": dict(node.limits)} for node in nodes),
+            bool(by_events) and all(by_events),
+        )
 
     def _round(self, cell: Cell, name: str) -> list[Copy]:
         """Prove `cell.jobs` copies at once, each by a driver of its own; the first that fails ends the others. Their
@@ -152,52 +188,6 @@ class Bench:
 def _renamed(system: ProofSystem, number: int) -> list[Partition]:
     """The plan under names of its own for each copy: their timelines are read as one."""
     return [replace(partition, name=f"copy{number}-{partition.index}") for partition in system.plan()]
-
-
-def _figures(
-    cell: Cell,
-    rounds: list[list[Copy]],
-    nodes: Sequence[NodeStory],
-    load_seconds: float,
-    warmup: int,
-) -> Measured:
-    copies = [copy for each in rounds for copy in each]
-    spans = [span for copy in copies for span in copy.session.spans]
-    samples = stage_samples(spans)
-    shares, gaps, idle, width, by_events = [], [], 0.0, 0.0, []
-    for each in rounds:
-        for use in devices(_together(each)):
-            if use.busy:
-                by_events.append(use.by_events)
-                shares.append(use.share)
-                lengths = [end - start for start, end in use.gaps]
-                gaps += lengths
-                idle += sum(lengths)
-                width += use.busy[-1][1] - use.busy[0][0]
-    workers = [place for place in copies[0].session.workers if place.role == "prover"]
-    counters: dict[str, int] = {}
-    for copy in copies:
-        for name, count in copy.report["counters"].items():
-            counters[name] = counters.get(name, 0) + count
-    return Measured(
-        cell,
-        len(copies[0].report["partitions"]),
-        tuple(max(c.ended for c in each) - min(c.began for c in each) for each in rounds),
-        Spread.of(copy.ended - copy.began for copy in copies),
-        Spread.of(samples.get("prove", ())),
-        {name: Spread.of(values) for name, values in samples.items()},
-        sum(shares) / len(shares) if shares else 0.0,
-        Spread.of(gaps),
-        idle / width if width else 0.0,
-        _device_peak(copies),
-        int(max((s.memory_used or 0 for node in nodes for s in node.samples if s.time >= 0), default=0)),
-        load_seconds,
-        tuple(place.device for place in workers),
-        counters,
-        warmup,
-        tuple({"node": node.node, "limits": dict(node.limits)} for node in nodes),
-        bool(by_events) and all(by_events),
-    )
 
 
 def _together(copies: Sequence[Copy]) -> Session:
