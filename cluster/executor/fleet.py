@@ -157,6 +157,11 @@ class Fleet(ABC):
             host.end()
 
 
+def files_bytes(system: ProofSystem) -> int:
+    """Bytes of a system's files."""
+    return sum(array.nbytes for array in system.shared().values())
+
+
 def kept_by(system: ProofSystem, choice: BackendChoice) -> int:
     """Bytes of host memory that a prover keeps beside the system's files, which workers share: the page-locked buffers
     of its transfers on a GPU, on the CPU what it makes of the key."""

@@ -18,14 +18,8 @@ from actors.processes import HostProcess, Started, expect, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.rooms import RoomsHere
 from cluster.executor.base import WorkerHandle
-from cluster.executor.fleet import Fleet, Site, kept_by
-from cluster.executor.placement import (
-    GPU_THREADS,
-    SYNTHESISERS_PER_GPU,
-    THREADS_EACH,
-    host_threads,
-    shares,
-)
+from cluster.executor.fleet import Fleet, Site, files_bytes, kept_by
+from cluster.executor.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, THREADS_EACH, host_threads, shares
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
 from cluster.governor.budget import budget_of, limits_of, memory_for_keys
@@ -70,7 +64,7 @@ class LocalFleet(Fleet):
         choices = prover_choices(settings, devices, threads, per_gpu)
         keys = memory_for_keys()
         if system is not None:
-            keys = _files(system) + sum(kept_by(system, choice) for choice in choices)
+            keys = files_bytes(system) + sum(kept_by(system, choice) for choice in choices)
         self.governor = LocalGovernor(budget_of(threads, settings.memory, keys), limits_of(settings))
         self.governor.start()
         self.verifying_threads = len(choices)
@@ -100,7 +94,7 @@ class LocalFleet(Fleet):
         return lambda: host.call("open", number, spec)
 
     def keep(self, system: ProofSystem) -> Callable[[], None]:
-        memory = _files(system) + sum(self.residents(system).values())
+        memory = files_bytes(system) + sum(self.residents(system).values())
         name = f"{system.key_digest().hex()}-{next(self._rooms)}"
         ticket = self.governor.keep(name, memory=memory)
         return lambda: self.governor.release(ticket)
@@ -217,11 +211,6 @@ def isolates(settings: ExecutorSettings) -> bool:
     if settings.isolate and not available():
         raise ClusterError("workers in processes of their own need a system where these can share memory: Linux")
     return bool(local_devices(settings)) and available() if settings.isolate is None else settings.isolate
-
-
-def _files(system: ProofSystem) -> int:
-    """Bytes of a system's files."""
-    return sum(array.nbytes for array in system.shared().values())
 
 
 def prover_choices(

@@ -132,7 +132,7 @@ def _gpu_provers(nodes: list[Node], settings: ExecutorSettings, backend: str, pe
         if not used:
             continue
         wanted -= used
-        fed_each = _threads(node, settings) // (THREADS_EACH * used)
+        fed_each = threads_of(node, settings) // (THREADS_EACH * used)
         each = shares(used, settings.gpu_workers, max(1, min(per_gpu, fed_each)))
         if len(each) > 2 * node.cpus - 1:
             raise ClusterError(
@@ -141,7 +141,7 @@ def _gpu_provers(nodes: list[Node], settings: ExecutorSettings, backend: str, pe
         # Half a CPU: it mostly waits for the device, and a node may have as many GPUs as cores. Its threads compile the
         # kernels at the start and copy to pinned memory.
         threads = max(1, min(most_threads, int(node.cpus) // max(node.gpus, len(each))))
-        beside = host_threads(_threads(node, settings), len(each))
+        beside = host_threads(threads_of(node, settings), len(each))
         places += [Place(node, backend, 0.5, 1 / share, threads, beside, share) for share in each]
     return places
 
@@ -152,14 +152,14 @@ def _cpu_provers(nodes: list[Node], settings: ExecutorSettings) -> list[Place]:
     for node in nodes:
         # They run on all cores of their node, as far as its governor leases them to this job.
         each = shares(0, settings.gpu_workers)
-        threads = max(1, _threads(node, settings) // len(each))
-        beside = host_threads(_threads(node, settings), len(each))
+        threads = max(1, threads_of(node, settings) // len(each))
+        beside = host_threads(threads_of(node, settings), len(each))
         cpus = min(CPU_SHARE, node.cpus / 2)
         places += [Place(node, name, cpus / share, 0, threads, beside, share) for share in each]
     return places
 
 
-def _threads(node: Node, settings: ExecutorSettings) -> int:
+def threads_of(node: Node, settings: ExecutorSettings) -> int:
     """The threads of a node that the settings allow to be used."""
     return min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
 

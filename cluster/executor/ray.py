@@ -39,9 +39,9 @@ from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import WorkerHandle
 from cluster.executor.connection import cluster_nodes, connect
-from cluster.executor.fleet import Fleet, Site
-from cluster.executor.placement import Node, Place, place, place_more
-from cluster.executor.reach import LOOK, Nodes, answering, watching
+from cluster.executor.fleet import Fleet, Site, files_bytes
+from cluster.executor.placement import Node, Place, place, place_more, threads_of
+from cluster.executor.reach import LOOK, Nodes, answering, head_address, watching
 from cluster.executor.reach import PATIENCE as ANSWERS
 from cluster.executor.spares import Spares
 from cluster.executor.transport import Transport
@@ -248,16 +248,14 @@ class RayFleet(Fleet):
         """The governor of the node that this process is on."""
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
-        files = sum(array.nbytes for array in system.shared().values()) if system is not None else memory_for_keys()
+        files = files_bytes(system) if system is not None else memory_for_keys()
         waits_for("Ray")
         self.started = self._stack.enter_context(connect(self.settings, files + (256 << 20))) == "started"
         self.grows = not self.started
         self._name = f"{ray.get_runtime_context().get_job_id()}-{secrets.token_hex(8)}"
         found = cluster_nodes()
         self._nodes = nodes = _present(found)
-        host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        head, raylet = by_number((host.strip("[]"), int(port))), by_number((nodes[0].address, nodes[0].port))
-        self._place = Home(head, raylet)
+        self._place = Home(head_address(), by_number((nodes[0].address, nodes[0].port)))
         self._home = self._place._replace(driver=self._name)
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
@@ -442,7 +440,7 @@ class RayFleet(Fleet):
 
     def _predicted(self, system: ProofSystem) -> _KeptKey:
         """What a key will take, without a lease of it."""
-        files = sum(array.nbytes for array in system.shared().values())
+        files = files_bytes(system)
         own = {name: (self.sites[name].worker.node_id or "", nbytes) for name, nbytes in self.residents(system).items()}
         resident = {
             node.id: (files if node.id in self._used else 0)
@@ -654,9 +652,9 @@ class RayFleet(Fleet):
             max_pending_calls=PENDING,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
-        threads = min(settings.threads or int(node.cpus) or 1, max(1, int(node.cpus)))
         keys = self._expected.get(node.id, max(self._expected.values(), default=0))
-        return options.remote(threads, settings.memory, limits_of(settings), keys=keys, waits=UNATTENDED)
+        threads, limits = threads_of(node, settings), limits_of(settings)
+        return options.remote(threads, settings.memory, limits, keys=keys, waits=UNATTENDED)
 
 
 def _present(nodes: list[Node]) -> list[Node]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from actors.home import by_number, taking
+from actors.home import Address, by_number, taking
 from cluster.executor.placement import Node
 from distprove.errors import ClusterError
 
@@ -80,15 +80,22 @@ def refusal(address: str) -> ClusterError:
     )
 
 
+def head_address() -> Address:
+    """The address of the head of the Ray that this process is connected to. By number where it answers: to look up a
+    name takes a driver that is cut off up to a minute."""
+    import ray
+
+    host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+    return by_number((host.strip("[]"), int(port)))
+
+
 @contextmanager
 def watching(lost: Callable[[str], None], nodes: Nodes, *, own: bool) -> Iterator[None]:
     """Inside the block, call `lost` once with the reason when the head of the Ray that this process is connected to, or
     its raylet here, is gone; and look at its `nodes`. `own`: that Ray was started here."""
-    import ray
     from ray._private.worker import _global_node
 
-    host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-    head = by_number((host.strip("[]"), int(port)))  # to look up a name takes a driver that is cut off up to a minute
+    head = head_address()
     parts: list[tuple[str, int, object]] = [("head", socket.AF_INET6 if ":" in head[0] else socket.AF_INET, head)]
     if _global_node is not None:
         parts.append(("raylet", socket.AF_UNIX, _global_node.raylet_socket_name))
