@@ -41,11 +41,12 @@ from actors.messages import files_of
 from actors.processes import WorkerDied
 from actors.worker import Ask, Batch, Loaded, Order
 from cluster.executor.base import Executor, WorkerHandle
-from cluster.executor.fleet import Fleet, FleetExecutor, Site
+from cluster.executor.fleet import Fleet, FleetExecutor, Site, files_bytes
 from cluster.executor.opening import choose, open_fleet
 from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.views import KeyView, WorkerView
+from cluster.recent import Recent
 from distprove.errors import ClusterError, DistproveError, UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksKey, PartitionProof, ProofSystem
@@ -71,8 +72,8 @@ class _Standing:
     worker: WorkerHandle
     facts: dict[str, Any] = field(default_factory=dict)
     proven: int = 0
-    computed: Counter[int] = field(default_factory=Counter)
-    """Microseconds that the device computed, by second since the epoch."""
+    computed: Recent = field(default_factory=lambda: Recent(MINUTE))
+    """Microseconds that the device computed."""
     given_up: int = 0
     """Jobs in a row that gave it up."""
     deaths: int = 0
@@ -88,16 +89,10 @@ class _Standing:
     def computes(self, started: float, ended: float) -> None:
         """Its device computed for that time."""
         for second in range(int(started), int(ended) + 1):
-            self.computed[second] += int(1e6 * (min(ended, second + 1.0) - max(started, float(second))))
-
-    def forget_before(self, late: float) -> None:
-        """Forget when its device computed before that time."""
-        for second in [second for second in self.computed if second < late]:
-            del self.computed[second]
+            self.computed.add(second, int(1e6 * (min(ended, second + 1.0) - max(started, float(second)))))
 
     def told(self) -> WorkerView:
-        facts, late = self.facts, time.time() - MINUTE
-        busy = sum(took for second, took in self.computed.items() if second >= late) / (1e6 * MINUTE)
+        facts, busy = self.facts, self.computed.total(time.time()) / (1e6 * MINUTE)
         return WorkerView(
             self.worker.id,
             str(facts.get("node", self.worker.node)),
@@ -404,12 +399,10 @@ class _KeyExecutor(FleetExecutor):
         self._transports = {}
         self.close(now=True)
 
-    def _report(self, finished: Finished, transport: Transport, name: str, *arguments: Any) -> bool:
+    def _ask(self, finished: Finished, transport: Transport, name: str, *arguments: Any) -> None:
         loads = finished.kind is Kind.LOAD and finished.worker is not None
         with self._pool.standing[finished.worker or ""].loading if loads else nullcontext():
-            self._ask(finished, transport, name, *arguments)
-        self.told(finished)
-        return finished.error is None
+            super()._ask(finished, transport, name, *arguments)
 
 
 class _Key:
@@ -486,7 +479,7 @@ class _Key:
         took = max((int(loaded.value.prover.value.get("key_bytes", 0)) for loaded in self.loaded.values()), default=0)
         size = took
         with suppress(DistproveError):  # the key's file was replaced or is gone: its loading says so
-            size = took or sum(array.nbytes for array in self.system.shared().values())
+            size = took or files_bytes(self.system)
         title = title_of(self.system)
         return KeyView(self.digest, self.system.name, title, len(self.loaded), size, len(self.clients), self.used)
 
@@ -498,8 +491,7 @@ class _Key:
             lost = self._pool.standing[worker.id].lost
             known = self.loaded.get(worker.id) or self._failed.pop(worker.id, None)
             if lost is not None:
-                now = time.time()
-                known = Finished(Kind.LOAD, worker.id, error=ClusterError(lost), started=now, ended=now)
+                known = Finished(Kind.LOAD, worker.id, error=ClusterError(lost))
             if known is not None:
                 client.take(known)
                 return
@@ -526,10 +518,9 @@ class _Key:
         with self._pool.changed:
             self.pending.discard(worker)
             asked = self._asked.pop(worker, [])
-        now = time.time()
         for client in asked:
-            client.take(Finished(Kind.LOAD, worker, error=ClusterError(reason), started=now, ended=now))
-        self._take_death(worker, Finished(Kind.BATCH, worker, error=WorkerDied(reason), started=now, ended=now))
+            client.take(Finished(Kind.LOAD, worker, error=ClusterError(reason)))
+        self._take_death(worker, Finished(Kind.BATCH, worker, error=WorkerDied(reason)))
 
     # -- what workers report ----------------------------------------------------------------------------------------
 
@@ -638,7 +629,6 @@ class _Key:
                     for stretch in outcome.stretches:
                         if stretch.stage in ("prove", "commit"):
                             standing.computes(stretch.started, stretch.ended)
-            standing.forget_before(finished.ended - 2 * MINUTE)
             for job, client in self.clients.items():
                 part = news.get(job) or news.get("")
                 if part is not None or now - client.heard.get(worker, 0.0) > self.executor.quiet:

@@ -26,12 +26,12 @@ from cluster.dispatch import Progress
 from cluster.driver import collecting_seldom, drive
 from cluster.eventlog import log_progress
 from cluster.executor.pool import Client, Pool
+from cluster.recent import Recent
 from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
 from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, take_lock
 from cluster.record.short import Common, Proven
 from cluster.service.lines import LIGHT, Group, Lines, Name
-from cluster.service.recent import Recent
 from cluster.service.requests import (
     Limits,
     allowed_out,

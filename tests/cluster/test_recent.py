@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.service.recent import Recent
+from cluster.recent import Recent
 
 
 def test_what_is_older_is_forgotten() -> None:
