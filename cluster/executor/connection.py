@@ -25,12 +25,12 @@ import psutil
 from cluster.executor.lean_ray import lean_ray
 from cluster.executor.own_cluster import own_cluster
 from cluster.executor.placement import Node
-from cluster.executor.ray_folder import SESSIONS, SPILL, ray_folder
 from cluster.executor.reach import PATIENCE, refusal, refused_token, require_ray
 from distprove.errors import ClusterError
 from distprove.host.cgroup import memory_available
 from distprove.host.machine import usable_threads
 from distprove.settings import ExecutorSettings
+from kernels.host.scratch import RAY, scratch_folder
 
 AUTO = "auto"
 """The address that stands for a cluster that is looked for."""
@@ -41,6 +41,12 @@ ANSWERS = 5.0
 MIN_STORE = 128 << 20
 MAX_STORE_SHARE = 0.3
 """Largest share of free memory for the object store, which lives in shared memory beside the provers."""
+
+SESSIONS, SPILL = "r", "s"
+"""Names of folders in that of a Ray that is started here: Ray's sessions, and the objects that its store spills."""
+_SOCKET = f"/{RAY}xxxxxxxx/{SESSIONS}/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+_LONGEST_ROOT = 107 - len(_SOCKET)
+"""Bytes of the path to it: a socket's path has at most 107."""
 
 
 @contextmanager
@@ -108,6 +114,21 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             started += _processes(but=before)
             stack.callback(lambda: started.extend(_processes(but=before)))
         yield "joined" if address is not None else "started"
+
+
+@contextmanager
+def ray_folder() -> Iterator[Path]:
+    """A new folder with SESSIONS and SPILL, for as long as the block: for the sockets, logs and spilled objects of a
+    Ray that is started here. Lies in TMPDIR where that is short enough.
+
+    Ray makes its own folders with mode 0777, in a place that all users share, where any of them can take the place of a
+    socket. Here these lie in a folder of mode 0700, which is removed at the end, or by the next driver if this one is
+    killed (`kernels.host.scratch`). Raises NotPrivate where others could change or replace it.
+    """
+    with scratch_folder(RAY, _LONGEST_ROOT) as folder:
+        for name in (SESSIONS, SPILL):
+            (folder / name).mkdir(mode=0o700)
+        yield folder
 
 
 def joined_address(settings: ExecutorSettings) -> str | None:

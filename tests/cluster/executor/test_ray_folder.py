@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.executor.ray_folder import ray_folder
+from cluster.executor.connection import ray_folder
 from kernels.host.private import NotPrivate
 from kernels.host.scratch import RAY
 from tests.support.ray_nodes import told_by
@@ -46,7 +46,7 @@ with contextlib.ExitStack() as stack:
 
 HELD = """
 import sys, time
-from cluster.executor.ray_folder import ray_folder
+from cluster.executor.connection import ray_folder
 with ray_folder() as folder:
     print(folder, flush=True)
     time.sleep(600)
