@@ -8,18 +8,19 @@ machine over plain HTTP all files are named by their paths.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shlex
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from ipaddress import ip_address
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from cluster.executor.connection import first_line, prepare
+from cluster.service.http.access import is_loopback
 from distprove.errors import ClusterError, InputError, JobFailed, UsageError
 from distprove.formats.remote import origin_of
 from distprove.job import Job
@@ -39,21 +40,11 @@ LOOK = 0.5
 """Seconds between two tries, and between two looks at whether a job has ended once its log has."""
 
 
-@dataclass(frozen=True)
-class Package:
-    """A job packed to travel."""
-
-    folder: Path
-    sent: tuple[Path, ...]
-    named: tuple[Path, ...]
-    """Files that must be on every node, under the paths that they have here."""
-
-
-def pack(job: Job, folder: Path, *, send: bool = True) -> Package:
-    """Write a job into `folder`, with its small files if they are to be sent. Raises InputError, UsageError."""
-    sent: list[Path] = []
+def pack(job: Job, folder: Path, *, send: bool = True) -> list[Path]:
+    """Write a job into `folder`, with its small files if they are to be sent. Returns the other files, which must be on
+    every node under the paths that they have here. Raises InputError, UsageError."""
     named: list[Path] = []
-    room = TOGETHER if send else 0
+    room, places = TOGETHER if send else 0, itertools.count()
 
     def moved(path: Path) -> Path | str:
         nonlocal room
@@ -64,10 +55,9 @@ def pack(job: Job, folder: Path, *, send: bool = True) -> Package:
             named.append(path)
             return path.absolute()
         room -= size
-        place = Path("files") / str(len(sent)) / path.name  # a partition has the name of its file
+        place = Path("files") / str(next(places)) / path.name  # a partition has the name of its file
         (folder / place.parent).mkdir(parents=True)
         shutil.copy2(path, folder / place)
-        sent.append(path)
         return place
 
     try:
@@ -75,7 +65,7 @@ def pack(job: Job, folder: Path, *, send: bool = True) -> Package:
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}") from None
     (folder / JOB_FILE).write_text(job_text(replace(job, options=options)), encoding="utf-8")
-    return Package(folder, tuple(sent), tuple(named))
+    return named
 
 
 def _moved(job: Job, moved: Callable[[Path], Path | str]) -> dict[str, Any]:
@@ -118,10 +108,9 @@ def submit(
         subject = str(path)
         if path.exists():
             job = Job.from_toml(path)
-            secret = where.scheme == "https" or _is_here(where.hostname)
-            package = pack(job, Path(folder), send=secret)
+            secret = where.scheme == "https" or is_loopback(where.hostname)
             subject, environment = JOB_FILE, {"working_dir": folder}
-            for file in package.named:
+            for file in pack(job, Path(folder), send=secret):
                 tell(f"{file} must be on every node, under this path")
         elif not path.is_absolute():
             raise InputError(f"{path}: no file here, and not an absolute path of the cluster")
@@ -164,10 +153,3 @@ def follow(client: Any, id: str, show: Callable[[str], None]) -> int:
 async def _tail(client: Any, id: str, show: Callable[[str], None]) -> None:
     async for text in client.tail_job_logs(id):
         show(text)
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
