@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
+from typing import Any
 
 from actors import nursery as nurseries
 from actors.nursery import Nursery
@@ -74,15 +75,10 @@ def _settle() -> None:
     _import()
 
 
-def _serve(
-    connection: int,
-    nursery: Nursery | None = None,
-    ahead: tuple[str, int, str] | None = None,
-    page: int | None = None,
-) -> None:
+def _serve(*arguments: Any) -> None:
     from actors import server
 
-    server.serve(connection, nursery, ahead, page)
+    server.serve(*arguments)
 
 
 def _warm(spec: bytes, path: list[str]) -> None:

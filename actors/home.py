@@ -39,16 +39,16 @@ class Home(NamedTuple):
     driver: str = ""
     """The driver's name at the governors."""
 
-    def answers(self, seconds: float = ANSWERS) -> bool:
-        """Whether both take a connection within that time."""
+    def answers(self) -> bool:
+        """Whether both take a connection."""
         wanted = {self.head, self.raylet}
-        return taking(wanted, seconds) == wanted
+        return taking(wanted, ANSWERS) == wanted
 
 
-def by_number(address: Address, seconds: float = ANSWERS) -> Address:
+def by_number(address: Address) -> Address:
     """The address that a host's name stands for here, where it takes a connection; else the address as it is. A node
     that is cut off looks up no names."""
-    with suppress(OSError), socket.create_connection(address, seconds) as line:
+    with suppress(OSError), socket.create_connection(address, ANSWERS) as line:
         host, port = line.getpeername()[:2]
         return host, port
     return address

@@ -23,24 +23,16 @@ RESTARTS = 3
 """Number of times that a Ray of a job's own is started again after it was lost."""
 
 
-def prove_job(
-    job: Job,
-    out: Path,
-    progress: Callable[[Progress], None] | None = None,
-    system: ProofSystem | None = None,
-    *,
-    overwrite: bool = False,
-) -> Proof:
+def prove_job(job: Job, out: Path, progress: Callable[[Progress], None] | None, *, overwrite: bool) -> Proof:
     """Prove `job` into a new run at `out`. Errors are those of `driver.drive`, and UsageError when `out` is taken.
 
-    With `overwrite` a run that is there is replaced, once the job is loaded, unless a driver is at work on it. `system`
-    is given by callers that made it already, so that the key is not read twice.
+    With `overwrite` a run that is there is replaced, once the job is loaded, unless a driver is at work on it.
     """
     require_free(out)
     remove_left_over()
     with ExitStack() as opened:
         executor = opened.enter_context(open_executor(job.executor))  # first: what it starts imports meanwhile
-        system = system or job.load()
+        system = job.load()
         with Run.create(out, system, system.plan(), job, overwrite=overwrite) as run, opened.pop_all():
             return _through_losses(system, executor, run, job.executor, progress)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from cluster.executor.base import Executor, Role, WorkerHandle
+from cluster.executor.base import Executor, WorkerHandle
 from cluster.hangs import Watch
 from cluster.record.report import PartitionReport, Report, WorkerReport
 from cluster.record.run import Barrier
@@ -166,7 +166,7 @@ class WorkerState:
 
     @property
     def proves(self) -> bool:
-        return self.report.role == Role.PROVER.value
+        return self.report.role == "prover"
 
     def answered_for(self, count: int) -> None:
         """Note that it told, just now, the results of so many orders."""
@@ -195,11 +195,11 @@ class Workers:
     def add(self, handle: WorkerHandle, deadline: float) -> None:
         """Add a worker and its synthesisers."""
 
-        def state(name: str, role: Role) -> WorkerState:
-            return WorkerState(handle, WorkerReport(name, role.value, handle.node), deadline)
+        def state(name: str, role: str) -> WorkerState:
+            return WorkerState(handle, WorkerReport(name, role, handle.node), deadline)
 
-        self.by_id[handle.id] = state(handle.id, Role.PROVER)
-        self.synthesisers |= {name: state(name, Role.SYNTHESISER) for name in handle.synthesisers}
+        self.by_id[handle.id] = state(handle.id, "prover")
+        self.synthesisers |= {name: state(name, "synthesiser") for name in handle.synthesisers}
 
     def live(self) -> list[WorkerState]:
         """Workers that were not given up."""

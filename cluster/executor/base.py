@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -32,11 +31,6 @@ KEEPERS = 4
 hardly longer than for one."""
 QUIET = 5.0
 """Seconds for which a worker that has nothing to tell may leave a question for news unanswered."""
-
-
-class Role(str, Enum):
-    PROVER = "prover"
-    SYNTHESISER = "synthesiser"
 
 
 @dataclass(frozen=True)
@@ -73,8 +67,6 @@ class Executor(ABC):
         self._keepers: Batches | None = None
         self.quiet = min(QUIET, settings.hang_timeout / 4)
         """Seconds after which a worker is heard, if only to say what it is at."""
-        self._store: Callable[[Sequence[PartitionProof]], None] | None = None
-        """Stores proofs on disk."""
         self._system: ProofSystem | None = None
         self._transports: dict[str, Transport] = {}
         """Transports of the workers that were not given up, by worker id."""
@@ -214,13 +206,9 @@ class Executor(ABC):
         *,
         last: bool = False,
     ) -> None:
-        """Have `store` put verified proofs on disk, beside the driver, which must not wait for a disk. `last`: see
-        `verify`."""
-        if self._keepers is not None and store != self._store:  # another run, by the same workers
-            self._keepers.stop(wait=False)
-            self._keepers = None
+        """Have `store`, always the same one, put verified proofs on disk, beside the driver, which must not wait for a
+        disk. `last`: see `verify`."""
         if self._keepers is None:
-            self._store = store
 
             def kept(waiting: list[PartitionProof]) -> list[str]:
                 store(waiting)
@@ -290,7 +278,6 @@ class Executor(ABC):
         return finished.error is None
 
     def _ask(self, finished: Finished, transport: Transport, name: str, *arguments: Any) -> None:
-        finished.started = time.time()
         try:
             if finished.kind is Kind.LOAD:
                 transport.start()
@@ -299,7 +286,6 @@ class Executor(ABC):
             finished.error = error
             if finished.kind is Kind.BATCH and not isinstance(error, WorkerDied):
                 finished.error = WorkerDied(f"its news were lost: {public_message(error)}")
-        finished.ended = time.time()
 
     def told(self, finished: Finished) -> None:
         """Take in what a worker reports, on any thread: its news for the only job that there is."""

@@ -13,6 +13,8 @@ from typing import Any
 
 from distprove.system import PartitionProof
 
+MOST = 1024
+"""Proofs that are taken together, at most."""
 LINGER = 0.1
 """Seconds between two batches of proofs that are verified or kept together, at least. With 0.25 a service did 0.84 of a
 bare loop's rate at 1,000 short jobs, with 0.1 it did 0.87, in turn on one H200."""
@@ -42,7 +44,7 @@ class Verdict:
 
 @dataclass
 class Finished:
-    """Something is over: its value, or the error it ended with, and when it ran (seconds since the epoch).
+    """Something is over: its value, or the error it ended with.
 
     Values: LOAD `actors.worker.Loaded`; CHECK None; BATCH `actors.worker.Batch`; VERIFY a list of `Verdict`; KEEP the
     names of the partitions. Errors are those of the proof system and backend, unwrapped, or `WorkerDied`; one that ends
@@ -54,6 +56,7 @@ class Finished:
     value: Any = None
     error: BaseException | None = None
     started: float = 0.0
+    """Time at which proofs began to be verified or kept, in seconds since the epoch, and at which that was over."""
     ended: float = 0.0
     epoch: int = 0
     """Number of the start that a LOAD is of."""
@@ -90,15 +93,14 @@ _BESIDE = _Beside()
 
 
 class Batches:
-    """Takes proofs together, up to `most` at once, on up to `count` daemon threads beside the driver."""
+    """Takes proofs together, up to `MOST` at once, on up to `count` daemon threads beside the driver."""
 
     def __init__(
         self,
         kind: Kind,
         done: SimpleQueue[Finished],
         call: Callable[[list[PartitionProof]], Any],
-        count: int = 1,
-        most: int = 1024,
+        count: int,
         *,
         spread: bool = False,
     ) -> None:
@@ -108,7 +110,6 @@ class Batches:
         self._call = call
         self._done = done
         self._count = count
-        self._most = most
         self._spread = spread
         self._changed = threading.Condition()
         self._proofs: list[PartitionProof] = []
@@ -157,7 +158,7 @@ class Batches:
                     return
                 waiting = len(self._proofs)
                 self._due = 0.0 if self._spread else time.monotonic() + LINGER
-                share = min(self._most, -(-waiting // self._count) if self._spread else waiting)
+                share = min(MOST, -(-waiting // self._count) if self._spread else waiting)
                 taken, self._proofs = self._proofs[:share], self._proofs[share:]
                 self._have_them_taken()
             finished = Finished(self._kind, started=time.time())

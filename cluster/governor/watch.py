@@ -97,10 +97,10 @@ class NodeWatch:
     """The most memory that each process of ours was resident in, by the kernel's own count, and readings of the GPUs.
     Thread-safe; a look takes milliseconds and is not for a thread that must answer."""
 
-    def __init__(self, telemetry: GpuTelemetry | None = None, *, beside: bool = False) -> None:
+    def __init__(self, *, beside: bool = False) -> None:
         """`beside`: our processes are those that this process's parent started, not those that it started itself."""
-        self._telemetry = telemetry
-        self._opened = telemetry is not None
+        self._telemetry: GpuTelemetry | None = None
+        self._opened = False
         self._beside = beside
         self._lock = threading.Lock()
         self._looked = float("-inf")

@@ -86,6 +86,7 @@ class WorkerReport:
 
     id: str
     role: str
+    """"prover" or "synthesiser"."""
     node: str
     status: str = "starting"
     """"starting", "ready" or "retired"."""

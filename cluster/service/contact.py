@@ -13,7 +13,6 @@ import json
 import os
 import re
 import ssl
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -51,9 +50,9 @@ class Contact:
     """The service's folder, on this machine."""
 
 
-def default_folder(environment: Mapping[str, str] = os.environ) -> Path:
+def default_folder() -> Path:
     """The folder of this user's service."""
-    return state_folder(environment) / "service"
+    return state_folder() / "service"
 
 
 def make_folder(folder: Path) -> None:

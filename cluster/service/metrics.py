@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -20,11 +20,14 @@ from prometheus_client.registry import Collector
 
 from cluster.record.metrics import RUNS, Metric, RunMetrics, register
 from cluster.record.story import read_report
-from cluster.service.views import JobState, JobView, Overview
+from cluster.service.views import JobState, JobView
 from distprove.errors import DistproveError
 from distprove.formats.visible import visible
 from distprove.host.memory import most_resident
 from distprove.host.telemetry import GpuTelemetry
+
+if TYPE_CHECKING:
+    from cluster.service.service import Service
 
 WORKER = ("worker", "node", "device")
 GPU = ("gpu", "uuid")
@@ -76,23 +79,11 @@ AT_ONCE = 1000
 Sample = tuple[tuple[str, ...], float]
 
 
-class Served(Protocol):
-    """What is asked of a service."""
-
-    @property
-    def listeners(self) -> list[Callable[[JobView], None]]: ...
-
-    def overview(self) -> Overview: ...
-
-    def jobs(self, state: JobState | None = None, *, limit: int = 100) -> list[JobView]: ...
-
-
 class ServiceMetrics(Collector):
     """The metrics of one service, from `open` to `close`. Thread-safe."""
 
-    def __init__(self, service: Served, telemetry: Callable[[], GpuTelemetry | None] = GpuTelemetry.open) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._open_telemetry = telemetry
         self._telemetry: GpuTelemetry | None = None
         self._looked = False
         self._lock = threading.Lock()
@@ -208,7 +199,7 @@ class ServiceMetrics(Collector):
 
     def _gpus(self) -> list[Any]:
         if not self._looked:
-            self._telemetry, self._looked = self._open_telemetry(), True
+            self._telemetry, self._looked = GpuTelemetry.open(), True
         return list(self._telemetry.read()) if self._telemetry is not None else []
 
 

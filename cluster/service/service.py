@@ -174,8 +174,6 @@ class Service:
         self._reading = threading.Lock()
         """Held by one that reads what was submitted: many at once would take the interpreter's lock in turn, and those
         that drive jobs and keep their ends would wait for it behind them all."""
-        self.changes = 0
-        """Number of changes of jobs so far."""
         self.listeners: list[Callable[[JobView], None]] = []
         """Called with each job that changed, on whatever thread and under a lock: they return at once, ask the service
         nothing, and raise nothing."""
@@ -439,16 +437,6 @@ class Service:
         else:
             promise.wait()  # whoever was told so is right, also after a crash
         return self.job(id)
-
-    def wait(self, id: str, timeout: float) -> JobView:
-        """What is known of a job once it is over, or after `timeout` seconds. Raises NoSuchJob."""
-        with self._lock:
-            ticket = self._ticket(id)
-            news = None if ticket.view.state.final else ticket.news
-        if news is not None:
-            news.wait(timeout)
-        with self._lock:
-            return self._view(ticket)
 
     def log(self, id: str, after: int = 0) -> tuple[list[str], int]:
         """Whole lines of the journal of a job's run from byte `after` on, and where the next ones begin. Raises
@@ -821,7 +809,6 @@ class Service:
         self._tell(ticket)
 
     def _tell(self, ticket: _Ticket) -> None:
-        self.changes += 1
         for listener in self.listeners:
             listener(ticket.view)
 

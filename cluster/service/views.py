@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -104,10 +104,6 @@ class JobView:
         new.__dict__.update(self.__dict__, **facts)
         return new
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, with every field."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Overview:
@@ -128,10 +124,6 @@ class Overview:
     """Partitions a second over the last minute."""
     keys: tuple[KeyView, ...] = ()
     workers: tuple[WorkerView, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, with every field."""
-        return asdict(self)
 
 
 MOST_SUBMITTED = 256

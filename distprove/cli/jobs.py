@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,7 +98,7 @@ def submit(
         view = client.submit(path, id=id, priority=priority, out=out_folder, title=title)
         if not wait:
             if as_json:
-                print_json(view.to_json())
+                print_json(asdict(view))
             else:
                 out().print(escape(view.id))
             return
@@ -135,13 +135,13 @@ def status(
         if id is not None:
             view = client.status(id)
             if as_json:
-                print_json(view.to_json())
+                print_json(asdict(view))
             else:
                 out().print(_facts(view))
             return
         overview = client.overview()
         if as_json:
-            print_json({"url": client.contact.url, **overview.to_json()})
+            print_json({"url": client.contact.url, **asdict(overview)})
         else:
             _show_service(client.contact.url, overview)
 
@@ -282,7 +282,7 @@ def _code(view: JobView) -> int:
 
 def _show_jobs(views: list[JobView], as_json: bool) -> None:
     if as_json:
-        print_json([view.to_json() for view in views])
+        print_json([asdict(view) for view in views])
         return
     table = plain_table("job", "state", numbers=("partitions", "submitted", "took"))
     table.add_column("title", overflow="fold")

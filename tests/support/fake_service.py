@@ -12,8 +12,6 @@ from typing import Any
 
 from cluster.executor.views import KeyView, WorkerView
 from cluster.service.http.access import TOKENS, make_tokens, read_token
-from cluster.service.http.api import TABLE
-from cluster.service.http.routes import Table
 from cluster.service.http.server import Options, Server
 from cluster.service.views import JobRequest, JobState, JobView, Overview
 from distprove.errors import DistproveError, IdTaken, InputError, NoSuchJob, QueueFull, forget_frames
@@ -123,13 +121,13 @@ class FakeService:
 class Served:
     """A server in front of a fake service."""
 
-    def __init__(self, folder: Path, table: Table = TABLE, capacity: int = 100, **options: Any) -> None:
+    def __init__(self, folder: Path, capacity: int = 100, **options: Any) -> None:
         self.service = FakeService(folder, capacity)
         self.tokens = folder / TOKENS
         make_tokens(self.tokens)
         self.token = read_token(self.tokens)
         self.shut: list[bool] = []
-        self.server = Server(self.service, Options(self.tokens, **options), self.shut.append, table)  # type: ignore[arg-type]
+        self.server = Server(self.service, Options(self.tokens, **options), self.shut.append)  # type: ignore[arg-type]
 
     @property
     def address(self) -> tuple[str, int]:

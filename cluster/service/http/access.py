@@ -11,7 +11,6 @@ import secrets
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 
 from distprove.errors import AccessDenied, InputError, QueueFull, UsageError
@@ -25,6 +24,8 @@ LEAST = 32
 MAX_FILE = 1 << 16
 _LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\s+([A-Za-z0-9._~+/=-]+)\Z")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+ASKERS = 4096
+"""Those who ask and are remembered, at most; who asked longest ago is forgotten first."""
 EVERY = 1.0
 """Seconds between two looks at whether the file has changed."""
 
@@ -128,22 +129,19 @@ class TooFast(QueueFull):
 class Rates:
     """A token bucket for each who asks: `rate` requests a second on average, `burst` at once."""
 
-    def __init__(
-        self, rate: float, burst: float, most: int = 4096, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`most`: number of askers that are remembered; who asked longest ago is forgotten first."""
-        self._rate, self._burst, self._most, self._clock = rate, burst, most, clock
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate, self._burst = rate, burst
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """What is left to each, and when that was so."""
 
     def take(self, who: str) -> None:
         """Count a request. Raises TooFast, with the time until the next one is let through."""
-        now = self._clock()
+        now = time.monotonic()
         left, then = self._buckets.pop(who, (self._burst, now))
         left = min(self._burst, left + (now - then) * self._rate)
         allowed = left >= 1
         self._buckets[who] = (left - 1 if allowed else left, now)
-        if len(self._buckets) > self._most:
+        if len(self._buckets) > ASKERS:
             self._buckets.popitem(last=False)
         if not allowed:
             raise TooFast("too many requests; ask again later", (1 - left) / self._rate)

@@ -25,7 +25,7 @@ from cluster.service.http.access import Rates, Tokens, is_local_name, is_loopbac
 from cluster.service.http.api import TABLE, require_id
 from cluster.service.http.calls import BEGUN, SAFE, Call, Refused, Shared, problem
 from cluster.service.http.events import Watch
-from cluster.service.http.routes import JSON, Route, Table
+from cluster.service.http.routes import JSON, Route
 from cluster.service.metrics import ServiceMetrics
 from distprove.errors import AccessDenied, ResourceError, UsageError, forget_frames
 from distprove.formats import jsontext
@@ -83,15 +83,13 @@ class Options:
 class Server:
     """Serves a service until it is closed."""
 
-    def __init__(
-        self, service: Service, options: Options, shut_down: Callable[[bool], None], table: Table = TABLE
-    ) -> None:
+    def __init__(self, service: Service, options: Options, shut_down: Callable[[bool], None]) -> None:
         """`shut_down` is called, on any thread, when a client asks for the service's end; its argument says whether
         jobs are finished first. Raises UsageError and InputError."""
         if (options.tls_cert is None) != (options.tls_key is None):
             raise UsageError("--tls-cert and --tls-key go together")
         require_protected(options.host, tls=options.tls_cert is not None, plain_allowed=options.plain_http)
-        self._service, self._options, self._table, self._shut_down = service, options, table, shut_down
+        self._service, self._options, self._shut_down = service, options, shut_down
         self._tokens = Tokens(options.tokens)
         self._rates = Rates(options.rate, 4 * options.rate)
         self._peers = Rates(options.peer_rate, 4 * options.peer_rate)
@@ -138,7 +136,7 @@ class Server:
         shared = Shared(self._service, watch, self._shut_down, metrics := ServiceMetrics(self._service))
         # No route of aiohttp's own: a path that is not known gets its answer here too, after the same checks.
         app = web.Application(client_max_size=self._options.max_body, middlewares=[self._answers])
-        for route in self._table.routes:
+        for route in TABLE.routes:
             app.router.add_route(route.method, route.path, partial(self._handle, shared, route))
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()

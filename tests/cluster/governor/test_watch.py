@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from cluster.governor.watch import NodeWatch
 from distprove.host.memory import most_resident
 from distprove.host.telemetry import GpuTelemetry
@@ -29,10 +31,11 @@ def test_the_most_that_each_process_of_ours_was_resident_in_is_kept() -> None:
     assert most_resident() > 10 << 20
 
 
-def test_gpus_are_summed_up_over_the_looks() -> None:
+def test_gpus_are_summed_up_over_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = FakeGpu(ecc=4)
     nvml = FakeNvml([gpu])
-    watch = NodeWatch(GpuTelemetry(nvml))
+    monkeypatch.setattr(GpuTelemetry, "open", lambda: GpuTelemetry(nvml))
+    watch = NodeWatch()
     watch.look()
     gpu.use, gpu.milliwatts, gpu.celsius, gpu.ecc, gpu.used = 50, 300_000, 80, 6, 10 << 30
     nvml.errors.append((0, 79))

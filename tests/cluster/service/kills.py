@@ -30,7 +30,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -55,6 +55,7 @@ from distprove.settings import ExecutorSettings
 from distprove.system import Partition
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
+from tests.support.await_end import await_end
 
 SETTINGS = ExecutorSettings(local=True, isolate=False, gpus=0, backend="cpu", threads=2)
 MEMBERS = 6
@@ -121,8 +122,8 @@ def _serve(folder: Path, parent: Connection, settings: ExecutorSettings) -> None
         while asked := json.loads(parent.recv_bytes()):
             threads.submit(do, asked)
     for view in service.jobs(limit=10**6):
-        service.wait(view.id, 600.0)
-    tell(jobs=[view.to_json() for view in service.jobs(limit=10**6)])
+        await_end(service, view.id, 600.0)
+    tell(jobs=[asdict(view) for view in service.jobs(limit=10**6)])
     service.close(drain=True)
 
 

@@ -14,11 +14,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
 import pytest
 
+from cluster.service.http import access
 from cluster.service.http import server as server_module
 from cluster.service.http.access import TOKENS, Rates, Tokens, is_local_name, peer_of, read_tokens
 from cluster.service.http.api import TABLE
@@ -464,9 +466,11 @@ def test_too_many_requests_are_told_to_wait_and_strangers_use_up_nobodys_rate(tm
         assert ask(here, "GET", "/v1/overview").status == 200
 
 
-def test_rates_are_shared_by_nobody_and_forgotten_at_last() -> None:
+def test_rates_are_shared_by_nobody_and_forgotten_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    rates = Rates(2.0, 4.0, most=2, clock=lambda: now)
+    monkeypatch.setattr(access, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(access, "ASKERS", 2)
+    rates = Rates(2.0, 4.0)
     for _ in range(4):
         rates.take("a")
     with pytest.raises(QueueFull) as full:
@@ -557,7 +561,8 @@ def test_a_connection_that_says_nothing_or_too_little_is_ended(
 
 def test_a_body_that_does_not_come_is_waited_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table([r if r.name != "submit" else replace(r, seconds=0.3) for r in TABLE.routes])
-    with served(tmp_path, table=table) as here:
+    monkeypatch.setattr(server_module, "TABLE", table)
+    with served(tmp_path) as here:
         head = f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {here.token}\r\n"
         found = raw(here, head.encode() + b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
         assert found.startswith(b"HTTP/1.1 408 ")

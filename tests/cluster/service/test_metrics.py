@@ -36,9 +36,14 @@ def job(service: FakeService, id: str, **facts: object) -> None:
     service.change(id, **facts)
 
 
+@pytest.fixture(autouse=True)
+def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GpuTelemetry, "open", lambda: None)
+
+
 def test_a_job_counts_when_it_is_over(tmp_path: Path) -> None:
     service = FakeService(tmp_path)
-    metrics = ServiceMetrics(service, lambda: None)
+    metrics = ServiceMetrics(service)
     MadeRun(3, faults=(1,)).make(tmp_path / "a")
     job(service, "a", state=JobState.RUNNING, started=3.0)
     job(service, "waiting")
@@ -66,7 +71,7 @@ def test_a_job_counts_when_it_is_over(tmp_path: Path) -> None:
 def test_jobs_that_nobody_scrapes_are_counted_and_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cluster.service.metrics.AT_ONCE", 3)
     service = FakeService(tmp_path)
-    metrics = ServiceMetrics(service, lambda: None)
+    metrics = ServiceMetrics(service)
     for number in range(9):
         job(service, f"job-{number}", state=JobState.PROVED, started=3.0, ended=9.0)
         assert len(metrics._ended) <= 3
@@ -74,9 +79,10 @@ def test_jobs_that_nobody_scrapes_are_counted_and_not_kept(tmp_path: Path, monke
     metrics.close()
 
 
-def test_gpus_and_workers_are_told_as_they_are(tmp_path: Path) -> None:
+def test_gpus_and_workers_are_told_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = FakeNvml([FakeGpu()], errors=[(0, 79)])
-    metrics = ServiceMetrics(FakeService(tmp_path), lambda: GpuTelemetry(nvml))
+    monkeypatch.setattr(GpuTelemetry, "open", lambda: GpuTelemetry(nvml))
+    metrics = ServiceMetrics(FakeService(tmp_path))
     told = samples(metrics.text())
     assert told["distprove_gpu_power_watts", ("0", "GPU-0")] == 500.0
     assert told["distprove_gpu_xid_errors_total", ("0", "GPU-0", "79")] == 1
@@ -90,7 +96,7 @@ def test_gpus_and_workers_are_told_as_they_are(tmp_path: Path) -> None:
 
 def test_keys_that_are_gone_were_evicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service = FakeService(tmp_path)
-    metrics = ServiceMetrics(service, lambda: None)
+    metrics = ServiceMetrics(service)
     assert samples(metrics.text())["distprove_key_evictions_total", ()] == 0
     without = replace(service.overview(), keys=())
     monkeypatch.setattr(service, "overview", lambda: without)
@@ -140,12 +146,13 @@ def test_a_report_of_somebody_else_adds_no_series(tmp_path: Path) -> None:
     assert not any("s1" in labels or "x" * 9999 in labels for _, labels in told)
 
 
-def test_promtool_finds_nothing_to_mend(tmp_path: Path) -> None:
+def test_promtool_finds_nothing_to_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed")
     nvml = FakeNvml([FakeGpu()], errors=[(0, 79)])
-    metrics = ServiceMetrics(FakeService(tmp_path), lambda: GpuTelemetry(nvml))
+    monkeypatch.setattr(GpuTelemetry, "open", lambda: GpuTelemetry(nvml))
+    metrics = ServiceMetrics(FakeService(tmp_path))
     done = subprocess.run([promtool, "check", "metrics"], input=metrics.text(), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -159,6 +166,6 @@ def test_the_document_lists_every_metric() -> None:
 
 def test_every_metric_is_declared_once_and_told(tmp_path: Path) -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS) == len(STATE) + len(RUNS) + 6
-    text = ServiceMetrics(FakeService(tmp_path), lambda: None).text().decode()
+    text = ServiceMetrics(FakeService(tmp_path)).text().decode()
     names = {family.name for family in text_string_to_metric_families(text)}
     assert {metric.name.removesuffix("_total") for metric in METRICS} <= names

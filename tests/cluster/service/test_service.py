@@ -45,6 +45,7 @@ from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from tests.cluster.service.kills import Campaign, make_key
 from tests.support import riscv_asm as asm
+from tests.support.await_end import await_end
 from tests.support.circles import circles
 from tests.support.instant_pool import InstantPool
 from tests.support.riscv_elf import code_file
@@ -145,7 +146,7 @@ def test_jobs_are_proved_as_runs_by_workers_that_stay(place: Place) -> None:
     service.listeners.append(lambda view: told.append(view.state.value))
     for number in range(6):
         assert service.submit(place.ask(f"job-{number}", count=3)).id == f"job-{number}"
-    views = [service.wait(f"job-{number}", PATIENCE) for number in range(6)]
+    views = [await_end(service, f"job-{number}", PATIENCE) for number in range(6)]
     assert [(view.state, view.done, view.partitions, view.attempts, view.exit_code) for view in views] == [
         (JobState.PROVED, 3, 3, 1, 0)
     ] * 6
@@ -175,7 +176,7 @@ def test_the_same_job_under_one_id_is_one_job_and_another_is_refused(place: Plac
     for thread in threads:
         thread.join(PATIENCE)
     place.gate.is_open.set()
-    service.wait("a", PATIENCE)
+    await_end(service, "a", PATIENCE)
     assert len(views) == 8
     assert place.gate.proven == {"a/p0": 1}
     assert service.submit(place.ask("a", priority=Priority.LOW)).state is JobState.PROVED
@@ -193,9 +194,9 @@ def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place) -> N
     service = place.open(pool=Pool)
     service.submit(place.ask("bad", job={"folder": str(place.folder / "none"), "count": 100}))
     service.submit(place.ask("good"))
-    assert service.wait("good", PATIENCE).state is JobState.PROVED
+    assert await_end(service, "good", PATIENCE).state is JobState.PROVED
     service.submit(place.ask("taken", out=str(place.folder)))
-    failed = service.wait("taken", PATIENCE)
+    failed = await_end(service, "taken", PATIENCE)
     assert (failed.state, failed.exit_code, failed.error_kind) == (JobState.FAILED, 2, "UsageError")
     assert "not empty and not a run" in str(failed.error)
     for read in (service.proof, service.output):
@@ -209,7 +210,7 @@ def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place) -> N
         service.proof,
         service.output,
         service.log,
-        lambda id: service.wait(id, 0.0),
+        lambda id: await_end(service, id, 0.0),
     ):
         with pytest.raises(NoSuchJob):
             ask("unknown")
@@ -219,7 +220,7 @@ def test_a_job_whose_inputs_are_at_fault_says_so_by_its_exit_code(place: Place) 
     """As `prove` ends, for which 2 says that trying again is useless."""
     service = place.open(pool=Pool)
     service.submit(place.ask("bad", count=2, job={"bad_input": "p1"}))
-    done = service.wait("bad", PATIENCE)
+    done = await_end(service, "bad", PATIENCE)
     assert (done.state, done.exit_code, done.error_kind) == (JobState.FAILED, 2, "JobFailed")
 
 
@@ -242,10 +243,10 @@ def test_the_most_urgent_begins_first_and_needs_no_place_of_a_less_urgent_one(pl
     reach(place)
     assert service.submit(place.ask("a", priority=Priority.HIGH)).place == 0
     assert service.submit(place.ask("now", priority=Priority.URGENT)).state is JobState.RUNNING
-    assert service.wait("now", PATIENCE).state is JobState.PROVED
+    assert await_end(service, "now", PATIENCE).state is JobState.PROVED
     place.gate.is_open.set()
     for id in "abcd":
-        service.wait(id, PATIENCE)
+        await_end(service, id, PATIENCE)
     assert begun == ["first", "second", "now", "a", "b", "c", "d"]
 
 
@@ -270,7 +271,7 @@ def test_one_job_of_each_client_begins_before_a_second_one_of_any(place: Place) 
     service.submit(place.ask("c0"), client="c")  # begins where the others are
     assert told_order(service, ["c0", *fair[2:]]) == ["c0", *fair[2:]]
     place.gate.is_open.set()
-    began = {id: service.wait(id, PATIENCE).started or 0.0 for id in ("a0", "c0", *fair[2:])}
+    began = {id: await_end(service, id, PATIENCE).started or 0.0 for id in ("a0", "c0", *fair[2:])}
     assert sorted(began, key=began.__getitem__) == ["a0", "c0", *fair[2:]]
 
 
@@ -293,7 +294,7 @@ def test_jobs_submitted_together_are_taken_or_refused_one_by_one(place: Place) -
     assert sorted(view.id for view in service.jobs()) == ids
     assert service.submit_all([]) == []
     place.gate.is_open.set()
-    assert {service.wait(id, PATIENCE).state for id in ids} == {JobState.PROVED}
+    assert {await_end(service, id, PATIENCE).state for id in ids} == {JobState.PROVED}
     assert sum(place.gate.proven.values()) == 7  # each partition once
 
 
@@ -312,7 +313,7 @@ def test_clients_that_submit_the_same_jobs_together_at_once_submit_each_once(pla
         thread.join(PATIENCE)
     assert sorted(map(len, told)) == [40, 40, 40, 80]
     assert not any(isinstance(each, DistproveError) for lot in told for each in lot)
-    assert {service.wait(each.id, PATIENCE).state for each in asked} == {JobState.PROVED}
+    assert {await_end(service, each.id, PATIENCE).state for each in asked} == {JobState.PROVED}
     assert place.gate.proven == {f"job-{number}/p0": 1 for number in range(40)}
 
 
@@ -331,7 +332,7 @@ def test_jobs_submitted_together_that_cannot_be_written_were_not_taken(
     place.gate.is_open.set()
     told = service.submit_all([place.ask("a"), place.ask("b")])
     assert not any(isinstance(each, DistproveError) for each in told)
-    assert {service.wait(id, PATIENCE).state for id in "ab"} == {JobState.PROVED}
+    assert {await_end(service, id, PATIENCE).state for id in "ab"} == {JobState.PROVED}
 
 
 def test_a_full_queue_says_when_to_ask_again(place: Place) -> None:
@@ -373,7 +374,7 @@ def test_a_job_that_is_over_leaves_nothing_for_the_collector(place: Place) -> No
     def end(*ids: str) -> list[JobState]:
         for id in ids:
             service.submit(place.ask(id, 2))
-        return [service.wait(id, PATIENCE).state for id in ids]
+        return [await_end(service, id, PATIENCE).state for id in ids]
 
     service = place.open(pool=lambda settings: InstantPool(settings, before))
     end("good", "bad")
@@ -395,7 +396,7 @@ def test_what_is_cancelled_stays_so_and_its_run_can_be_resumed(place: Place) -> 
     assert service.cancel("queued").state is JobState.CANCELLED
     assert service.cancel("running").cancelling
     place.gate.is_open.set()
-    ended = service.wait("running", PATIENCE)
+    ended = await_end(service, "running", PATIENCE)
     assert (ended.state, ended.exit_code, ended.done < 12) == (JobState.CANCELLED, 130, True)
     assert service.cancel("running") == ended
     service.close(drain=True)
@@ -420,7 +421,7 @@ def test_a_job_that_is_being_cut_is_cancelled_and_leaves_its_place(place: Place)
         time.sleep(0.01)
     for id in ("endless", "waits-for-it"):
         service.cancel(id)
-    ends = [service.wait(id, PATIENCE) for id in ("endless", "waits-for-it", "small")]
+    ends = [await_end(service, id, PATIENCE) for id in ("endless", "waits-for-it", "small")]
     assert [view.state.value for view in ends] == ["cancelled", "cancelled", "proved"]
     assert [view.exit_code for view in ends] == [130, 130, 0]
 
@@ -437,7 +438,7 @@ def test_a_service_that_stops_goes_on_and_proves_nothing_twice(place: Place) -> 
     on_disk = StoredRun.read(place.folder / "service" / RUNS / "large").stored()
     assert 0 < len(on_disk) < 30
     again = place.open()
-    large, small = again.wait("large", PATIENCE), again.wait("small", PATIENCE)
+    large, small = await_end(again, "large", PATIENCE), await_end(again, "small", PATIENCE)
     assert (large.state, large.done, large.attempts) == (JobState.PROVED, 30, 2)
     assert (small.state, small.attempts, small.run) == (JobState.PROVED, 1, str(place.folder / "elsewhere"))
     assert {name for name in on_disk if place.gate.proven[f"large/{name}"] > 1} == set()
@@ -455,7 +456,7 @@ def test_draining_ends_what_runs_and_keeps_what_waits(place: Place) -> None:
     service.submit(place.ask("b"))
     place.end(service, drain=True)
     assert (service.job("a").state, service.job("b").state) == (JobState.PROVED, JobState.QUEUED)
-    assert place.open().wait("b", PATIENCE).state is JobState.PROVED
+    assert await_end(place.open(), "b", PATIENCE).state is JobState.PROVED
 
 
 def test_who_drains_can_be_told_to_stop(place: Place) -> None:
@@ -477,7 +478,7 @@ def test_who_drains_can_be_told_to_stop(place: Place) -> None:
         thread.join(PATIENCE)
         assert not thread.is_alive()
     assert service.job("a").state is JobState.RUNNING
-    assert place.open().wait("a", PATIENCE).attempts == 2
+    assert await_end(place.open(), "a", PATIENCE).attempts == 2
 
 
 def test_one_service_at_a_time_is_at_work_in_a_folder(place: Place) -> None:
@@ -499,7 +500,7 @@ def test_a_job_that_cannot_be_written_was_not_taken(place: Place, monkeypatch: p
         service.job("a")
     place.gate.is_open.set()
     service.submit(place.ask("a", count=2))
-    assert service.wait("a", PATIENCE).state is JobState.PROVED
+    assert await_end(service, "a", PATIENCE).state is JobState.PROVED
 
 
 def test_a_service_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
@@ -539,16 +540,16 @@ def test_jobs_begin_again_when_all_workers_are_lost_at_once(place: Place, monkey
 
     monkeypatch.setattr(pool, "lend", lend)
     service.submit(place.ask("once", count=3))
-    view = service.wait("once", PATIENCE)
+    view = await_end(service, "once", PATIENCE)
     assert (view.state, view.done, view.attempts) == (JobState.PROVED, 3, 2)
     left = 10**6
     service.submit(place.ask("always"))
-    view = service.wait("always", PATIENCE)
+    view = await_end(service, "always", PATIENCE)
     assert (view.state, view.exit_code, view.attempts) == (JobState.FAILED, 3, 4)
     assert "Ray is lost" in (view.error or "")
     left = 0
     service.submit(place.ask("after"))
-    assert service.wait("after", PATIENCE).state is JobState.PROVED
+    assert await_end(service, "after", PATIENCE).state is JobState.PROVED
 
 
 def test_a_job_that_finds_no_memory_beside_others_has_the_workers_to_itself(
@@ -580,7 +581,7 @@ def test_a_job_that_finds_no_memory_beside_others_has_the_workers_to_itself(
     service.submit(place.ask("small"))
     assert [service.job(id).state for id in ("held", "large", "small")] == ["running", "queued", "queued"]
     place.gate.is_open.set()
-    views = [service.wait(id, PATIENCE) for id in ("held", "large", "small")]
+    views = [await_end(service, id, PATIENCE) for id in ("held", "large", "small")]
     assert [(view.state, view.attempts) for view in views] == [
         (JobState.PROVED, 1),
         (JobState.PROVED, 2),
@@ -679,7 +680,7 @@ def test_files_are_looked_at_again_when_a_job_begins(place: Place) -> None:
     (inside / "a.zkey").symlink_to(outside / "a.zkey")
     service = place.open(Limits(running=1, allow_code=True, roots=(inside, place.folder / "service")))
     for id in ("before", "linked"):
-        assert "not in a folder that this service takes files from" in str(service.wait(id, PATIENCE).error)
+        assert "not in a folder that this service takes files from" in str(await_end(service, id, PATIENCE).error)
     looked: set[Path] = set()
     refused = Job.from_options("groth16", base=inside, zkey="a.zkey", witnesses=["w.wtns"])
     for _ in range(2):  # of jobs that begin together, one that is refused lets no other one pass
@@ -719,7 +720,7 @@ def test_a_file_is_where_it_may_be_when_it_is_opened(
 
     monkeypatch.setattr(service_module, "require_allowed_files", lay)
     service.submit(JobRequest("led", jobs[led if led in jobs else "private"], str(inside)))
-    done = service.wait("led", PATIENCE)
+    done = await_end(service, "led", PATIENCE)
     assert (done.state, done.exit_code) == (JobState.FAILED, 2)
     assert "a link leads to a file that is not in a folder that this service takes files from" in str(done.error)
     assert secret not in str(done.error)
@@ -736,7 +737,7 @@ def test_a_run_that_was_led_elsewhere_is_not_written(place: Place) -> None:
     (inside / "runs").rmdir()
     (inside / "runs").symlink_to(outside)
     place.gate.is_open.set()
-    assert "not in a folder" in str(service.wait("led", PATIENCE).error)
+    assert "not in a folder" in str(await_end(service, "led", PATIENCE).error)
     assert not list(outside.iterdir())
 
 
@@ -747,7 +748,7 @@ def test_a_run_that_was_led_elsewhere_is_not_read(place: Place) -> None:
     place.gate.is_open.set()
     service = place.open(Limits(running=1, allow_code=True, roots=(inside,)))
     service.submit(JobRequest("a", {"system": "toy", "folder": "x"}, str(inside), out="runs/r"))
-    assert service.wait("a", PATIENCE).state is JobState.PROVED
+    assert await_end(service, "a", PATIENCE).state is JobState.PROVED
     assert service.log("a")[0]
     assert service.proof("a").exists()
     (inside / "runs").rename(outside)
@@ -775,7 +776,7 @@ def test_text_that_cannot_be_kept_is_refused_and_harms_nobody(place: Place, monk
     monkeypatch.setattr("cluster.service.service.public_message", lambda error: "\udcff.zkey: no such file")
     place.gate.is_open.set()
     service.submit(JobRequest("b", {"system": "groth16", "zkey": "z", "witnesses": "w"}, str(made(place))))
-    assert service.wait("b", PATIENCE).state is JobState.FAILED
+    assert await_end(service, "b", PATIENCE).state is JobState.FAILED
     place.end(service, drain=True)
     assert place.open().job("b").error == "\\udcff.zkey: no such file"
 
@@ -838,7 +839,7 @@ def test_what_waits_fills_no_memory(place: Place) -> None:
     service.submit(JobRequest("c", job, base))
     place.end(service, drain=False)
     service = place.open(Limits(running=1, queued_bytes=100))
-    assert {service.wait(id, PATIENCE).state for id in "bc"} == {JobState.FAILED}
+    assert {await_end(service, id, PATIENCE).state for id in "bc"} == {JobState.FAILED}
     assert service._nbytes == 0
 
 
@@ -872,7 +873,7 @@ def test_inputs_given_as_values_are_kept_until_the_job_is_over_and_then_nowhere(
     assert recalled is not None
     assert [source.content for source in recalled.sources] == [f'{{"x": ["{SECRET}", {i}]}}'.encode() for i in range(2)]
     place.gate.is_open.set()
-    told.append(repr(service.wait("secret", PATIENCE)))  # it fails: what is there is no key
+    told.append(repr(await_end(service, "secret", PATIENCE)))  # it fails: what is there is no key
     assert service.job("secret").state is JobState.FAILED
     assert service.submit(request).state is JobState.FAILED
     service.close(drain=True)
@@ -934,7 +935,7 @@ def test_old_jobs_are_forgotten_with_the_runs_that_are_the_services_own(place: P
     service = place.open(Limits(kept=2, allow_code=True))
     for id in "abcd":
         service.submit(place.ask(id, out=str(place.folder / "b") if id == "b" else None))
-        service.wait(id, PATIENCE)
+        await_end(service, id, PATIENCE)
     service.tidy()
     assert [view.id for view in service.jobs()] == ["d", "c"]
     runs = place.folder / "service" / RUNS
@@ -952,7 +953,7 @@ def test_the_log_of_a_job_is_told_from_where_it_was_left(place: Place) -> None:
     place.gate.is_open.set()
     service = place.open()
     service.submit(place.ask("a", count=3))
-    service.wait("a", PATIENCE)
+    await_end(service, "a", PATIENCE)
     lines, after = service.log("a")
     assert [event["event"] for event in read_journal(Path(service.job("a").run))] == [
         line.split('"event":"')[1].split('"')[0] for line in lines

@@ -32,6 +32,7 @@ from distprove.job import Job
 from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import DeviceTask
+from tests.support.await_end import await_end
 from tests.support.instant_pool import InstantExecutor, InstantPool
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
@@ -95,7 +96,7 @@ class Place:
                 time.sleep(0.001)
         self.let.set()
         for id in before:
-            assert service.wait(id, PATIENCE).state is JobState.PROVED
+            assert await_end(service, id, PATIENCE).state is JobState.PROVED
         assert self.reached.wait(PATIENCE)
 
     def run(self, id: str) -> Path:
@@ -117,7 +118,7 @@ def test_jobs_that_are_proven_together_have_runs_of_their_own(place: Place) -> N
     service = place.open()
     place.begin(service)
     place.let_short.set()
-    views = [service.wait(id, PATIENCE) for id in SHORT]
+    views = [await_end(service, id, PATIENCE) for id in SHORT]
     assert place.proven == dict.fromkeys(SHORT, 1)
     assert {(v.state, v.partitions, v.done, v.exit_code, v.attempts, v.cold) for v in views} == {
         (JobState.PROVED, 1, 1, 0, 1, False)
@@ -155,7 +156,7 @@ def test_jobs_that_come_while_others_are_at_work_join_these(place: Place, monkey
     service = place.open()
     place.begin(service)  # the first is with the worker when the others come
     place.let_short.set()
-    assert [service.wait(id, PATIENCE).state for id in SHORT] == [JobState.PROVED] * len(SHORT)
+    assert [await_end(service, id, PATIENCE).state for id in SHORT] == [JobState.PROVED] * len(SHORT)
     assert place.proven == dict.fromkeys(SHORT, 1)
     assert len(place.groups) == 1
 
@@ -166,7 +167,7 @@ def test_a_job_that_is_cancelled_while_it_is_found_to_be_short_is_not_proven(
     service = place.open()
     place.let.set()
     service.submit(place.ask("before"))  # has the key loaded
-    assert service.wait("before", PATIENCE).state is JobState.PROVED
+    assert await_end(service, "before", PATIENCE).state is JobState.PROVED
     looking, look_on = threading.Event(), threading.Event()
 
     def looked(id: str, *rest: Any) -> Any:
@@ -179,7 +180,7 @@ def test_a_job_that_is_cancelled_while_it_is_found_to_be_short_is_not_proven(
     assert looking.wait(PATIENCE)
     assert service.cancel("a").cancelling
     look_on.set()
-    ends = [service.wait(id, PATIENCE).state for id in "abcdefgh"]
+    ends = [await_end(service, id, PATIENCE).state for id in "abcdefgh"]
     assert ends == [JobState.CANCELLED, *[JobState.PROVED] * 7]
 
 
@@ -190,7 +191,7 @@ def test_what_goes_wrong_while_short_jobs_are_found_stops_no_others(
     service = place.open()
     place.let.set()
     service.submit(place.ask("before"))  # has the key loaded
-    assert service.wait("before", PATIENCE).state is JobState.PROVED
+    assert await_end(service, "before", PATIENCE).state is JobState.PROVED
 
     def looked(id: str, *rest: Any) -> Any:
         if id == "first":
@@ -200,7 +201,7 @@ def test_what_goes_wrong_while_short_jobs_are_found_stops_no_others(
     monkeypatch.setattr(f"{MODULE}.short", looked)
     for id in ("first", "second"):
         service.submit(place.ask(id))
-        assert service.wait(id, PATIENCE).state is JobState.PROVED
+        assert await_end(service, id, PATIENCE).state is JobState.PROVED
 
 
 def test_submissions_wait_while_jobs_that_begin_are_looked_at(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +209,7 @@ def test_submissions_wait_while_jobs_that_begin_are_looked_at(place: Place, monk
     service = place.open()
     place.let.set()
     service.submit(place.ask("before"))  # has the key loaded
-    assert service.wait("before", PATIENCE).state is JobState.PROVED
+    assert await_end(service, "before", PATIENCE).state is JobState.PROVED
     looking, look_on, asked, read = (threading.Event() for _ in range(4))
 
     def looked(id: str, *rest: Any) -> Any:
@@ -238,7 +239,7 @@ def test_submissions_wait_while_jobs_that_begin_are_looked_at(place: Place, monk
     submitter.join(PATIENCE)
     assert read.is_set()
     for id in ("first", "second"):
-        assert service.wait(id, PATIENCE).state is JobState.PROVED
+        assert await_end(service, id, PATIENCE).state is JobState.PROVED
 
 
 def test_a_group_that_is_full_or_late_or_at_its_end_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +314,7 @@ def test_a_job_that_cannot_be_aggregated_fails_with_its_reason_and_no_other(
     service = place.open()
     place.begin(service)
     place.let_short.set()
-    views = {id: service.wait(id, PATIENCE) for id in SHORT}
+    views = {id: await_end(service, id, PATIENCE) for id in SHORT}
     failed = views.pop(SHORT[2])
     assert (failed.state, failed.error_kind) == (JobState.FAILED, "InputError")
     assert "the aggregation keys are gone" in str(failed.error)
@@ -325,7 +326,7 @@ def test_a_process_writes_their_runs_as_the_service_does(place: Place) -> None:
     service = place.open(writer=WriterBeside)
     place.begin(service)
     place.let_short.set()
-    assert {service.wait(id, PATIENCE).state for id in SHORT} == {JobState.PROVED}
+    assert {await_end(service, id, PATIENCE).state for id in SHORT} == {JobState.PROVED}
     service.close(drain=True)
     for id in SHORT:
         run = place.run(id)
@@ -354,7 +355,7 @@ def test_a_writer_that_dies_costs_no_job(place: Place, monkeypatch: pytest.Monke
     monkeypatch.setattr(WriterBeside, "add", dies)
     place.begin(service)
     place.let_short.set()
-    assert {service.wait(id, PATIENCE).state for id in SHORT} == {JobState.PROVED}
+    assert {await_end(service, id, PATIENCE).state for id in SHORT} == {JobState.PROVED}
     assert len(deaths) == 1
     for id in SHORT:
         read_proof(place.run(id)).verify(system(place))
@@ -431,7 +432,7 @@ def test_of_proofs_that_are_verified_together_a_bad_one_alone_does_not_count(
     service = place.open()
     place.begin(service)
     place.let_short.set()
-    views = [service.wait(id, PATIENCE) for id in SHORT]
+    views = [await_end(service, id, PATIENCE) for id in SHORT]
     assert sorted(kept) == [SHORT[0], SHORT[2], SHORT[4]]
     for view in views:  # the others had drivers of their own, and a worker that does not lie to these
         assert view.state is JobState.PROVED
@@ -445,7 +446,7 @@ def test_one_of_them_is_cancelled_and_the_others_are_proven(place: Place) -> Non
     cancelled = service.cancel(SHORT[4])
     assert (cancelled.state, cancelled.exit_code) == (JobState.CANCELLED, 130)
     place.let_short.set()
-    assert [service.wait(id, PATIENCE).state for id in SHORT[:4]] == [JobState.PROVED] * 4
+    assert [await_end(service, id, PATIENCE).state for id in SHORT[:4]] == [JobState.PROVED] * 4
     service.close(drain=True)
     assert service.job(SHORT[4]) == cancelled
     assert not place.run(SHORT[4]).exists()
@@ -466,7 +467,7 @@ def test_a_service_that_stops_amid_them_goes_on(place: Place) -> None:
     ending.join(PATIENCE)
     assert not ending.is_alive()
     again = place.open()
-    assert [again.wait(id, PATIENCE).state for id in SHORT] == [JobState.PROVED] * len(SHORT)
+    assert [await_end(again, id, PATIENCE).state for id in SHORT] == [JobState.PROVED] * len(SHORT)
 
 
 def test_a_run_that_cannot_be_written_fails_its_job_and_no_other(place: Place) -> None:
@@ -475,7 +476,7 @@ def test_a_run_that_cannot_be_written_fails_its_job_and_no_other(place: Place) -
     (place.run(SHORT[2]) / "other").touch()
     place.begin(service)
     place.let_short.set()
-    states = {id: service.wait(id, PATIENCE).state for id in SHORT}
+    states = {id: await_end(service, id, PATIENCE).state for id in SHORT}
     assert states == {**dict.fromkeys(SHORT, JobState.PROVED), SHORT[2]: JobState.FAILED}
     assert "not empty and not a run" in str(service.job(SHORT[2]).error)
 
@@ -496,7 +497,7 @@ def test_a_link_that_was_laid_after_submission_leads_none_of_them_out_of_the_roo
         service.submit(JobRequest(id, job, str(inside)))
 
     submit("before")  # has the key loaded
-    assert service.wait("before", PATIENCE).state is JobState.PROVED
+    assert await_end(service, "before", PATIENCE).state is JobState.PROVED
     with service._lock:
         service._ended_one.wait_for(lambda: not service._sorting, PATIENCE)
         service._sorting = True  # they wait to be sorted, which this thread does for them
@@ -505,7 +506,7 @@ def test_a_link_that_was_laid_after_submission_leads_none_of_them_out_of_the_roo
     (inside / SHORT[1]).unlink()
     (inside / SHORT[1]).symlink_to(outside / SHORT[1])
     service._sort()
-    views = {id: service.wait(id, PATIENCE) for id in SHORT}
+    views = {id: await_end(service, id, PATIENCE) for id in SHORT}
     led = views.pop(SHORT[1])
     assert (led.state, led.error_kind) == (JobState.FAILED, "UsageError")
     assert "a link leads to a file that is not in a folder that this service takes files from" in str(led.error)
@@ -520,7 +521,7 @@ def test_what_a_power_cut_took_of_their_runs_is_there_again(place: Place, monkey
     service = place.open()
     place.begin(service)
     place.let_short.set()
-    proofs = {id: Path(service.wait(id, PATIENCE).run).joinpath(PROOF_FILE).read_bytes() for id in SHORT}
+    proofs = {id: Path(await_end(service, id, PATIENCE).run).joinpath(PROOF_FILE).read_bytes() for id in SHORT}
     service.close(drain=True)
     for file in place.run(SHORT[0]).iterdir():  # nothing of these was synced
         file.unlink()
@@ -563,7 +564,7 @@ def test_jobs_that_are_over_leave_no_object_behind(place: Place, monkeypatch: py
         for number in range(first, first + 60):
             service.submit(place.ask(f"many-{number}"))
         for number in range(first, first + 60):
-            assert service.wait(f"many-{number}", PATIENCE).state is JobState.PROVED
+            assert await_end(service, f"many-{number}", PATIENCE).state is JobState.PROVED
         service.tidy()
 
     do(0)  # caches fill, threads begin
