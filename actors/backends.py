@@ -40,34 +40,24 @@ class BackendChoice:
     """
 
 
-@dataclass(frozen=True)
-class Leases:
-    """Leases that a prover holds while it computes on the CPU; None: it needs no lease."""
-
-    device: Lease | None = None
-    """Lease for computations of a prover without a GPU."""
-    host: Lease | None = None
-    """Lease for computations on the CPU beside its device."""
-
-
 def least_of(threads: int) -> int:
     """Minimum number of threads that a prover without a GPU accepts while others hold some: half of its own. With one
     or two of many it would still be at one operation long after the others are done."""
     return max(1, threads // 2)
 
 
-def leases_from(governor: Governor, choice: BackendChoice) -> Leases:
-    """Leases of a prover with that choice, granted by `governor`."""
+def leased(governor: Governor | None, threads: int, least: int = 0) -> Lease | None:
+    """What computations on the CPU lease of `governor`: `threads`, or at least `least` while others hold some. None
+    without a governor: they need no lease."""
+    if governor is None:
+        return None
 
-    def leased(threads: int, least: int = 0) -> Lease:
-        @contextmanager
-        def lease(lease_class: str) -> Iterator[int]:
-            with governor.lease(lease_class=LeaseClass(lease_class), threads=threads, least=least) as held:
-                yield held.threads
+    @contextmanager
+    def lease(lease_class: str) -> Iterator[int]:
+        with governor.lease(lease_class=LeaseClass(lease_class), threads=threads, least=least) as held:
+            yield held.threads
 
-        return lease
-
-    return Leases(leased(choice.threads, least_of(choice.threads)), leased(choice.host_threads))
+    return lease
 
 
 BACKENDS = {"cuda": "kernels.cuda.entry:ENTRY", "cpu": "kernels.cpu.backend:CpuBackend"}

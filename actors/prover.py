@@ -8,7 +8,8 @@ import socket
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from actors.backends import BackendChoice, Leases, make_backend
+from actors.backends import BackendChoice, leased, least_of, make_backend
+from actors.grants import Governor
 from actors.inflight import InFlight, Line, Timed, Turn
 from distprove.system import (
     ChecksKey,
@@ -40,10 +41,11 @@ proof of 17 ms that waits for its device 30 times took 25 beside a verification;
 class Device:
     """One device: its backend, which is opened once for all keys, and the line of all that use it."""
 
-    def __init__(self, choice: BackendChoice, leases: Leases | None = None, arena: HostArena | None = None) -> None:
-        """Computations on the processors hold `leases`. Large buffers on the host come from `arena`."""
+    def __init__(self, choice: BackendChoice, governor: Governor | None = None, arena: HostArena | None = None) -> None:
+        """Computations on the CPU hold leases of the `governor`, if there is one. Large buffers on the host come from
+        `arena`."""
         self.choice = choice
-        self.leases = leases or Leases()
+        self.governor = governor
         self.arena = arena
         self.in_flight = InFlight(self._give_way)
         self.provers: list[ProverWorker] = []
@@ -53,7 +55,8 @@ class Device:
     def backend(self) -> Backend:
         """The backend. Called alone in the line. Raises BackendError."""
         if self._backend is None:
-            self._backend = make_backend(self.choice, self.arena, self.leases.device)
+            lease = leased(self.governor, self.choice.threads, least_of(self.choice.threads))
+            self._backend = make_backend(self.choice, self.arena, lease)
         return self._backend
 
     def close(self) -> None:
@@ -209,12 +212,12 @@ class ProverWorker:
             prover.diagnose(partition, witness)
 
     def _run(self, task: DeviceTask) -> Any:
-        backend = self._device.backend()
+        backend, threads = self._device.backend(), self._device.choice.host_threads
         if self.on_cpu:
             return task.run(backend, None)
         from kernels.cpu.backend import CpuBackend
 
-        with CpuBackend(threads=self._device.choice.host_threads, lease=self._device.leases.host) as host:
+        with CpuBackend(threads=threads, lease=leased(self._device.governor, threads)) as host:
             return task.run(backend, host)
 
     def _drop(self, job: str, names: Container[str] | None) -> None:

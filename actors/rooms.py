@@ -16,7 +16,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from actors.backends import leases_from
 from actors.grants import Governor
 from actors.lastwords import LastWords
 from actors.messages import HostSpec, MappedFile, SynthesiserSpec, WorkerSpec
@@ -35,7 +34,7 @@ class Rooms(ABC):
         """`words`: as of `Line`."""
         self._governor = governor
         self._arena = arena
-        self._device = Device(spec.choice, leases_from(governor, spec.choice), arena)
+        self._device = Device(spec.choice, governor, arena)
         self._device.in_flight.line.words = words
         self._in_flight = spec.in_flight
         self._crew = Crew(spec.name, spec.in_flight)
