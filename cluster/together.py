@@ -24,7 +24,7 @@ from cluster.executor.base import Executor
 from cluster.record.journal import facts_json, lines_of
 from cluster.record.report import PartitionReport, Report
 from cluster.record.run import new_record, record_text
-from cluster.record.short import Common, Facts, Proven
+from cluster.record.short import Common, Proven
 from cluster.record.timeline import Session, span_text
 from distprove.host.log import wants_json
 from distprove.host.memory import most_resident
@@ -150,8 +150,7 @@ class _Runs:
             wall_seconds=time.time() - session.began,
         )
         spans = tuple(span_text(span, session.began) for span in session.spans)
-        facts = Facts(system.name, system.key_digest(), system.verification_key())
-        common = Common(facts, report, session.executor, spans, tuple(self._told))
+        common = Common(system.verification_key(), report, spans, tuple(self._told))
         self._keep(common, [self._proven(proof) for proof in proofs])
 
     def _proven(self, proven: PartitionProof) -> Proven:

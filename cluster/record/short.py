@@ -24,15 +24,6 @@ _OWN = frozenset(("partitions", "workers", "job_digest", "proven"))
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What a proof tells of its proof system and key."""
-
-    system: str
-    key_digest: bytes
-    verification_key: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class Proven:
     """A short job that is proven: its proof is verified, and nothing is on disk."""
 
@@ -52,10 +43,9 @@ class Proven:
 class Common:
     """What jobs that were proven together have in common."""
 
-    facts: Facts
+    verification_key: dict[str, Any]
     report: Report
     """The report of all, without partitions."""
-    executor: str
     spans: tuple[str, ...]
     """Spans of no partition, as JSON."""
     told: tuple[bytes, ...]
@@ -63,8 +53,8 @@ class Common:
 
     def files(self, of: Proven) -> dict[str, bytes]:
         """The files of a job's run, by name."""
-        facts = self.facts
-        proof = Proof.bind(facts.system, facts.key_digest, facts.verification_key, [of.proof])
+        shared = self.report
+        proof = Proof.bind(shared.system, bytes.fromhex(shared.key_digest), self.verification_key, [of.proof])
         content = proof.to_bytes()
         Proof.from_bytes(content, written=proof)  # read back what will be published, before it is called done
         session, digest = self._session_of(of), proof.job_digest.hex()
@@ -97,7 +87,7 @@ class Common:
 
     def _session_of(self, of: Proven) -> Session:
         report = self.report
-        session = Session(report.started, [], report.wall_seconds, report.status, self.executor)
+        session = Session(report.started, [], report.wall_seconds, report.status, report.executor)
         session.workers = [place_of(worker) for worker in report.workers]
         for written in self.spans:
             session.add("", "", 0.0, written)

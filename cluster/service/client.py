@@ -232,7 +232,8 @@ class Client:
                 _require_whole(response)
             return path
 
-        return self._send("GET", f"/v1/jobs/{quote(id, '')}/{name}", None, 0.0, download)
+        target = f"/v1/jobs/{quote(id, '')}/{name}"
+        return self._until_answered(partial(self._once, "GET", target, None, TIMEOUT, download))
 
     def report(self, id: str) -> dict[str, Any]:
         """The report of a job that is over: the content of its report.json."""
@@ -278,22 +279,17 @@ class Client:
         """The answer to a request, of at most so many bytes, which the service may wait with for so many seconds."""
         data = None if body is None else _encoded(body)
         target = f"{path}?{urlencode(query)}" if query else path
-        return self._send(method, target, data, wait, partial(_decoded, most=most))
+        return self._until_answered(
+            partial(self._once, method, target, data, TIMEOUT + wait, partial(_decoded, most=most))
+        )
 
-    def _send(
-        self,
-        method: str,
-        target: str,
-        data: bytes | None,
-        wait: float,
-        take: Callable[[TimelyResponse], Answer],
-    ) -> Answer:
+    def _until_answered(self, ask: Callable[[], Answer]) -> Answer:
         """Send a request until it is answered."""
         end, pause = time.monotonic() + self._patience, FIRST_PAUSE
         while True:
             error: DistproveError
             try:
-                return self._once(method, target, data, TIMEOUT + wait, take)
+                return ask()
             except QueueFull as full:
                 error, least = full, full.retry_after
             except ServiceGone as gone:

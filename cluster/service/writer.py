@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from actors.grants import Ungoverned
 from actors.processes import HostProcess, WorkerDied
@@ -31,8 +32,10 @@ PATIENCE = 10.0
 class Writer:
     """Makes runs of short jobs: this one on the thread that asks."""
 
-    def __init__(self, runs: Folder) -> None:
+    def __init__(self, runs: Folder, lock: IO[str] | None = None) -> None:
+        """It holds the `lock` as long as it is there."""
         self._runs = runs
+        self._lock = lock
 
     def add(self, common: Common, proven: list[Proven]) -> list[bytes]:
         """Make the runs, each in full or not at all, and return the contents of their proof files. Raises OSError and
@@ -57,17 +60,10 @@ class WriterSpec:
 
     folder: Path
 
-    def served(self) -> _Serving:
-        return _Serving(self.folder)
-
-
-class _Serving(Writer):
-    """The writer within its process."""
-
-    def __init__(self, path: Path) -> None:
-        folder = Folder.open_ours(path)
-        self._lock = take_lock(folder, LOCK)
-        super().__init__(folder.folder(RUNS))
+    def served(self) -> Writer:
+        folder = Folder.open_ours(self.folder)
+        lock = take_lock(folder, LOCK)
+        return Writer(folder.folder(RUNS), lock)
 
 
 class WriterBeside(Writer):
