@@ -130,9 +130,9 @@ class Fleet(ABC):
         """Bytes of host memory that each worker keeps of its own, by its id."""
         return {name: kept_by(system, site.choice) for name, site in self.sites.items()}
 
-    @abstractmethod
     def verifiers(self, system: ProofSystem) -> Verifiers | None:
         """Processes that verify, for a system for which threads would not do."""
+        return None
 
     @abstractmethod
     def verifying(self) -> AbstractContextManager[object]:
@@ -206,7 +206,7 @@ class FleetExecutor(Executor):
     def start(self, system: ProofSystem) -> list[WorkerHandle]:
         fleet = self.fleet
         fleet.listeners.append(self._lose)
-        fleet.open(system if self._own else None, self.waits_for)
+        fleet.open(system, self.waits_for)  # one that is lent is open
         self._give_back = fleet.keep(system)
         self._system = system
         self._shared = fleet.share(system)
@@ -216,7 +216,7 @@ class FleetExecutor(Executor):
         return workers
 
     def newcomers(self) -> list[WorkerHandle]:
-        return [self.seat(site) for site in self.fleet.grow()] if self._own else []
+        return [self.seat(site) for site in self.fleet.grow()]
 
     def remarks(self) -> list[str]:
         return self.fleet.remarks
@@ -237,17 +237,17 @@ class FleetExecutor(Executor):
 
     @property
     def grows(self) -> bool:
-        return self._own and self.fleet.grows
+        return self.fleet.grows
 
     @property
     def replaceable(self) -> bool:
-        return self._own and self.fleet.lost and self.fleet.started
+        return self.fleet.lost and self.fleet.started
 
     def _lose(self, reason: str) -> None:
         self.told(Finished(Kind.LOST, error=ClusterError(f"Ray is lost: {reason}")))
 
     def retire(self, worker: WorkerHandle) -> None:
-        if self._transports.pop(worker.id, None) is not None and self._own:
+        if self._transports.pop(worker.id, None) is not None:
             self.fleet.retire(worker.id)
 
     def verifying(self) -> AbstractContextManager[object]:

@@ -99,9 +99,6 @@ class LocalFleet(Fleet):
         ticket = self.governor.keep(name, memory=memory)
         return lambda: self.governor.release(ticket)
 
-    def verifiers(self, system: ProofSystem) -> Verifiers | None:
-        return None
-
     def verifying(self) -> AbstractContextManager[object]:
         return self.governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
 
