@@ -663,7 +663,7 @@ class Client(Executor):
         self.heard: dict[str, float] = {}
         """Time at which each worker was last heard, on the monotonic clock."""
         self._made_by: dict[str, str] = {}
-        """Workers of the proofs that are being verified, by partition."""
+        """Workers of the proofs that are being verified and kept, by partition."""
         self._known: set[str] = set()
         """Workers that its driver was told of."""
 
@@ -733,17 +733,6 @@ class Client(Executor):
         self._made_by |= dict.fromkeys((proof.name for proof in proofs), worker.id)
         super().verify(proofs, worker, last=last)
 
-    def keep(
-        self,
-        proofs: Sequence[PartitionProof],
-        store: Callable[[Sequence[PartitionProof]], None],
-        *,
-        last: bool = False,
-    ) -> None:
-        for worker in {self._made_by.pop(proof.name) for proof in proofs}:
-            self._pool.good(worker)
-        super().keep(proofs, store, last=last)
-
     def verifying(self) -> AbstractContextManager[object]:
         return self._pool.fleet.verifying()
 
@@ -764,6 +753,10 @@ class Client(Executor):
     def wait(self, timeout: float) -> list[Finished]:
         self.check_ended()
         found = super().wait(timeout)
+        for finished in found:
+            if finished.kind is Kind.KEEP and finished.error is None:
+                for worker in {self._made_by.pop(name) for name in finished.value}:
+                    self._pool.good(worker)
         self.check_ended()
         return found
 
