@@ -160,9 +160,14 @@ class WorkerState:
         return self.ready and not self.retired
 
     @property
+    def node(self) -> str:
+        """The name of its node that no other has."""
+        return self.handle.node_id or self.handle.node
+
+    @property
     def device(self) -> tuple[str, ...]:
         """What it proves on; workers that share a device name the same."""
-        return (self.handle.node_id or self.handle.node, *self.report.facts.get("gpus", ()))
+        return (self.node, *self.report.facts.get("gpus", ()))
 
     @property
     def proves(self) -> bool:

@@ -57,14 +57,14 @@ def bad_proof(state: State, partition: PartitionState, reason: str) -> None:
 def refused(state: State, partition: PartitionState, worker: WorkerState, error: InputError) -> None:
     """A node refuses an input, which is its own fault until another one says the same: it may lack the file, or have
     another one. The partition fails once two agree, or no other is there to ask."""
-    node, kind = _node(worker), type(error).__name__
+    node, kind = worker.node, type(error).__name__
     agreed = kind in partition.refused.values()
     partition.refused[node] = kind
-    others = {_node(other) for other in state.workers.live()} - partition.refused.keys()
+    others = {other.node for other in state.workers.live()} - partition.refused.keys()
     if agreed or not others:
         state.fail(partition, str(error), kind)
         return
-    partition.avoid |= {other.handle.id for other in state.workers.by_id.values() if _node(other) == node}
+    partition.avoid |= {other.handle.id for other in state.workers.by_id.values() if other.node == node}
     state.run.note("fault", partition=partition.planned.name, worker=worker.report.id, reason=str(error))
     again(state, partition, "its input was refused", charge=False)
 
@@ -72,21 +72,16 @@ def refused(state: State, partition: PartitionState, worker: WorkerState, error:
 def taken(state: State, partition: PartitionState) -> None:
     """A partition is proven: the nodes that refused its input have another one, or none, and are given up after some in
     a row."""
-    state.refusals[_node(state.workers.by_id[partition.home or ""])] = 0
+    state.refusals[state.workers.by_id[partition.home or ""].node] = 0
     for node, kind in partition.refused.items():
         state.refusals[node] += 1
         if state.refusals[node] >= MAX_STRIKES:
             reason = f"{MAX_STRIKES} inputs in a row were refused there and taken on another node, the last: {kind}"
             for worker in state.workers.live():
-                if _node(worker) == node:
+                if worker.node == node:
                     retire(state, worker, f"{reason} for {partition.planned.name}")
     if state.suspects:
         _set_devices_aside(state)
-
-
-def _node(worker: WorkerState) -> str:
-    """The name of a worker's node that no other has."""
-    return worker.handle.node_id or worker.handle.node
 
 
 def _fits_nowhere(state: State, partition: PartitionState, worker: WorkerState) -> bool:
