@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import pickle
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,6 +189,7 @@ class Kept:
         sent = {name: sent for name, (sent, _) in shared.items()}
         return SentWitness(witness.name, witness.seconds, witness.nbytes, self._count, sent)
 
-    def drop(self, number: int) -> None:
-        """Forget a witness, which nobody reads any more. A number that is not known is ignored."""
-        self._arrays.pop(number, None)
+    def drop(self, numbers: Sequence[int]) -> None:
+        """Forget witnesses, which nobody reads any more. A number that is not known is ignored."""
+        for number in numbers:
+            self._arrays.pop(number, None)

@@ -148,17 +148,14 @@ class _Synthesiser(SynthesiserWorker):
 
     def __init__(self, spec: SynthesiserSpec, governor: Governor) -> None:
         arena = HostArena(lane=lambda: governor.lease(lane=True), shared=True)
-        self._kept = Kept(arena)
-        super().__init__(spec.system, spec.threads, arena, partial(shared_files, spec), self._kept.send)
+        kept = Kept(arena)
+        self.drop = kept.drop
+        super().__init__(spec.system, spec.threads, arena, partial(shared_files, spec), kept.send)
 
     def synthesise(self, partitions: Sequence[Partition], unused: Sequence[int]) -> list[Timed]:
         """For each partition the `SentWitness`, or the error. Those under the numbers `unused` are dropped before."""
         self.drop(unused)
         return self.make(partitions)
-
-    def drop(self, numbers: Sequence[int]) -> None:
-        for number in numbers:
-            self._kept.drop(number)
 
 
 class _Rooms(Rooms):

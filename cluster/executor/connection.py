@@ -75,7 +75,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             if address is None:
                 folder = stack.enter_context(ray_folder())
                 own = {
-                    "num_cpus": _cpus(settings),
+                    "num_cpus": min(settings.threads or usable_threads(), usable_threads()),
                     "num_gpus": settings.gpus,
                     "object_store_memory": _store(store_bytes),
                     "include_dashboard": False,
@@ -256,11 +256,6 @@ def _job_config() -> Any:
 def _address(settings: ExecutorSettings) -> str | None:
     named = os.environ.get("RAY_ADDRESS")
     return named or AUTO if settings.address == AUTO else settings.address or named
-
-
-def _cpus(settings: ExecutorSettings) -> int:
-    usable = usable_threads()
-    return min(settings.threads or usable, usable)
 
 
 def _store(wanted: int) -> int:

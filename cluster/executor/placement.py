@@ -12,7 +12,6 @@ SYNTHESISERS_PER_GPU = 16
 """Most synthesisers for one GPU. A witness takes a CPU many times as long as its proof takes a GPU (60 ms and 4.3 ms
 for a circuit of 2^16 rows, with circom's program on one core of 16 at work and an H200); with fewer the GPU waits."""
 
-
 CPU_SHARE = 0.5
 """CPUs that the provers of a node without GPUs take of Ray's bookkeeping, and so many again their synthesiser: several
 jobs may share the node, whose governor leases its threads."""

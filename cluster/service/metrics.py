@@ -184,7 +184,9 @@ class ServiceMetrics(Collector):
                 "memory_total_bytes": worker.memory_total,
             }
             _add(found, "distprove_worker_", labels, told)
-        for gpu in self._gpus():
+        if not self._looked:
+            self._telemetry, self._looked = GpuTelemetry.open(), True
+        for gpu in self._telemetry.read() if self._telemetry is not None else ():
             place = (str(gpu.index), gpu.uuid)
             told = {
                 "utilisation_ratio": gpu.utilisation,
@@ -196,11 +198,6 @@ class ServiceMetrics(Collector):
             _add(found, "distprove_gpu_", place, told)
             for xid, count in gpu.xids.items():
                 _add(found, "distprove_gpu_", (*place, str(xid)), {"xid_errors_total": count})
-
-    def _gpus(self) -> list[Any]:
-        if not self._looked:
-            self._telemetry, self._looked = GpuTelemetry.open(), True
-        return list(self._telemetry.read()) if self._telemetry is not None else []
 
 
 def _add(found: dict[str, list[Sample]], prefix: str, labels: tuple[str, ...], told: dict[str, float | None]) -> None:

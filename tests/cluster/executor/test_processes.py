@@ -198,8 +198,8 @@ def test_a_kept_witness_is_wiped_when_it_is_dropped() -> None:
         assert "7" not in repr(sent).replace(str(sent.nbytes), "")
         seen = Receiver().array(sent.arrays["wires"])
         assert (seen == 7).all()
-        kept.drop(sent.number)
-        kept.drop(sent.number)
+        kept.drop([sent.number])
+        kept.drop([sent.number])
         arena.settle()
         assert not seen.any()
 
