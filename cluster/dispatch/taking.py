@@ -49,7 +49,7 @@ def _loaded(state: State, worker: WorkerState, finished: Finished) -> None:
     if worker.ready:
         return
     if finished.error is not None:
-        _no_use(state, worker, finished, finished.error, "load", was_ready=False)
+        _no_use(state, worker, finished, was_ready=False)
         return
     loaded: Loaded = finished.value
     for name, timed in loaded.synthesisers.items():
@@ -81,7 +81,7 @@ def _key_checked(state: State, worker: WorkerState, finished: Finished) -> None:
         return  # it died meanwhile, and another one was asked
     state.checker = None
     if finished.error is not None:
-        _no_use(state, worker, finished, finished.error, "check")
+        _no_use(state, worker, finished)
         handing.check_key(state)
         return
     timed: Timed = finished.value
@@ -93,16 +93,16 @@ def _key_checked(state: State, worker: WorkerState, finished: Finished) -> None:
         state.executor.permit(other.handle)
 
 
-def _no_use(
-    state: State, worker: WorkerState, finished: Finished, error: BaseException, what: str, was_ready: bool = True
-) -> None:
+def _no_use(state: State, worker: WorkerState, finished: Finished, was_ready: bool = True) -> None:
     """A worker could not load or check the key."""
+    error = finished.error
+    assert error is not None
     if isinstance(error, InputError):
         raise error
     if isinstance(error, WorkerDied):
         trouble.died(state, worker, error, was_ready, blame=finished.blamed)
     else:
-        trouble.retire(state, worker, f"could not {what} the key: {public_message(error)}")
+        trouble.retire(state, worker, f"could not {finished.kind.value} the key: {public_message(error)}")
 
 
 # -- workers at work --------------------------------------------------------------------------------------------
