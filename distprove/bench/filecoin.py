@@ -282,13 +282,13 @@ def _steps(backend: Backend, key: ResidentKey, program: WitnessProgram, inputs: 
         return [sparse.spmv(matrix, kept["w"], standard_form=True) for matrix in (key.matrix_a, key.matrix_b)]
 
     kept["w_a"], kept["w_b"] = step("pick", lambda: [picked(key, pick, kept["w"]) for pick in (key.pick_a, key.pick_b)])
-    step("A", lambda: groups.msm(key.points_a, kept["w_a"]).result())
-    step("B in G1", lambda: groups.msm(key.points_b1, kept["w_b"]).result())
-    step("B in G2", lambda: groups.msm(key.points_b2, kept["w_b"]).result())
-    step("L", lambda: groups.msm(key.points_c, kept["w"][key.n_public + 1 :]).result())
+    step("A", lambda: groups.msm(key.points["a"], kept["w_a"]).result())
+    step("B in G1", lambda: groups.msm(key.points["b1"], kept["w_b"]).result())
+    step("B in G2", lambda: groups.msm(key.points["b2"], kept["w_b"]).result())
+    step("L", lambda: groups.msm(key.points["c"], kept["w"][key.n_public + 1 :]).result())
     made = step("products", products)
     kept.clear()
     kept["h"] = step("quotient", lambda: key.quotient(*made))  # of other vectors the second time, at the same cost
     made.clear()
-    step("H", lambda: groups.msm(key.points_h, kept["h"][: key.points_h.n]).result())
+    step("H", lambda: groups.msm(key.points["h"], kept["h"][: key.points["h"].n]).result())
     return seconds

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from distprove.groth16.dev_setup import ToxicWaste, key_points, key_scalars
+from distprove.groth16.key import KeyPoints
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.memory import KeyShape, plan_memory
 from distprove.groth16.resident import picking
@@ -33,16 +34,7 @@ class DeviceKey:
     domain_size: int
     a: TemplatedMatrix = field(repr=False)
     b: TemplatedMatrix = field(repr=False)
-    alpha1: HostArray = field(repr=False)
-    beta1: HostArray = field(repr=False)
-    beta2: HostArray = field(repr=False)
-    delta1: HostArray = field(repr=False)
-    delta2: HostArray = field(repr=False)
-    points_a: Array = field(repr=False)
-    points_b1: Array = field(repr=False)
-    points_b2: Array = field(repr=False)
-    points_c: Array = field(repr=False)
-    points_h: Array = field(repr=False)
+    points: KeyPoints = field(repr=False)
     wires_a: HostArray | None
     wires_b: HostArray | None
     monomial: bool
@@ -88,16 +80,7 @@ def dev_key(qap: TemplatedQap, backend: Backend, *, monomial: bool = False) -> D
         domain_size=qap.domain_size,
         a=qap.a,
         b=qap.b,
-        alpha1=points.alpha1,
-        beta1=points.beta1,
-        beta2=points.beta2,
-        delta1=points.delta1,
-        delta2=points.delta2,
-        points_a=points.a,
-        points_b1=points.b1,
-        points_b2=points.b2,
-        points_c=points.c,
-        points_h=points.h,
+        points=points,
         wires_a=wires_a,
         wires_b=wires_b,
         monomial=monomial,

@@ -1,4 +1,4 @@
-"""What a Groth16 proving key is: as provers read it from any file, and its group elements during the set-up."""
+"""What a Groth16 proving key is: its group elements, and what provers read of it from any file."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ SINGLE = {
     "delta2": Group.G2,
 }
 """The single points of a key and their groups, in the order of files of either library and of snarkjs' hashes."""
+SECTIONS = {"a": Group.G1, "b1": Group.G1, "b2": Group.G2, "c": Group.G1, "h": Group.G1}
+"""The vectors of points that a key is loaded with, and their groups."""
 
 
 class Points(Protocol):
@@ -29,9 +31,35 @@ class Points(Protocol):
     def __getitem__(self, which: slice, /) -> HostArray: ...
 
 
+@dataclass(frozen=True)
+class KeyPoints:
+    """The points of a proving key, affine in Montgomery form. Single points, (point_limbs,) uint64, are on the host.
+
+    Vectors are (n, point_limbs) uint64, those but `ic` in host memory or a backend's. Of a key in a file they are
+    `Points`: views of the file, (n, 8 * point_limbs) uint8 and possibly unaligned, or decoded slice by slice.
+    """
+
+    alpha1: HostArray
+    beta1: HostArray
+    beta2: HostArray
+    gamma2: HostArray
+    delta1: HostArray
+    delta2: HostArray
+    ic: Array
+    """One point for the constant and for each public wire."""
+    a: Array
+    """One point for each wire, as in `b1` and `b2`."""
+    b1: Array
+    b2: Array
+    c: Array
+    """One point for each private wire."""
+    h: Array
+    """One point for each row of the domain, in the Lagrange basis of the odd coset; or one fewer, in the monomial basis
+    (see `dev_points`)."""
+
+
 class LoadableKey(Protocol):
-    """What provers load of a key. Single points are (point_limbs,) uint64, affine in Montgomery form; they are on the
-    host, and vectors of points there or in the memory of the backend that made them."""
+    """What provers load of a key."""
 
     @property
     def curve(self) -> Curve: ...
@@ -42,25 +70,7 @@ class LoadableKey(Protocol):
     @property
     def domain_size(self) -> int: ...
     @property
-    def alpha1(self) -> HostArray: ...
-    @property
-    def beta1(self) -> HostArray: ...
-    @property
-    def beta2(self) -> HostArray: ...
-    @property
-    def delta1(self) -> HostArray: ...
-    @property
-    def delta2(self) -> HostArray: ...
-    @property
-    def points_a(self) -> Points: ...
-    @property
-    def points_b1(self) -> Points: ...
-    @property
-    def points_b2(self) -> Points: ...
-    @property
-    def points_c(self) -> Points: ...
-    @property
-    def points_h(self) -> Points: ...
+    def points(self) -> KeyPoints: ...
 
     @property
     def nnz(self) -> int:
@@ -88,33 +98,5 @@ class ProvingKey(LoadableKey, Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def gamma2(self) -> HostArray: ...
-    @property
-    def ic(self) -> Points: ...
-    @property
     def data(self) -> HostArray:
         """The bytes of the whole file."""
-
-
-@dataclass(frozen=True)
-class KeyPoints:
-    """The points of a proving key, affine in Montgomery form, uint64. Single points, of shape (point_limbs,), and `ic`
-    are on the host; the other vectors, (n, point_limbs), there or in a backend's memory."""
-
-    alpha1: HostArray
-    beta1: HostArray
-    beta2: HostArray
-    gamma2: HostArray
-    delta1: HostArray
-    delta2: HostArray
-    ic: HostArray
-    """One point for the constant and for each public wire."""
-    a: Array
-    """One point for each wire, as in `b1` and `b2`."""
-    b1: Array
-    b2: Array
-    c: Array
-    """One point for each private wire."""
-    h: Array
-    """One point for each row of the domain, in the Lagrange basis of the odd coset; or one fewer, in the monomial basis
-    (see `dev_points`)."""

@@ -82,15 +82,16 @@ def _digest(zkey: ProvingKey, check: CheckPoints | None = None) -> str:
 
 def _sections(zkey: ProvingKey) -> tuple[tuple[str, Group, Points], ...]:
     """All points of the key: the name of each section, its group and its points."""
+    points = zkey.points
     return (
-        ("header", Group.G1, np.stack([zkey.alpha1, zkey.beta1, zkey.delta1])),
-        ("header", Group.G2, np.stack([zkey.beta2, zkey.gamma2, zkey.delta2])),
-        ("IC", Group.G1, zkey.ic),
-        ("A", Group.G1, zkey.points_a),
-        ("B1", Group.G1, zkey.points_b1),
-        ("B2", Group.G2, zkey.points_b2),
-        ("L" if zkey.monomial else "C", Group.G1, zkey.points_c),
-        ("H", Group.G1, zkey.points_h),
+        ("header", Group.G1, np.stack([points.alpha1, points.beta1, points.delta1])),
+        ("header", Group.G2, np.stack([points.beta2, points.gamma2, points.delta2])),
+        ("IC", Group.G1, points.ic),
+        ("A", Group.G1, points.a),
+        ("B1", Group.G1, points.b1),
+        ("B2", Group.G2, points.b2),
+        ("L" if zkey.monomial else "C", Group.G1, points.c),
+        ("H", Group.G1, points.h),
     )
 
 

@@ -22,17 +22,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from distprove.groth16.key import LoadableKey
+from distprove.groth16.key import SECTIONS, LoadableKey
 from distprove.groth16.vectors import KeyVectors
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
 from kernels.interface.backend import Backend
 from kernels.interface.sparse import SparseRows
 from kernels.interface.vectors import TransformBytes
-from kernels.maths.curves import Curve, Group
+from kernels.maths.curves import Curve
 
-SECTIONS = {"a": Group.G1, "b1": Group.G1, "b2": Group.G2, "c": Group.G1, "h": Group.G1}
-"""The vectors of points of a key, with their groups."""
 MATRICES, QUOTIENT, WHOLE = "matrices", "quotient", "whole"
 GIVEN_UP = ("h", MATRICES, "b2", "c", "a", "b1")
 """What moves to host memory, one after the other, until a proof fits. The sum over H has full-width scalars and takes
@@ -80,7 +78,7 @@ class KeyShape:
             {name: len(vector) for name, vector in vectors.points.items()},
             tuple(matrix.nnz for matrix in matrices),
             tuple(len(wires) for wires in (vectors.wires_a, vectors.wires_b) if wires is not None),
-            on_device=not isinstance(key.points_a[:1], np.ndarray),
+            on_device=not isinstance(key.points.a[:1], np.ndarray),
         )
 
     def bytes_of(self, section: str) -> int:

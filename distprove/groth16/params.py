@@ -123,18 +123,8 @@ class ParamsKey:
     name: str
     circuit: R1cs | R1csFile = field(repr=False)
     domain_size: int
-    alpha1: Words = field(repr=False)
-    beta1: Words = field(repr=False)
-    beta2: Words = field(repr=False)
-    gamma2: Words = field(repr=False)
-    delta1: Words = field(repr=False)
-    delta2: Words = field(repr=False)
-    ic: EncodedPoints = field(repr=False)
-    points_h: EncodedPoints = field(repr=False)
-    points_c: EncodedPoints = field(repr=False)
-    points_a: EncodedPoints = field(repr=False)
-    points_b1: EncodedPoints = field(repr=False)
-    points_b2: EncodedPoints = field(repr=False)
+    points: KeyPoints = field(repr=False)
+    """Its vectors are `EncodedPoints`."""
     data: Bytes = field(repr=False)
 
     monomial = True
@@ -176,9 +166,8 @@ class ParamsKey:
     def _constraints(self) -> tuple[Qap, NDArray[np.uint32], NDArray[np.uint32]]:
         qap = bellperson_qap(self.circuit if isinstance(self.circuit, R1cs) else self.circuit.read())
         a, b = wires_of(qap.a), wires_of(qap.b)
-        _check_counts(
-            self.name, ("A", self.points_a, len(a)), ("B1", self.points_b1, len(b)), ("B2", self.points_b2, len(b))
-        )
+        points = self.points
+        _check_counts(self.name, ("A", points.a, len(a)), ("B1", points.b1, len(b)), ("B2", points.b2, len(b)))
         return qap, a, b
 
     def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
@@ -186,8 +175,7 @@ class ParamsKey:
 
     @cached_property
     def verification_key(self) -> VerificationKey:
-        single = {"alpha1": self.alpha1, "beta2": self.beta2, "gamma2": self.gamma2, "delta2": self.delta2}
-        return _verification_key(single, self.ic, self.name)
+        return _verification_key({name: getattr(self.points, name) for name in SINGLE}, self.points.ic, self.name)
 
 
 def read_params(source: Source, circuit: Callable[[], R1cs | R1csFile], *, name: str | None = None) -> ParamsKey:
@@ -215,13 +203,15 @@ def read_params(source: Source, circuit: Callable[[], R1cs | R1csFile], *, name:
         name=reader.name,
         circuit=opened,
         domain_size=domain,
-        **single,
-        ic=ic,
-        points_h=vectors["H"],
-        points_c=vectors["L"],
-        points_a=vectors["A"],
-        points_b1=vectors["B1"],
-        points_b2=vectors["B2"],
+        points=KeyPoints(
+            **single,
+            ic=ic,
+            a=vectors["A"],
+            b1=vectors["B1"],
+            b2=vectors["B2"],
+            c=vectors["L"],
+            h=vectors["H"],
+        ),
         data=reader.data,
     )
     if isinstance(opened, R1cs):

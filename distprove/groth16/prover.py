@@ -126,11 +126,11 @@ class StagedWitness:
         # 2. Commit to the witness under the four witness bases. The launches return at once on a GPU.
         with times.step("witness_msm"):
             w = self._staged.array()
-            a = backend.groups.msm(key.points_a, picked(key, key.pick_a, w))
+            a = backend.groups.msm(key.points["a"], picked(key, key.pick_a, w))
             w_b = picked(key, key.pick_b, w)
-            b2 = backend.groups.msm(key.points_b2, w_b)
-            b1 = backend.groups.msm(key.points_b1, w_b)
-            c = backend.groups.msm(key.points_c, w[key.n_public + 1 :])
+            b2 = backend.groups.msm(key.points["b2"], w_b)
+            b1 = backend.groups.msm(key.points["b1"], w_b)
+            c = backend.groups.msm(key.points["c"], w[key.n_public + 1 :])
             del w_b  # some GiB of a large circuit, which the quotient needs
 
         # 3. Compute the scalars of the quotient, A B - C on the odd coset. This is the last use of the witness.
@@ -143,7 +143,7 @@ class StagedWitness:
 
         # 4. Commit to the quotient.
         with times.step("quotient_msm"):
-            h = backend.groups.msm(key.points_h, scalars[: key.points_h.n])
+            h = backend.groups.msm(key.points["h"], scalars[: key.points["h"].n])
         return a, b1, b2, c, h
 
     def release(self) -> None:

@@ -3,14 +3,14 @@ or, as far as they do not fit there, in host memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from distprove.groth16.key import LoadableKey
-from distprove.groth16.memory import MATRICES, SECTIONS, KeyShape, MemoryPlan, plan_memory
+from distprove.groth16.key import SECTIONS, LoadableKey
+from distprove.groth16.memory import MATRICES, KeyShape, MemoryPlan, plan_memory
 from distprove.groth16.quotient import quotient_scalars
 from distprove.groth16.vectors import KeyVectors
 from kernels.cpu.group import Multiples
@@ -45,11 +45,8 @@ class ResidentKey:
     """Multiples of delta in G2."""
     matrix_a: Matrix
     matrix_b: Matrix
-    points_a: PointTable
-    points_b1: PointTable
-    points_b2: PointTable
-    points_c: PointTable
-    points_h: PointTable
+    points: Mapping[str, PointTable]
+    """The table of each of `SECTIONS`."""
     pick_a: Matrix | None
     """Picks the wires that have an A point out of a witness; None where every wire has one."""
     pick_b: Matrix | None
@@ -65,16 +62,15 @@ class ResidentKey:
     @property
     def nbytes(self) -> int:
         """Bytes of the key on the backend, precomputed multiples included."""
-        tables = (self.points_a, self.points_b1, self.points_b2, self.points_c, self.points_h)
         matrices = (self.matrix_a, self.matrix_b, self.pick_a, self.pick_b)
-        return sum(part.nbytes for part in (*matrices, *tables) if part is not None)
+        return sum(part.nbytes for part in (*matrices, *self.points.values()) if part is not None)
 
 
 def matrix_bytes(zkey: LoadableKey, nnz: int | None = None) -> int:
     """Bytes of the matrices A and B on the backend that multiplies by them, without their few distinct values. `nnz`
     takes the place of the key's own number of entries, for which its circuit is read."""
     # Keys with points for some wires have H in the monomial basis; so a circuit is not read for them.
-    picked = len(zkey.points_a) + len(zkey.points_b1) if zkey.monomial else 0
+    picked = len(zkey.points.a) + len(zkey.points.b1) if zkey.monomial else 0
     return 8 * (zkey.nnz if nnz is None else nnz) + 8 * (zkey.domain_size + 1) + 12 * picked
 
 
@@ -84,7 +80,7 @@ def load_key(zkey: LoadableKey, backend: Backend) -> ResidentKey:
     What of the key does not fit beside its proofs stays in host memory (`distprove.groth16.memory`). Raises OutOfMemory
     before anything is loaded.
     """
-    curve, matrices = zkey.curve, zkey.matrices()
+    curve, points, matrices = zkey.curve, zkey.points, zkey.matrices()
     vectors, plan = _planned(zkey, matrices, backend)
     matrix_a, matrix_b = (
         backend.sparse.load_matrix(curve.fr, matrix, on_use=MATRICES in plan.streamed) for matrix in matrices
@@ -107,18 +103,14 @@ def load_key(zkey: LoadableKey, backend: Backend) -> ResidentKey:
         n_vars=zkey.n_vars,
         n_public=zkey.n_public,
         log_domain=zkey.domain_size.bit_length() - 1,
-        alpha1=zkey.alpha1,
-        beta1=zkey.beta1,
-        beta2=zkey.beta2,
-        delta1_multiples=Multiples(curve, Group.G1, zkey.delta1),
-        delta2_multiples=Multiples(curve, Group.G2, zkey.delta2),
+        alpha1=points.alpha1,
+        beta1=points.beta1,
+        beta2=points.beta2,
+        delta1_multiples=Multiples(curve, Group.G1, points.delta1),
+        delta2_multiples=Multiples(curve, Group.G2, points.delta2),
         matrix_a=matrix_a,
         matrix_b=matrix_b,
-        points_a=tables["a"],
-        points_b1=tables["b1"],
-        points_b2=tables["b2"],
-        points_c=tables["c"],
-        points_h=tables["h"],
+        points=tables,
         pick_a=pick_a,
         pick_b=pick_b,
         plan=plan,
@@ -175,17 +167,19 @@ def recorded_commitments(key: ResidentKey) -> Commitments | None:
 def _first(key: ResidentKey, w: Array) -> Sequence[PendingPoint]:
     """Begin a and b1."""
     groups = key.backend.groups
-    return groups.msm(key.points_a, picked(key, key.pick_a, w)), groups.msm(key.points_b1, picked(key, key.pick_b, w))
+    return groups.msm(key.points["a"], picked(key, key.pick_a, w)), groups.msm(
+        key.points["b1"], picked(key, key.pick_b, w)
+    )
 
 
 def _rest(key: ResidentKey, w: Array) -> Sequence[PendingPoint]:
     """Begin b2, c and h, the longest first."""
     backend = key.backend
-    b2 = backend.groups.msm(key.points_b2, picked(key, key.pick_b, w))
-    c = backend.groups.msm(key.points_c, w[key.n_public + 1 :])
+    b2 = backend.groups.msm(key.points["b2"], picked(key, key.pick_b, w))
+    c = backend.groups.msm(key.points["c"], w[key.n_public + 1 :])
     products = [backend.sparse.spmv(matrix, w, standard_form=True) for matrix in (key.matrix_a, key.matrix_b)]
     scalars = quotient_scalars(backend, key.curve.fr, key.monomial, *products)
-    return b2, c, backend.groups.msm(key.points_h, scalars[: key.points_h.n])
+    return b2, c, backend.groups.msm(key.points["h"], scalars[: key.points["h"].n])
 
 
 def picked(key: ResidentKey, pick: Matrix | None, w: Array) -> Array:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.groth16.key import LoadableKey, Points
+from distprove.groth16.key import SECTIONS, LoadableKey, Points
 from distprove.host.cgroup import memory_available
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
@@ -49,7 +49,7 @@ class KeyVectors:
     """The vectors of points of a key, and whose they are."""
 
     points: Mapping[str, Points]
-    """Each section's vector, by the names that `distprove.groth16.memory` gives the sections."""
+    """The vector of each of `SECTIONS`."""
     wires_a: HostArray | None
     """The wire of each A point, as in `LoadableKey`."""
     wires_b: HostArray | None
@@ -69,8 +69,7 @@ class KeyVectors:
     @classmethod
     def every_point(cls, key: LoadableKey) -> KeyVectors:
         """The vectors as `key` has them, points at infinity included."""
-        points = {"a": key.points_a, "b1": key.points_b1, "b2": key.points_b2, "c": key.points_c, "h": key.points_h}
-        return cls(points, key.wires_a, key.wires_b)
+        return cls({name: getattr(key.points, name) for name in SECTIONS}, key.wires_a, key.wires_b)
 
 
 def _leave_out_infinity(points: dict[str, Points], sections: Sequence[str]) -> HostArray | None:

@@ -72,7 +72,7 @@ def _entry_type(limbs: int) -> np.dtype[np.void]:
 
 @dataclass(frozen=True)
 class ZKey:
-    """A proving key. Point sections are views of the file, (n, 8 * point_limbs) uint8, possibly unaligned."""
+    """A proving key. Implements `distprove.groth16.key.ProvingKey`."""
 
     name: str
     curve: Curve = field(repr=False)
@@ -81,20 +81,10 @@ class ZKey:
     n_public: int
     """Number of public wires, without the constant 1."""
     domain_size: int
-    alpha1: Words = field(repr=False)
-    beta1: Words = field(repr=False)
-    beta2: Words = field(repr=False)
-    gamma2: Words = field(repr=False)
-    delta1: Words = field(repr=False)
-    delta2: Words = field(repr=False)
-    ic: Bytes = field(repr=False)
+    points: KeyPoints = field(repr=False)
+    """Its vectors are views of the file."""
     coefficients: NDArray[np.void] = field(repr=False)
     """The entries of A and B as records (matrix, constraint, wire, value): a view of section 4, indices unchecked."""
-    points_a: Bytes = field(repr=False)
-    points_b1: Bytes = field(repr=False)
-    points_b2: Bytes = field(repr=False)
-    points_c: Bytes = field(repr=False)
-    points_h: Bytes = field(repr=False)
     file: BinFile = field(repr=False)
 
     wires_a = wires_b = None  # every wire has a point
@@ -137,7 +127,10 @@ class ZKey:
     @cached_property
     def verification_key(self) -> VerificationKey:
         """The verification key inside. Raises InvalidKey."""
-        return VerificationKey(self.curve, self.alpha1, self.beta2, self.gamma2, self.delta2, as_words(self.ic))
+        points = self.points
+        return VerificationKey(
+            self.curve, points.alpha1, points.beta2, points.gamma2, points.delta2, as_words(points.ic)
+        )
 
     def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
         """The matrices A and B of the constraint system, domain_size x n_vars, which share one dictionary of values.
@@ -200,20 +193,23 @@ def read_zkey(source: Source, *, name: str | None = None, ceremony: bool = True)
     if is_infinity(single["delta1"]):
         raise InvalidKey(f"{file.name}: delta in G1 is infinity, so that its proofs would not hide their witnesses")
 
+    points = KeyPoints(
+        **single,
+        ic=file.points(3, "IC", curve, Group.G1, n_public + 1),
+        a=file.points(5, "A points", curve, Group.G1, n_vars),
+        b1=file.points(6, "B1 points", curve, Group.G1, n_vars),
+        b2=file.points(7, "B2 points", curve, Group.G2, n_vars),
+        c=file.points(8, "C points", curve, Group.G1, n_vars - n_public - 1),
+        h=file.points(9, "H points", curve, Group.G1, domain_size),
+    )
     key = ZKey(
         name=file.name,
         curve=curve,
         n_vars=n_vars,
         n_public=n_public,
         domain_size=domain_size,
-        **single,
-        ic=file.points(3, "IC", curve, Group.G1, n_public + 1),
+        points=points,
         coefficients=_read_coefficients(file, curve.fr),
-        points_a=file.points(5, "A points", curve, Group.G1, n_vars),
-        points_b1=file.points(6, "B1 points", curve, Group.G1, n_vars),
-        points_b2=file.points(7, "B2 points", curve, Group.G2, n_vars),
-        points_c=file.points(8, "C points", curve, Group.G1, n_vars - n_public - 1),
-        points_h=file.points(9, "H points", curve, Group.G1, domain_size),
         file=file,
     )
     if ceremony:

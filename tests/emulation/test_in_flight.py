@@ -22,6 +22,7 @@ from kernels.interface.arrays import Array, HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import BN254
 from tests.support.emulated_device import EmulatedDevice
+from tests.support.file_builders import with_points
 from tests.support.infinite_points import with_infinity
 
 
@@ -69,8 +70,8 @@ def test_picked_wires_and_the_quotients_coefficients_are_those_of_the_cpu(
 ) -> None:
     """The two steps that bellperson's keys add, under a key whose points need not fit them."""
     wires = np.arange(0, zkey.n_vars, 2, dtype=np.uint32)
-    few = {name: getattr(zkey, name)[::2].copy() for name in ("points_a", "points_b1", "points_b2")}
-    key = replace(zkey, **few, points_h=zkey.points_h[:-1])
+    few = {name: getattr(zkey.points, name)[::2].copy() for name in ("a", "b1", "b2")}
+    key = with_points(zkey, **few, h=zkey.points.h[:-1])
     for name, value in (("wires_a", wires), ("wires_b", wires), ("monomial", True)):
         object.__setattr__(key, name, value)
     here, there = (prove(load_key(key, each), circuit.witness, blinded(0))[0] for each in (CpuBackend(), emulated))

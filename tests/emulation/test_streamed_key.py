@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from distprove.circuits.synthetic import SyntheticCircuit, synthetic_circuit
-from distprove.groth16.memory import GIVEN_UP, SECTIONS, WITNESSES, KeyShape
+from distprove.groth16.key import SECTIONS
+from distprove.groth16.memory import GIVEN_UP, WITNESSES, KeyShape
 from distprove.groth16.prover import Blinding, StagedWitness, prove
 from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
@@ -83,7 +84,7 @@ def test_a_key_that_does_not_fit_gives_the_same_proof(
     proof, _ = first.start(fixed).result()
     assert proof == expected
     assert backend.memory_peak() == pytest.approx(key.plan.peak, rel=0.1)
-    points = sum(len(getattr(zkey, f"points_{name}")) for name in streamed & SECTIONS.keys())
+    points = sum(len(getattr(zkey.points, name)) for name in streamed & SECTIONS.keys())
     assert backend.traffic.since(before).to_device >= 64 * points + circuit.witness.nbytes
     second.release()
 

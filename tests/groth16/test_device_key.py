@@ -14,6 +14,7 @@ from distprove.circuits.filecoin.post import post_circuit
 from distprove.groth16 import dev_setup
 from distprove.groth16.dev_setup import ToxicWaste, dev_points
 from distprove.groth16.device_key import dev_key
+from distprove.groth16.key import SECTIONS
 from distprove.groth16.prover import prove
 from distprove.groth16.qap import Qap
 from distprove.groth16.resident import load_key
@@ -38,7 +39,7 @@ def test_a_proof_under_a_key_in_memory(cpu: CpuBackend, monomial: bool) -> None:
     builder, inputs = post_circuit(*SHAPE), post_inputs(*SHAPE, Random(5))
     key = dev_key(TemplatedQap.from_system(builder.system()), cpu, monomial=monomial)
     assert key.wires_b is not None
-    assert len(key.points_b1) == len(key.wires_b) < key.n_vars
+    assert len(key.points.b1) == len(key.wires_b) < key.n_vars
     witness = builder.witness_program().witness(inputs, cpu)
     proof, _ = prove(load_key(key, cpu), witness)
     public = [int(v) for v in inputs["public"]]
@@ -87,7 +88,7 @@ def test_points_that_do_not_fit_go_to_host_memory(monkeypatch: pytest.MonkeyPatc
         assert roomy.made == 0
     with SmallDevice(5 * 32 * qap.domain_size) as small:
         key = dev_key(qap, small, monomial=True)
-        points = (key.points_a, key.points_b1, key.points_b2, key.points_c, key.points_h)
+        points = [getattr(key.points, name) for name in SECTIONS]
         assert small.made == sum(vector.nbytes for vector in points)
         resident = load_key(key, small)
         assert resident.plan.streamed

@@ -22,16 +22,16 @@ from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 from kernels.maths.curves import CURVES, Curve, Group
 from kernels.maths.encoding import point_from_ints, unpack
-from tests.support.file_builders import key_points_of
+from tests.support.file_builders import key_points_of, with_points
 from tests.support.simulated_proofs import OUTSIDE
 
 SECTIONS = {
     "ic": ("IC", Group.G1),
-    "points_a": ("A", Group.G1),
-    "points_b1": ("B1", Group.G1),
-    "points_b2": ("B2", Group.G2),
-    "points_c": ("C", Group.G1),
-    "points_h": ("H", Group.G1),
+    "a": ("A", Group.G1),
+    "b1": ("B1", Group.G1),
+    "b2": ("B2", Group.G2),
+    "c": ("C", Group.G1),
+    "h": ("H", Group.G1),
 }
 
 
@@ -62,20 +62,20 @@ def test_a_good_key_passes(key: ZKey, backend: Backend) -> None:
 @pytest.mark.parametrize("field", SECTIONS)
 def test_a_point_off_the_curve_is_named(key: ZKey, backend: Backend, field: str) -> None:
     name, group = SECTIONS[field]
-    points = np.array(getattr(key, field))
+    points = np.array(getattr(key.points, field))
     points[1, 0] ^= 1
     with pytest.raises(InvalidKey, match=rf"c\.zkey: point 1 of section {name} \({group.name}\) is not on"):
-        check_key(replace(key, **{field: points}), backend)
+        check_key(with_points(key, **{field: points}), backend)
 
 
 @pytest.mark.parametrize("field", SECTIONS)
 def test_a_point_outside_the_subgroup_is_named(key: ZKey, backend: Backend, field: str) -> None:
     name, group = SECTIONS[field]
-    points = np.array(getattr(key, field))
+    points = np.array(getattr(key.points, field))
     points[-1] = outside(key.curve, group).view(np.uint8)
     expected = rf"point {len(points) - 1} of section {name} is outside the subgroup {group.name}"
     with pytest.raises(InvalidKey, match=expected):
-        check_key(replace(key, **{field: points}), backend)
+        check_key(with_points(key, **{field: points}), backend)
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
@@ -85,19 +85,17 @@ def test_a_key_that_takes_the_blinding_from_proofs_is_refused(curve: Curve, back
     circuit = synthetic_circuit(curve, 20, backend, public_inputs=2)
     setup(circuit.r1cs, insecure_dev=True, backend=backend, out=tmp_path / "good.zkey")
     good = read_zkey(tmp_path / "good.zkey")
-    nothing = {name: np.zeros_like(getattr(good, name)) for name in ("delta1", "beta1", "points_b1")}
+    nothing = {name: np.zeros_like(getattr(good.points, name)) for name in ("delta1", "beta1", "b1")}
     public = unpack(circuit.witness[1 : good.n_public + 1])
     made = {}
-    for each in (good, replace(good, **nothing)):
+    for each in (good, with_points(good, **nothing)):
         key = load_key(each, backend)
         proofs = [prove(key, circuit.witness)[0] for _ in range(2)]
         assert all(verify(each.verification_key, public, proof) for proof in proofs)
         made[each is good] = len({proof.a.tobytes() for proof in proofs})
     assert made == {True: 2, False: 1}
 
-    points = replace(
-        key_points_of(good), beta1=nothing["beta1"], delta1=nothing["delta1"], b1=as_words(nothing["points_b1"])
-    )
+    points = replace(key_points_of(good), beta1=nothing["beta1"], delta1=nothing["delta1"], b1=as_words(nothing["b1"]))
     a, b = good.matrices()
     write_zkey(
         tmp_path / "bad.zkey", curve=curve, n_vars=good.n_vars, n_public=good.n_public, domain_size=good.domain_size,
@@ -109,9 +107,9 @@ def test_a_key_that_takes_the_blinding_from_proofs_is_refused(curve: Curve, back
 
 @pytest.mark.parametrize(("field", "group"), [("delta1", Group.G1), ("delta2", Group.G2)])
 def test_the_single_points_are_checked_too(key: ZKey, backend: Backend, field: str, group: Group) -> None:
-    off = getattr(key, field).copy()
+    off = getattr(key.points, field).copy()
     off[0] ^= np.uint64(1)
     with pytest.raises(InvalidKey, match=r"point 2 of section header .* is not on"):
-        check_key(replace(key, **{field: off}), backend)
+        check_key(with_points(key, **{field: off}), backend)
     with pytest.raises(InvalidKey, match="point 2 of section header is outside the subgroup"):
-        check_key(replace(key, **{field: outside(key.curve, group)}), backend)
+        check_key(with_points(key, **{field: outside(key.curve, group)}), backend)

@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,11 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cpu.groups import CpuGroups
 from kernels.host import cache
 from kernels.maths.curves import BN254, Curve, Group
+from tests.support.file_builders import with_points
 
 POINTS = (
     *("alpha1", "beta1", "delta1", "beta2", "gamma2", "delta2"),
-    *("ic", "points_a", "points_b1", "points_b2", "points_c", "points_h"),
+    *("ic", "a", "b1", "b2", "c", "h"),
 )
 
 
@@ -89,7 +89,7 @@ def count(backend: CountingBackend, path: Path) -> int:
 def spoil(path: Path) -> int:
     """Take a point of the key off the curve, in place, without another size or time; where it lies in the file."""
     facts, key = path.stat(), read_zkey(path)
-    at = key.points_h.ctypes.data - key.data.ctypes.data
+    at = key.points.h.ctypes.data - key.data.ctypes.data
     flip(path, at)
     os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
     assert path.stat().st_mtime_ns == facts.st_mtime_ns
@@ -145,10 +145,10 @@ def test_no_point_is_left_out_of_what_is_remembered(
     monkeypatch.setattr(key_check, "_ROWS", 3)
     key = read_zkey(path)
     check_key_once(key, backend)
-    points = np.array(getattr(key, field))
+    points = np.array(getattr(key.points, field))
     points.view(np.uint8).reshape(-1)[-1] ^= 1
     with pytest.raises(InvalidKey):
-        check_key_once(replace(key, **{field: points}), backend)
+        check_key_once(with_points(key, **{field: points}), backend)
     assert len(list(folder.iterdir())) == 1
 
 
@@ -158,14 +158,14 @@ def test_points_of_another_section_are_not_those_that_were_checked(
     """The same bytes, cut into sections elsewhere, are another key: a point of G2 is no two points of G1."""
     key = read_zkey(path)
     check_key_once(key, backend)
-    both = np.concatenate([key.ic, key.points_a])
+    both = np.concatenate([key.points.ic, key.points.a])
     before = backend.groups.checked
-    check_key_once(replace(key, ic=both[:1], points_a=both[1:]), backend)
+    check_key_once(with_points(key, ic=both[:1], a=both[1:]), backend)
     assert backend.groups.checked > before
-    b2 = key.points_b2.reshape(-1, key.points_a.shape[1])
-    cut = np.concatenate([key.points_b1, b2])
+    b2 = key.points.b2.reshape(-1, key.points.a.shape[1])
+    cut = np.concatenate([key.points.b1, b2])
     with pytest.raises(InvalidKey):
-        check_key_once(replace(key, points_b1=cut, points_b2=key.points_b2[:0]), backend)
+        check_key_once(with_points(key, b1=cut, b2=key.points.b2[:0]), backend)
 
 
 @pytest.mark.filterwarnings("ignore:the cache")

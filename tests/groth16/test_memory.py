@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from distprove.groth16.key import SECTIONS
 from distprove.groth16.memory import (
     GIVEN_UP,
     RECORDED_DOMAIN,
-    SECTIONS,
     KeyShape,
     MemoryPlan,
     plan_memory,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,6 +13,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.maths.curves import BLS12_381, CURVES, Curve, Group
 from tests.support.emulated_device import EmulatedDevice
+from tests.support.file_builders import with_points
 
 
 @pytest.mark.parametrize("group", list(Group))
@@ -80,8 +79,8 @@ def test_points_are_not_copied_where_the_host_lacks_memory_for_them(
 
 def test_a_wire_with_one_of_two_points_of_b_keeps_both(zkey: ZKey) -> None:
     """As set-up makes no key; but a proof under any key is that of the CPU."""
-    b1 = zkey.points_b1.copy()
+    b1 = zkey.points.b1.copy()
     b1[finite(b1)] = 0
-    wires = KeyVectors.of(replace(zkey, points_b1=b1), CudaBackend(EmulatedDevice())).wires_b
+    wires = KeyVectors.of(with_points(zkey, b1=b1), CudaBackend(EmulatedDevice())).wires_b
     assert wires is not None
-    assert np.array_equal(wires, np.flatnonzero(finite(zkey.points_b2)))
+    assert np.array_equal(wires, np.flatnonzero(finite(zkey.points.b2)))

@@ -102,7 +102,7 @@ def test_points_are_views_of_the_bytes_given(tmp_path: Path) -> None:
     content = zkey_bytes(tmp_path, BN254)
     data = np.frombuffer(b"x" + content, dtype=np.uint8)[1:]
     key = read_zkey(data, name="from the store")
-    for view in (key.ic, key.coefficients, key.points_a, key.points_b2, key.points_c, key.points_h):
+    for view in (key.points.ic, key.coefficients, key.points.a, key.points.b2, key.points.c, key.points.h):
         assert np.shares_memory(view, data)
         assert not view.flags.writeable
     assert key.digest == hashlib.sha256(content).digest()
@@ -304,4 +304,4 @@ def test_real_matrices_hold_for_a_real_witness(shared_data: Path) -> None:
     products = [x * y % r for x, y in zip(times(a), times(b), strict=True)]
     assert products[0] in (35, r - 35)
     assert times(a)[1:] == [1, 35, 0]
-    assert unpack(key.alpha1.reshape(2, 4))[0] < key.curve.fq.modulus
+    assert unpack(key.points.alpha1.reshape(2, 4))[0] < key.curve.fq.modulus

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from distprove.groth16.elements import as_words
-from distprove.groth16.key import SINGLE, KeyPoints
+from distprove.groth16.key import SECTIONS, KeyPoints
 from distprove.groth16.r1cs import R1cs, write_r1cs
 from distprove.groth16.wtns import write_wtns
 from distprove.groth16.zkey import Contribution, ZKey, write_zkey
+from kernels.interface.arrays import HostArray
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.maths.encoding import field_from_ints, scalars_from_ints
@@ -89,8 +91,12 @@ def zkey_parts(curve: Curve, contributions: tuple[Contribution, ...] | None = No
 
 def key_points_of(zkey: ZKey) -> KeyPoints:
     """The points of a key that was read, to write it again."""
-    vectors = {name: as_words(getattr(zkey, f"points_{name}")) for name in ("a", "b1", "b2", "c", "h")}
-    return KeyPoints(**{name: getattr(zkey, name) for name in SINGLE}, ic=as_words(zkey.ic), **vectors)
+    return replace(zkey.points, **{name: as_words(getattr(zkey.points, name)) for name in ("ic", *SECTIONS)})
+
+
+def with_points(zkey: ZKey, **points: HostArray) -> ZKey:
+    """`zkey` with other points of these names."""
+    return replace(zkey, points=replace(zkey.points, **points))
 
 
 def zkey_bytes(folder: Path, curve: Curve) -> bytes:

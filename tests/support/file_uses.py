@@ -12,7 +12,7 @@ from kernels.maths.curves import BN254, Group
 def use_zkey(data: bytes) -> None:
     key = read_zkey(data)
     key.matrices()
-    assert as_words(key.ic).shape == (key.n_public + 1, key.curve.point_limbs(Group.G1))
+    assert as_words(key.points.ic).shape == (key.n_public + 1, key.curve.point_limbs(Group.G1))
     assert len(key.digest) == 32
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from distprove.groth16.zkey import ZKey
+from tests.support.file_builders import with_points
 
 
 def with_infinity(zkey: ZKey, finite: Sequence[float], *, seed: int) -> ZKey:
@@ -16,9 +16,9 @@ def with_infinity(zkey: ZKey, finite: Sequence[float], *, seed: int) -> ZKey:
     That is no circuit's key, but one under which any two provers make the same proof of a witness.
     """
     rng, vectors = np.random.default_rng(seed), {}
-    for name, share in zip(("points_a", "points_b1", "points_b2"), finite, strict=True):
-        rows = getattr(zkey, name)
+    for name, share in zip(("a", "b1", "b2"), finite, strict=True):
+        rows = getattr(zkey.points, name)
         some = rows[rows.any(axis=1)]
         vectors[name] = some[np.arange(len(rows)) % len(some)]
         vectors[name][rng.permutation(len(rows)) >= round(share * len(rows))] = 0
-    return replace(zkey, **vectors)
+    return with_points(zkey, **vectors)
