@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ class FibonacciAir(Air):
     """The table of pairs (left, right) = (x_i, x_{i+1}) in row i."""
 
     name = "fibonacci"
-    main: Mapping[str, int] = MappingProxyType({"left": 1, "right": 1})
+    main = {"left": 1, "right": 1}
     public = ("start", "end")
 
     def define(self, t: Table) -> None:

@@ -16,8 +16,7 @@ lanes behind it are zero, and so are the bytes behind it in its lane.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,26 +67,24 @@ class NarrowHashAir(Air):
     `index` and `lane` are constant."""
 
     name = "hash"
-    main: Mapping[str, int] = MappingProxyType(
-        {
-            **COLUMNS,
-            **FLAGS,
-            "leaf": 1,
-            "node": 1,
-            "tail": 1,
-            "level": 1,
-            "index": 1,
-            "leaves": 1,
-            "begin_node": 1,
-            "begin_tail": 1,
-            "low": 2,
-            "high": 2,
-            "lane": RATE_LANES,
-            "padded": 2,
-            "pad": 2,
-            "done": 1,
-        }
-    )
+    main = {
+        **COLUMNS,
+        **FLAGS,
+        "leaf": 1,
+        "node": 1,
+        "tail": 1,
+        "level": 1,
+        "index": 1,
+        "leaves": 1,
+        "begin_node": 1,
+        "begin_tail": 1,
+        "low": 2,
+        "high": 2,
+        "lane": RATE_LANES,
+        "padded": 2,
+        "pad": 2,
+        "done": 1,
+    }
     public = ("length", "leaves", "leaf_start", "leaf_end")
 
     def define(self, t: Table) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,20 +50,18 @@ class HashAir(Air):
     rows."""
 
     name = "hash"
-    main: Mapping[str, int] = MappingProxyType(
-        {
-            **COLUMNS,
-            "leaf": 1,
-            "node": 1,
-            "begin_leaf": 1,
-            "begin_node": 1,
-            "begin_tail": 1,
-            "level": 1,
-            "index": 1,
-            "leaves": 1,
-            "carried": TAIL_WORDS,
-        }
-    )
+    main = {
+        **COLUMNS,
+        "leaf": 1,
+        "node": 1,
+        "begin_leaf": 1,
+        "begin_node": 1,
+        "begin_tail": 1,
+        "level": 1,
+        "index": 1,
+        "leaves": 1,
+        "carried": TAIL_WORDS,
+    }
     public = ("leaf_start", "leaf_end")
 
     def define(self, t: Table) -> None:
@@ -120,8 +115,8 @@ class EdgeAir(Air):
     """The table of nodes without a sibling. If level l has an odd number of nodes, row l passes the last one up."""
 
     name = "edge"
-    preprocessed: Mapping[str, int] = MappingProxyType({"level": 1})
-    main: Mapping[str, int] = MappingProxyType({"nodes": 1, "odd": 1, "active": 1, "digest": DIGEST_WORDS})
+    preprocessed = {"level": 1}
+    main = {"nodes": 1, "odd": 1, "active": 1, "digest": DIGEST_WORDS}
     public = ("leaves",)
 
     def define(self, t: Table) -> None:
@@ -148,10 +143,8 @@ class TailAir(Air):
     those after the padding's first byte to zero."""
 
     name = "tail"
-    preprocessed: Mapping[str, int] = MappingProxyType({"begin": 1, "end": 1})
-    main: Mapping[str, int] = MappingProxyType(
-        {"words": TAIL_WORDS, "bits": 32, "pad": 4, "done": 1, "count": 1, "active": 1}
-    )
+    preprocessed = {"begin": 1, "end": 1}
+    main = {"words": TAIL_WORDS, "bits": 32, "pad": 4, "done": 1, "count": 1, "active": 1}
     public = ("length", "leaves")
 
     def define(self, t: Table) -> None:

@@ -11,7 +11,6 @@ A permutation takes 24 rows, and a table has a power of two of rows: 2^15 rows h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -46,8 +45,8 @@ MOST = ((1 << MAX_LOG_HEIGHT) - 1) // ROUNDS
 
 class KeccakFAir(Air):
     name = "keccak-f"
-    main: Mapping[str, int] = MappingProxyType({**COLUMNS, "on": 1, "begin": 1, "number": 1, "sum": SUMMED})
-    public: Mapping[str, int] = MappingProxyType({"start": 1, "end": 1, "total": SUMMED})
+    main = {**COLUMNS, "on": 1, "begin": 1, "number": 1, "sum": SUMMED}
+    public = {"start": 1, "end": 1, "total": SUMMED}
 
     def define(self, t: Table) -> None:
         before = constrain_rounds(t)

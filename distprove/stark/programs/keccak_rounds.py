@@ -16,11 +16,10 @@ Lanes are numbered x + 5 y, bits from the least significant, words low half firs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import xor
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
@@ -35,9 +34,7 @@ WORDS = 2 * LANES
 RATE_LANES = 17
 """Number of lanes into which Keccak-256 absorbs a block, 136 bytes."""
 
-COLUMNS: Mapping[str, int] = MappingProxyType(
-    {"state": 64 * LANES, "parity": 320, "theta": 320, "out": WORDS, "chi": 7, "round": ROUNDS}
-)
+COLUMNS = {"state": 64 * LANES, "parity": 320, "theta": 320, "out": WORDS, "chi": 7, "round": ROUNDS}
 """Columns that `constrain_rounds` uses, which must come first in a table."""
 WIDTH = sum(COLUMNS.values())
 ROWS = CppRows(Path(__file__).with_name("keccak_rounds.cpp"), COLUMNS, ("states",))

@@ -19,12 +19,11 @@ has 2,321 columns in 24 rows, at degree 3. docs/programs.md compares them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, xor
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
@@ -86,27 +85,25 @@ def _words() -> tuple[tuple[tuple[Piece, ...], ...], ...]:
 
 WORDS = _words()
 """WORDS[group][k] are the pieces of a word."""
-COLUMNS: Mapping[str, int] = MappingProxyType(
-    {
-        "bits": SLICES * LANES,
-        "parity": SLICES * 5,
-        "carry": SLICES * 5,
-        "below": 5,
-        "around": 5,
-        "iota": len(CONSTANT_PLACES),
-        "constant": len(CONSTANT_PLACES),
-        "outer": 5,
-        "inner": 5,
-        "slices": PARTS,
-        "stamp": 1,
-        "moved": sum(map(len, WORDS)),
-    }
-)
+COLUMNS = {
+    "bits": SLICES * LANES,
+    "parity": SLICES * 5,
+    "carry": SLICES * 5,
+    "below": 5,
+    "around": 5,
+    "iota": len(CONSTANT_PLACES),
+    "constant": len(CONSTANT_PLACES),
+    "outer": 5,
+    "inner": 5,
+    "slices": PARTS,
+    "stamp": 1,
+    "moved": sum(map(len, WORDS)),
+}
 """Columns that the row function writes, which must come first in a table. A row holds bit z = 16 s + j of lane x + 5 y
 in bits[16 (x + 5 y) + j]; parity and carry likewise by x."""
-FLAGS: Mapping[str, int] = MappingProxyType({"sends": 1, "takes": 1})
+FLAGS = {"sends": 1, "takes": 1}
 """Columns of the rows, of permutations in use, that send to the next stage and receive from the one before."""
-START: Mapping[str, int] = MappingProxyType({name: sum(list(COLUMNS.values())[:i]) for i, name in enumerate(COLUMNS)})
+START = {name: sum(list(COLUMNS.values())[:i]) for i, name in enumerate(COLUMNS)}
 """The first column of each name."""
 WIDTH = sum(COLUMNS.values())
 ROWS = CppRows(Path(__file__).with_name("keccak_slices.cpp"), COLUMNS, ("states", "pieces"))

@@ -7,7 +7,6 @@ The sum stays below p, so that it does not wrap.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ class ValuesAir(Air):
     """The table of values, one per row. Rows after the last value are padding, with multiplicity 0."""
 
     name = "values"
-    main: Mapping[str, int] = MappingProxyType({"limbs": 2, "on": 1, "count": 1, "sum": 1})
+    main = {"limbs": 2, "on": 1, "count": 1, "sum": 1}
     public = ("count", "total")
 
     def __init__(self, bits: int) -> None:
@@ -55,8 +54,8 @@ class LimbsAir(Air):
     """The table of all possible limbs, each with its multiplicity: how often it is looked up, as the prover counts."""
 
     name = "limbs"
-    preprocessed: Mapping[str, int] = MappingProxyType({"limb": 1})
-    main: Mapping[str, int] = MappingProxyType({"times": 1})
+    preprocessed = {"limb": 1}
+    main = {"times": 1}
 
     def define(self, t: Table) -> None:
         t.receive(LIMB, [t.fixed.limb], times=t.this.times, row_of=lambda limb: limb)

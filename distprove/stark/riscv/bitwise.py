@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from distprove.stark.air import CppRows, Expression, Table
 from distprove.stark.riscv.buses import AND_KIND, LOOKUP, AluAir
 
-COLUMNS: Mapping[str, int] = MappingProxyType({"is_and": 1, "is_or": 1, "is_xor": 1, "a": 4, "b": 4, "both": 4})
+COLUMNS = {"is_and": 1, "is_or": 1, "is_xor": 1, "a": 4, "b": 4, "both": 4}
 
 
 class BitwiseAir(AluAir):
     """A row is one operation, on bytes."""
 
     name = "bitwise"
-    main: Mapping[str, int] = COLUMNS
+    main = COLUMNS
 
     def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         row = t.this

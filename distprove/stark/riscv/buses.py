@@ -6,10 +6,8 @@ docs/riscv.md says for each bus who sends, who receives, and why no forged execu
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from functools import reduce
 from operator import add
-from types import MappingProxyType
 
 from distprove.stark.air import Air, Bus, Expression, Table
 from distprove.stark.air.definition import Value
@@ -35,25 +33,21 @@ KECCAK = Bus("keccak", fields=("time", "end", "key", "value"))
 """The words of the states that Keccak-f permutes: `end` is 0 before it, and 1 after."""
 BUSES = (LOOKUP, ROM, ACCESS, ALU, NARROW, HOST, IMAGE, PUBLIC, WORDS, STATED, OUTPUT, KECCAK, MOVED)
 
-ALU_TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "bitwise": ("and", "or", "xor"),
-        "compare": ("slt", "sltu"),
-        "shift": ("sll", "srl", "sra"),
-        "multiply": ("mul", "mulh", "mulhsu", "mulhu"),
-        "divide": ("div", "divu", "rem", "remu"),
-    }
-)
+ALU_TABLES = {
+    "bitwise": ("and", "or", "xor"),
+    "compare": ("slt", "sltu"),
+    "shift": ("sll", "srl", "sra"),
+    "multiply": ("mul", "mulh", "mulhsu", "mulhu"),
+    "divide": ("div", "divu", "rem", "remu"),
+}
 """The tables that answer on `alu`, and their operations."""
-ALU_OPS: Mapping[str, int] = MappingProxyType(
-    {op: number for number, op in enumerate((op for ops in ALU_TABLES.values() for op in ops), start=1)}
-)
-NARROW_OPS: Mapping[str, int] = MappingProxyType({"lb": 1, "lbu": 2, "lh": 3, "lhu": 4, "sb": 5, "sh": 6})
-CALLS: Mapping[str, int] = MappingProxyType({"exit": 1, "write": 2, "private": 3, "public": 4, "cycles": 5})
+ALU_OPS = {op: number for number, op in enumerate((op for ops in ALU_TABLES.values() for op in ops), start=1)}
+NARROW_OPS = {"lb": 1, "lbu": 2, "lh": 3, "lhu": 4, "sb": 5, "sh": 6}
+CALLS = {"exit": 1, "write": 2, "private": 3, "public": 4, "cycles": 5}
 """The calls that the table `host` answers."""
 KECCAK_CALL = 6
 """The call that the table `keccak` answers."""
-ALL_CALLS: Mapping[str, int] = MappingProxyType({**CALLS, "keccak_f": KECCAK_CALL})
+ALL_CALLS = {**CALLS, "keccak_f": KECCAK_CALL}
 
 AND_KIND = (1 << 17) - 1
 """The kind of a lookup of two bytes x and y, with their conjunction z. A kind is the first row of the table `lookup`

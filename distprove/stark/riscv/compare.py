@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from distprove.stark.air import CppRows, Expression, Table
 from distprove.stark.riscv.buses import AluAir, constrain_sign, in_range, word
 
-COLUMNS: Mapping[str, int] = MappingProxyType(
-    {"is_slt": 1, "is_sltu": 1, "a": 1, "b": 1, "less": 1, "sign": 2, "low": 2, "difference": 2}
-)
+COLUMNS = {"is_slt": 1, "is_sltu": 1, "a": 1, "b": 1, "less": 1, "sign": 2, "low": 2, "difference": 2}
 
 
 class CompareAir(AluAir):
     """A row is one comparison. With the signs taken off, a - b = difference - 2^32 less."""
 
     name = "compare"
-    main: Mapping[str, int] = COLUMNS
+    main = COLUMNS
 
     def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         row = t.this

@@ -7,9 +7,6 @@ instructions are: sums, differences, jumps, equality, words of memory. The rest 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,31 +15,29 @@ from distprove.stark.riscv.buses import ACCESS, ALU, HOST, LOOKUP, NARROW, ROM, 
 from distprove.stark.riscv.decode import FLAGS
 from distprove.stark.riscv.record import FIRST_REGISTER, Record, Words64
 
-COLUMNS: Mapping[str, int] = MappingProxyType(
-    {
-        "on": 1,  # 1 in rows of cycles, which come first; 0 after them
-        "pc": 1,
-        "time": 1,
-        **dict.fromkeys(FLAGS, 1),
-        "op": 1,
-        "rd": 1,
-        "rs1": 1,
-        "rs2": 1,
-        "imm": 1,
-        "disp": 1,
-        "a": 1,
-        "b": 1,
-        "result": 1,  # goes to rd; of a store the word that memory gets, of a branch its condition
-        "low": 1,  # of a sum, difference or address: bits 0 to 15; of an aligned one a quarter of them, rounded down
-        "high": 1,  # its bits 16 to 31
-        "carry": 1,
-        "offset": 1,  # bits 0 and 1 of an aligned one; of an ecall 1 if it is the exit
-        "word": 1,  # memory before the cycle; of a comparison the inverse of a - b
-        "before": 1,  # rd before the cycle
-        "previous": 4,  # times of the last accesses of rs1, rs2, memory and rd
-        "since": 4,  # bits 0 to 15 of the time between those and these, less 1
-    }
-)
+COLUMNS = {
+    "on": 1,  # 1 in rows of cycles, which come first; 0 after them
+    "pc": 1,
+    "time": 1,
+    **dict.fromkeys(FLAGS, 1),
+    "op": 1,
+    "rd": 1,
+    "rs1": 1,
+    "rs2": 1,
+    "imm": 1,
+    "disp": 1,
+    "a": 1,
+    "b": 1,
+    "result": 1,  # goes to rd; of a store the word that memory gets, of a branch its condition
+    "low": 1,  # of a sum, difference or address: bits 0 to 15; of an aligned one a quarter of them, rounded down
+    "high": 1,  # its bits 16 to 31
+    "carry": 1,
+    "offset": 1,  # bits 0 and 1 of an aligned one; of an ecall 1 if it is the exit
+    "word": 1,  # memory before the cycle; of a comparison the inverse of a - b
+    "before": 1,  # rd before the cycle
+    "previous": 4,  # times of the last accesses of rs1, rs2, memory and rd
+    "since": 4,  # bits 0 to 15 of the time between those and these, less 1
+}
 HALTED = 1 << 32
 """`pc` after the exit, less the exit code. No instruction is there."""
 
@@ -51,7 +46,7 @@ class CpuAir(Air):
     """The rules of a cycle."""
 
     name = "cpu"
-    main: Mapping[str, int] = COLUMNS
+    main = COLUMNS
     public = ("pc_start", "pc_end", "cycles_start", "cycles_end", "final", "exit_code")
 
     def define(self, t: Table) -> None:

@@ -7,29 +7,24 @@ the right side is below p. A divisor 0 has the quotient 2^32 - 1 and leaves a. T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from distprove.stark.air import CppRows, Expression, Table
 from distprove.stark.riscv.buses import ALU_TABLES, AluAir, constrain_sign, in_range, word
 
-COLUMNS: Mapping[str, int] = MappingProxyType(
-    {
-        **{f"is_{op}": 1 for op in ALU_TABLES["divide"]},
-        "a": 1,
-        "b": 1,
-        "sign": 2,
-        "low": 2,
-        "quotient": 2,
-        "remainder": 2,
-        "gap": 2,  # the divisor's magnitude less 1 and the remainder
-        "zero": 1,  # whether the divisor is 0
-        "inverse": 1,  # of b
-        "negative": 1,  # whether the result is minus its magnitude
-        "result": 2,
-        "carry": 1,
-    }
-)
+COLUMNS = {
+    **{f"is_{op}": 1 for op in ALU_TABLES["divide"]},
+    "a": 1,
+    "b": 1,
+    "sign": 2,
+    "low": 2,
+    "quotient": 2,
+    "remainder": 2,
+    "gap": 2,  # the divisor's magnitude less 1 and the remainder
+    "zero": 1,  # whether the divisor is 0
+    "inverse": 1,  # of b
+    "negative": 1,  # whether the result is minus its magnitude
+    "result": 2,
+    "carry": 1,
+}
 MAX = (1 << 32) - 1
 
 
@@ -37,7 +32,7 @@ class DivideAir(AluAir):
     """A row is one division."""
 
     name = "divide"
-    main: Mapping[str, int] = COLUMNS
+    main = COLUMNS
 
     def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         row = t.this

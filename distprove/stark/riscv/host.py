@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import numpy as np
 
@@ -15,19 +14,17 @@ from kernels.maths.goldilocks import P
 MOST_WORDS = 64
 """Maximum number of words that a segment reads of the public input: the statement has so many places."""
 
-COLUMNS: Mapping[str, int] = MappingProxyType(
-    {
-        **{f"is_{name}": 1 for name in CALLS},
-        "time": 1,
-        "gap": 2,  # bits 0 to 15 and 16 to 23 of the time since the row before, less 1
-        "argument": 1,
-        "result": 1,
-        "limbs": 2,  # of a result that is not the argument
-        "wraps": 1,  # how often the count of cycles went beyond 32 bits
-        "outputs": 1,  # words written in the run before this row
-        "inputs": 1,  # words of public input read in this segment before it
-    }
-)
+COLUMNS = {
+    **{f"is_{name}": 1 for name in CALLS},
+    "time": 1,
+    "gap": 2,  # bits 0 to 15 and 16 to 23 of the time since the row before, less 1
+    "argument": 1,
+    "result": 1,
+    "limbs": 2,  # of a result that is not the argument
+    "wraps": 1,  # how often the count of cycles went beyond 32 bits
+    "outputs": 1,  # words written in the run before this row
+    "inputs": 1,  # words of public input read in this segment before it
+}
 
 
 class HostAir(Air):
@@ -35,7 +32,7 @@ class HostAir(Air):
     the length."""
 
     name = "host"
-    main: Mapping[str, int] = COLUMNS
+    main = COLUMNS
     public = ("cycles_start", "outputs_start", "outputs_end", "inputs")
 
     def define(self, t: Table) -> None:
@@ -89,8 +86,8 @@ class StatedAir(Air):
     could be any element, `pc` at an end before the exit would be 2^32 + some exit code, too."""
 
     name = "stated"
-    preprocessed: Mapping[str, int] = MappingProxyType({"place": 1})
-    main: Mapping[str, int] = MappingProxyType({"used": 1, "value": 1, "exit": 2})
+    preprocessed: Mapping[str, int] = {"place": 1}
+    main: Mapping[str, int] = {"used": 1, "value": 1, "exit": 2}
     public = ("segment", "exit_code")
 
     def define(self, t: Table) -> None:

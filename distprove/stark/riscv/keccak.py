@@ -8,7 +8,6 @@ makes the access of memory.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import numpy as np
 
@@ -28,28 +27,24 @@ from distprove.stark.riscv.record import STATE_WORDS, Record, Words64
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
-CALL_COLUMNS: Mapping[str, int] = MappingProxyType(
-    {
-        "on": 1,
-        "key": 1,  # of the state's first word
-        "time": 1,
-        # At the input and the result of a permutation in use: of parts 0 and 2 the lower and the upper words of the
-        # lanes, of parts 1 and 3 the upper halves of these. Elsewhere nothing is said of them.
-        "words": LANES,
-    }
-)
-WORD_COLUMNS: Mapping[str, int] = MappingProxyType(
-    {
-        "on": 1,
-        "time": 1,
-        "key": 1,
-        "low": 1,  # bits 0 to 15 of the key
-        "before": 1,
-        "after": 1,
-        "previous": 1,  # time of the word's last access
-        "since": 1,  # bits 0 to 15 of the time between that and this, less 1
-    }
-)
+CALL_COLUMNS = {
+    "on": 1,
+    "key": 1,  # of the state's first word
+    "time": 1,
+    # At the input and the result of a permutation in use: of parts 0 and 2 the lower and the upper words of the
+    # lanes, of parts 1 and 3 the upper halves of these. Elsewhere nothing is said of them.
+    "words": LANES,
+}
+WORD_COLUMNS = {
+    "on": 1,
+    "time": 1,
+    "key": 1,
+    "low": 1,  # bits 0 to 15 of the key
+    "before": 1,
+    "after": 1,
+    "previous": 1,  # time of the word's last access
+    "since": 1,  # bits 0 to 15 of the time between that and this, less 1
+}
 _HALF = 1 << 16
 
 
@@ -57,7 +52,7 @@ class KeccakAir(Air):
     """100 rows are a permutation. One that is in use is a call."""
 
     name = "keccak"
-    main: Mapping[str, int] = MappingProxyType({**COLUMNS, **FLAGS, **CALL_COLUMNS})
+    main: Mapping[str, int] = {**COLUMNS, **FLAGS, **CALL_COLUMNS}
 
     def define(self, t: Table) -> None:
         slices = constrain_slices(t, ("on",))
@@ -83,7 +78,7 @@ class KeccakWordsAir(Air):
     """A row is a word of a state. It is accessed at the time at which a cycle accesses memory."""
 
     name = "keccak_words"
-    main: Mapping[str, int] = WORD_COLUMNS
+    main = WORD_COLUMNS
 
     def define(self, t: Table) -> None:
         row = t.this

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import numpy as np
 
@@ -20,8 +19,8 @@ class LookupAir(Air):
     """The table of everything that can be looked up. The prover counts how often each is."""
 
     name = "lookup"
-    preprocessed: Mapping[str, int] = MappingProxyType({"kind": 1, "x": 1, "y": 1, "z": 1})
-    main: Mapping[str, int] = MappingProxyType({"used": 1})
+    preprocessed: Mapping[str, int] = {"kind": 1, "x": 1, "y": 1, "z": 1}
+    main: Mapping[str, int] = {"used": 1}
 
     def define(self, t: Table) -> None:
         row = {name: t.fixed[name][0] for name in self.preprocessed}

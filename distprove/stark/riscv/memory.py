@@ -7,7 +7,6 @@ as its key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import numpy as np
 
@@ -22,12 +21,19 @@ LOW = np.uint64(0xFFFF)
 NO_KEY = 1 << 40
 """The key of rows that fill `image` up, which nothing accesses."""
 
-TOUCHED: Mapping[str, int] = MappingProxyType(
-    {"on": 1, "key": 1, "gap": 2, "start": 1, "end": 1, "time": 1, "segment": 1}
-)
-WORDS_COLUMNS: Mapping[str, int] = MappingProxyType(
-    {"on": 1, "key": 1, "gap": 2, "start": 1, "end": 1, "segment": 1, "low": 1, "high": 1, "above": 1, "below": 1}
-)
+TOUCHED = {"on": 1, "key": 1, "gap": 2, "start": 1, "end": 1, "time": 1, "segment": 1}
+WORDS_COLUMNS = {
+    "on": 1,
+    "key": 1,
+    "gap": 2,
+    "start": 1,
+    "end": 1,
+    "segment": 1,
+    "low": 1,
+    "high": 1,
+    "above": 1,
+    "below": 1,
+}
 
 
 class TouchedAir(Air):
@@ -37,7 +43,7 @@ class TouchedAir(Air):
     """
 
     name = "touched"
-    main: Mapping[str, int] = TOUCHED
+    main = TOUCHED
     public = ("segment",)
 
     def define(self, t: Table) -> None:
@@ -61,7 +67,7 @@ class WordsAir(Air):
     """
 
     name = "words"
-    main: Mapping[str, int] = WORDS_COLUMNS
+    main = WORDS_COLUMNS
     public = ("words_start", "words_end")
 
     def define(self, t: Table) -> None:
@@ -85,8 +91,8 @@ class ImageAir(Air):
     """The table of the initial memory: ranges of keys, ends included, whose words have one value. All keys are in."""
 
     name = "image"
-    preprocessed: Mapping[str, int] = MappingProxyType({"low": 1, "high": 1, "value": 1})
-    main: Mapping[str, int] = MappingProxyType({"used": 1})
+    preprocessed: Mapping[str, int] = {"low": 1, "high": 1, "value": 1}
+    main: Mapping[str, int] = {"used": 1}
 
     def define(self, t: Table) -> None:
         row = t.fixed

@@ -7,25 +7,20 @@ subtracted modulo 2^32.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from distprove.stark.air import CppRows, Expression, Table
 from distprove.stark.riscv.buses import ALU_TABLES, AluAir, constrain_sign, in_range, word
 
-COLUMNS: Mapping[str, int] = MappingProxyType(
-    {
-        **{f"is_{op}": 1 for op in ALU_TABLES["multiply"]},
-        "a": 1,
-        "b": 1,
-        "product": 4,
-        "inverse": 1,  # of the upper half less 2^32 - 1
-        "sign": 2,
-        "low": 2,
-        "result": 2,
-        "wraps": 1,
-    }
-)
+COLUMNS = {
+    **{f"is_{op}": 1 for op in ALU_TABLES["multiply"]},
+    "a": 1,
+    "b": 1,
+    "product": 4,
+    "inverse": 1,  # of the upper half less 2^32 - 1
+    "sign": 2,
+    "low": 2,
+    "result": 2,
+    "wraps": 1,
+}
 MAX = (1 << 32) - 1
 
 
@@ -33,7 +28,7 @@ class MultiplyAir(AluAir):
     """A row is one multiplication."""
 
     name = "multiply"
-    main: Mapping[str, int] = COLUMNS
+    main = COLUMNS
 
     def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         row = t.this

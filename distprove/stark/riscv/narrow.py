@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from distprove.stark.air import Air, CppRows, Table
 from distprove.stark.riscv.buses import NARROW, NARROW_OPS, in_range
 from kernels.maths.goldilocks import P
 
-COLUMNS: Mapping[str, int] = MappingProxyType(
-    {
-        **{f"is_{name}": 1 for name in NARROW_OPS},
-        "at": 4,  # whether the lowest byte meant is at offset 0, 1, 2, 3
-        "before": 4,
-        "lower": 1,  # that byte
-        "upper": 1,  # of a half its upper byte
-        "sign": 1,
-        "b": 1,
-        "value": 2,  # bytes 0 and 1 of b
-        "result": 1,
-    }
-)
+COLUMNS = {
+    **{f"is_{name}": 1 for name in NARROW_OPS},
+    "at": 4,  # whether the lowest byte meant is at offset 0, 1, 2, 3
+    "before": 4,
+    "lower": 1,  # that byte
+    "upper": 1,  # of a half its upper byte
+    "sign": 1,
+    "b": 1,
+    "value": 2,  # bytes 0 and 1 of b
+    "result": 1,
+}
 
 
 class NarrowAir(Air):
     """A row is one access."""
 
     name = "narrow"
-    main: Mapping[str, int] = COLUMNS
+    main = COLUMNS
 
     def define(self, t: Table) -> None:
         row = t.this

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from distprove.stark.air import Air, Table
 from distprove.stark.riscv.buses import ROM
@@ -13,8 +12,8 @@ class RomAir(Air):
     """A row is an instruction, and how often it is executed."""
 
     name = "rom"
-    preprocessed: Mapping[str, int] = MappingProxyType(dict.fromkeys(ROM.fields, 1))
-    main: Mapping[str, int] = MappingProxyType({"used": 1})
+    preprocessed: Mapping[str, int] = dict.fromkeys(ROM.fields, 1)
+    main: Mapping[str, int] = {"used": 1}
 
     def define(self, t: Table) -> None:
         t.receive(ROM, {name: t.fixed[name][0] for name in ROM.fields}, times=t.this.used)

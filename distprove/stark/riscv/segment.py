@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import UsageError
-from distprove.stark.air import Air, CppRows
+from distprove.stark.air import Air
 from distprove.stark.output import DIGEST_VALUES, MAX_OUTPUT_WORDS
 from distprove.stark.program import Trace
 from distprove.stark.programs.keccak_slices import ROWS as SLICES
@@ -84,16 +83,14 @@ ABSENT = 63
 LEAST_LOG_ROWS = 5
 """log2 of the least rows of a table. FRI ends with as many coefficients, so that less would make the proof longer."""
 
-CLASSES: Mapping[str, CppRows] = MappingProxyType(
-    {
-        "bitwise": bitwise.ROWS,
-        "compare": compare.ROWS,
-        "shift": shift.ROWS,
-        "multiply": multiply.ROWS,
-        "divide": divide.ROWS,
-        "narrow": narrow.ROWS,
-    }
-)
+CLASSES = {
+    "bitwise": bitwise.ROWS,
+    "compare": compare.ROWS,
+    "shift": shift.ROWS,
+    "multiply": multiply.ROWS,
+    "divide": divide.ROWS,
+    "narrow": narrow.ROWS,
+}
 """The tables that answer on `alu` and `narrow`, with the functions that make their rows."""
 
 OPTIONAL = (*CLASSES, "keccak", "keccak_words")

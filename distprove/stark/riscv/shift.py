@@ -7,36 +7,31 @@ size, so that what holds modulo p holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from distprove.stark.air import CppRows, Expression, Table
 from distprove.stark.riscv.buses import LOOKUP, POWER_KIND, AluAir, constrain_sign, in_long_range, in_range, word
 from kernels.maths.goldilocks import P
 
-COLUMNS: Mapping[str, int] = MappingProxyType(
-    {
-        "is_sll": 1,
-        "is_srl": 1,
-        "is_sra": 1,
-        "a": 1,
-        "b": 1,
-        "amount": 1,  # s for a shift to the left, 31 - s for one to the right
-        "power": 1,
-        "above": 1,  # bits 5 to 20 of b
-        "sign": 1,
-        "low": 1,
-        "result": 2,
-        "rest": 2,
-    }
-)
+COLUMNS = {
+    "is_sll": 1,
+    "is_srl": 1,
+    "is_sra": 1,
+    "a": 1,
+    "b": 1,
+    "amount": 1,  # s for a shift to the left, 31 - s for one to the right
+    "power": 1,
+    "above": 1,  # bits 5 to 20 of b
+    "sign": 1,
+    "low": 1,
+    "result": 2,
+    "rest": 2,
+}
 
 
 class ShiftAir(AluAir):
     """A row is one shift."""
 
     name = "shift"
-    main: Mapping[str, int] = COLUMNS
+    main = COLUMNS
 
     def constrain(self, t: Table, on: Expression) -> tuple[Expression, Expression, Expression]:
         row = t.this
