@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from distprove.errors import CurveMismatch, InputError, InvalidKey
-from distprove.groth16.elements import scale
 from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.overread import difference
 from distprove.groth16.points import chunks_to_bytes, to_bytes
 from distprove.groth16.ptau import Powers, Ptau
 from distprove.groth16.qap import Qap, stacked
+from kernels.cpu.fields import from_montgomery
 from kernels.cpu.group import mul
 from kernels.cpu.sparse_points import combine
 from kernels.interface.arrays import HostArray
@@ -62,7 +62,8 @@ def initial_points(qap: Qap, ptau: Ptau, threads: int) -> KeyPoints:
     a, b = qap.a.transposed(), qap.b.transposed()
 
     def sums(group: Group, matrix: CsrMatrix, points: HostArray) -> HostArray:
-        return combine(curve, group, _canonical(curve, matrix), points, threads)
+        canonical = replace(matrix, values=from_montgomery(curve.fr, matrix.values))
+        return combine(curve, group, canonical, points, threads)
 
     # beta A + alpha B + C for every wire
     combined = sums(Group.G1, stacked((qap.a, qap.b, qap.c)).transposed(), np.concatenate([beta1, alpha1, tau1]))
@@ -168,9 +169,3 @@ def _scaled(curve: Curve, points: HostArray, factor: int, threads: int) -> HostA
 
 def _point(raw: HostArray) -> HostArray:
     return np.frombuffer(raw.tobytes(), dtype="<u8")
-
-
-def _canonical(curve: Curve, matrix: CsrMatrix) -> CsrMatrix:
-    """Convert the values of `matrix` from Montgomery form to canonical integers."""
-    inverse = pow(curve.fr.r, -1, curve.fr.modulus)
-    return replace(matrix, values=scale(curve.fr, matrix.values, inverse))

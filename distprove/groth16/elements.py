@@ -46,21 +46,6 @@ def first_not_canonical(field: Field, elements: Words) -> int | None:
     return None
 
 
-def scale(field: Field, elements: Words, factor: int) -> Words:
-    """The products elements[i] * factor mod p as plain integers, without Montgomery reduction, (n, limbs)."""
-    out = np.empty((elements.shape[0], field.limbs), dtype=np.uint64)
-    raw = out.view(np.uint8)
-    size, p = field.bytes, field.modulus
-    for start in range(0, elements.shape[0], _CHUNK):
-        data = np.ascontiguousarray(elements[start : start + _CHUNK], dtype="<u8").tobytes()
-        scaled = b"".join(
-            (int.from_bytes(data[i : i + size], "little") * factor % p).to_bytes(size, "little")
-            for i in range(0, len(data), size)
-        )
-        raw[start : start + _CHUNK] = np.frombuffer(scaled, dtype=np.uint8).reshape(-1, size)
-    return out
-
-
 def dictionary(elements: Words) -> tuple[Words, NDArray[np.uint32]]:
     """The distinct rows of `elements`, (n, limbs), and each row's index among the distinct ones, (n,) uint32.
 

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from distprove.errors import FormatError, InputError
 from distprove.groth16.binfile import BinFile, BinFileWriter, SectionReader, Source
 from distprove.groth16.csr import row_range
-from distprove.groth16.elements import Words, dictionary, first_not_canonical, scale
+from distprove.groth16.elements import dictionary, first_not_canonical
 from distprove.groth16.field_headers import curve_of_scalar_field
+from kernels.cpu.fields import from_montgomery, to_montgomery
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field
 
@@ -161,7 +162,7 @@ def _read_constraints(
     bad = first_not_canonical(field, distinct)
     if bad is not None:
         raise section.error(f"the coefficient of entry {int(np.argmax(index == bad))} is not below the prime")
-    values = scale(field, distinct, field.r)  # to Montgomery form
+    values = to_montgomery(field, distinct)
     side = np.repeat(np.tile(np.arange(3, dtype=np.uint8), rows), counts)
 
     def matrix(which: int) -> CsrMatrix:
@@ -219,8 +220,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 def _constraint_words(field: Field, matrices: tuple[CsrMatrix, ...]) -> Iterator[NDArray[np.uint32]]:
     """Yield the words of section 2, some constraints at a time: the inverse of `_read_constraints`."""
-    inverse = pow(field.r, -1, field.modulus)
-    standard: list[Words] = [scale(field, matrix.values, inverse) for matrix in matrices]
+    standard = [from_montgomery(field, matrix.values) for matrix in matrices]
     width = 1 + field.bytes // 4
     for first in range(0, matrices[0].rows, _ROWS_AT_ONCE):
         parts = [row_range(matrix, first, first + _ROWS_AT_ONCE) for matrix in matrices]

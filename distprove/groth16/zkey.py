@@ -29,11 +29,12 @@ from numpy.typing import NDArray
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16.binfile import BinFile, BinFileWriter, Bytes, SectionReader, Source
 from distprove.groth16.csr import csr_from_entries, row_range
-from distprove.groth16.elements import Words, as_words, dictionary, first_not_canonical, scale
+from distprove.groth16.elements import Words, as_words, dictionary, first_not_canonical
 from distprove.groth16.field_headers import curve_of_base_field, curve_of_scalar_field
 from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.points import is_infinity
+from kernels.cpu.fields import from_montgomery, to_montgomery
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field, Group
 
@@ -153,7 +154,7 @@ class ZKey:
         bad = first_not_canonical(fr, distinct)
         if bad is not None:
             raise InvalidKey(f"{self.name}: coefficient {int(np.argmax(index == bad))} is not below the modulus")
-        values = scale(fr, distinct, pow(fr.r, -1, fr.modulus))  # x R^2 -> x R
+        values = from_montgomery(fr, distinct)  # x R^2 -> x R
         chosen = [np.flatnonzero(matrix == which) for which in (0, 1)]
         a, b = (
             csr_from_entries(self.domain_size, self.n_vars, constraint[at], wire[at], index[at], values)
@@ -346,7 +347,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 def _coefficient_records(fr: Field, a: CsrMatrix, b: CsrMatrix) -> Iterator[NDArray[np.void]]:
     """Yield the entries of section 4 in snarkjs' order, some rows at a time: by constraint, A's entries before B's."""
-    stored = [scale(fr, matrix.values, fr.r) for matrix in (a, b)]  # x R -> x R^2
+    stored = [to_montgomery(fr, matrix.values) for matrix in (a, b)]  # x R -> x R^2
     for first in range(0, max(a.rows, b.rows), _ROWS_AT_ONCE):
         parts = [_side_records(fr, which, matrix, stored[which], first) for which, matrix in enumerate((a, b))]
         both = np.concatenate(parts)
