@@ -47,7 +47,6 @@ class Ptau:
     curve: Curve = field(repr=False)
     power: int
     """The file serves circuits of up to 2^power constraints."""
-    ceremony_power: int
     file: BinFile = field(repr=False)
 
     @property
@@ -104,11 +103,11 @@ def read_ptau(source: Source, *, name: str | None = None) -> Ptau:
     file = BinFile.read(source, "ptau", (VERSION,), name=name)
     header = file.section(1, "header")
     curve = curve_of_base_field(header)
-    power, ceremony_power = header.u32(), header.u32()
+    power, _ = header.u32(), header.u32()  # and the power of the ceremony, of which this may be a part
     header.finish()
     if power > _MAX_POWER:
         raise FormatError(f"{file.name}: power {power} is more than {_MAX_POWER}, the largest there is")
-    ptau = Ptau(file.name, curve, power, ceremony_power, file)
+    ptau = Ptau(file.name, curve, power, file)
     for which in Powers:
         ptau.powers(which)
         if ptau.prepared:

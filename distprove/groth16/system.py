@@ -326,7 +326,6 @@ class Groth16Prover:
         """`circuit` names the circuit in Python whose witnesses come as inputs, if they do."""
         self._zkey = read_key(shared, "key")
         self._vk = self._zkey.verification_key
-        self._backend = backend
         self._program = None if circuit is None else _made_where_proven(circuit, self._zkey.n_vars)
         backend.prepare(self._zkey.curve)
         self._key: ResidentKey = load_key(self._zkey, backend)
@@ -358,17 +357,11 @@ class Groth16Prover:
         assert program is not None
         return lambda backend: program.witness_from(backend, encoded)
 
-    def _witness(self, encoded: Words) -> Words:
-        """The witness of these inputs in host memory."""
-        with CpuBackend(threads=1) as cpu:
-            made: Words = cpu.to_host(self._maker(encoded)(cpu))
-            return made
-
     def diagnose(self, partition: Partition, witness: Witness) -> None:
         """Raise UnsatisfiedWitness if a proof of `witness` computed on the CPU does not verify either."""
         encoded = witness.arrays.get("inputs")
-        values = witness.arrays["witness"] if encoded is None else self._witness(encoded)
         with CpuBackend(threads=1) as cpu:
+            values = witness.arrays["witness"] if encoded is None else cpu.to_host(self._maker(encoded)(cpu))
             proof, _ = prove(load_key(self._zkey, cpu), values)
         if not verify(self._vk, unpack(values[1 : self._key.n_public + 1]), proof):
             raise UnsatisfiedWitness(

@@ -19,8 +19,6 @@ from kernels.maths.curves import Group
 
 SIZE = {group: 8 * CURVE.point_limbs(group) for group in Group}
 """Bytes of an uncompressed point. A compressed one has half as many."""
-PROOF_BYTES = 192
-"""Bytes of a compressed proof: A, B, C."""
 
 _CHUNK = 1 << 16
 
@@ -57,7 +55,7 @@ def decode(group: Group, raw: NDArray[np.uint8], section: str, first: int = 0) -
 
 
 def proof_to_bytes(proof: Groth16Proof) -> bytes:
-    """The proof as bellperson writes it, `PROOF_BYTES` long. Raises CurveMismatch."""
+    """The proof as bellperson writes it: A, B, C compressed, 192 bytes. Raises CurveMismatch."""
     if proof.curve is not CURVE:
         raise CurveMismatch(f"this form of a proof is of {CURVE.title}, not of {proof.curve.title}")
     return compress(Group.G1, proof.a) + compress(Group.G2, proof.b) + compress(Group.G1, proof.c)

@@ -17,7 +17,6 @@ form. The constraint system's matrix C is not in the file: for a satisfied witne
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +63,8 @@ class Contribution:
 
 
 Ceremony = tuple[bytes | None, tuple[Contribution, ...]]
-"""The circuit hash, and the contributions in order. Some writers leave out the section that they are in."""
+"""The circuit hash (snarkjs' csHash, 64 bytes), None without section 10, which some writers leave out; and the
+contributions in order."""
 
 
 def _entry_type(limbs: int) -> np.dtype[np.void]:
@@ -107,11 +107,6 @@ class ZKey:
         return _read_ceremony(self.file, self.curve)
 
     @property
-    def circuit_hash(self) -> bytes | None:
-        """The circuit hash (snarkjs' csHash), 64 bytes; None when the file has no section 10."""
-        return self.ceremony[0]
-
-    @property
     def contributions(self) -> tuple[Contribution, ...]:
         return self.ceremony[1]
 
@@ -119,11 +114,6 @@ class ZKey:
     def insecure(self) -> bool:
         """Whether the key is marked as made without a ceremony."""
         return any(c.name == INSECURE_DEV_NAME for c in self.contributions)
-
-    @cached_property
-    def digest(self) -> bytes:
-        """SHA-256 of the whole file, 32 bytes."""
-        return hashlib.sha256(self.data.data).digest()
 
     @cached_property
     def verification_key(self) -> VerificationKey:

@@ -48,10 +48,6 @@ class DeviceTime:
     by_events: bool = False
     """True: by the device's own clock. False: from the first launch to the last result, as the host saw it."""
 
-    @property
-    def seconds(self) -> float:
-        return sum(end - start for start, end in self.stretches)
-
 
 class BusyWatch(Protocol):
     """Records when the device is busy with the work queued from here until `end`. Made by `Backend.watch_busy`."""

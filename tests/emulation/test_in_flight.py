@@ -193,5 +193,5 @@ def test_events_stand_at_both_ends_of_a_proof(keys: Any, monkeypatch: pytest.Mon
     _, times = staged.start(blinded(0)).result()
     assert len(recorded) == 2
     assert times.on_device.by_events
-    assert times.on_device.seconds > 0
+    assert sum(end - start for start, end in times.on_device.stretches) > 0
     assert all(start < end for start, end in times.on_device.stretches)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from kernels.interface import busy
-from kernels.interface.busy import MOST_EVENTS, RENEW, DeviceTime, EventMeter, EventWatch
+from kernels.interface.busy import MOST_EVENTS, RENEW, EventMeter, EventWatch
 
 
 class Stream:
@@ -173,7 +173,3 @@ def test_events_are_bounded(stream: Stream) -> None:
     found = times(watch)
     assert len(found) <= MOST_EVENTS // 2 + 1
     assert found[-1][1] == stream.now  # what was not noted counts as busy
-
-
-def test_seconds_are_those_of_all_stretches() -> None:
-    assert DeviceTime(((1.0, 2.0), (4.0, 4.5))).seconds == 1.5

@@ -21,8 +21,6 @@ HANDLER = 0xF0000000
 """The handler's first instruction. Those guests have no memory beyond 0x78000000."""
 VALUES = 0xF1000000
 """Where the handler keeps the public values: their size in bytes, then the bytes."""
-SCRATCH = 0xFFFFF000
-"""The page in which trampolines and handler save registers."""
 REACH = (1 << 20) - 4
 """Maximum distance of a jump, in bytes."""
 BELOW_CODE = 1 << 10
