@@ -35,7 +35,7 @@ from distprove.host.cgroup import memory_available
 from distprove.host.memory import most_resident
 from distprove.steps import Steps
 from kernels.host.units import format_bytes
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve
 
@@ -216,7 +216,7 @@ def _proven(
         checks.append(verifier.submit(_verified, vk, public, proof))
 
     def staged(one: dict[str, list[int]]) -> StagedWitness:
-        return StagedWitness(key, partial(_witness, program, program.encode(one)))
+        return StagedWitness(key, partial(program.witness_from, encoded=program.encode(one)))
 
     switch_interval = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)  # as in a worker's process
@@ -243,10 +243,6 @@ def _proven(
 def _public(program: WitnessProgram, inputs: dict[str, list[int]]) -> list[int]:
     """The public values of a circuit without outputs, from its inputs and not from what the device made of them."""
     return [value for signal in program.inputs[: program.public_inputs] for value in inputs[signal.name]]
-
-
-def _witness(program: WitnessProgram, encoded: HostArray, backend: Backend) -> Array:
-    return program.witness_from(backend, encoded)
 
 
 def _verified(vk: VerificationKey, public: list[int], proof: Groth16Proof) -> float:

@@ -129,8 +129,5 @@ def random_inputs(name: str, seed: int) -> Callable[[int], dict[str, list[int]]]
     """Makes inputs by their number. Raises UsageError for a circuit that has none of its own."""
     if names_code(name):
         raise UsageError(f"random inputs are made for circuits that ship, and {name} is one of your own")
-    return partial(_random_inputs, find_circuit(name), seed)
-
-
-def _random_inputs(entry: CircuitEntry, seed: int, number: int) -> dict[str, list[int]]:
-    return entry.random_inputs(Random(f"{seed}/{number}"))
+    entry = find_circuit(name)
+    return lambda number: entry.random_inputs(Random(f"{seed}/{number}"))

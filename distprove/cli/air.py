@@ -127,6 +127,7 @@ def _load(target: str, parameters: list[str], *, proving: bool = True) -> Any:
     """The object that `target` names; a class is called with the parameters. Not `proving`: it needs no input files."""
     from distprove.stark.program import Program
     from distprove.stark.programs import find_program, load_program
+    from distprove.stark.programs.registry import integer
 
     arguments = pairs(parameters)
     import_from_here()
@@ -137,19 +138,13 @@ def _load(target: str, parameters: list[str], *, proving: bool = True) -> Any:
         return found
     if issubclass(found, Program):
         return load_program(target, arguments)
-    values = {key: _integer(key, value) for key, value in arguments.items()}
+    values = {key: integer(key, value) for key, value in arguments.items()}
     try:
         inspect.signature(found).bind(**values)
     except TypeError as error:
         raise UsageError(f"{target} cannot be made with these parameters (--with NAME=VALUE): {error}") from None
     with own_faults(found.__module__):
         return found(**values)
-
-
-def _integer(name: str, value: str) -> int:
-    from distprove.stark.programs.registry import integer
-
-    return integer(name, value)
 
 
 def _example(loaded: Any, partitions: int | None) -> Example | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from distprove.cli.console import err, escape, out, plain_table, print_json
 
@@ -12,15 +13,9 @@ if TYPE_CHECKING:
     from kernels.interface.backend import DeviceInfo
 
 
-class About(Protocol):
-    """Module of a benchmark, or what stands for one: it says what is timed, and how results are checked."""
-
-    TIMED: str
-    CHECKED: str
-
-
-def document(bench: str, about: About, info: DeviceInfo, rows: Sequence[Reported]) -> dict[str, Any]:
-    """The document of a benchmark on this machine, as `--json` prints it."""
+def document(bench: str, about: ModuleType, info: DeviceInfo, rows: Sequence[Reported]) -> dict[str, Any]:
+    """The document of a benchmark on this machine, as `--json` prints it. The module `about` says what is timed and how
+    results are checked: `TIMED` and `CHECKED`."""
     from distprove.bench.results import report
     from distprove.host.machine import inspect_machine
 

@@ -109,20 +109,13 @@ def open_r1cs(source: Source, *, name: str | None = None) -> R1csFile:
     if n_vars > file.data.shape[0]:
         # Set-up allocates by this number; without section 3 nothing else in the file bounds it.
         raise FormatError(f"{file.name}: {n_vars} wires in a file of {file.data.shape[0]} bytes")
-    _refuse_custom_gates(file)
-    _check_count(file.section(2, "constraints"), n_constraints)
-    return R1csFile(curve, n_vars, n_outputs, n_public_inputs, n_private_inputs, n_labels, n_constraints, file)
-
-
-def _check_count(section: SectionReader, rows: int) -> None:
-    if section.remaining % 4 or rows > section.remaining // 12:
-        raise section.error(f"{section.remaining} bytes do not hold {rows} constraints")
-
-
-def _refuse_custom_gates(file: BinFile) -> None:
     for ident in (4, 5):
         if ident in file.sections and file.section(ident, "custom gates").u32():
             raise FormatError(f"{file.name}: the circuit uses custom gates, which Groth16 cannot prove")
+    constraints = file.section(2, "constraints")
+    if constraints.remaining % 4 or n_constraints > constraints.remaining // 12:
+        raise constraints.error(f"{constraints.remaining} bytes do not hold {n_constraints} constraints")
+    return R1csFile(curve, n_vars, n_outputs, n_public_inputs, n_private_inputs, n_labels, n_constraints, file)
 
 
 def _read_labels(file: BinFile, n_vars: int) -> NDArray[np.uint64] | None:

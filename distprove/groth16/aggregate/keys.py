@@ -10,6 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def powers_of(base: int, count: int, modulus: int) -> list[int]:
+    """The first `count` powers of `base`, from the 0th on."""
+    out = [1]
+    while len(out) < count:
+        out.append(out[-1] * base % modulus)
+    return out
+
+
 def coefficients(challenges: Sequence[int], shift: int, modulus: int) -> list[int]:
     """The 2^len(challenges) coefficients of f, lowest first, for the challenges in the order of the rounds."""
     out = [1]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from distprove.errors import InvalidProof, UsageError
-from distprove.groth16.aggregate.keys import coefficients, quotient
+from distprove.groth16.aggregate.keys import coefficients, powers_of, quotient
 from distprove.groth16.aggregate.proof import Aggregate, Final, Round, Side
 from distprove.groth16.aggregate.srs import Srs
 from distprove.groth16.aggregate.transcript import Transcript
@@ -73,10 +73,10 @@ def aggregate(
     require_wanted()
     transcript = Transcript(curve)
     r = transcript.combination(com_ab, com_c, included)
-    r_powers = _powers(r, n, p)
+    r_powers = powers_of(r, n, p)
     summed = for_sums(c)
     b = at.inner_products.scaled(curve, Group.G2, b, scalars(at, r_powers))
-    inverse_powers = scalars(at, _powers(pow(r, -1, p), n, p))
+    inverse_powers = scalars(at, powers_of(pow(r, -1, p), n, p))
     w = [at.inner_products.scaled(curve, Group.G1, key, inverse_powers) for key in w]
     pending = at.inner_products.pairing_products(curve, [[(a, b)]])
     agg_c = combined(Group.G1, summed, r_powers).result()
@@ -143,13 +143,6 @@ def aggregate(
         opening_v=opened[0],
         opening_w=opened[1],
     )
-
-
-def _powers(base: int, n: int, modulus: int) -> list[int]:
-    out = [1]
-    while len(out) < n:
-        out.append(out[-1] * base % modulus)
-    return out
 
 
 def _both(backend: Backend, keys: Sequence[Array]) -> Words:

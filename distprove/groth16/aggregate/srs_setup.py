@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from distprove.errors import CurveMismatch, InputError, InvalidKey
+from distprove.groth16.aggregate.keys import powers_of
 from distprove.groth16.aggregate.srs import Srs, size_for
 from distprove.groth16.phase2 import random_scalar
 from distprove.groth16.ptau import Powers, Ptau
@@ -61,16 +62,13 @@ def insecure_srs(curve: Curve, proofs: int, backend: Backend) -> Srs:
     """Keys with fresh secrets that this process knew, marked as such. Raises UsageError."""
     n = size_for(proofs)
 
-    def powers(group: Group, secret: int, count: int) -> HostArray:
-        values = [1]
-        while len(values) < count:
-            values.append(values[-1] * secret % curve.fr.modulus)
-        scalars = backend.to_device(scalars_from_ints(curve.fr, values))
+    def points(group: Group, secret: int, count: int) -> HostArray:
+        scalars = backend.to_device(scalars_from_ints(curve.fr, powers_of(secret, count, curve.fr.modulus)))
         return backend.to_host(backend.groups.fixed_base(curve, group, generator(curve, group), scalars))
 
     alpha, beta = random_scalar(curve), random_scalar(curve)
-    g1 = powers(Group.G1, alpha, 2 * n), powers(Group.G1, beta, 2 * n)
-    return Srs(curve, n, True, g1, (powers(Group.G2, alpha, n), powers(Group.G2, beta, n)))
+    g1 = points(Group.G1, alpha, 2 * n), points(Group.G1, beta, 2 * n)
+    return Srs(curve, n, True, g1, (points(Group.G2, alpha, n), points(Group.G2, beta, n)))
 
 
 def _powers(ptau: Ptau, n: int, backend: Backend, rng: Callable[[int], bytes]) -> tuple[HostArray, HostArray]:
