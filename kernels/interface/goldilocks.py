@@ -293,12 +293,12 @@ class GoldilocksKernels(ABC):
         _check_weights(weights, matrices)
         return self._combine(matrices, weights)
 
-    def deep(self, points: Sequence[DeepPoint], out: Array | None = None, *, polynomial: bool = False) -> Array:
-        """Return (3, B, n): the sum over points of (combination(x) - value) / (x - point), added to `out` when given.
+    def deep(self, points: Sequence[DeepPoint], *, polynomial: bool = False) -> Array:
+        """Return (3, B, n): the sum over points of (combination(x) - value) / (x - point).
 
         Consecutive points that share the same `matrices` objects have them read once per row where possible; see
-        `DeepPoint.factor`. `polynomial` says that the sum, without `out`, is a polynomial of degree below n, as it is
-        when all values are those of the columns' polynomials: it may then be computed on one coset and extended.
+        `DeepPoint.factor`. `polynomial` says that the sum is a polynomial of degree below n, as it is when all values
+        are those of the columns' polynomials: it may then be computed on one coset and extended.
         """
         rows = next((m.shape[1:] for p in points for m in p.matrices), ())
         if len(rows) != 2 or any(m.shape[1:] != rows or m.dtype != _WORD for p in points for m in p.matrices):
@@ -307,10 +307,7 @@ class GoldilocksKernels(ABC):
         _check_points(*rows)
         for p in points:
             _check_weights(p.weights, p.matrices)
-        shape = (3, *rows)
-        if out is not None:
-            preconditions.writable(out, shape)
-        return self._deep_polynomial(points, shape) if polynomial and out is None else self._deep(points, shape, out)
+        return self._deep_polynomial(points, (3, *rows)) if polynomial else self._deep(points, (3, *rows))
 
     def fold(self, codeword: Array, log_arity: int, beta: Ext, *, add: Array | None = None) -> Array:
         """Fold a FRI codeword (3, B, n) to (3, B, n / 2^log_arity).
@@ -401,10 +398,10 @@ class GoldilocksKernels(ABC):
     def _combine(self, matrices: Sequence[Array], weights: Words) -> Array: ...
 
     @abstractmethod
-    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...], out: Array | None) -> Array: ...
+    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...]) -> Array: ...
 
     def _deep_polynomial(self, points: Sequence[DeepPoint], shape: tuple[int, ...]) -> Array:
-        return self._deep(points, shape, None)
+        return self._deep(points, shape)
 
     @abstractmethod
     def _fold(self, codeword: Array, log_arity: int, beta: Ext, add: Array | None) -> Array: ...

@@ -247,10 +247,6 @@ def test_deep(rows: CudaGoldilocks, blowup: int, n: int) -> None:
         [none, proportional],
     ):
         assert np.array_equal(rows.deep(points), reference.deep(points))
-        out = words(3, blowup, n, seed=9)
-        want = reference.deep(points, out.copy())
-        assert rows.deep(points, out) is out
-        assert np.array_equal(out, want)
 
 
 def test_deep_of_several_tables(emulated: CudaBackend, rows: CudaGoldilocks) -> None:

@@ -242,9 +242,9 @@ class ReferenceKernels(GoldilocksKernels):
             total = field.add(total, field.mul(column[:, None], w))
         return np.ascontiguousarray(total.T)
 
-    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...], out: Words | None) -> Words:
+    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...]) -> Words:
         x = field.embed(domain(log2(shape[2]), log2(shape[1])))
-        result = np.zeros(shape, dtype=np.uint64) if out is None else out
+        result = np.zeros(shape, dtype=np.uint64)
         for p in points:
             columns = np.concatenate(p.matrices)
             total = np.zeros_like(x)

@@ -36,10 +36,9 @@ class CpuDeepFri(CpuRows):
         self._rows.combine([cube(m) for m in matrices], canonical(weights, "weights"), out)
         return out
 
-    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...], out: Array | None) -> Array:
-        if out is None:
-            out = self._empty(shape, np.uint64)
-            out[...] = 0
+    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...]) -> Array:
+        out = self._empty(shape, np.uint64)
+        out[...] = 0  # the points' terms are added to it
         groups: list[list[Words]] = []
         openings = []
         for i, p in enumerate(points):

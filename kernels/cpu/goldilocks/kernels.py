@@ -36,5 +36,5 @@ class CpuGoldilocks(CpuTransforms, CpuDeepFri, CpuRowSources, GoldilocksKernels)
 
     def _deep_polynomial(self, points: Sequence[DeepPoint], shape: tuple[int, ...]) -> Array:
         _, blowup, n = shape
-        first = self._deep(points, (3, 1, n), None)
+        first = self._deep(points, (3, 1, n))
         return first if blowup == 1 else self._lde(LdeJob(first.reshape(3, n), GENERATOR), blowup.bit_length() - 1)

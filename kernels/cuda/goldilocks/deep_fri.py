@@ -146,22 +146,20 @@ class CudaDeepFri:
         finish.launch_items(3 * n, (partial, out, np.uint64(3 * n), np.uint32(done)))
         return out
 
-    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...], out: Array | None) -> Array:
+    def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...]) -> Array:
         """Combine matrices at one or two points by each launch. If the weights at both points are the same but for
         `DeepPoint.factor`, the second point costs next to nothing."""
-        result = self._device.empty(shape) if out is None else out
+        out = self._device.empty(shape)
         if shape[1] * shape[2] < DEEP_ROWS:
-            return self._deep_of_one_row(points, result, add=out is not None)
-        add = out is not None
-        for job in _jobs(points):
-            self._launch_deep(job, result, add=add)
-            add = True
-        return result
+            return self._deep_of_one_row(points, out)
+        for number, job in enumerate(_jobs(points)):
+            self._launch_deep(job, out, add=number > 0)
+        return out
 
-    def _deep_of_one_row(self, points: Sequence[DeepPoint], out: Array, *, add: bool) -> Array:
+    def _deep_of_one_row(self, points: Sequence[DeepPoint], out: Array) -> Array:
         """Combine one row on one coset as the first of two, at 7 and -7: the kernel takes at least two."""
         doubled = [replace(p, matrices=tuple(self._doubled(m) for m in p.matrices)) for p in points]
-        out[...] = self._deep(doubled, (3, 1, 2), self._doubled(out) if add else None)[:, :, :1]
+        out[...] = self._deep(doubled, (3, 1, 2))[:, :, :1]
         return out
 
     def _doubled(self, row: Array) -> Array:

@@ -136,7 +136,6 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "an opening of nothing": ("one height", lambda: STARK.deep([DeepPoint(ONE, (), WEIGHTS[:0], ONE)])),
     "openings of two heights": ("one height", lambda: STARK.deep([DeepPoint(ONE, (CUBE, OTHER), WEIGHTS, ONE)])),
     "weights of one matrix for two": ("weights", lambda: STARK.deep([DeepPoint(ONE, (CUBE, CUBE), WEIGHTS, ONE)])),
-    "openings added to another shape": ("writable", lambda: STARK.deep([DeepPoint(ONE, (CUBE,), WEIGHTS, ONE)], OTHER)),
     "columns opened for no matrix": ("sets of columns", lambda: STARK.evaluate_at([CUBE], ONE, next_row=[])),
     "a column that is not there": ("ascending", lambda: STARK.evaluate_at([CUBE], ONE, next_row=[(2,)])),
     "columns that do not ascend": ("ascending", lambda: STARK.evaluate_at([CUBE], ONE, next_row=[(1, 0)])),
