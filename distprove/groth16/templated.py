@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from distprove.groth16.qap import Program, log_domain_of
-from distprove.groth16.r1cs import R1cs
+from distprove.groth16.r1cs import Counts, R1cs
 from kernels.interface.templated import RowTemplate, TemplatedMatrix, TemplatedRows
-from kernels.maths.curves import Curve
 from kernels.maths.encoding import field_from_ints
 
 
 @dataclass(frozen=True)
-class TemplatedSystem:
+class TemplatedSystem(Counts):
     """A rank-1 constraint system as `R1cs`, with matrices of placed templates."""
 
-    curve: Curve
-    n_vars: int
-    n_outputs: int
-    n_public_inputs: int
-    n_private_inputs: int
     a: TemplatedMatrix
     b: TemplatedMatrix
     c: TemplatedMatrix
 
-    @property
-    def n_public(self) -> int:
-        """Number of public wires, without the constant one."""
-        return self.n_outputs + self.n_public_inputs
-
     def r1cs(self) -> R1cs:
         """The same system with every row in memory."""
-        sizes = {name: value for name, value in vars(self).items() if name not in ("a", "b", "c")}
-        return R1cs(**sizes, a=self.a.csr(), b=self.b.csr(), c=self.c.csr())
+        counts = {each.name: getattr(self, each.name) for each in fields(Counts)}
+        return R1cs(**counts, a=self.a.csr(), b=self.b.csr(), c=self.c.csr())
 
 
 class TemplatedQap(Program[TemplatedMatrix]):

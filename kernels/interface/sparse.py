@@ -70,7 +70,7 @@ class Sparse(ABC, Generic[M]):
             return self._load_transposed(field, matrix)
         return self._load_matrix(field, matrix) if isinstance(matrix, CsrMatrix) else self._load_placed(field, matrix)
 
-    def spmv(self, matrix: Matrix, x: Array, out: Array | None = None, *, standard_form: bool = False) -> Array:
+    def spmv(self, matrix: Matrix, x: Array, *, standard_form: bool = False) -> Array:
         """Return matrix @ x, (rows, limbs), in Montgomery form. `standard_form`: x is canonical (a raw witness)."""
         if isinstance(matrix, MatrixOnUse):
             matrix = matrix.make()
@@ -80,10 +80,7 @@ class Sparse(ABC, Generic[M]):
         preconditions.elements(matrix.field, x, "x")
         if x.shape != (matrix.cols, limbs):
             raise SizeError(f"a matrix of {matrix.cols} columns takes ({matrix.cols}, {limbs}), not {x.shape}")
-        if out is None:
-            out = self._empty((matrix.rows, limbs), np.uint64)
-        else:
-            preconditions.writable(out, (matrix.rows, limbs))
+        out = self._empty((matrix.rows, limbs), np.uint64)
         self._spmv(matrix, x, out, standard_form)
         return out
 

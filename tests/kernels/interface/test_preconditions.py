@@ -90,7 +90,6 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "a row short": ("describe", lambda: SPARSE.load_matrix(FR, matrix([0, 1], [0], [0]))),
     "an index short": ("beyond", lambda: SPARSE.load_matrix(FR, matrix([0, 1, 2], [0, 2], [0]))),
     "a vector that is no matrix' columns": ("8 columns", lambda: SPARSE.spmv(Loaded(), A[:4])),  # type: ignore[arg-type]
-    "a product of another shape": ("writable", lambda: SPARSE.spmv(Loaded(), A, A.copy())),  # type: ignore[arg-type]
     "points of another group": ("G2 points", lambda: GROUPS.load_points(BN254, Group.G2, G1)),
     "points of another curve": ("points have shape", lambda: GROUPS.check_points(BLS12_381, Group.G1, G1)),
     "points left out": ("contiguous", lambda: GROUPS.check_points(BN254, Group.G1, G1[::2])),
