@@ -283,9 +283,6 @@ class CosetTrees:
         on_cosets(self._kernels, [(extension, coset) for extension in self._extensions])
         return self._trees[coset]
 
-    def open(self, indices: Sequence[int]) -> TreeOpening:
-        return open_over_cosets(self._kernels, [self], indices)[0]
-
     def joined(self, paths: QueryPaths, parts: Mapping[int, tuple[QueryPaths, TreeOpening]]) -> TreeOpening:
         """Join the openings `parts` of the trees of some cosets into the opening of the whole tree along `paths`."""
         rows = []

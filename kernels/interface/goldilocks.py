@@ -69,9 +69,6 @@ class MerkleTree(Protocol):
     def log_leaves(self) -> int:
         """log2 of the number of leaves of the tallest matrix."""
 
-    def open(self, indices: Sequence[int]) -> TreeOpening:
-        """Return rows and path at leaf indices of the tallest matrix, in natural order; indices may repeat."""
-
 
 @dataclass(frozen=True)
 class DeepPoint:
@@ -354,12 +351,10 @@ class GoldilocksKernels(ABC):
             raise SizeError(f"no tree over {len(matrices)} matrices, {rows} rows the first, has arity 2^{log_arity}")
         return self._commit(matrices, log_arity)
 
+    @abstractmethod
     def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
-        """Open each tree at `indices` >= 0, where index i is its leaf i mod 2^log_leaves.
-
-        A backend whose memory is not the host's overrides this, to open all trees with one transfer.
-        """
-        return [tree.open([i & ((1 << tree.log_leaves) - 1) for i in indices]) for tree in trees]
+        """Open each tree at `indices` >= 0, which may repeat: index i is leaf i mod 2^log_leaves of the tallest matrix,
+        in natural order."""
 
     def grind(self, seed: bytes, bits: int) -> int:
         """Return the least nonce for which keccak256(u64 GRIND_TAG, seed (32 bytes), u64 nonce) has `bits` leading zero

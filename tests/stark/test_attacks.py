@@ -463,13 +463,12 @@ def test_a_node_does_not_pass_for_a_leaf() -> None:
             rows = np.random.default_rng(seed).integers(0, P, (3, 2, 2), dtype=np.uint64)
             tree = kernels.commit([rows])
             # The path of 0 has node 2 of the lowest level, that of 2 its sibling 0; the level above is at the end.
-            path = tree.open([0]).path
-            children = (
-                np.stack([tree.open([2]).path[0], path[0]]).reshape(-1).view("<u8").astype(np.uint64).reshape(1, 8)
-            )
+            path = kernels.open([tree], [0])[0].path
+            siblings = np.stack([kernels.open([tree], [2])[0].path[0], path[0]])
+            children = siblings.reshape(-1).view("<u8").astype(np.uint64).reshape(1, 8)
             if (children < P).all():
                 break
-        opened = tree.open([0])
+        (opened,) = kernels.open([tree], [0])
     forged = TreeShape(((1, 8),))
     assert not opening_holds(forged, tree.root, [0], [children], opened.path[1:])
     assert opening_holds(TreeShape(((2, 3),)), tree.root, [0], opened.rows, opened.path)
@@ -496,8 +495,9 @@ def test_a_short_table_of_another_height(ring: Job) -> None:
     rng = np.random.default_rng(1)
     with CpuBackend(threads=1) as backend:
         matrices = [rng.integers(0, P, (w, 2, 1 << (log - 1)), dtype=np.uint64) for log, w in shapes.matrices]
-        tree = backend.goldilocks.commit(matrices)
-        honest, elsewhere = tree.open([5]), tree.open([6])
+        kernels = backend.goldilocks
+        tree = kernels.commit(matrices)
+        honest, elsewhere = (kernels.open([tree], [leaf])[0] for leaf in (5, 6))
     assert opening_holds(shapes, tree.root, [5], honest.rows, honest.path)
     assert not opening_holds(shapes, tree.root, [5], [honest.rows[0], elsewhere.rows[1]], honest.path)
     for other in (1, 3, 4):

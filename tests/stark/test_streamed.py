@@ -58,16 +58,14 @@ def test_chunks_extend_from_their_own_cosets(backend: CpuBackend) -> None:
 @pytest.mark.parametrize("log_blowup", [1, 2, 3])
 def test_trees_over_cosets_are_the_tree_over_the_whole(backend: CpuBackend, log_blowup: int) -> None:
     traces = [columns(3, 8), columns(2, 32), columns(1, 2), columns(4, 32, seed=2)]
-    trees = []
-    for streamed in (False, True):
-        extender = Extender(backend, log_blowup, streamed=streamed)
-        trees.append(extender.commit(extender.extend([t.copy() for t in traces])))
+    extenders = [Extender(backend, log_blowup, streamed=streamed) for streamed in (False, True)]
+    trees = [extender.commit(extender.extend([t.copy() for t in traces])) for extender in extenders]
     whole, streamed_tree = trees
     assert isinstance(streamed_tree, CosetTrees)
     assert streamed_tree.root == whole.root
     leaves = 32 << log_blowup
     for indices in ([*range(leaves), 3, 3, 0], [leaves - 1], [5, 2, 5, 9], [*range(0, leaves, 7)]):
-        a, b = whole.open(indices), streamed_tree.open(indices)
+        a, b = (extender.open([tree], indices)[0] for extender, tree in zip(extenders, trees, strict=True))
         assert all(np.array_equal(x, y) for x, y in zip(a.rows, b.rows, strict=True))
         assert np.array_equal(a.path, b.path)
 

@@ -64,12 +64,13 @@ def _sparse_polynomial(terms: dict[int, int], powers: dict[int, NDArray[np.uint6
 def check_tree(backend: Backend, matrix: Array) -> None:
     """Raise AssertionError unless random leaves of the tree over `matrix` lead to its root."""
     width, blowup, n = map(int, matrix.shape)
-    tree, leaves = backend.goldilocks.commit([matrix]), blowup * n
+    kernels, leaves = backend.goldilocks, blowup * n
+    tree = kernels.commit([matrix])
     indices = [secrets.randbelow(leaves) for _ in range(SPOTS)]
     node_tag = NODE_TAG.to_bytes(8, "little")
     head = np.array([LEAF_TAG + 256, width], dtype="<u4").tobytes()
     for index in indices:
-        opening = tree.open([index])
+        (opening,) = kernels.open([tree], [index])
         digest = keccak256(head + opening.rows[0].astype("<u8").tobytes())
         for depth, sibling in enumerate(opening.path):
             right = index & (leaves >> (depth + 1))

@@ -7,6 +7,7 @@ it, and the proof system can be run on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from Crypto.Hash import keccak
@@ -26,6 +27,7 @@ from kernels.interface.goldilocks import (
     Elementwise,
     GoldilocksKernels,
     LdeJob,
+    MerkleTree,
     OpenedRuns,
     RowJob,
     TreeOpening,
@@ -142,6 +144,10 @@ class ReferenceTree:
 
 
 class ReferenceKernels(GoldilocksKernels):
+    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+        ours = cast("Sequence[ReferenceTree]", trees)
+        return [tree.open([i & ((1 << tree.log_leaves) - 1) for i in indices]) for tree in ours]
+
     def _elementwise(self, operation: Elementwise, a: Words, b: Words) -> Words:
         return {"add": field.add, "sub": field.sub, "mul": field.mul}[operation](a, b)
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from kernels.errors import SizeError
 from kernels.interface.arrays import Empty
 from kernels.interface.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, TreeOpening, Words
 from kernels.maths.query_paths import Indices, QueryPaths
@@ -74,13 +73,6 @@ class CpuMerkleTree:
     def root(self) -> bytes:
         """The root digest, 32 bytes."""
         return self._level(1).astype("<u8").tobytes()
-
-    def open(self, indices: Sequence[int]) -> TreeOpening:
-        """Return rows and path at natural leaf indices of the tallest matrix. Raises SizeError for other indices."""
-        leaves = 1 << self.log_leaves
-        if any(not 0 <= i < leaves for i in indices):
-            raise SizeError(f"a tree of {leaves} leaves has no other indices")
-        return open_trees([self], indices)[0]
 
     def open_along(self, paths: QueryPaths, places: Indices) -> TreeOpening:
         """Return rows and path along `paths`, of which `places` are this tree's or a taller one's `node_places`."""

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from kernels.cuda.device import Device, layout
-from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import TreeOpening, Words
 from kernels.maths.query_paths import QueryPaths
@@ -79,12 +78,6 @@ class CudaMerkleTree:
     @cached_property
     def root(self) -> bytes:
         return bytes(self._device.download(self.digests[-1:]).tobytes())
-
-    def open(self, indices: Sequence[int]) -> TreeOpening:
-        """Return rows and path at leaf `indices`. Raises SizeError for an index outside the tree."""
-        if any(not 0 <= i < 1 << self.log_leaves for i in indices):
-            raise SizeError(f"a leaf index is outside a tree of 2^{self.log_leaves} leaves")
-        return open_trees(self._device, [self], indices)[0]
 
 
 def open_trees(device: Device, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
