@@ -13,8 +13,8 @@ from distprove.system import Partition, Witness
 from kernels.cuda.goldilocks.lde import Extended
 from kernels.cuda.goldilocks.tree import LeafShape
 from kernels.cuda.sources import sample_program
+from kernels.interface.arrays import Ready
 from kernels.interface.goldilocks import DeepPoint, LdeJob, OpenedColumns, RowJob
-from kernels.interface.groups import ReadyPoint
 
 SECRET = 918273645
 ARRAY = np.full((2, 2, 2), SECRET, dtype=np.uint64)
@@ -36,7 +36,7 @@ SYNTHESISED = Witness("p", {"witness": ARRAY})
         OpenedColumns(ARRAY, ()),
         Extended(ARRAY, ARRAY, 7),
         LeafShape(ARRAY, 0),
-        ReadyPoint(ARRAY),
+        Ready(ARRAY),
     ],
     ids=lambda holder: type(holder).__name__,
 )

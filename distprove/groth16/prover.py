@@ -24,10 +24,9 @@ from distprove.groth16.resident import Commitments, ResidentKey, picked
 from distprove.system import StepTimes
 from kernels.cpu import group
 from kernels.cpu.pairing import combine_members_g1
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, HostArray, Pending
 from kernels.interface.backend import Backend
 from kernels.interface.busy import BusyWatch
-from kernels.interface.groups import PendingPoint
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.maths.curves import Group
 from kernels.maths.encoding import scalars_from_ints
@@ -112,14 +111,14 @@ class StagedWitness:
         times.to_device, times.to_host = moved.to_device, moved.to_host
         return PendingGroth16(key, points, blinding(key.curve.fr.modulus), times, busy)
 
-    def _commit_at_once(self, commitments: Commitments) -> Sequence[PendingPoint]:
+    def _commit_at_once(self, commitments: Commitments) -> Sequence[Pending]:
         """Queue steps 2 to 4 as they were recorded."""
         with self._times.step("commit"):
             points = commitments(self._staged.array())
             self.release()
         return points
 
-    def _commit(self) -> Sequence[PendingPoint]:
+    def _commit(self) -> Sequence[Pending]:
         """Queue steps 2 to 4 one after the other, and give back the memory of each before the next."""
         key, backend, times = self._key, self._key.backend, self._times
 
@@ -157,7 +156,7 @@ class PendingGroth16:
     def __init__(
         self,
         key: ResidentKey,
-        commitments: Sequence[PendingPoint],
+        commitments: Sequence[Pending],
         blinding: Blinding,
         times: StepTimes,
         busy: BusyWatch,

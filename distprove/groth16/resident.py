@@ -15,15 +15,15 @@ from distprove.groth16.quotient import quotient_scalars
 from distprove.groth16.vectors import KeyVectors
 from kernels.cpu.group import Multiples
 from kernels.errors import OutOfMemory
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, HostArray, Pending
 from kernels.interface.backend import Backend
-from kernels.interface.groups import PendingPoint, PointTable
+from kernels.interface.groups import PointTable
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.sparse import Matrix, SparseRows
 from kernels.maths.curves import Curve, Field, Group
 from kernels.maths.encoding import field_from_ints
 
-Commitments = Callable[[Array], Sequence[PendingPoint]]
+Commitments = Callable[[Array], Sequence[Pending]]
 """Begins the sums a, b1, b2, c and h of a proof for a witness on the backend, (n_vars, 4) canonical integers."""
 
 
@@ -157,14 +157,14 @@ def recorded_commitments(key: ResidentKey) -> Commitments | None:
     if first is None or rest is None:
         return None
 
-    def commitments(w: Array) -> Sequence[PendingPoint]:
+    def commitments(w: Array) -> Sequence[Pending]:
         b2, c, h = rest(w)
         return *first(w), b2, c, h
 
     return commitments
 
 
-def _first(key: ResidentKey, w: Array) -> Sequence[PendingPoint]:
+def _first(key: ResidentKey, w: Array) -> Sequence[Pending]:
     """Begin a and b1."""
     groups = key.backend.groups
     return groups.msm(key.points["a"], picked(key, key.pick_a, w)), groups.msm(
@@ -172,7 +172,7 @@ def _first(key: ResidentKey, w: Array) -> Sequence[PendingPoint]:
     )
 
 
-def _rest(key: ResidentKey, w: Array) -> Sequence[PendingPoint]:
+def _rest(key: ResidentKey, w: Array) -> Sequence[Pending]:
     """Begin b2, c and h, the longest first."""
     backend = key.backend
     b2 = backend.groups.msm(key.points["b2"], picked(key, key.pick_b, w))

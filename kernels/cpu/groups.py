@@ -8,8 +8,8 @@ import numpy as np
 
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import Bytes, flat_bytes
-from kernels.interface.arrays import Array, Empty, HostArray
-from kernels.interface.groups import Groups, PendingPoint, ReadyPoint
+from kernels.interface.arrays import Array, Empty, HostArray, Pending, Ready
+from kernels.interface.groups import Groups
 from kernels.interface.leases import CPU_MSM, PROVING
 from kernels.maths.curves import Curve, Group
 
@@ -41,7 +41,7 @@ class CpuGroups(Groups[CpuPoints]):
     def _load_points(self, curve: Curve, group: Group, points: HostArray, memory: int | None) -> CpuPoints:
         return CpuPoints(curve, group, len(points), 0, flat_bytes(points))
 
-    def _msm(self, table: CpuPoints, scalars: Array, start: int) -> PendingPoint:
+    def _msm(self, table: CpuPoints, scalars: Array, start: int) -> Pending:
         """Compute the sum, which is complete when the call returns."""
         size = 8 * table.curve.point_limbs(table.group)
         points = table.data[start * size : (start + len(scalars)) * size]
@@ -50,7 +50,7 @@ class CpuGroups(Groups[CpuPoints]):
         scratch = self._empty((self._pool.native.msm_scratch(*where, len(scalars)),), np.uint8)
         with self._pool.leased(CPU_MSM, GROUP_WORK * len(scalars)) as threads:
             self._pool.native.msm(threads, *where, points, flat_bytes(scalars), scratch, flat_bytes(out))
-        return ReadyPoint(out)
+        return Ready(out)
 
     def _fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
         out = np.empty((len(scalars), curve.point_limbs(group)), dtype=np.uint64)

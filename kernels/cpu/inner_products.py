@@ -9,8 +9,8 @@ import numpy as np
 
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import flat_bytes
-from kernels.interface.arrays import Array, HostArray
-from kernels.interface.inner_products import InnerProducts, ReadyProducts, halves, split
+from kernels.interface.arrays import Array, HostArray, Ready
+from kernels.interface.inner_products import InnerProducts, halves, split
 from kernels.interface.leases import PROVING
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import pack
@@ -28,7 +28,7 @@ class CpuInnerProducts(InnerProducts):
     def __init__(self, pool: LeasedPool) -> None:
         self._pool = pool
 
-    def _pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> ReadyProducts:
+    def _pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> Ready:
         empty = [np.empty((0, curve.point_limbs(group)), dtype=np.uint64) for group in Group]
         g1 = np.concatenate([empty[0], *(g1 for pairs in products for g1, _ in pairs)])
         g2 = np.concatenate([empty[1], *(g2 for pairs in products for _, g2 in pairs)])
@@ -37,7 +37,7 @@ class CpuInnerProducts(InnerProducts):
         arrays = flat_bytes(g1), flat_bytes(g2), ends, flat_bytes(out)
         with self._pool.leased(PROVING, PAIRING_WORK * len(g1)) as threads:
             self._pool.native.pairing_products(threads, curve.name, *arrays)
-        return ReadyProducts(out)
+        return Ready(out)
 
     def _scaled(self, curve: Curve, group: Group, points: Array, scalars: Array) -> Array:
         return self._multiply_add(curve, group, _NONE, points, scalars)

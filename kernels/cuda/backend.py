@@ -19,10 +19,9 @@ from kernels.cuda.msm import RECORDED_SHARE, MsmProfile
 from kernels.cuda.sparse import CudaSparse
 from kernels.cuda.synthesis import CudaSynthesis
 from kernels.cuda.vectors import CudaVectors
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, HostArray, Pending
 from kernels.interface.backend import Backend, DeviceInfo
 from kernels.interface.busy import BusyWatch
-from kernels.interface.groups import PendingPoint
 from kernels.interface.staged import Staged
 from kernels.maths.curves import Curve, Group
 
@@ -142,8 +141,8 @@ class CudaBackend(Backend):
         return replayed
 
     def repeated_points(
-        self, work: Callable[..., Sequence[PendingPoint]], shapes: Sequence[tuple[int, ...]]
-    ) -> Callable[..., Sequence[PendingPoint]] | None:
+        self, work: Callable[..., Sequence[Pending]], shapes: Sequence[tuple[int, ...]]
+    ) -> Callable[..., Sequence[Pending]] | None:
         """Record `work`: a call then costs the host one launch, and one copy of all sums."""
         device, groups = self.device, self.groups
         inputs = [device.zeros(shape) for shape in shapes]
@@ -158,7 +157,7 @@ class CudaBackend(Backend):
 
         joining = Joining(gathering.left)
 
-        def replayed(*arrays: Array) -> Sequence[PendingPoint]:
+        def replayed(*arrays: Array) -> Sequence[Pending]:
             fetched = FetchedSums(joining, device.fetch(sums, recording.replay(arrays)))
             return [
                 FetchedPoint(fetched, point.index) if isinstance(point, GatheredPoint) else point for point in points

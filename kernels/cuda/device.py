@@ -24,7 +24,7 @@ import numpy as np
 
 from kernels.cuda.compiler import KernelResources
 from kernels.errors import SizeError
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, HostArray, Pending
 from kernels.interface.backend import DeviceInfo, Traffic
 from kernels.interface.busy import EventMeter
 from kernels.interface.staged import Staged
@@ -75,13 +75,6 @@ class Stream(Protocol):
 
     def wait(self, event: Event) -> None:
         """Make later work in this stream wait for `event`; the host does not wait."""
-
-
-class Fetch(Protocol):
-    """A copy to the host that may still be in progress."""
-
-    def result(self) -> HostArray:
-        """Return the array. Waits for this copy and the work that computes its data, and for nothing else."""
 
 
 class Recording(Protocol):
@@ -198,7 +191,7 @@ class Device(Protocol):
         """Begin to copy page-locked `host` to `target`, once the device has passed `after`, on a stream that does
         nothing else. Returns an event behind the copy, until which the caller keeps both."""
 
-    def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
+    def fetch(self, array: Array, stream: Stream | None = None) -> Pending:
         """Begin to copy a small array to the host."""
 
     def address(self, array: Array) -> int:

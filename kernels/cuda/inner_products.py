@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from kernels.cuda.device import ByValue, Device, Fetch, check_index32
+from kernels.cuda.device import ByValue, Device, check_index32
 from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs
 from kernels.host.native import native
-from kernels.interface.arrays import Array, HostArray
-from kernels.interface.inner_products import InnerProducts, PendingProducts, ReadyProducts, halves, split
+from kernels.interface.arrays import Array, HostArray, Pending, Ready
+from kernels.interface.inner_products import InnerProducts, halves, split
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import field_from_ints, pack
 
@@ -41,14 +41,14 @@ class CudaInnerProducts(InnerProducts):
         """The host's threads for final exponentiations."""
         return native.Pool(os.cpu_count() or 1)
 
-    def _pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> PendingProducts:
+    def _pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> Pending:
         device, source = self.device, curve_source("miller", curve)
         device.prepare(source)
         counts = [sum(len(g1) for g1, _ in pairs) for pairs in products]
         total = sum(counts)
         check_index32("pairs", total)
         if not total:
-            return ReadyProducts(np.stack([_one(curve)] * len(products)))
+            return Ready(np.stack([_one(curve)] * len(products)))
         g1 = self._joined(curve, Group.G1, [one for pairs in products for one, _ in pairs], total)
         g2 = self._joined(curve, Group.G2, [two for pairs in products for _, two in pairs], total)
         # As few pairs for a thread as keep the device full, so that a small product takes no longer than it must.
@@ -104,7 +104,7 @@ class FetchedProducts:
     """Values of Miller loops on their way to the host, which does their final exponentiations."""
 
     curve: Curve
-    fetch: Fetch
+    fetch: Pending
     pool: Any
 
     def result(self) -> HostArray:

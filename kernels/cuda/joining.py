@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.cuda.device import Fetch
 from kernels.errors import BackendError
 from kernels.host.native import native
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, HostArray, Pending
 from kernels.maths.curves import Curve, Group
 
 
@@ -55,7 +54,7 @@ class Joining:
 class FetchedSums:
     """Sums on their way to the host."""
 
-    def __init__(self, joining: Joining, fetch: Fetch) -> None:
+    def __init__(self, joining: Joining, fetch: Pending) -> None:
         self._joining, self._fetch = joining, fetch
         self._points: list[HostArray] | None = None
 
@@ -68,7 +67,7 @@ class FetchedSums:
 
 @dataclass(frozen=True)
 class FetchedPoint:
-    """A `PendingPoint`: one of the points that `sums` become."""
+    """A `Pending`: one of the points that `sums` become."""
 
     sums: FetchedSums
     index: int = 0

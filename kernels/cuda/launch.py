@@ -21,7 +21,6 @@ from kernels.cuda.device import (
     Argument,
     ByValue,
     Event,
-    Fetch,
     Kernel,
     Recording,
     Shape,
@@ -32,7 +31,7 @@ from kernels.cuda.device import (
 )
 from kernels.errors import BackendError, OutOfMemory, SizeError
 from kernels.host.units import format_bytes
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, HostArray, Pending
 from kernels.interface.backend import DeviceInfo, Traffic
 from kernels.interface.busy import EventMeter
 from kernels.interface.staged import Staged
@@ -536,7 +535,7 @@ class CudaDevice:
         self.traffic.to_device += host.nbytes
         return self._bring_stream.record()
 
-    def fetch(self, array: Array, stream: Stream | None = None) -> Fetch:
+    def fetch(self, array: Array, stream: Stream | None = None) -> Pending:
         _require_contiguous(array)
         self.traffic.to_host += array.nbytes
         return CudaFetch(array, self._queue(stream), self._fetch_buffers, self.meter)

@@ -26,8 +26,8 @@ from kernels.cuda.joining import FetchedPoint, FetchedSums, GatheredPoint, Gathe
 from kernels.cuda.points import curve_source, group_source, normalise, sum_limbs
 from kernels.cuda.streamed import StreamedPoints, bounds, brought
 from kernels.errors import OutOfMemory, SizeError
-from kernels.interface.arrays import Array, HostArray
-from kernels.interface.groups import MAX_POINTS, PendingPoint
+from kernels.interface.arrays import Array, HostArray, Pending
+from kernels.interface.groups import MAX_POINTS
 from kernels.maths.curves import BLS12_381, BN254, Curve, Group
 from kernels.source import KernelSource
 
@@ -520,7 +520,7 @@ class CudaSums:
         recording, left = device.record([scalars], lambda: self._sums(table, scalars, start, host_waits=False))
         table.recorded[count, start] = recording, left
 
-    def _msm(self, table: CudaTable, scalars: Array, start: int) -> PendingPoint:
+    def _msm(self, table: CudaTable, scalars: Array, start: int) -> Pending:
         if isinstance(table, StreamedPoints):
             return self._fetched(self._streamed_sums(table, scalars, start))
         if self.gathering is not None:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from kernels.errors import BackendError
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, HostArray, Pending
 from kernels.interface.busy import BusyWatch, QueueWatch
-from kernels.interface.groups import Groups, PendingPoint
+from kernels.interface.groups import Groups
 from kernels.interface.sparse import Sparse
 from kernels.interface.staged import MadeOnUse, Staged
 from kernels.interface.synthesis import Synthesis
@@ -148,8 +148,8 @@ class Backend(ABC):
         return work
 
     def repeated_points(
-        self, work: Callable[..., Sequence[PendingPoint]], shapes: Sequence[tuple[int, ...]]
-    ) -> Callable[..., Sequence[PendingPoint]] | None:
+        self, work: Callable[..., Sequence[Pending]], shapes: Sequence[tuple[int, ...]]
+    ) -> Callable[..., Sequence[Pending]] | None:
         """`work` for many calls with arrays of these shapes, if the backend queues all of it as one piece; else None.
 
         `work` begins MSMs and returns their points; between them it computes with this backend. What it computes must

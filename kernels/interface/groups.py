@@ -7,14 +7,13 @@ Scalars have shape (n, limbs) and are canonical integers, not in Montgomery form
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from kernels.errors import BackendError, SizeError
 from kernels.interface import preconditions
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, HostArray, Pending, Ready
 from kernels.maths.curves import Curve, Group
 
 MAX_POINTS = 1 << 31
@@ -32,23 +31,6 @@ class PointTable(Protocol):
     def n(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
-
-
-class PendingPoint(Protocol):
-    """A point that the device may still be computing."""
-
-    def result(self) -> HostArray:
-        """Wait for the device and return the affine point, (point_limbs,) uint64 on the host."""
-
-
-@dataclass(frozen=True, repr=False)  # the sum may be of a witness
-class ReadyPoint:
-    """A `PendingPoint` that is already known."""
-
-    point: HostArray
-
-    def result(self) -> HostArray:
-        return self.point
 
 
 T = TypeVar("T", bound=PointTable)
@@ -88,15 +70,16 @@ class Groups(ABC, Generic[T]):
         if count:
             self._repeat(own, count, start)
 
-    def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> PendingPoint:
-        """Begin sum_i scalars[i] * points[start + i] for canonical integers `scalars`, (m, limbs), start + m <= n."""
+    def msm(self, table: PointTable, scalars: Array, *, start: int = 0) -> Pending:
+        """Begin sum_i scalars[i] * points[start + i] for canonical integers `scalars`, (m, limbs), start + m <= n. The
+        result is an affine point, (point_limbs,) uint64."""
         own = self._own(table)
         m = preconditions.elements(table.curve.fr, scalars, "scalars")
         if scalars.ndim != 2:
             raise SizeError(f"scalars have shape (m, {table.curve.fr.limbs}), not {scalars.shape}")
         _check_range(own, m, start)
         if m == 0:
-            return ReadyPoint(np.zeros(table.curve.point_limbs(table.group), dtype=np.uint64))
+            return Ready(np.zeros(table.curve.point_limbs(table.group), dtype=np.uint64))
         return self._msm(own, scalars, start)
 
     def table_bytes(self, curve: Curve, group: Group, n: int, memory: int) -> int:
@@ -143,7 +126,7 @@ class Groups(ABC, Generic[T]):
         return self._load_points(curve, group, points, None)
 
     @abstractmethod
-    def _msm(self, table: T, scalars: Array, start: int) -> PendingPoint: ...
+    def _msm(self, table: T, scalars: Array, start: int) -> Pending: ...
 
     @abstractmethod
     def _fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array: ...

@@ -8,31 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Protocol
 
 from kernels.errors import SizeError
 from kernels.interface import preconditions
-from kernels.interface.arrays import Array, HostArray
+from kernels.interface.arrays import Array, Pending
 from kernels.maths.curves import Curve, Group
-
-
-class PendingProducts(Protocol):
-    """Products of pairings that a device may still be computing."""
-
-    def result(self) -> HostArray:
-        """Wait for the device and return the products, (products, 12, limbs) on the host."""
-
-
-@dataclass(frozen=True)
-class ReadyProducts:
-    """`PendingProducts` that are already known."""
-
-    products: HostArray
-
-    def result(self) -> HostArray:
-        return self.products
 
 
 class InnerProducts(ABC):
@@ -42,8 +23,8 @@ class InnerProducts(ABC):
         """Begin to compile the kernels for products over `curve` in the background. A kernel's first use waits for
         it."""
 
-    def pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> PendingProducts:
-        """Begin prod_i e(g1[i], g2[i]) over all pairs of vectors of each product.
+    def pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> Pending:
+        """Begin prod_i e(g1[i], g2[i]) over all pairs of vectors of each product: (products, 12, limbs).
 
         A vector of a pair has shape (n, point_limbs). A pair with a point at infinity contributes one.
         """
@@ -74,7 +55,7 @@ class InnerProducts(ABC):
     # -- what a backend implements, on checked arguments ------------------------------------------------------------
 
     @abstractmethod
-    def _pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> PendingProducts: ...
+    def _pairing_products(self, curve: Curve, products: Sequence[Sequence[tuple[Array, Array]]]) -> Pending: ...
 
     @abstractmethod
     def _scaled(self, curve: Curve, group: Group, points: Array, scalars: Array) -> Array: ...

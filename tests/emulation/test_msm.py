@@ -26,8 +26,7 @@ from kernels.cuda.msm import (
 from kernels.cuda.points import group_source, normalise, sum_limbs
 from kernels.cuda.streamed import bounds
 from kernels.errors import OutOfMemory, SizeError
-from kernels.interface.arrays import Array
-from kernels.interface.groups import PendingPoint
+from kernels.interface.arrays import Array, Pending
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import Words, generator, scalars_from_ints
 from tests.support.emulated_device import EmulatedDevice, compiler
@@ -159,7 +158,7 @@ def recorded_together(overwrite: bool) -> bool:
     logs = {group: known_points(curve, group)[0][:40] for group in Group}
     tables = {group: backend.groups.load_points(curve, group, known_points(curve, group)[1][:40]) for group in Group}
 
-    def work(given: Array) -> list[PendingPoint]:
+    def work(given: Array) -> list[Pending]:
         scalars = backend.vectors.add(curve.fr, given, given)
         points = [backend.groups.msm(table, scalars) for table in tables.values()]
         more = backend.vectors.add(curve.fr, scalars, given, out=scalars if overwrite else None)

@@ -15,8 +15,7 @@ from kernels.cuda.backend import CudaBackend
 from kernels.cuda.groups import CHECK_ROWS, CudaGroups
 from kernels.cuda.msm import MsmProfile
 from kernels.errors import OutOfMemory, SizeError
-from kernels.interface.arrays import Array, HostArray
-from kernels.interface.groups import PendingPoint
+from kernels.interface.arrays import Array, HostArray, Pending
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import Words, generator, pack, point_from_ints, scalars_from_ints, unpack
 from tests.support.cpu_cases import point_at
@@ -152,7 +151,7 @@ def test_msms_recorded_as_one_piece_give_their_memory_back(
     }
     most = sum(cuda.groups.msm_scratch(curve, group, n) for group in (*Group, Group.G1)) + 5 * 32 * n
 
-    def work(given: Array) -> list[PendingPoint]:
+    def work(given: Array) -> list[Pending]:
         scalars = cuda.vectors.add(curve.fr, given, given)
         points = [cuda.groups.msm(table, scalars) for table in tables.values()]
         for _ in range(20):

@@ -20,9 +20,8 @@ from distprove.groth16.aggregate.transcript import Transcript
 from distprove.groth16.points import Words
 from distprove.groth16.proof import Groth16Proof
 from distprove.wanted import require_wanted
-from kernels.interface.arrays import Array
+from kernels.interface.arrays import Array, Pending
 from kernels.interface.backend import Backend
-from kernels.interface.groups import PendingPoint
 from kernels.maths.curves import Group
 from kernels.maths.encoding import scalars_from_ints
 
@@ -55,7 +54,7 @@ def aggregate(
     def scalars(on: Backend, values: Sequence[int]) -> Array:
         return on.to_device(scalars_from_ints(curve.fr, values))
 
-    def combined(group: Group, points: Array, values: Sequence[int]) -> PendingPoint:
+    def combined(group: Group, points: Array, values: Sequence[int]) -> Pending:
         table = summing.groups.load_points(curve, group, points, memory=int(points.nbytes))
         return summing.groups.msm(table, scalars(summing, values))
 
