@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,9 +20,6 @@ from distprove.cli.scaling import scaling
 from distprove.cli.service_rate import service
 from distprove.errors import UsageError
 from kernels.maths.curves import CURVES, Curve, Group, curve_by_name
-
-if TYPE_CHECKING:
-    pass
 
 app = App(
     no_args_is_help=True,

@@ -109,16 +109,12 @@ def _verify(console: Console, folder: Path, run: Path) -> None:
     count = verified.partitions
     console.print(f"   [bold green]verified[/]: {count} partitions in one batch, {format_seconds(verified.seconds)}")
     console.print("\nThe same by hand:")
-    program = _program()
+    # The command to type: its path if its environment is not active.
+    program = "distprove" if shutil.which("distprove") else os.path.relpath(Path(sys.executable).with_name("distprove"))
     console.print(f"   {program} verify {escape(str(run / 'proof.msgpack'))} --vk {escape(str(vk))} --public")
     console.print(f"   {program} export {escape(str(run))} --out {escape(str(folder / 'snarkjs'))}")
     console.print("\nThe same job over a Ray that is started for it:")
     console.print(f"   {program} demo --ray")
-
-
-def _program() -> str:
-    """The command to type for `distprove`: its path if its environment is not active."""
-    return "distprove" if shutil.which("distprove") else os.path.relpath(Path(sys.executable).with_name("distprove"))
 
 
 def _step(console: Console, number: int, what: str) -> None:

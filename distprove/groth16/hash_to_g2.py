@@ -13,7 +13,9 @@ from kernels.cpu.group import mul
 from kernels.interface.arrays import HostArray
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import point_from_ints
-from kernels.maths.fq2 import Fq2, product, square_root
+
+Fq2 = tuple[int, int]
+"""(c0, c1) is c0 + c1 u in Fq[u] / (u^2 + 1)."""
 
 _MASK = 0xFFFFFFFF
 
@@ -35,7 +37,7 @@ def hash_to_g2(curve: Curve, digest: bytes) -> HostArray:
     while True:
         x = tuple(_draw(words, p, curve.fq.limbs) * unmontgomery % p for _ in range(2))
         greatest = next(words) & 1
-        y = square_root(_right_side(curve, (x[0], x[1])), p)
+        y = _square_root(_right_side(curve, (x[0], x[1])), p)
         if y is not None:
             break
     sign = y[1] if y[1] else y[0]
@@ -83,5 +85,28 @@ def _draw(words: Iterator[int], modulus: int, limbs: int) -> int:
 def _right_side(curve: Curve, x: Fq2) -> Fq2:
     """The right side x^3 + b of the equation of the curve over Fq2."""
     p = curve.fq.modulus
-    cube = product(product(x, x, p), x, p)
+    cube = _product(_product(x, x, p), x, p)
     return (cube[0] + curve.b2[0]) % p, (cube[1] + curve.b2[1]) % p
+
+
+def _product(a: Fq2, b: Fq2, p: int) -> Fq2:
+    """Return a * b in Fq2 over the prime p."""
+    return (a[0] * b[0] - a[1] * b[1]) % p, (a[0] * b[1] + a[1] * b[0]) % p
+
+
+def _square_root(a: Fq2, p: int) -> Fq2 | None:
+    """Return a square root of `a` for p = 3 mod 4 (complex method), or None if there is none."""
+    c0, c1 = a
+    norm = (c0 * c0 + c1 * c1) % p
+    root = pow(norm, (p + 1) // 4, p)
+    if root * root % p != norm:
+        return None
+    for candidate in (root, -root):
+        half = (c0 + candidate) * pow(2, -1, p) % p
+        x0 = pow(half, (p + 1) // 4, p)
+        if x0 * x0 % p != half:
+            continue
+        x1 = c1 * pow(2 * x0, -1, p) % p if x0 else pow(-c0 % p, (p + 1) // 4, p)
+        if _product((x0, x1), (x0, x1), p) == (c0, c1):
+            return x0, x1
+    return None

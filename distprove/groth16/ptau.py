@@ -56,7 +56,8 @@ class Ptau:
 
     def powers(self, which: Powers) -> Bytes:
         """All points of one sequence of powers, as the module's text lists them."""
-        return self.file.points(which, which.name, self.curve, which.group, _count(which, self.power))
+        count = (2 << self.power) - 1 if which is Powers.TAU_G1 else 1 << self.power
+        return self.file.points(which, which.name, self.curve, which.group, count)
 
     @property
     def beta_g2(self) -> Bytes:
@@ -89,10 +90,6 @@ class Ptau:
         title, count = f"Lagrange {which.name}", (1 << levels) - 1
         section = self.file.points(10 + which, title, self.curve, which.group, count)
         return section[(1 << log_n) - 1 : (2 << log_n) - 1]
-
-
-def _count(which: Powers, power: int) -> int:
-    return (2 << power) - 1 if which is Powers.TAU_G1 else 1 << power
 
 
 def read_ptau(source: Source, *, name: str | None = None) -> Ptau:

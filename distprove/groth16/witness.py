@@ -26,8 +26,9 @@ from distprove.errors import DistproveError, FormatError, WitnessGenerationError
 from distprove.groth16.binfile import Source, load
 from distprove.groth16.elements import Words, curve_by_order, first_not_canonical
 from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
+from distprove.groth16.key import LoadableKey
 from distprove.groth16.wasm_modules import load_module, new_engine
-from distprove.groth16.wtns import Circuit, require_same_circuit
+from distprove.groth16.wtns import require_same_circuit
 from kernels.interface.arrays import Empty
 from kernels.maths.curves import Curve, Field
 
@@ -154,7 +155,7 @@ class WitnessProgram:
         with self._running() as instance:
             self.curve, self.n_vars, self.n_inputs = instance.describe()
 
-    def check_for(self, circuit: Circuit) -> None:
+    def check_for(self, circuit: LoadableKey) -> None:
         """Raises CurveMismatch or WitnessMismatch unless this program makes witnesses of `circuit`'s shape."""
         require_same_circuit(f"{self.name}: the program", self.curve, self.n_vars, circuit)
 

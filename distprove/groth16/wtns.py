@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from distprove.errors import CurveMismatch, FormatError, UsageError, WitnessMism
 from distprove.groth16.binfile import BinFile, BinFileWriter, Source
 from distprove.groth16.elements import Words, as_words, first_not_canonical
 from distprove.groth16.field_headers import curve_of_scalar_field
+from distprove.groth16.key import LoadableKey
 from kernels.interface.arrays import Empty
 from kernels.maths.curves import Curve
 
@@ -23,17 +23,7 @@ VERSION = 2
 _PRIVATE = 0o600
 
 
-class Circuit(Protocol):
-    """The circuit that a witness is checked against: a `ZKey`, or anything else with a curve and a number of wires."""
-
-    @property
-    def curve(self) -> Curve: ...
-
-    @property
-    def n_vars(self) -> int: ...
-
-
-def require_same_circuit(what: str, curve: Curve, n_vars: int, circuit: Circuit) -> None:
+def require_same_circuit(what: str, curve: Curve, n_vars: int, circuit: LoadableKey) -> None:
     """Raise CurveMismatch or WitnessMismatch unless `what`, of so many wires, can be of `circuit`, that of a key."""
     if curve is not circuit.curve:
         raise CurveMismatch(f"{what} is for {curve.title}, the key for {circuit.curve.title}")
@@ -52,7 +42,7 @@ class CircomWitness:
     """The values, (n, limbs) uint64, aligned; canonical integers, not in Montgomery form."""
     name: str = "<witness>"
 
-    def check_for(self, circuit: Circuit) -> None:
+    def check_for(self, circuit: LoadableKey) -> None:
         """Raise CurveMismatch or WitnessMismatch unless this can be a witness of `circuit`."""
         require_same_circuit(f"{self.name}: the witness", self.curve, self.values.shape[0], circuit)
         if int(self.values[0, 0]) != 1 or np.any(self.values[0, 1:]):

@@ -65,9 +65,9 @@ class Drawing:
             steps = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
             self._parts.append(f'<path d="M{steps}" class="{cls}"/>')
 
-    def circle(self, x: float, y: float, radius: float, cls: str, title: str = "") -> None:
-        text = f"<title>{escape(title)}</title>" if title else ""
-        self._parts.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}" class="{cls}">{text}</circle>')
+    def dot(self, x: float, y: float, cls: str, title: str) -> None:
+        shape = f'cx="{_n(x)}" cy="{_n(y)}" r="4" class="{cls}"'
+        self._parts.append(f"<circle {shape}><title>{escape(title)}</title></circle>")
 
     def text(self, x: float, y: float, text: str, cls: str = "", *, anchor: str = "start", title: str = "") -> None:
         inner = escape(text) + (f"<title>{escape(title)}</title>" if title else "")
@@ -132,7 +132,7 @@ def line_chart(
         if line.dots:
             for px, py in line.points:
                 note = f"{line.name}: {x_format(px)}, {y_format(py)}"
-                drawing.circle(along(px), up(py), 4, f"dot s{line.colour}", note)
+                drawing.dot(along(px), up(py), f"dot s{line.colour}", note)
     return drawing.render()
 
 
@@ -142,10 +142,10 @@ def legend(entries: Sequence[tuple[str, str]]) -> str:
     return f'<p class="legend">{items}</p>'
 
 
-def time_axis(drawing: Drawing, along: Scale, top: float, bottom: float, form: Callable[[float], str]) -> None:
-    """Vertical lines from `top` to `bottom` with their times below."""
+def time_axis(drawing: Drawing, along: Scale, bottom: float, form: Callable[[float], str]) -> None:
+    """Vertical lines from the top to `bottom` with their times below."""
     for value in along.ticks(10):
-        drawing.line(along(value), top, along(value), bottom, "grid")
+        drawing.line(along(value), 0, along(value), bottom, "grid")
         drawing.text(along(value), bottom + AXIS - 8, form(value), "axis", anchor=_anchor(along, value))
 
 

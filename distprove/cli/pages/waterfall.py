@@ -51,7 +51,7 @@ def waterfall(session: Session, marks: Sequence[Mark]) -> str:
     total = sum(height + GAP for height in heights.values())
     drawing = Drawing(WIDTH, total + 4 + AXIS, "Partitions over time, a lane for each worker")
     along = time_scale(session)
-    time_axis(drawing, along, 0, total + 2, seconds_axis)
+    time_axis(drawing, along, total + 2, seconds_axis)
     spans: dict[str, list[Span]] = {name: [] for name in lanes}
     for span in session.spans:
         spans[span.worker].append(span)
@@ -80,7 +80,7 @@ def device_lanes(session: Session, used: Sequence[DeviceUse]) -> str:
     total = len(used) * (height + GAP)
     drawing = Drawing(WIDTH, total + 4 + AXIS, "Busy and idle stretches of each device")
     along = time_scale(session)
-    time_axis(drawing, along, 0, total + 2, seconds_axis)
+    time_axis(drawing, along, total + 2, seconds_axis)
     for row, use in enumerate(used):
         top = 2.0 + row * (height + GAP)
         small = "" if height > LANE else "small"
