@@ -138,7 +138,8 @@ def _answered(state: State, worker: WorkerState, batch: Batch) -> None:
     for name, loaded in batch.loaded:
         _is_ready(state, state.workers.synthesisers[name], loaded)
     for name, error in batch.lost:
-        reason = f"could not load its program: {public_message(error)}"
+        why = str(error) if isinstance(error, WorkerDied) else public_message(error)
+        reason = f"could not load its program: {why}"
         trouble.retire_synthesiser(state, state.workers.synthesisers[name], reason)
     worker.under_way = [begun for begun in batch.under_way if begun[0] in worker.handed]
     if worker.ready:
