@@ -79,10 +79,11 @@ def test_a_service_fetches_nothing_for_its_clients(job: Path, site: Site, small_
 
 
 def test_a_job_that_is_submitted_to_a_cluster_is_fetched_there(job: Path, site: Site, tmp_path: Path) -> None:
-    (tmp_path / "package").mkdir()
-    package = pack(Job.from_toml(job), tmp_path / "package")
-    assert (package.sent, package.named) == ((), ())
-    text = (package.folder / "job.toml").read_text()
+    package = tmp_path / "package"
+    package.mkdir()
+    assert pack(Job.from_toml(job), package) == []  # no file that every node must have
+    assert [path.name for path in package.rglob("*")] == ["job.toml"]  # and none that travels
+    text = (package / "job.toml").read_text()
     assert site.url("c.zkey") in text
     assert site.url("w/member-2.wtns") in text
     assert "cache" not in text
