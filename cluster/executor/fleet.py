@@ -30,6 +30,8 @@ from distprove.system import PredictsKey, ProofSystem
 
 PATIENCE = 10.0
 """Seconds that workers have to give back their devices at the end, before they are ended."""
+LIKELY_MEMORY = 1 << 36
+"""Bytes of memory that a GPU is taken to have until that is known."""
 
 
 @dataclass(frozen=True)

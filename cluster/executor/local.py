@@ -18,7 +18,7 @@ from actors.processes import HostProcess, Started, expect, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.rooms import RoomsHere
 from cluster.executor.base import WorkerHandle
-from cluster.executor.fleet import Fleet, Site, files_bytes, kept_by
+from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, files_bytes, kept_by
 from cluster.executor.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, THREADS_EACH, host_threads, shares
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
@@ -34,9 +34,6 @@ from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import available
-
-LIKELY_MEMORY = 1 << 36
-"""Bytes of memory that a GPU is taken to have until that is known."""
 
 
 class LocalFleet(Fleet):

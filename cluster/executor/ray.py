@@ -8,6 +8,7 @@ import pickle
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
@@ -39,11 +40,11 @@ from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import WorkerHandle
 from cluster.executor.connection import cluster_nodes, connect
-from cluster.executor.fleet import Fleet, Site, files_bytes
+from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, files_bytes
 from cluster.executor.placement import Node, Place, place, place_more, threads_of
 from cluster.executor.reach import LOOK, Nodes, answering, head_address, watching
 from cluster.executor.reach import PATIENCE as ANSWERS
-from cluster.executor.spares import Spares
+from cluster.executor.spares import Spares, start
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
 from cluster.governor.actor import NodeGovernor
@@ -260,7 +261,8 @@ class RayFleet(Fleet):
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
         self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
-        provers, synthesisers = place(nodes, self.settings, provers_per_gpu(system, self._device_memory))
+        per_gpu = provers_per_gpu(system, partial(self._device_memory, system))
+        provers, synthesisers = place(nodes, self.settings, per_gpu)
         self._here = Governed(self._is_over)
         waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
         self._calls = CALLS if system is not None else POOL_CALLS
@@ -330,10 +332,15 @@ class RayFleet(Fleet):
         there = {node.id for node in self._nodes}
         return [name for name, site in list(self.sites.items()) if site.worker.node_id not in there]
 
-    def _device_memory(self) -> int:
-        """Bytes that the settings allow of each GPU here, of which nobody uses any; 0 where that is not known."""
+    def _device_memory(self, system: ProofSystem | None) -> int:
+        """Bytes that the settings allow of each GPU here, of which nobody uses any; 0 where that is not known. Begins
+        the processes of the actors that there are likely to be, which would start half a second after the answer."""
         if self.settings.backend not in ("auto", "cuda"):
             return 0  # NVML does not tell of its devices
+        with suppress(ClusterError, RuntimeError):  # what cannot be placed, or has no threads, is told soon enough
+            likely, _ = place(self._nodes, self.settings, provers_per_gpu(system, lambda: LIKELY_MEMORY))
+            for node, provers in Counter(spot.node for spot in likely).items():
+                start(node, provers + 1)  # the other is its governor's
         asked = [
             ray.remote(idle_memory)
             .options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False))

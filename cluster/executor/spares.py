@@ -1,4 +1,5 @@
-"""Processes of Ray that stand by, one on each node, so that an actor whose process died has another one at once.
+"""Processes of Ray that stand by: on each node one, so that an actor whose process died has another one at once, and
+at the start those of workers that are not placed yet.
 
 Ray makes an actor in an idle process of its node, if there is one that nothing has run in yet; else in a new one, which
 first imports Ray. Its raylets keep such processes when they are asked to (`PrestartWorkers`), for which Ray has no
@@ -47,12 +48,16 @@ class Spares:
             for node in due:
                 del self._due[node.id]
         for node in due:
-            threading.Thread(target=start, args=(node,), name="distprove-spare", daemon=True).start()
+            start(node, 1)
 
 
-def start(node: Node) -> None:
-    """Have a node's raylet start one process for this job, in which nothing runs. Where that fails, or Ray is of
-    another version, the node does without."""
+def start(node: Node, count: int) -> None:
+    """Have a node's raylet start so many processes for this job, in which nothing runs. Waits for nothing. Where that
+    fails, or Ray is of another version, the node does without. Raises RuntimeError where no thread can be started."""
+    threading.Thread(target=_start, args=(node, count), name="distprove-spare", daemon=True).start()
+
+
+def _start(node: Node, count: int) -> None:
     with suppress(Exception):
         import ray
         from ray._private.grpc_utils import init_grpc_channel
@@ -65,7 +70,7 @@ def start(node: Node) -> None:
             job_id=bytes.fromhex(ray.get_runtime_context().get_job_id()),
             runtime_env_info=global_worker.core_worker.get_job_config().runtime_env_info,
             keep_alive_duration_secs=KEPT,
-            num_workers=1,
+            num_workers=count,
         )
         host = f"[{node.address}]" if ":" in node.address else node.address
         with init_grpc_channel(f"{host}:{node.port}", [("grpc.enable_http_proxy", 0)]) as channel:

@@ -1,4 +1,5 @@
-"""A process of Ray stands by on each node, and an actor whose process was killed goes on in it."""
+"""A process of Ray stands by on each node, and an actor whose process was killed goes on in it. Where it is not known
+yet how many provers there will be, processes stand by for those that are likely."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,21 +59,68 @@ with open_executor(settings) as executor, Run.create(folder / "run", system, sys
 print(json.dumps(told))
 """
 
+UNKNOWN = """
+import json, multiprocessing, time
+import psutil, ray
+from actors.backends import BackendChoice
+from actors.messages import HostSpec
+from cluster.executor import connection
+from cluster.executor.ray import RayFleet, _actor
+from distprove.settings import ExecutorSettings
+from tests.support.ray_nodes import told_by
 
-@pytest.mark.ray
-@pytest.mark.slow
-def test_a_killed_actor_goes_on_in_the_process_that_stood_by(tmp_path: Path) -> None:
-    """The Ray is the test's own, and starts no process that nobody asked for."""
+connection.usable_threads = multiprocessing.cpu_count = lambda: 16  # Ray starts so many processes at once
+settings = ExecutorSettings(local=False, gpus=1)
+
+def of_ray(beginning):
+    found = told_by(psutil.Process().children(recursive=True), lambda each: (each.pid, "".join(each.cmdline()[:1])))
+    return [pid for pid, command in found if command.startswith(beginning)]
+
+class Sharing:
+    def provers_per_gpu(self, memory):
+        return 2 if memory() else 1
+
+with connection.connect(settings, 0):
+    fleet = RayFleet(settings)
+    fleet._nodes = connection.cluster_nodes()
+    asked = time.monotonic()
+    fleet._device_memory(Sharing())
+    while len(of_ray("ray::IDLE")) < 4 and time.monotonic() < asked + 100.0:
+        time.sleep(0.1)  # two provers', a governor's, and the one that looked at the device
+    idle = of_ray("ray::IDLE")
+    actors = [_actor(HostSpec(f"p{i}", BackendChoice("cpu", 1), 1), fleet._nodes[0], 0.5) for i in range(2)]
+    ray.get([actor.identity.remote() for actor in actors])
+    print(json.dumps({"idle": idle, "actors": of_ray("ray::RemoteWorker")}))
+"""
+
+
+def run(script: str, *arguments: str) -> Any:
+    """What a script prints. The Ray is the test's own, and starts no process that nobody asked for."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     done = subprocess.run(
-        [sys.executable, "-c", JOB, str(tmp_path)],
+        [sys.executable, "-c", script, *arguments],
         capture_output=True,
         text=True,
         timeout=250,
         env={**environment, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_provers_that_share_a_gpu_find_processes_that_stand_by() -> None:
+    """Their number follows from the GPU's memory, and until that was told none of their processes began."""
+    told = run(UNKNOWN)
+    assert len(told["actors"]) == 2
+    assert set(told["actors"]) < set(told["idle"])
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_killed_actor_goes_on_in_the_process_that_stood_by(tmp_path: Path) -> None:
+    told = run(JOB, str(tmp_path))
     assert len(told["spare"]) == 1
     assert not told["imported"], "nothing of ours is in it, nor what that imports"
     assert told["cpus"] == 1.0, "the actor's"
