@@ -21,21 +21,15 @@ class Entry(NamedTuple):
     """The first paragraph of the command's own help."""
 
 
-COMMANDS: Mapping[str, Entry] = {
+PROVE: Mapping[str, Entry] = {
+    "demo": Entry(
+        "demo:demo",
+        "Prove that some members of a group vote, each once, without saying who: every step of a job, offline.",
+    ),
+    "prove": Entry("prove:app", "Prove every partition of a job, verify each, and bind them into one proof."),
     "resume": Entry(
         "prove:resume",
         "Do what is missing of a run, after verifying what is there. Settings are the job's, but for those given here.",
-    ),
-    "report": Entry(
-        "report:report",
-        "Write one HTML page that says where the time of a run went, and a trace that Perfetto opens.",
-    ),
-    "sweep": Entry(
-        "sweep:sweep",
-        "Measure a job under a grid of settings, and name the best. What is measured is kept: run it again to go on.",
-    ),
-    "top": Entry(
-        "top:top", "Show partitions, GPUs, leases, queues and throughput of a run, live. Ends when the run does."
     ),
     "verify": Entry(
         "verify:verify",
@@ -51,6 +45,15 @@ COMMANDS: Mapping[str, Entry] = {
         "Write what others verify with: the key, and the proof of every partition, in the files of the proof system's "
         "own verifiers (snarkjs' JSON, or verifying_key.msgpack for `verify --vk`).",
     ),
+    "top": Entry(
+        "top:top", "Show partitions, GPUs, leases, queues and throughput of a run, live. Ends when the run does."
+    ),
+    "report": Entry(
+        "report:report",
+        "Write one HTML page that says where the time of a run went, and a trace that Perfetto opens.",
+    ),
+}
+SERVICE: Mapping[str, Entry] = {
     "up": Entry(
         "up:up",
         "Start the standing service: it takes jobs, keeps them on disk, and proves them with workers that stay warm.",
@@ -61,40 +64,48 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "status": Entry("jobs:status", "Show what a job is at, or the service: its queue, keys, workers and throughput."),
     "await": Entry(
-        "jobs:wait", "Wait until jobs are over. The exit code is the job's; of several that differ, 1 where one failed."
-    ),
-    "cancel": Entry(
-        "jobs:cancel", "Cancel jobs. What they have proven stays in their runs; one that is over stays as it is."
+        "jobs:wait",
+        "Wait until jobs are over. The exit code is the job's; of several that differ, 1 where one failed.",
     ),
     "list": Entry("jobs:list_jobs", "List jobs, the newest first."),
     "logs": Entry("jobs:logs", "Print the journal of a job, a JSON object on each line (docs/formats.md)."),
+    "cancel": Entry(
+        "jobs:cancel", "Cancel jobs. What they have proven stays in their runs; one that is over stays as it is."
+    ),
     "down": Entry(
         "jobs:down", "End the service, after the jobs that run. Jobs that are queued wait for its next start."
     ),
-    "kernels": Entry(
-        "kernels:app", "Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."
-    ),
-    "doctor": Entry("doctor:doctor", "GPUs, drivers, memory, limits, Ray: what is here, what will be used, and why."),
-    "demo": Entry(
-        "demo:demo",
-        "Prove that some members of a group vote, each once, without saying who: every step of a job, offline.",
-    ),
-    "prove": Entry("prove:app", "Prove every partition of a job, verify each, and bind them into one proof."),
+}
+PROGRAMS: Mapping[str, Entry] = {
     "run": Entry(
         "run:run",
         "Execute a RISC-V program (an ELF file for RV32IM) without proving it; docs/riscv.md says how to write one.",
     ),
-    "setup": Entry("setup:app", "Make proving keys, and inputs for measurements."),
-    "bench": Entry("bench:app", "Measure this machine: medians, beside the ceiling of the hardware."),
     "air": Entry("air:app", "Inspect and debug AIRs written in Python."),
     "key": Entry(
-        "key:app", "Make the verifying key of a program, for those who verify without it. `PROGRAM --help` tells more."
+        "key:app",
+        "Make the verifying key of a program, for those who verify without it. `PROGRAM --help` tells more.",
     ),
     "security": Entry(
         "security:app",
         "What a proof of a program is worth: proven bits of every round. `PROGRAM --help` tells its options.",
     ),
+    "setup": Entry("setup:app", "Make proving keys, and inputs for measurements."),
 }
+MEASURE: Mapping[str, Entry] = {
+    "doctor": Entry("doctor:doctor", "GPUs, drivers, memory, limits, Ray: what is here, what will be used, and why."),
+    "bench": Entry("bench:app", "Measure this machine: medians, beside the ceiling of the hardware."),
+    "sweep": Entry(
+        "sweep:sweep",
+        "Measure a job under a grid of settings, and name the best. What is measured is kept: run it again to go on.",
+    ),
+    "kernels": Entry(
+        "kernels:app", "Compile every CUDA kernel with NVRTC and list its registers, spills and shared memory."
+    ),
+}
+SECTIONS = {"Prove": PROVE, "Prove as a service": SERVICE, "Programs and keys": PROGRAMS, "Measure": MEASURE}
+"""All commands by name, in the sections and the order in which help lists them."""
+COMMANDS: Mapping[str, Entry] = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
 class Commands(PlainGroup):
@@ -103,6 +114,11 @@ class Commands(PlainGroup):
     def __init__(self, **attributes: Any) -> None:
         listed = {name: PlainCommand(name, help=entry.help) for name, entry in COMMANDS.items()}
         super().__init__(**{**attributes, "commands": listed})
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for title, entries in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.help) for name, entry in entries.items()])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)

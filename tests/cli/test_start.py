@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from distprove.cli.app import COMMANDS, load
+from distprove.cli.app import COMMANDS, SECTIONS, app, load
 from distprove.proof import BEGINS
 
 HEAVY = {"numpy", "rich", "ray", "msgpack", "psutil", "wasmtime", "tomllib", "tomli", "cupy", "cuda"}
@@ -103,6 +105,12 @@ def test_the_overview_imports_no_command(imported: dict[str, set[str]]) -> None:
             "distprove.cli.streams",
             *("distprove.errors", "distprove.formats", "distprove.formats.visible", "kernels.errors"),
         }
+
+
+def test_the_overview_lists_all_commands_by_what_they_are_for() -> None:
+    told = CliRunner().invoke(app, ["--help"]).stdout
+    listed = re.findall(r"^(?:  )?(\w[\w ]*?)(?::$|  +[A-Z])", told[told.index("\nProve:") :], re.MULTILINE)
+    assert listed == [word for title, commands in SECTIONS.items() for word in (title, *commands)]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
