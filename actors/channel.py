@@ -25,6 +25,9 @@ Handler = Callable[..., Any]
 
 READ = 1 << 16
 """Most bytes that are read at once."""
+HELD = 1 << 24
+"""Bytes of a long message whose place is used for the next one, at most: the pages of a new place cost more than what
+is read into them."""
 
 
 class ChannelClosed(Exception):
@@ -143,10 +146,11 @@ def _messages(descriptor: int) -> Iterator[bytes | memoryview]:
     """Messages as `Connection.send_bytes` frames them, until the other side ends.
 
     One call reads all that has arrived, where `recv_bytes` makes two or three for each message: after each call this
-    thread waits for the interpreter, which beside a prover is seldom free. A long message is read to where it stays: to
-    append what arrives to what there is, and then to copy it, took twice the time.
+    thread waits for the interpreter, which beside a prover is seldom free. A long message is read to a place of its
+    own, and is there until the next one is asked for: to append what arrives to what there is, and then to copy it,
+    took twice the time.
     """
-    buffer = bytearray()
+    buffer, place = bytearray(), bytearray()
     while data := os.read(descriptor, READ):
         buffer += data
         while (start := 4) <= len(buffer):
@@ -159,7 +163,9 @@ def _messages(descriptor: int) -> Iterator[bytes | memoryview]:
                 del buffer[: start + size]
                 continue
             if size > READ:
-                long, filled = memoryview(bytearray(size)), len(buffer) - start
+                if len(place) < size:
+                    place = bytearray(size)
+                long, filled = memoryview(place)[:size], len(buffer) - start
                 long[:filled] = buffer[start:]
                 buffer.clear()
                 while filled < size:
@@ -167,6 +173,8 @@ def _messages(descriptor: int) -> Iterator[bytes | memoryview]:
                         return
                     filled += count
                 yield long
+                if size > HELD:
+                    place = bytearray()
             break
 
 

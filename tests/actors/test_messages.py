@@ -11,7 +11,7 @@ from multiprocessing import Pipe
 
 import pytest
 
-from actors.channel import READ, Channel, ChannelClosed, _messages
+from actors.channel import HELD, READ, Channel, ChannelClosed, _messages
 
 SIZES = [0, 1, 5, READ - 5, READ - 4, READ - 3, READ, READ + 1, 3 * READ + 7, 40 * READ]
 
@@ -44,6 +44,26 @@ def test_messages_are_read_as_they_were_sent(seed: int) -> None:
     pieces = random.Random(seed)
     messages = [pieces.randbytes(pieces.choice(SIZES)) for _ in range(30)]
     assert read_back(b"".join(map(framed, messages)), pieces) == messages
+
+
+def test_a_long_message_lies_where_the_one_before_did_unless_that_is_very_large() -> None:
+    sizes = [3 * READ, 2 * READ, HELD + 1, 3 * READ]
+    out, into = os.pipe()
+    writing = threading.Thread(target=lambda: [os.write(into, framed(bytes(size))) for size in sizes])
+    writing.start()
+    reads = _messages(out)
+    places = []
+    for size in sizes:
+        message = next(reads)
+        assert isinstance(message, memoryview)
+        assert len(message) == size
+        places.append(message.obj)  # kept, so that no other place has its identity
+    writing.join()
+    os.close(into)
+    assert next(reads, None) is None
+    os.close(out)
+    assert places[1] is places[0]
+    assert places[3] is not places[2]
 
 
 @pytest.mark.parametrize("size", [10, 3 * READ])
