@@ -31,6 +31,7 @@ guess.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -154,11 +155,14 @@ class Proof:
         """Encode the proof as the content of proof.msgpack."""
         first = {"binding": self.binding, "format": FORMAT, "job": self.job_digest, "key": self.key_digest}
         last = {"system": self.system, "verification_key": self.verification_key, "version": VERSION}
-        # One map of all these keys, in their order, with the partitions between them.
-        parts = [b"\x88", _entries(first), canonical.encode("partitions"), canonical.array_header(len(self.partitions))]
+        # One map of all these keys, in their order, with the partitions between them. No copy is made beside it.
+        content = io.BytesIO()
+        content.writelines([b"\x88", canonical.entries(first), canonical.encode("partitions")])
+        content.write(canonical.array_header(len(self.partitions)))
         for partition in self.partitions:
-            parts += _partition_parts(partition, partition.encode())
-        return b"".join([*parts, _entries(last)])
+            content.writelines(partition_parts(partition, partition.encode()))
+        content.write(canonical.entries(last))
+        return content.getvalue()
 
     @classmethod
     def from_bytes(cls, data: bytes, what: str = "proof", written: Proof | None = None) -> Proof:
@@ -361,25 +365,20 @@ def encode_public(value: int) -> bytes:
 
 def encode_partition(proof: PartitionProof) -> bytes:
     """Encode a partition proof as the map that represents it in proof.msgpack and in a run's partition files."""
-    return b"".join(_partition_parts(proof, proof.encoded))
+    return b"".join(partition_parts(proof, proof.encoded))
 
 
-def _partition_parts(proof: PartitionProof, data: bytes) -> tuple[bytes, ...]:
-    """The same in parts, of which its encoded `data`, in their place among the keys, are one."""
+def partition_parts(proof: PartitionProof, data: bytes) -> tuple[bytes, ...]:
+    """What `encode_partition` joins. Its `data`, encoded, are one of the parts, in their place among the keys."""
     public = [encode_public(value) for value in proof.public]
-    rest = _entries({"digest": proof.digest, "name": proof.name, "public": public})
+    rest = canonical.entries({"digest": proof.digest, "name": proof.name, "public": public})
     return b"\x84\xa4data", data, rest
-
-
-def _entries(few: dict[str, Any]) -> bytes:
-    """The canonical bytes of a map of at most 15 entries without its first byte, which is their number."""
-    return canonical.encode(few)[1:]
 
 
 def fingerprint(proof: PartitionProof) -> bytes:
     """32 bytes that identify a partition proof, whatever it is of."""
     hashed = hashlib.sha256(b"distprove/fingerprint/2\0")
-    for part in _partition_parts(proof, proof.encoded):
+    for part in partition_parts(proof, proof.encoded):
         hashed.update(part)
     return hashed.digest()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from distprove.formats import canonical
@@ -25,6 +25,10 @@ if TYPE_CHECKING:  # what reads runs and proofs needs no arrays
     from distprove.options import InputFile
     from kernels.host.arena import HostArena
     from kernels.interface.backend import Backend
+
+
+SHORT = 1 << 16
+"""Bytes of a partition proof's encoding that is kept beside what it encodes, at most."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +70,28 @@ class PartitionProof:
     data: dict[str, Any]
     """The proof system's own encoding of the proof, which goes into proof.msgpack. It is not changed any more."""
 
-    @cached_property
+    @property
     def encoded(self) -> bytes:
-        """`data` in canonical encoding, kept: what a job proves is hashed and written several times."""
-        return canonical.encode(self.data)
+        """`data` in canonical encoding. Where it is short it is kept: what a job proves is hashed and written several
+        times. To encode long data again takes less time than the pages of memory that would hold it."""
+        made = self.encode()
+        if len(made) <= SHORT:
+            vars(self)["_encoded"] = made
+        return made
 
     def named_by(self, digest: bytes) -> PartitionProof:
         """Return this proof with another digest."""
         other = PartitionProof(self.name, digest, self.public, self.data)
-        vars(other).update({name: value for name, value in vars(self).items() if name == "encoded"})
+        vars(other).update({name: value for name, value in vars(self).items() if name == "_encoded"})
         return other
 
     def encode(self) -> bytes:
         """Return `data` in canonical encoding, and keep nothing that was not kept before."""
-        return vars(self).get("encoded") or canonical.encode(self.data)
+        return vars(self).get("_encoded") or canonical.encode(self.data)
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels: not what follows from it."""
-        return {name: value for name, value in vars(self).items() if name != "encoded"}
+        return {name: value for name, value in vars(self).items() if name != "_encoded"}
 
     def __repr__(self) -> str:
         return f"<PartitionProof: {self.name}, {len(self.public)} public values>"

@@ -19,7 +19,7 @@ from distprove.formats import canonical
 from distprove.proof import Proof, encode_partition, encode_public, fingerprint, job_digest, partition_digest
 from distprove.stark.keyfile import read_key
 from distprove.stark.verifying_key import MAX_BYTES as MAX_KEY_BYTES
-from distprove.system import PartitionProof
+from distprove.system import SHORT, PartitionProof
 
 KEY = {"alpha": b"\x01" * 32, "ic": [b"\x02", b"\x03"]}
 
@@ -241,6 +241,11 @@ def test_canonical_round_trip(value: Any) -> None:
     assert canonical.encode(again) == data
 
 
+@pytest.mark.parametrize("count", [0, 1, 255, 256, 65535, 65536, 1 << 20])
+def test_a_byte_string_follows_its_header(count: int) -> None:
+    assert canonical.bytes_header(count) + bytes(count) == canonical.encode(bytes(count))
+
+
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_never_crash(data: bytes) -> None:
     try:
@@ -407,4 +412,7 @@ def test_what_is_encoded_is_kept_for_a_job_and_does_not_travel() -> None:
     assert fingerprint(replace(proof, public=(2,))) != before
     read = bound(0, "a", (1,))
     assert read.encode() == canonical.encode(read.data)
-    assert "encoded" not in vars(read)
+    assert "_encoded" not in vars(read)
+    long = bound(0, "a", (1,), {"big": bytes(SHORT)})
+    assert long.encoded == canonical.encode(long.data)
+    assert "_encoded" not in vars(long), "the pages of memory for it cost more than to make it again"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from distprove.errors import FormatError, InputError
@@ -51,21 +51,27 @@ class Packs:
         last = max((int(name[:8]) for name in names if _NAME.fullmatch(name)), default=0)
         self._numbers = itertools.count(last + 1)
 
-    def write(self, files: Mapping[str, bytes]) -> None:
-        """Keep files, by name: the small ones together, if they are enough. They are on disk when this returns.
+    def write(self, files: Iterable[tuple[str, bytes]]) -> None:
+        """Keep files, by name: the small ones together, if they are enough. They are on disk when this returns. A large
+        one is written before the next one is asked for.
 
         Raises InputError where somebody laid a pack with so high a number that none can follow it.
         """
-        small = [name for name, content in files.items() if len(content) <= MAX_FILE]
-        packed = small if len(small) >= LEAST else []
-        for begin in range(0, len(packed), _MOST):
-            together = {name: files[name] for name in packed[begin : begin + _MOST]}
-            content, number = {"format": FORMAT, "version": VERSION, "files": together}, next(self._numbers)
-            if number > _LAST:
+        small: list[tuple[str, bytes]] = []
+        for name, content in files:
+            if len(content) <= MAX_FILE:
+                small.append((name, content))
+            else:
+                self._folder.write(own_file(name), content)
+        if len(small) < LEAST:
+            for name, content in small:
+                self._folder.write(own_file(name), content)
+            return
+        for begin in range(0, len(small), _MOST):
+            pack = {"format": FORMAT, "version": VERSION, "files": dict(small[begin : begin + _MOST])}
+            if (number := next(self._numbers)) > _LAST:
                 raise InputError(f"{self._folder.path / f'{_LAST}.pack'}: no pack can follow it; remove it")
-            self._folder.write(f"{number:08}.pack", canonical.encode(content))
-        for name in files.keys() - set(packed):
-            self._folder.write(own_file(name), files[name])
+            self._folder.write(f"{number:08}.pack", canonical.encode(pack))
 
     def read(self, wanted: Container[str]) -> Packed:
         """The `wanted` files of all packs."""

@@ -61,8 +61,8 @@ from distprove.proof import (
     Proof,
     check_fields,
     decode_partition,
-    encode_partition,
     invalid_among,
+    partition_parts,
 )
 from distprove.settings import ExecutorSettings, Settings
 from distprove.system import HasKeyFile, Partition, PartitionProof, ProofSystem, VerifiesJob
@@ -303,7 +303,7 @@ class Run(StoredRun):
 
     def store(self, proofs: Sequence[PartitionProof]) -> None:
         """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
-        self._packs.write({proof.name: _partition_content(proof) for proof in proofs})
+        self._packs.write((proof.name, _partition_content(proof)) for proof in proofs)
 
     def read_again(self) -> None:
         """Forget what was read of the stored proofs, for another session with this run open."""
@@ -356,11 +356,13 @@ class Run(StoredRun):
 
 
 def _partition_content(proof: PartitionProof) -> bytes:
-    """A partition's file."""
-    body = encode_partition(proof)
-    # The checksum tells a damaged disk from a bad prover; it protects against nobody.
-    checksum = hashlib.sha256(body).digest()
-    return canonical.encode({"format": "distprove.partition", "version": VERSION, "body": body, "sha256": checksum})
+    """A partition's file: a map with its `body`, which is joined once, as it may be long."""
+    body, checksum = partition_parts(proof, proof.encoded), hashlib.sha256()
+    for part in body:
+        checksum.update(part)  # it tells a damaged disk from a bad prover; it protects against nobody
+    begins = b"\x84" + canonical.encode("body") + canonical.bytes_header(sum(map(len, body)))
+    rest = {"format": "distprove.partition", "version": VERSION, "sha256": checksum.digest()}
+    return b"".join([begins, *body, canonical.entries(rest)])
 
 
 def _with_checksum(text: bytes) -> bytes:

@@ -45,6 +45,17 @@ def array_header(count: int) -> bytes:
     return packed
 
 
+def bytes_header(count: int) -> bytes:
+    """What the canonical bytes of a byte string of so many bytes begin with; the string itself follows."""
+    width = 1 if count < 1 << 8 else 2 if count < 1 << 16 else 4
+    return bytes([0xC4 + width // 2]) + count.to_bytes(width, "big")
+
+
+def entries(few: dict[str, Any]) -> bytes:
+    """The canonical bytes of a map of at most 15 entries without its first byte, which is their number."""
+    return encode(few)[1:]
+
+
 class _Packer(threading.local):
     """A packer for each thread: to make one for each value takes longer than most values do."""
 

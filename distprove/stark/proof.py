@@ -193,7 +193,7 @@ def _pack(words: Words) -> bytes:
 
 def _unpack(data: Any, shape: tuple[int, ...], what: str) -> Words:
     """Decode field elements of a given shape and check that each is below p. Raises FormatError."""
-    if not isinstance(data, bytes) or len(data) != 8 * int(np.prod(shape)):
+    if not isinstance(data, bytes) or len(data) != 8 * math.prod(shape):
         raise FormatError(f"{what}: field elements of another number than {shape}")
     words = np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False).reshape(shape)
     if not is_canonical(words):

@@ -110,10 +110,10 @@ def test_a_pack_that_none_can_follow_is_told(run_path: Path) -> None:
     (run_path / "partitions" / "99999998.pack").write_bytes(b"")
     with Run.open(run_path) as run:
         packs = Packs(run.folder.folder("partitions"))
-        packs.write(files)
+        packs.write(files.items())
         assert files.keys() <= packs.read(files).files.keys()
         with pytest.raises(InputError, match=r"99999999\.pack: no pack can follow it"):
-            packs.write(files)
+            packs.write(files.items())
 
 
 def test_a_new_run_follows_no_lock_that_is_there(victim: Path, toys: ToySystem, tmp_path: Path) -> None:
