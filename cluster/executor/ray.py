@@ -335,8 +335,9 @@ class RayFleet(Fleet):
     def _device_memory(self, system: ProofSystem | None) -> int:
         """Bytes that the settings allow of each GPU here, of which nobody uses any; 0 where that is not known. Begins
         the processes of the actors that there are likely to be, which would start half a second after the answer."""
-        if self.settings.backend not in ("auto", "cuda"):
-            return 0  # NVML does not tell of its devices
+        nodes = [node for node in self._nodes if node.gpus] if self.settings.gpus != 0 else []
+        if not nodes or self.settings.backend not in ("auto", "cuda"):
+            return 0  # NVML does not tell of another backend's devices
         with suppress(ClusterError, RuntimeError):  # what cannot be placed, or has no threads, is told soon enough
             likely, _ = place(self._nodes, self.settings, provers_per_gpu(system, lambda: LIKELY_MEMORY))
             for node, provers in Counter(spot.node for spot in likely).items():
@@ -345,11 +346,10 @@ class RayFleet(Fleet):
             ray.remote(idle_memory)
             .options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False))
             .remote()
-            for node in self._nodes
-            if node.gpus
+            for node in nodes
         ]
         try:
-            idle = min(ray.get(asked, timeout=PATIENCE), default=0)
+            idle: int = min(ray.get(asked, timeout=PATIENCE))
         except (RayError, GetTimeoutError):  # another version there, or nobody answers: its start tells of it
             return 0
         return min(idle, self.settings.device_memory or idle)

@@ -288,6 +288,13 @@ class ToySystem:
         return hashlib.sha256(text).digest()
 
 
+class SharingSystem(ToySystem):
+    """Its provers want another one on their device, where its memory is known."""
+
+    def provers_per_gpu(self, memory: Callable[[], int]) -> int:
+        return 2 if memory() else 1
+
+
 @dataclass
 class ToySynthesiser:
     faults: Faults

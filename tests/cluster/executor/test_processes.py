@@ -38,7 +38,7 @@ from distprove.system import Partition, Witness
 from kernels.host.arena import LARGE, HostArena
 from kernels.host.shared_arrays import Receiver, SharedArray, share
 from tests.support import ROOT
-from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
+from tests.support.toy_system import TOY_BACKEND, Faults, SharingSystem, ToySystem
 
 Make = Callable[..., Faults]
 
@@ -531,11 +531,6 @@ def test_workers_start_before_it_is_known_what_they_prove(faults: Make, apart: E
     assert not any(process.is_running() for process in unused)
 
 
-class Sharing(ToySystem):
-    def provers_per_gpu(self, memory: Callable[[], int]) -> int:
-        return 2 if memory() else 1
-
-
 def test_provers_that_share_a_device_all_open_it_ahead(
     faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -544,7 +539,7 @@ def test_provers_that_share_a_device_all_open_it_ahead(
     monkeypatch.setattr("cluster.executor.local._device_memory", lambda settings, devices: 1)
     settings = ExecutorSettings(local=True, threads=16, synthesisers=2, backend="tests.support.toy_system:TOY_SHARED")
     with FleetExecutor(local_fleet(settings)) as executor:
-        workers = executor.start(Sharing(2, faults()))
+        workers = executor.start(SharingSystem(2, faults()))
         for worker in workers:
             executor.load(worker)
         loaded = [settled(executor, Kind.LOAD).value.prover.value["pid"] for _ in workers]

@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from cluster.executor.placement import Node
+from cluster.executor.ray import RayFleet
 from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
 from tests.support import ROOT
-from tests.support.toy_system import Faults, ToySystem
+from tests.support.toy_system import Faults, SharingSystem, ToySystem
 
 JOB = """
 import json, sys, time
@@ -61,6 +64,7 @@ print(json.dumps(told))
 
 UNKNOWN = """
 import json, multiprocessing, time
+from pathlib import Path
 import psutil, ray
 from actors.backends import BackendChoice
 from actors.messages import HostSpec
@@ -68,6 +72,7 @@ from cluster.executor import connection
 from cluster.executor.ray import RayFleet, _actor
 from distprove.settings import ExecutorSettings
 from tests.support.ray_nodes import told_by
+from tests.support.toy_system import Faults, SharingSystem
 
 connection.usable_threads = multiprocessing.cpu_count = lambda: 16  # Ray starts so many processes at once
 settings = ExecutorSettings(local=False, gpus=1)
@@ -76,15 +81,11 @@ def of_ray(beginning):
     found = told_by(psutil.Process().children(recursive=True), lambda each: (each.pid, "".join(each.cmdline()[:1])))
     return [pid for pid, command in found if command.startswith(beginning)]
 
-class Sharing:
-    def provers_per_gpu(self, memory):
-        return 2 if memory() else 1
-
 with connection.connect(settings, 0):
     fleet = RayFleet(settings)
     fleet._nodes = connection.cluster_nodes()
     asked = time.monotonic()
-    fleet._device_memory(Sharing())
+    fleet._device_memory(SharingSystem(2, Faults(Path())))
     while len(of_ray("ray::IDLE")) < 4 and time.monotonic() < asked + 100.0:
         time.sleep(0.1)  # two provers', a governor's, and the one that looked at the device
     idle = of_ray("ray::IDLE")
@@ -115,6 +116,19 @@ def test_provers_that_share_a_gpu_find_processes_that_stand_by() -> None:
     told = run(UNKNOWN)
     assert len(told["actors"]) == 2
     assert set(told["actors"]) < set(told["idle"])
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(("gpus_there", "gpus_asked"), [(0, None), (2, 0)])
+def test_without_gpus_no_process_begins_before_its_actor(
+    gpus_there: int, gpus_asked: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[tuple[object, ...]] = []
+    monkeypatch.setattr("cluster.executor.ray.start", lambda *given: begun.append(given))
+    fleet = RayFleet(ExecutorSettings(local=False, gpus=gpus_asked))
+    fleet._nodes = [Node("a", "10.0.0.1", 8.0, gpus_there, 1)]
+    assert fleet._device_memory(SharingSystem(2, Faults(Path()))) == 0
+    assert not begun
 
 
 @pytest.mark.ray
