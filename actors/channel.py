@@ -25,7 +25,7 @@ Handler = Callable[..., Any]
 
 READ = 1 << 16
 """Most bytes that are read at once."""
-HELD = 1 << 24
+HELD = 1 << 22
 """Bytes of a long message whose place is used for the next one, at most: the pages of a new place cost more than what
 is read into them."""
 
@@ -104,6 +104,7 @@ class Channel:
         try:
             for message in _messages(self._connection.fileno()):
                 self._take(*pickle.loads(message))
+                del message  # it may be very long, and the next one far
         except OSError:
             pass
         finally:
@@ -173,6 +174,7 @@ def _messages(descriptor: int) -> Iterator[bytes | memoryview]:
                         return
                     filled += count
                 yield long
+                del long
                 if size > HELD:
                     place = bytearray()
             break

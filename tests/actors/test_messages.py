@@ -6,6 +6,7 @@ import os
 import random
 import struct
 import threading
+import weakref
 from collections.abc import Iterator
 from multiprocessing import Pipe
 
@@ -71,6 +72,25 @@ def test_a_long_message_lies_where_the_one_before_did_unless_that_is_very_large(
 def test_a_message_that_does_not_come_to_its_end_is_none(size: int, cut: int) -> None:
     whole, half = random.Random(1).randbytes(READ), framed(random.Random(2).randbytes(size))
     assert read_back(framed(whole) + half[:-cut], random.Random(3)) == [whole]
+
+
+def test_a_very_long_message_is_not_held_until_the_next_long_one() -> None:
+    """Short messages may follow it for as long as the process lives."""
+    out, into = os.pipe()
+    content = b"".join(map(framed, [bytes(HELD + 1), b"short"]))
+    writing = threading.Thread(target=os.write, args=(into, content))
+    writing.start()
+    try:
+        messages = _messages(out)
+        long = next(messages)
+        held = weakref.ref(long)
+        del long
+        assert next(messages) == b"short"
+        assert held() is None
+    finally:
+        writing.join()
+        os.close(into)
+        os.close(out)
 
 
 def test_who_cannot_send_knows_that_the_other_side_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
