@@ -173,7 +173,7 @@ def start_ahead(settings: ExecutorSettings, per_gpu: int = 1, but: Container[str
         return {}
     chosen, devices = device_backend(settings.backend), likely_devices(settings)
     try:
-        spread = shares(devices, settings.gpu_workers, per_gpu if devices else 1)
+        spread = shares(devices, settings.gpu_workers, _fed(per_gpu, devices, settings.threads or usable_threads()))
     except ClusterError:  # the devices may be more, or fewer
         return {}
     return {
@@ -212,8 +212,7 @@ def prover_choices(
 ) -> list[BackendChoice]:
     """Backends of this machine's provers: the `devices` in turn, with `per_gpu` provers on one unless the settings say
     how many there are, as far as each has `THREADS_EACH`; without any devices the CPU."""
-    per_gpu = max(1, min(per_gpu, threads // (THREADS_EACH * len(devices)))) if devices else 1
-    spread = shares(len(devices), settings.gpu_workers, per_gpu)
+    spread = shares(len(devices), settings.gpu_workers, _fed(per_gpu, len(devices), threads))
     name = settings.backend
     if name == "auto":
         found = device_backend(name) if devices else None
@@ -230,6 +229,11 @@ def prover_choices(
         )
         for index, share in enumerate(spread)
     ]
+
+
+def _fed(per_gpu: int, devices: int, threads: int) -> int:
+    """How many of `per_gpu` provers each device has for which there are `THREADS_EACH`; one without any devices."""
+    return max(1, min(per_gpu, threads // (THREADS_EACH * devices))) if devices else 1
 
 
 def _device_memory(settings: ExecutorSettings, devices: list[int]) -> int:

@@ -24,7 +24,7 @@ import pytest
 from actors.channel import Channel, ChannelClosed, RemoteError
 from actors.grants import Ungoverned
 from actors.messages import Kept, SynthesiserSpec, VerifierSpec, WitnessGone, pickled
-from actors.processes import SynthesiserProcess, WorkerDied
+from actors.processes import Started, SynthesiserProcess, WorkerDied, start_process
 from actors.worker import Ask, Loaded, Order, Outcome
 from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import FleetExecutor
@@ -545,6 +545,25 @@ def test_provers_that_share_a_device_all_open_it_ahead(
         loaded = [settled(executor, Kind.LOAD).value.prover.value["pid"] for _ in workers]
     assert len(loaded) == 2
     assert sorted(loaded) == sorted(map(int, (tmp_path / "opened").read_text().split()))
+
+
+def test_no_prover_is_started_ahead_for_which_there_are_no_threads(
+    faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take the others' threads to import, open a device, and be ended."""
+    monkeypatch.setenv("TOY_AHEAD", str(tmp_path))
+    monkeypatch.setattr("cluster.executor.local._device_memory", lambda settings, devices: 1)
+    begun: list[str] = []
+
+    def started_ahead(name: str, **how: Any) -> Started:
+        begun.append(name)
+        return start_process(name, **how)
+
+    monkeypatch.setattr("cluster.executor.local.start_process", started_ahead)
+    settings = ExecutorSettings(local=True, threads=3, synthesisers=1, backend="tests.support.toy_system:TOY_SHARED")
+    with FleetExecutor(local_fleet(settings)) as executor:
+        assert len(executor.start(SharingSystem(2, faults()))) == 1
+    assert begun == ["prover-0"]
 
 
 def test_devices_are_opened_ahead_while_they_are_counted(
