@@ -121,7 +121,10 @@ def _parallel(state: State, worker: WorkerState) -> int | None:
 
 def _ask_back(state: State, usable: list[WorkerState]) -> None:
     """Have the worker with the most left return part of what it has not begun, while others have nothing: what its
-    prover holds a commitment of only to other devices, which would make that again while the own one proves."""
+    prover holds a commitment of only to other devices, which would make that again while the own one proves. Where
+    `parallel` allows fewer witnesses than there are workers, what has one stays with it: nobody may make another."""
+    if state.settings.parallel is not None and state.settings.parallel < len(state.workers.live()):
+        return
     idle, most = [worker for worker in usable if not worker.handed], usable[-1]
     spare = len(most.handed) - state.settings.in_flight
     if idle and spare > 0 and not most.asked_back:

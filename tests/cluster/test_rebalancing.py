@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 
 from cluster.dispatch.state import WorkerState
 from cluster.driver import drive
+from cluster.executor.base import Executor
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from distprove.settings import ExecutorSettings
@@ -115,3 +117,38 @@ def test_a_proof_that_does_not_tell_its_commitment_is_taken_over_after_that(tmp_
     system = ToySystem(PARTITIONS, Faults(tmp_path / "faults"), needs_barrier=True, gate=gate)
     proves(tmp_path / "run", system, replace(SETTINGS, backend=TOY_BACKEND))
     assert not stuck.alone
+
+
+def test_witnesses_stay_where_they_are_while_fewer_may_be_made_than_there_are_workers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever has nothing left could not make another one before all of these are proven."""
+    monkeypatch.setattr(WorkerState, "device", property(lambda worker: (worker.handle.id,)))
+    asked: list[int] = []
+    monkeypatch.setattr(Executor, "ask_back", lambda executor, worker, count, **_: asked.append(count))
+    commit, prove = StarkProver.commit, StarkProver.prove_partition
+    committed: Counter[StarkProver] = Counter()
+    proven: Counter[StarkProver] = Counter()
+    changed = threading.Condition()
+
+    def commits(prover: StarkProver, *arguments: Any) -> bytes:
+        committed[prover] += 1
+        return commit(prover, *arguments)
+
+    def proving(prover: StarkProver, *arguments: Any) -> Any:
+        """The one with the most waits until the other has nothing left."""
+        if prover is committed.most_common(1)[0][0]:
+            with changed:
+                assert changed.wait_for(
+                    lambda: proven.total() - proven[prover] >= PARTITIONS - committed[prover], PATIENCE
+                )
+        made = prove(prover, *arguments)
+        with changed:
+            proven[prover] += 1
+            changed.notify_all()
+        return made
+
+    monkeypatch.setattr(StarkProver, "commit", commits)
+    monkeypatch.setattr(StarkProver, "prove_partition", proving)
+    proves(tmp_path / "run", fibonacci(), replace(SETTINGS, parallel=1))
+    assert not asked
