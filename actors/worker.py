@@ -143,7 +143,7 @@ class Loaded:
     synthesisers: dict[str, Timed]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Order:
     """An order on its way."""
 
@@ -455,24 +455,26 @@ class Worker:
     def give_back(self, count: int, job: str = "", committed: bool = False) -> None:
         """Up to `count` orders of a job that have not begun, the last first, go back (`Batch.returned`): those without
         a witness, then those that were committed here and whose commitment the prover does not hold. If `committed`,
-        then also those whose it does, and drops."""
+        then also those whose it does, and drops. What is to be diagnosed stays: it is this worker's proof that was
+        bad."""
         with self._lock:
             ours = self._jobs.get(job)
             if ours is None:
                 return
-            idle = [ours.waiting.pop() for _ in range(min(count, len(ours.waiting)))]
+            idle = [order for order in reversed(ours.waiting) if order.order.ask is not Ask.DIAGNOSE]
             before = [order for order in reversed(ours.ready) if order.made_before]
-            held = [order for order in before if self._holds(order)]
+            held = {order for order in before if self._holds(order)}
             free = [order for order in before if order not in held]
-            left = count - len(idle)
-            free, held = free[:left], held[: max(0, left - len(free))] if committed else []
-            for order in (*free, *held):
-                ours.ready.remove(order)
+            back = [*idle, *free, *(order for order in before if committed and order in held)][:count]
+            gone = set(back)
+            for order in back:
                 self._drop(order)
-            ours.batch.returned += [order.outcome.name for order in (*idle, *free, *held)]
+            ours.waiting = deque(order for order in ours.waiting if order not in gone)
+            ours.ready = deque(order for order in ours.ready if order not in gone)
+            ours.batch.returned += [order.outcome.name for order in back]
             self._news.notify()
-        if held:
-            self._drop_committed(job, {order.outcome.name for order in held})
+        if dropped := {order.outcome.name for order in gone & held}:
+            self._drop_committed(job, dropped)
 
     def forget(self, job: str) -> None:
         """A job is over: what waits of it is dropped, and nothing of it is told any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -161,6 +162,38 @@ def test_an_error_in_a_row_is_its_own_partition_s(system: ToySystem) -> None:
     assert any(len(row) > 1 and "p70" in row for row in synthesiser.rows)
     assert [name for name, outcome in found.items() if outcome.error is not None] == ["p70"]
     assert isinstance(found["p70"].error, WitnessGenerationError)
+
+
+class WaitingSynthesiser(DyingSynthesiser):
+    """Makes nothing before it may."""
+
+    def __init__(self, system: ToySystem) -> None:
+        super().__init__(system, {})
+        self.begun, self.may = threading.Event(), threading.Event()
+
+    def make(self, partitions: Sequence[Partition]) -> list[Timed]:
+        self.begun.set()
+        assert self.may.wait(60)
+        return super().make(partitions)
+
+
+def test_what_is_to_be_diagnosed_is_not_given_back(system: ToySystem) -> None:
+    """A bad proof would else count against nobody, near the end of a job: another worker proves the partition anew."""
+    synthesiser = WaitingSynthesiser(system)
+    first, suspect, other = system.plan()[:3]
+    with worker(system, synthesiser, Leases()) as made:
+        made.take(1, [Order(first, Ask.PROVE)], "job")
+        assert synthesiser.begun.wait(60)
+        made.take(1, [Order(other, Ask.PROVE), Order(suspect, Ask.DIAGNOSE)], "job")
+        made.give_back(2, "job")
+        returned, done = [], []
+        synthesiser.may.set()
+        while len(returned) + len(done) < 3:
+            for batch in made.batch(10).values():
+                returned += batch.returned
+                done += [(outcome.name, outcome.ask) for outcome in batch.outcomes]
+    assert returned == [other.name]
+    assert sorted(done) == [(first.name, Ask.PROVE), (suspect.name, Ask.DIAGNOSE)]
 
 
 def test_rows_are_as_long_as_their_memory_can_be_had_for(system: ToySystem) -> None:
