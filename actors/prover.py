@@ -139,7 +139,8 @@ class ProverWorker:
 
     def holds(self, partition: Partition) -> bool:
         """Whether it keeps its commitment to a partition, and need not make it again to prove it. Waits for nothing."""
-        return isinstance(self._prover, KeepsCommitted) and self._prover.holds(partition)
+        prover = self._prover  # read once: closing, on another thread, sets it to None
+        return isinstance(prover, KeepsCommitted) and prover.holds(partition)
 
     def drop(self, job: str, names: Container[str] | None = None) -> None:
         """Give back what is kept for a job, which is over, or for some of its partitions, which others prove."""

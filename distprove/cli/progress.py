@@ -1,20 +1,25 @@
-"""The display while a job runs: a live line in a terminal, plain lines in a log. Both go to standard error."""
+"""The display while a job runs: a live line in a terminal, plain lines in a log. Both go to standard error.
+
+Rich, which draws it, takes a tenth of a second to import. That is when there is first something to show: the processes
+of the workers begin before, and import meanwhile.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from typing import TYPE_CHECKING
 
 from cluster.dispatch import Progress
 from cluster.eventlog import log_progress
 from distprove.cli.console import err, escape, message
 from distprove.host.log import set_up_logging, wants_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
 
 NOTABLE = {
     "bad-proof": "[yellow]a proof did not verify[/], will be tried again",
@@ -49,14 +54,22 @@ def shown(job: str) -> Iterator[Callable[[Progress], None]]:
         set_up_logging()
         yield partial(log_progress, job)
         return
-    with ProgressDisplay() as display:
-        yield display
+    began, display = time.monotonic(), None
+
+    def show(event: Progress) -> None:
+        nonlocal display
+        display = display or opened.enter_context(ProgressDisplay(began=began))
+        display(event)
+
+    with ExitStack() as opened:
+        yield show
 
 
 class ProgressDisplay:
     """Shows what the driver tells. Use as a context manager; the object is the driver's `progress` callback."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, began: float | None = None) -> None:
+        """`began`: the beginning of what is shown, on the monotonic clock; by default now."""
         self._console = console or err()
         self._stages: Mapping[str, int] = {}
         self._shown = 0
@@ -67,8 +80,11 @@ class ProgressDisplay:
         self._said = ""
         self._due = 0.0
         self._bar: Bar | None = None
-        self._began = time.monotonic()
+        self._began = time.monotonic() if began is None else began
         if self._console.is_terminal:
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
             self._bar = Bar(
                 TextColumn("[bold]{task.description}"),
                 BarColumn(bar_width=30),

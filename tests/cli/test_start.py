@@ -107,6 +107,28 @@ def test_the_overview_imports_no_command(imported: dict[str, set[str]]) -> None:
         }
 
 
+FIRST = """
+import sys
+from cluster.executor import opening
+from distprove.cli import main
+
+def opened(settings, plain=opening.open_fleet):
+    print("display" if "rich" in sys.modules else "workers", "first", file=sys.stderr)
+    return plain(settings)
+
+opening.open_fleet = opened
+sys.argv[1:] = ["prove", "stark", "fibonacci", "--rows", "16", "--partitions", "2", "--local", "--out", "run"]
+main()
+"""
+
+
+def test_workers_begin_before_the_display_is_imported(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "workers first" in done.stderr
+    assert "[2/2]" in done.stderr, "and then it shows what there is"
+
+
 def test_the_overview_lists_all_commands_by_what_they_are_for() -> None:
     told = CliRunner().invoke(app, ["--help"]).stdout
     listed = re.findall(r"^(?:  )?(\w[\w ]*?)(?::$|  +[A-Z])", told[told.index("\nProve:") :], re.MULTILINE)
