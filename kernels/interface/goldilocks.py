@@ -351,10 +351,12 @@ class GoldilocksKernels(ABC):
             raise SizeError(f"no tree over {len(matrices)} matrices, {rows} rows the first, has arity 2^{log_arity}")
         return self._commit(matrices, log_arity)
 
-    @abstractmethod
     def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
-        """Open each tree at `indices` >= 0, which may repeat: index i is leaf i mod 2^log_leaves of the tallest matrix,
-        in natural order."""
+        """Open each tree at `indices`, natural numbers below 2^63 which may repeat: index i is leaf i mod 2^log_leaves
+        of the tallest matrix, in natural order."""
+        if any(not 0 <= i < 1 << 63 for i in indices):
+            raise SizeError("an index of a query is a natural number below 2^63")
+        return self._open_trees(trees, indices)
 
     def grind(self, seed: bytes, bits: int) -> int:
         """Return the least nonce for which keccak256(u64 GRIND_TAG, seed (32 bytes), u64 nonce) has `bits` leading zero
@@ -403,6 +405,9 @@ class GoldilocksKernels(ABC):
 
     @abstractmethod
     def _commit(self, matrices: Sequence[Array], log_arity: int) -> MerkleTree: ...
+
+    @abstractmethod
+    def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]: ...
 
     @abstractmethod
     def _grind(self, seed: bytes, bits: int) -> int: ...

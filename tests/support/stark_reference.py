@@ -144,7 +144,7 @@ class ReferenceTree:
 
 
 class ReferenceKernels(GoldilocksKernels):
-    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+    def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         ours = cast("Sequence[ReferenceTree]", trees)
         return [tree.open([i & ((1 << tree.log_leaves) - 1) for i in indices]) for tree in ours]
 

@@ -64,8 +64,7 @@ class CpuTransforms:
             raise SizeError(f"a leaf of 2^{log_arity} rows on cosets of {matrices[0].shape[2]}")
         return CpuMerkleTree(self._hasher, [np.ascontiguousarray(m) for m in matrices], log_arity)
 
-    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
-        """Open each tree at `indices`, as `GoldilocksKernels.open` says."""
+    def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         return open_trees(cast("Sequence[CpuMerkleTree]", trees), indices)
 
     def _grind(self, seed: bytes, bits: int) -> int:

@@ -57,12 +57,10 @@ class CudaTrees:
             log_m = self._hash_nodes(digests, log_m, log_blowup, entering)
         return CudaMerkleTree(self._device, leaves, digests)
 
-    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+    def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         ours = [tree for tree in trees if isinstance(tree, CudaMerkleTree)]
         if len(ours) != len(trees):
             raise BackendError("a tree was not made by this backend")
-        if any(not 0 <= i < 1 << 63 for i in indices):
-            raise SizeError("an index of a query is a natural number")
         return open_trees(self._device, ours, indices)
 
     def _hash_leaves(self, leaves: tuple[LeafShape, ...], digests: Array) -> dict[int, Array]:

@@ -192,6 +192,7 @@ def test_refusals(kernels: CpuGoldilocks) -> None:
         lambda: kernels.lde(matrix.reshape(4, 8)[:2], 1, out=matrix),
         lambda: kernels.lde(matrix.reshape(4, 8)[1:3], 0, out=matrix.reshape(4, 1, 8)[:2]),
         lambda: kernels.commit([matrix], log_arity=4),
+        lambda: kernels.open([kernels.commit([matrix])], [-1]),
         lambda: kernels.grind(bytes(32), 41),
         lambda: keccak256_rows(words),
     ]

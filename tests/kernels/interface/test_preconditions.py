@@ -150,6 +150,8 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "a tree of six rows": ("power of two", lambda: STARK.commit([CUBE[:, :, :6]])),
     "a leaf of more rows than there are": ("arity", lambda: STARK.commit([CUBE], log_arity=5)),
     "leaves of rows of two matrices": ("arity", lambda: STARK.commit([CUBE, CUBE], log_arity=1)),
+    "a query before the first leaf": ("natural", lambda: STARK.open([], [3, -1])),
+    "a query of more than 63 bits": ("natural", lambda: STARK.open([], [1 << 63])),
     "a short seed": ("32 bytes", lambda: STARK.grind(bytes(31), 1)),
     "more bits than a word": ("64 bits", lambda: STARK.grind(bytes(32), 65)),
     "multiples by a batch": ("scalars have", lambda: GROUPS.fixed_base(BN254, Group.G1, G1[0], A.reshape(2, 4, 4))),
