@@ -211,3 +211,17 @@ def test_jobs_that_name_partitions_alike_keep_their_own_commitments() -> None:
         assert prover.drop("a")
         assert not prover.drop("a")
         assert prover.drop()
+
+
+def test_what_another_worker_proves_is_given_back_alone() -> None:
+    """By job and name. All else stays, and need not be committed to again."""
+    system = StarkSystem(Fibonacci(6), PARAMS, 4)
+    with CpuBackend() as backend:
+        prover, synthesiser = StarkProver(system, backend), system.synthesiser({}, 1)
+        kept = [replace(partition, job=job) for job in "ab" for partition in system.plan()[:2]]
+        assert not any(map(prover.holds, kept))
+        for partition in kept:
+            prover.commit(partition, synthesiser.synthesise(partition))
+        assert prover.drop("a", {kept[0].name})
+        assert not prover.drop("a", {kept[0].name})
+        assert [prover.holds(partition) for partition in kept] == [False, True, True, True]
