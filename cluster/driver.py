@@ -9,7 +9,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from cluster.record.status import StatusFile, status_view
 from cluster.record.timeline import FILE, Session, place_of, read_timeline, timeline_json
 from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
 from distprove.formats.folder import Folder
+from distprove.host.beside import begin
 from distprove.host.memory import most_resident
 from distprove.proof import OUTPUT_FILE, PROOF_FILE, Aggregates, Proof, invalid_among
 from distprove.settings import ExecutorSettings
@@ -87,13 +87,12 @@ def drive(
             ordered = [proofs[p.name] for p in plan]
             proof = Proof.assemble(system, ordered)
             if isinstance(system, VerifiesJob):
-                with ThreadPoolExecutor(1) as beside:
-                    binding = beside.submit(lambda: proof.binding)  # mostly hashing, which lets go of the lock
-                    try:
-                        system.verify_job(ordered)
-                    except (InvalidProof, FormatError) as error:
-                        raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
-                    binding.result()
+                binding = begin(2, lambda: proof.binding)  # mostly hashing, which lets go of the lock
+                try:
+                    system.verify_job(ordered)
+                except (InvalidProof, FormatError) as error:
+                    raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
+                binding()
             explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
             _publish(run, proof)
             if isinstance(system, Aggregates) and (made := aggregated(system, proof, state)):

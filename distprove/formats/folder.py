@@ -127,12 +127,16 @@ class Folder:
             if meanwhile is None:
                 file.write(data)
                 return
-            from concurrent.futures import ThreadPoolExecutor  # here: it takes some of the start of each command
+            from distprove.host.beside import begin  # here: it takes some of the start of each command
 
-            with ThreadPoolExecutor(1) as beside:
-                writing = beside.submit(written)
+            wait = begin(2, written)
+            try:
                 meanwhile()
-            writing.result()
+            except BaseException:
+                with suppress(Exception):  # the file is open until then; that it could not be written is no matter
+                    wait()
+                raise
+            wait()
 
     def write_new(self, name: str, data: bytes) -> None:
         """Write a file that is not there, or there with this content. Raises InputError for any other."""

@@ -1,9 +1,10 @@
-"""Work beside the caller's, for native code that lets go of the interpreter's lock."""
+"""Work beside the caller's, for what lets go of the interpreter's lock: native code, hashing, the disk."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -14,7 +15,16 @@ def begin(threads: int, call: Callable[[], Value]) -> Callable[[], Value]:
     value, and raises what it raises."""
     if threads < 2:
         return call
-    executor = ThreadPoolExecutor(1, thread_name_prefix="distprove-beside")
-    future = executor.submit(call)
-    executor.shutdown(wait=False)
+    future: Future[Value] = Future()
+    # Not one of a pool, which takes no work once the main thread has ended, though others may still prove.
+    threading.Thread(target=_run, args=(call, future), name="distprove-beside").start()
     return future.result
+
+
+def _run(call: Callable[[], Value], future: Future[Value]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:
+        future.set_exception(error)
+    finally:
+        del future  # or it would be in a circle with the error

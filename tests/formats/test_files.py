@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -54,3 +56,26 @@ def test_a_file_takes_its_place_only_if_what_is_done_meanwhile_succeeds(tmp_path
         folder.write("proof", b"new", meanwhile=look)
     assert (tmp_path / "proof").read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["proof"]
+
+
+WRITES_LAST = """
+import sys, threading
+from pathlib import Path
+
+from distprove.formats.folder import Folder
+
+
+def write():
+    threading.main_thread().join()
+    with Folder.make(Path(sys.argv[1])) as folder:
+        folder.write("proof", b"new", meanwhile=lambda: None)
+
+
+threading.Thread(target=write).start()
+"""
+
+
+def test_a_file_is_written_by_a_thread_that_outlives_the_main_one(tmp_path: Path) -> None:
+    """As where a program proves on a thread: a pool of threads then takes no work any more."""
+    subprocess.run([sys.executable, "-c", WRITES_LAST, str(tmp_path)], check=True, timeout=60)
+    assert (tmp_path / "proof").read_bytes() == b"new"
