@@ -1,11 +1,12 @@
 """The display while a job runs: a live line in a terminal, plain lines in a log. Both go to standard error.
 
-Rich, which draws it, takes a tenth of a second to import. That is when there is first something to show: the processes
-of the workers begin before, and import meanwhile.
+Rich, which draws it, takes a tenth of a second to import. That is when there is something to show, or half a second
+later: the processes of the workers begin before, and import meanwhile.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -35,6 +36,8 @@ NOTABLE = {
 PLAIN_LINES = 100
 """A log gets at most about this many lines of progress, however many partitions there are."""
 
+SOON = 0.5
+"""Seconds after which there is something to see, if nothing was told until then: a large key takes longer to open."""
 EVERY = 0.1
 """Seconds between two updates of the bar: events come by the thousand."""
 PROVING = "proving"
@@ -54,15 +57,24 @@ def shown(job: str) -> Iterator[Callable[[Progress], None]]:
         set_up_logging()
         yield partial(log_progress, job)
         return
-    began, display = time.monotonic(), None
+    began, display, lock = time.monotonic(), None, threading.Lock()
 
-    def show(event: Progress) -> None:
+    def show(event: Progress | None = None) -> None:
         nonlocal display
-        display = display or opened.enter_context(ProgressDisplay(began=began))
-        display(event)
+        with lock:
+            display = display or opened.enter_context(ProgressDisplay(began=began))
+        if event is not None:
+            display(event)
 
+    late = threading.Timer(SOON, show)
+    late.daemon = True
     with ExitStack() as opened:
-        yield show
+        late.start()
+        try:
+            yield show
+        finally:
+            late.cancel()
+            late.join()
 
 
 class ProgressDisplay:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -13,9 +14,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cluster.dispatch import Progress
+from distprove.cli import progress
 from distprove.cli.app import app
 from distprove.cli.console import facts_table, format_rate, format_seconds, out
-from distprove.cli.progress import PLAIN_LINES, ProgressDisplay
+from distprove.cli.progress import PLAIN_LINES, ProgressDisplay, shown
 from distprove.cli.prove import way_on
 from distprove.cli.summary import MAX_ROWS, show_summary
 from distprove.cli.sweep import show_sweep
@@ -46,6 +48,51 @@ def test_no_value_is_broken_where_no_terminal_reads_it(
     table.add_row("guest", "ab" * 100)
     out().print(table)
     assert "ab" * 100 in capsys.readouterr().out
+
+
+class Watched(ProgressDisplay):
+    """Says when it was opened, and notes its end and what it was told."""
+
+    def __init__(self, began: float) -> None:
+        super().__init__(plain(), began)
+        self.told: list[str] = []
+        self.open = False
+        WATCHED.append(self)
+
+    def __enter__(self) -> ProgressDisplay:
+        self.open = True
+        OPENED.set()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.open = False
+
+    def __call__(self, event: Progress) -> None:
+        self.told.append(event.event)
+
+
+WATCHED: list[Watched] = []
+OPENED = threading.Event()
+
+
+@pytest.mark.parametrize(("soon", "waits"), [(1000.0, False), (0.01, True)])
+def test_something_is_shown_when_there_is_news_or_none_for_a_while(
+    soon: float, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WATCHED.clear()
+    OPENED.clear()
+    monkeypatch.setattr(progress, "SOON", soon)
+    monkeypatch.setattr(progress, "ProgressDisplay", Watched)
+    with shown("run") as show:
+        assert not waits or OPENED.wait(60)
+        assert len(WATCHED) == waits
+        show(Progress("proved", "p0", None, None, 1, 0, 2))
+        show(Progress("proved", "p1", None, None, 2, 0, 2))
+        (display,) = WATCHED
+        assert display.open
+        assert display.told == ["proved", "proved"]
+    assert not display.open
+    assert not any(isinstance(thread, threading.Timer) for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize(
