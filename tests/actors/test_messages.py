@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import struct
 import threading
@@ -91,6 +92,26 @@ def test_a_very_long_message_is_not_held_until_the_next_long_one() -> None:
         writing.join()
         os.close(into)
         os.close(out)
+
+
+def test_the_reader_of_a_channel_holds_no_message_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[bool] = []
+
+    def messages(descriptor: int) -> Iterator[memoryview]:
+        message = memoryview(pickle.dumps(("tell", 0, "take", (b"long",))))
+        known = weakref.ref(message)
+        yield message
+        del message
+        held.append(known() is not None)
+
+    monkeypatch.setattr("actors.channel._messages", messages)
+    taken, ended = [], threading.Event()
+    ours, theirs = Pipe()
+    Channel(ours, {"take": taken.append}, ended.set)
+    assert ended.wait(60)
+    theirs.close()
+    assert taken == [b"long"]
+    assert held == [False]
 
 
 def test_who_cannot_send_knows_that_the_other_side_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -194,6 +195,25 @@ def test_what_is_to_be_diagnosed_is_not_given_back(system: ToySystem) -> None:
                 done += [(outcome.name, outcome.ask) for outcome in batch.outcomes]
     assert returned == [other.name]
     assert sorted(done) == [(first.name, Ask.PROVE), (suspect.name, Ask.DIAGNOSE)]
+
+
+def test_only_the_commitments_of_what_goes_back_are_dropped(system: ToySystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prover would commit again to what stays."""
+    plan = system.plan()[:3]
+    dropped: SimpleQueue[tuple[str, set[str]]] = SimpleQueue()
+    with worker(system, DyingSynthesiser(system, {}), Leases()) as made:
+        monkeypatch.setattr(made.prover, "holds", lambda partition: True)
+        monkeypatch.setattr(made.prover, "drop", lambda job, names=None: dropped.put((job, names)))
+        made.take(1, [Order(partition, Ask.COMMIT) for partition in plan], "job")
+        committed = 0
+        while committed < len(plan):
+            committed += sum(len(batch.outcomes) for batch in made.batch(10).values())
+        made._permitted = False  # so that none of them is begun
+        made.take(1, [Order(partition, Ask.PROVE) for partition in plan], "job")
+        made.give_back(3, "job")
+        made.give_back(1, "job", committed=True)
+        assert made.batch(10)["job"].returned == [plan[2].name]
+        assert dropped.get(timeout=60) == ("job", {plan[2].name})
 
 
 def test_rows_are_as_long_as_their_memory_can_be_had_for(system: ToySystem) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -56,6 +58,28 @@ def test_a_file_takes_its_place_only_if_what_is_done_meanwhile_succeeds(tmp_path
         folder.write("proof", b"new", meanwhile=look)
     assert (tmp_path / "proof").read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["proof"]
+
+
+def test_a_file_is_closed_only_after_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its descriptor may else be that of another file when it is written to."""
+    begun, synced, sync = threading.Event(), [], os.fsync
+
+    def slow(descriptor: int) -> None:
+        begun.set()
+        time.sleep(0.2)  # for whoever does not wait to go on
+        sync(descriptor)
+        synced.append(descriptor)
+
+    def refuse() -> None:
+        assert begun.wait(60)
+        raise FormatError("it cannot be read back")
+
+    with Folder.make(tmp_path) as folder:
+        monkeypatch.setattr("os.fsync", slow)
+        with pytest.raises(FormatError, match="read back"):
+            folder.write("proof", b"new", meanwhile=refuse)
+    assert len(synced) == 1
+    assert not os.listdir(tmp_path)
 
 
 WRITES_LAST = """
