@@ -57,13 +57,15 @@ def shown(job: str) -> Iterator[Callable[[Progress], None]]:
         set_up_logging()
         yield partial(log_progress, job)
         return
-    began, display, lock = time.monotonic(), None, threading.Lock()
+    began, lock, over = time.monotonic(), threading.Lock(), threading.Event()
+    display: ProgressDisplay | None = None
 
     def show(event: Progress | None = None) -> None:
         nonlocal display
         with lock:
-            display = display or opened.enter_context(ProgressDisplay(began=began))
-        if event is not None:
+            if display is None and not over.is_set():  # nobody would close it
+                display = opened.enter_context(ProgressDisplay(began=began))
+        if display is not None and event is not None:
             display(event)
 
     late = threading.Timer(SOON, show)
@@ -73,8 +75,9 @@ def shown(job: str) -> Iterator[Callable[[Progress], None]]:
         try:
             yield show
         finally:
+            over.set()
             late.cancel()
-            late.join()
+            late.join()  # a command that leaves a daemon thread ends without what is done at its exit
 
 
 class ProgressDisplay:
@@ -109,6 +112,7 @@ class ProgressDisplay:
                 transient=True,
             )
             self._task = self._bar.add_task("starting", total=None, activity="")
+            self._bar.tasks[0].start_time = self._began
 
     def __enter__(self) -> ProgressDisplay:
         if self._bar is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -292,3 +293,28 @@ def test_what_a_job_waits_for_before_it_works_is_shown(terminal: bool) -> None:
             "waiting for places for 2 provers and 1 synthesisers",
             "waiting for the key",
         ]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Console:
+    """The console of standard error, which is a terminal."""
+    console = Console(file=StringIO(), width=100, force_terminal=True, get_time=lambda: time.monotonic())
+    monkeypatch.setattr(progress, "err", lambda: console)
+    monkeypatch.setattr(progress, "SOON", 1000.0)
+    return console
+
+
+def test_a_terminal_counts_the_time_before_the_first_event(terminal: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with shown("job") as display:
+        now[0] += 3600.0
+        display(Progress("chosen", None, None, None, 0, 0, 2, "without Ray"))
+    assert "1:00:00" in text(terminal)
+
+
+def test_nothing_is_opened_that_nobody_closes(terminal: Console) -> None:
+    with shown("job") as display:
+        pass
+    display(Progress("waiting", None, None, None, 0, 0, 2, "Ray"))
+    assert not text(terminal)
