@@ -214,7 +214,7 @@ def test_jobs_that_name_partitions_alike_keep_their_own_commitments() -> None:
 
 
 def test_what_another_worker_proves_is_given_back_alone() -> None:
-    """By job and name. All else stays, and need not be committed to again."""
+    """Commitments are given back by job and name. All others stay, and need not be made again."""
     system = StarkSystem(Fibonacci(6), PARAMS, 4)
     with CpuBackend() as backend:
         prover, synthesiser = StarkProver(system, backend), system.synthesiser({}, 1)
