@@ -19,7 +19,7 @@ from actors.prover import SWITCH_INTERVAL
 from actors.rooms import RoomsHere
 from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, files_bytes, kept_by
-from cluster.executor.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, THREADS_EACH, host_threads, shares
+from cluster.executor.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, provers_fed, shares
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
 from cluster.governor.budget import budget_of, limits_of, memory_for_keys
@@ -173,7 +173,9 @@ def start_ahead(settings: ExecutorSettings, per_gpu: int = 1, but: Container[str
         return {}
     chosen, devices = device_backend(settings.backend), likely_devices(settings)
     try:
-        spread = shares(devices, settings.gpu_workers, _fed(per_gpu, devices, settings.threads or usable_threads()))
+        spread = shares(
+            devices, settings.gpu_workers, provers_fed(per_gpu, devices, settings.threads or usable_threads())
+        )
     except ClusterError:  # the devices may be more, or fewer
         return {}
     return {
@@ -212,7 +214,7 @@ def prover_choices(
 ) -> list[BackendChoice]:
     """Backends of this machine's provers: the `devices` in turn, with `per_gpu` provers on one unless the settings say
     how many there are, as far as each has `THREADS_EACH`; without any devices the CPU."""
-    spread = shares(len(devices), settings.gpu_workers, _fed(per_gpu, len(devices), threads))
+    spread = shares(len(devices), settings.gpu_workers, provers_fed(per_gpu, len(devices), threads))
     name = settings.backend
     if name == "auto":
         found = device_backend(name) if devices else None
@@ -229,11 +231,6 @@ def prover_choices(
         )
         for index, share in enumerate(spread)
     ]
-
-
-def _fed(per_gpu: int, devices: int, threads: int) -> int:
-    """How many of `per_gpu` provers each device has for which there are `THREADS_EACH`; one without any devices."""
-    return max(1, min(per_gpu, threads // (THREADS_EACH * devices))) if devices else 1
 
 
 def _device_memory(settings: ExecutorSettings, devices: list[int]) -> int:

@@ -59,6 +59,11 @@ def host_threads(threads: int, provers: int) -> int:
     return max(1, threads // (2 * provers))
 
 
+def provers_fed(per_gpu: int, devices: int, threads: int) -> int:
+    """Number of provers, of `per_gpu`, that each device has: as many as `THREADS_EACH` allows; one without devices."""
+    return max(1, min(per_gpu, threads // (THREADS_EACH * devices))) if devices else 1
+
+
 def shares(devices: int, workers: int | None, per_gpu: int = 1) -> list[int]:
     """Number of provers that share the device of each prover of a node with `devices` GPUs (0: its CPUs).
 
@@ -131,8 +136,7 @@ def _gpu_provers(nodes: list[Node], settings: ExecutorSettings, backend: str, pe
         if not used:
             continue
         wanted -= used
-        fed_each = threads_of(node, settings) // (THREADS_EACH * used)
-        each = shares(used, settings.gpu_workers, max(1, min(per_gpu, fed_each)))
+        each = shares(used, settings.gpu_workers, provers_fed(per_gpu, used, threads_of(node, settings)))
         if len(each) > 2 * node.cpus - 1:
             raise ClusterError(
                 f"{len(each)} provers per node were asked for; the CPUs of {node.address} cannot feed them"

@@ -48,7 +48,7 @@ def array_header(count: int) -> bytes:
 def bytes_header(count: int) -> bytes:
     """What the canonical bytes of a byte string of so many bytes begin with; the string itself follows."""
     width = 1 if count < 1 << 8 else 2 if count < 1 << 16 else 4
-    return bytes([0xC4 + width // 2]) + count.to_bytes(width, "big")
+    return bytes([0xC4 + width // 2]) + count.to_bytes(width, "big")  # bin 8, bin 16, bin 32
 
 
 def entries(few: dict[str, Any]) -> bytes:
