@@ -12,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.field import ONE, Ext, P, Words, e_scale, root_of_unity
-from kernels.cpu.keccak import keccak256
+from kernels.cpu.tree_digests import node_digests
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
-from kernels.interface.goldilocks import NODE_TAG, Bytes, DeepPoint, GoldilocksKernels, LdeJob, MerkleTree, TreeOpening
+from kernels.interface.goldilocks import Bytes, DeepPoint, GoldilocksKernels, LdeJob, MerkleTree, TreeOpening
+from kernels.interface.tree_hash import TreeHash
 from kernels.maths.goldilocks import GENERATOR
 from kernels.maths.query_paths import Indices, QueryPaths
 
@@ -243,28 +245,41 @@ class Extender:
 class CosetTrees:
     """A tree over streamed extensions: one tree for each coset, and on the host the log2 B levels above their roots.
 
-    The two children of a node lie half a level apart, so that from the leaves up to the level of B nodes only nodes of
-    the same coset meet. Node k of that level is the root of a tree of blow-up 1 over coset k. Row j of that tree is row
+    The children of a node lie equally far apart, so that from the leaves up to the level of B nodes only nodes of the
+    same coset meet. Node k of that level is the root of a tree of blow-up 1 over coset k. Row j of that tree is row
     j B + k of the whole tree, and its node number i is node number i B + k (see `kernels.maths.query_paths`).
     """
 
-    def __init__(self, kernels: GoldilocksKernels, extensions: Sequence[Extension], log_blowup: int) -> None:
+    def __init__(
+        self,
+        kernels: GoldilocksKernels,
+        extensions: Sequence[Extension],
+        log_blowup: int,
+        tree_hash: TreeHash = TreeHash.KECCAK,
+    ) -> None:
         self._kernels = kernels
         self._extensions = tuple(extensions)
         self._log_blowup = log_blowup
         # Each tree keeps the arrays it was made from, whose contents move: it opens rows only while they are back on
         # its coset.
-        self._trees = [kernels.commit(on_cosets(kernels, [(e, k) for e in extensions])) for k in range(1 << log_blowup)]
+        self._trees = [
+            kernels.commit(on_cosets(kernels, [(e, k) for e in extensions]), tree_hash=tree_hash)
+            for k in range(1 << log_blowup)
+        ]
+        self._tree_hash = tree_hash
+        heights = [e.log_n + log_blowup for e in extensions]
+        self._levels = tree_hash.levels(max(heights), log_blowup, heights)
 
     @cached_property
     def top(self) -> Bytes:
         """The nodes from the root down to the roots of the cosets, by number, (2 B, 32) uint8; there is no node 0."""
-        nodes = [bytes(32)] * self.cosets + [tree.root for tree in self._trees]
-        for log_size in reversed(range(self._log_blowup)):
-            size = 1 << log_size
-            for i in range(size, 2 * size):
-                nodes[i] = keccak256(NODE_TAG.to_bytes(8, "little") + nodes[i + size] + nodes[i + 2 * size])
-        return np.frombuffer(b"".join(nodes), dtype=np.uint8).reshape(-1, 32)
+        nodes = np.zeros((2 * self.cosets, 32), dtype=np.uint8)
+        nodes[self.cosets :] = [np.frombuffer(tree.root, dtype=np.uint8) for tree in self._trees]
+        for below, above in pairwise(self._levels[-1 - self._levels[::-1].index(self._log_blowup) :]):
+            size = 1 << above
+            children = np.split(nodes[1 << below : 2 << below], 1 << (below - above))
+            nodes[size : 2 * size] = node_digests(self._tree_hash, children)
+        return nodes
 
     @property
     def root(self) -> bytes:
@@ -291,13 +306,12 @@ class CosetTrees:
             places = [indices * self.cosets + coset for coset, (indices, _) in zip(parts, given, strict=True)]
             wanted = paths.known(extension.log_n + self._log_blowup)
             rows.append(_found(wanted, np.concatenate(places), np.concatenate([r for _, r in given])))
-        numbers = [
-            own.path(self.log_leaves - self._log_blowup) * self.cosets + coset for coset, (own, _) in parts.items()
-        ]
+        own_levels = tuple(level - self._log_blowup for level in self._levels if level >= self._log_blowup)
+        numbers = [own.path_of(own_levels) * self.cosets + coset for coset, (own, _) in parts.items()]
         numbers.append(np.arange(2 * self.cosets))
         nodes = [*(opening.path for _, opening in parts.values()), self.top]
         return TreeOpening(
-            tuple(rows), _found(paths.path(self.log_leaves), np.concatenate(numbers), np.concatenate(nodes))
+            tuple(rows), _found(paths.path_of(self._levels), np.concatenate(numbers), np.concatenate(nodes))
         )
 
 

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from distprove.stark.field import Words
-from kernels.cpu.keccak import keccak256_rows
-from kernels.interface.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, Bytes, TreeOpening
+from distprove.stark.field import P, Words
+from kernels.cpu.tree_digests import leaf_digests, node_digests
+from kernels.interface.goldilocks import Bytes, TreeOpening
+from kernels.interface.tree_hash import INJECT_TAG, LEAF_TAG, TreeHash
 from kernels.maths.query_paths import QueryPaths
 
 
 @dataclass(frozen=True)
 class TreeShape:
-    """The shape of a tree: (log2 of the leaves with blow-up, width) for each matrix. Known before the tree is read."""
+    """The shape of a tree. Known before the tree is read."""
 
     matrices: tuple[tuple[int, int], ...]
+    """(log2 of the leaves with blow-up, width) for each matrix."""
+    log_blowup: int = 0
+    tree_hash: TreeHash = TreeHash.KECCAK
 
     @property
     def log_leaves(self) -> int:
         return max(log for log, _ in self.matrices)
+
+    @cached_property
+    def levels(self) -> tuple[int, ...]:
+        """log2 of the nodes of each level, from the lowest leaves to the root."""
+        return self.tree_hash.levels(self.log_leaves, self.log_blowup, [log for log, _ in self.matrices])
+
+    def above(self, log_size: int) -> int:
+        """Return the level above that of 2^log_size > 1 nodes."""
+        return self.levels[self.levels.index(log_size) + 1]
 
 
 @dataclass(frozen=True)
@@ -34,48 +48,65 @@ class TreeClaim:
 
 
 def openings_hold(trees: Sequence[TreeClaim], paths: QueryPaths) -> bool:
-    """Whether each of `trees` opens along `paths` to its rows, with exactly the rows and nodes that this takes.
+    """Whether each of `trees`, all of one hash, opens along `paths` to its rows, with exactly the rows and nodes that
+    this takes.
 
     Each level is hashed for all trees at once, since the overhead of a call exceeds the cost of one tree. The queries
     meet the same nodes of all trees, because a tree takes an index modulo its leaves.
     """
     if not all(_is_whole(tree, paths) for tree in trees):
         return False
+    tree_hash = trees[0].shape.tree_hash
     leaves = _leaves(trees, paths)
-    members: list[int] = []
-    """The trees that have the current level, in the order of `nodes`, (trees, known nodes, 32)."""
-    nodes: Bytes = np.empty((0, 0, 32), dtype=np.uint8)
+    levels: dict[int, tuple[list[int], Bytes]] = {}
+    """The trees that have reached a level, by its log2 nodes, and their known nodes (trees, known, 32)."""
+    read = [0] * len(trees)
+    """The nodes of each tree's path that were used."""
     for log_size in range(max(tree.shape.log_leaves for tree in trees), -1, -1):
-        if members:
-            nodes = _parents(nodes, [trees[i] for i in members], paths, log_size + 1)
+        members: list[int] = []
+        parts: list[Bytes] = []
+        for below in range(log_size + tree_hash.log_arity, log_size, -1):
+            there, nodes = levels.get(below, ([], np.empty((0, 0, 32), dtype=np.uint8)))
+            places = [place for place, i in enumerate(there) if trees[i].shape.above(below) == log_size]
+            if places:
+                rising = [there[place] for place in places]
+                missing = paths.missing_of(below, log_size) - (1 << below)
+                given = [trees[i].opening.path[read[i] : read[i] + len(missing)] for i in rising]
+                known = nodes if len(places) == len(there) else nodes[places]
+                children = np.concatenate([known, np.stack(given)], axis=1)
+                # In ascending order the children of a parent are at the same place of equal parts.
+                order = np.argsort(np.concatenate([paths.known(below), missing])).reshape(1 << (below - log_size), -1)
+                parts.append(node_digests(tree_hash, [children.take(places, axis=1) for places in order]))
+                for i in rising:
+                    read[i] += len(missing)
+                members += rising
         entering = [i for i, log in leaves if log == log_size]
         met = [place for place, i in enumerate(members) if i in entering]
-        if met:
-            nodes[met] = _hash(INJECT_TAG, nodes[met], np.stack([leaves[members[p], log_size] for p in met]))
+        found = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else None
+        if met and found is not None:
+            joining = np.stack([leaves[members[p], log_size] for p in met])
+            found[met] = node_digests(tree_hash, (found[met], joining), INJECT_TAG)
         new = [i for i in entering if i not in members]
         if new:
             joined = np.stack([leaves[i, log_size] for i in new])
-            nodes = np.concatenate([nodes, joined]) if members else joined
+            found = joined if found is None else np.concatenate([found, joined])
             members += new
-    return all(bytes(nodes[place, 0]) == trees[i].root for place, i in enumerate(members))
+        if found is not None:
+            levels[log_size] = members, found
+    members, roots = levels[0]
+    return all(bytes(roots[place, 0]) == trees[i].root for place, i in enumerate(members))
 
 
 def _is_whole(tree: TreeClaim, paths: QueryPaths) -> bool:
-    """Whether a claim has exactly as many rows and nodes as the queries need, so that none is left unchecked."""
+    """Whether a claim has exactly as many rows and nodes as the queries need, so that none is left unchecked, and nodes
+    in their one encoding."""
     rows = zip(tree.shape.matrices, tree.opening.rows, strict=True)
-    path = paths.path(tree.shape.log_leaves)
-    return len(tree.opening.path) == len(path) and all(len(r) == len(paths.known(log)) for (log, _), r in rows)
-
-
-def _parents(nodes: Bytes, trees: Sequence[TreeClaim], paths: QueryPaths, log_size: int) -> Bytes:
-    """The parents, (trees, parents, 32), of the known nodes, (trees, known, 32), of the level of 2^log_size nodes and
-    of their siblings from the path."""
-    missing, above = paths.missing(log_size), len(paths.path(log_size - 1))
-    siblings = [tree.opening.path[len(tree.opening.path) - above - len(missing) :][: len(missing)] for tree in trees]
-    # In ascending order the two children of a parent are at the same place of the two halves.
-    left, right = np.argsort(np.concatenate([paths.known(log_size), missing])).reshape(2, -1)
-    both = np.concatenate([nodes, np.stack(siblings)], axis=1)
-    return _hash(NODE_TAG, both.take(left, axis=1), both.take(right, axis=1))
+    path = tree.opening.path
+    if len(path) != len(paths.path_of(tree.shape.levels)):
+        return False
+    if tree.shape.tree_hash.digests_are_elements and (np.ascontiguousarray(path).view("<u8") >= P).any():
+        return False
+    return all(len(r) == len(paths.known(log)) for (log, _), r in rows)
 
 
 def _leaves(trees: Sequence[TreeClaim], paths: QueryPaths) -> dict[tuple[int, int], Bytes]:
@@ -92,7 +123,7 @@ def _leaves(trees: Sequence[TreeClaim], paths: QueryPaths) -> dict[tuple[int, in
     for group in by_length.values():
         data = np.concatenate(list(group.values())) if len(group) > 1 else next(iter(group.values()))
         ends = np.cumsum([len(paths.known(log_size)) for _, log_size in group])
-        found.update(zip(group, np.split(keccak256_rows(data), ends[:-1]), strict=True))
+        found.update(zip(group, np.split(leaf_digests(trees[0].shape.tree_hash, data), ends[:-1]), strict=True))
     return found
 
 
@@ -105,12 +136,3 @@ def _leaf_bytes(widths: Sequence[int], rows: Sequence[Words]) -> Bytes:
     words = np.empty((count, len(head) + sum(widths)), dtype="<u8")
     np.concatenate([np.broadcast_to(head, (count, len(head))), *rows], axis=1, out=words)
     return words.view(np.uint8)
-
-
-def _hash(tag: int, left: Bytes, right: Bytes) -> Bytes:
-    """The digests, (.., 32), of pairs of nodes (.., 32) under a tag."""
-    data = np.zeros((*left.shape[:-1], 72), dtype=np.uint8)
-    data[..., 0] = tag
-    data[..., 8:40] = left
-    data[..., 40:] = right
-    return keccak256_rows(data.reshape(-1, 72)).reshape(left.shape)

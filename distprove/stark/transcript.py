@@ -20,7 +20,7 @@ import numpy as np
 
 from distprove.stark.field import Ext, P, Words
 from kernels.cpu.keccak import keccak256
-from kernels.interface.goldilocks import GRIND_TAG
+from kernels.interface.tree_hash import GRIND_TAG
 
 DOMAIN = b"distprove stark transcript 2"
 _BLOCK = struct.Struct("<4Q")

@@ -5,16 +5,9 @@ It follows the Keccak reference, version 3.0. The verifier and the transcript us
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kernels.errors import SizeError
+from kernels.cpu.tree_digests import Bytes, leaf_digests
 from kernels.host.native import native
-
-Bytes = NDArray[np.uint8]
-
-_one_thread = native.Pool(1)
-_instruction_set = native.gl_instruction_sets()[-1]
+from kernels.interface.tree_hash import TreeHash
 
 
 def keccak256(data: bytes) -> bytes:
@@ -24,9 +17,4 @@ def keccak256(data: bytes) -> bytes:
 
 def keccak256_rows(rows: Bytes) -> Bytes:
     """Return the digests (m, 32) of the rows of an (m, k) uint8 array. Runs on the calling thread. Raises SizeError."""
-    if rows.ndim != 2 or rows.dtype != np.uint8:
-        raise SizeError(f"rows to hash have shape (m, k) and dtype uint8, not {rows.shape} {rows.dtype}")
-    out = np.empty((len(rows), 32), dtype=np.uint8)
-    flat = np.ascontiguousarray(rows).reshape(-1)
-    native.keccak256_rows(_one_thread, _instruction_set, flat, rows.shape[1], out.reshape(-1))
-    return out
+    return leaf_digests(TreeHash.KECCAK, rows)

@@ -1,4 +1,4 @@
-"""The interface of a STARK's kernels: Goldilocks columns, Keccak-256 Merkle trees, row programs, openings, FRI.
+"""The interface of a STARK's kernels: Goldilocks columns, Merkle trees, row programs, openings, FRI.
 
 The field is F_p with p = 2^64 - 2^32 + 1; its extension is F = F_p[x]/(x^3 - x - 1). Every element in an array is
 canonical: below p, dtype uint64, never in Montgomery form.
@@ -11,8 +11,8 @@ canonical: below p, dtype uint64, never in Montgomery form.
   point is 7 w_{Bn}^i. So each of the B cosets lies contiguous and in natural order, and "the next row" of [k, j] is
   [k, j + 1 mod n].
 
-Every step to fewer elements maps index i to i mod m: parent i of a Merkle level with m nodes has children i and
-i + m/2, a fold by 2^a maps index i to i mod (B n / 2^a), and a shorter table answers query i with its row i mod (B n').
+Every step to fewer elements maps index i to i mod m: parent i of a Merkle level with m nodes has children i, i + m, ..,
+a fold by 2^a maps index i to i mod (B n / 2^a), and a shorter table answers query i with its row i mod (B n').
 Positions in arrays follow by the formula above.
 
 Implementations: `kernels.cpu.goldilocks.kernels`, `kernels.cuda.goldilocks.kernels`; reached as `Backend.goldilocks`.
@@ -34,12 +34,11 @@ from kernels.interface import preconditions
 from kernels.interface.arrays import Array
 from kernels.interface.row_program import RowProgram
 from kernels.interface.row_source import RowSource
+from kernels.interface.tree_hash import TreeHash
 from kernels.maths.goldilocks import TWO_ADICITY, Ext, P
 
-LEAF_TAG, NODE_TAG, INJECT_TAG, GRIND_TAG = 1, 2, 3, 4
-"""First byte of each hashed message, by its kind: no leaf can be taken for a node, nor either for anything else."""
-
 SEED_BYTES = 32
+MAX_GRIND_BITS = {TreeHash.KECCAK: 64, TreeHash.POSEIDON2: 40}
 
 Elementwise = Literal["add", "sub", "mul"]
 Words = NDArray[np.uint64]
@@ -55,11 +54,11 @@ class TreeOpening:
     """Rows of each matrix, (k, arity * width): its leaves at the k distinct indices modulo their number, ascending.
     The elements are in the order in which they are hashed."""
     path: Bytes
-    """The nodes of `QueryPaths.path`, (nodes, 32) bytes."""
+    """The nodes of `QueryPaths.path_of`, (nodes, 32) bytes."""
 
 
 class MerkleTree(Protocol):
-    """A Keccak-256 tree over the rows of matrices that stay in the backend. Made by `GoldilocksKernels.commit`."""
+    """A tree over the rows of matrices that stay in the backend. Made by `GoldilocksKernels.commit`."""
 
     @property
     def root(self) -> bytes:
@@ -324,17 +323,25 @@ class GoldilocksKernels(ABC):
 
     # -- commitments ------------------------------------------------------------------------------------------------
 
-    def commit(self, matrices: Sequence[Array], *, log_arity: int = 0) -> MerkleTree:
-        """Make a Keccak-256 (original padding) tree over matrices (w_i, B, n_i) with one B.
+    def commit(
+        self, matrices: Sequence[Array], *, log_arity: int = 0, tree_hash: TreeHash = TreeHash.KECCAK
+    ) -> MerkleTree:
+        """Make a tree over matrices (w_i, B, n_i) with one B.
 
         Leaf i of a matrix is its row i; with log_arity = a (one matrix only) leaf i < B n / 2^a holds the rows
         i + t B n / 2^a for t = 0 .. 2^a - 1, in this order, and counts as a matrix of width 2^a w. A leaf is
-            keccak256(u32[LEAF_TAG + 256 * count], u32 width of each, zero-padded to 8 bytes; elements as u64, all LE)
+            H(u32[LEAF_TAG + 256 * count], u32 width of each, zero-padded to 8 bytes; elements as u64, all LE)
         over the `count` matrices that have this height, in the given order. The lowest level is the leaves of the
-        tallest. Above it
-            node_i = keccak256(u64 NODE_TAG, child_i, child_{i + m/2})          i < m/2, m nodes below
-        and where a level's size is the height B n' of shorter matrices, node_i is replaced by
-            keccak256(u64 INJECT_TAG, node_i, leaf_i of these).
+        tallest. The levels above have the sizes of `TreeHash.levels`; a node of a level of m nodes is
+            node_i = N(NODE_TAG; child_i, child_{i + m}, ..)
+        and where m is the height B n' of shorter matrices, node_i is replaced by
+            N(INJECT_TAG; node_i, leaf_i of these).
+
+        Keccak: H is Keccak-256 with the original padding, N(tag; a, b) = H(u64 tag, a, b).
+        Poseidon2 (P, its permutation of 16 elements, digests of four): H over w words starts from zeros with 1 and w as
+        elements 12 and 13; every 12 words, the last ones followed by zeros, replace elements 0 to 11 before P; elements
+        0 to 3 are the digest. N of four is x + P(x) in elements 0 to 3, x the four digests one after the other; N of
+        two is N of these, (tag, 0, 0, 0) and zeros.
         """
         if not matrices:
             raise SizeError("a tree of no matrix")
@@ -349,7 +356,7 @@ class GoldilocksKernels(ABC):
         rows = int(matrices[0].shape[1] * matrices[0].shape[2])
         if log_arity < 0 or (log_arity and (len(matrices) > 1 or rows >> log_arity == 0)):
             raise SizeError(f"no tree over {len(matrices)} matrices, {rows} rows the first, has arity 2^{log_arity}")
-        return self._commit(matrices, log_arity)
+        return self._commit(matrices, log_arity, tree_hash)
 
     def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         """Open each tree at `indices`, natural numbers below 2^63 which may repeat: index i is leaf i mod 2^log_leaves
@@ -358,12 +365,17 @@ class GoldilocksKernels(ABC):
             raise SizeError("an index of a query is a natural number below 2^63")
         return self._open_trees(trees, indices)
 
-    def grind(self, seed: bytes, bits: int) -> int:
-        """Return the least nonce for which keccak256(u64 GRIND_TAG, seed (32 bytes), u64 nonce) has `bits` leading zero
-        bits (first byte's high bits first)."""
-        if len(seed) != SEED_BYTES or not 0 <= bits <= 64:
-            raise SizeError(f"grinding takes a seed of {SEED_BYTES} bytes and 0 to 64 bits, not {len(seed)} and {bits}")
-        return self._grind(seed, bits)
+    def grind(self, seed: bytes, bits: int, *, tree_hash: TreeHash = TreeHash.KECCAK) -> int:
+        """Return the least nonce that does the work of `bits` bits for a seed of 32 bytes.
+
+        Keccak: keccak256(u64 GRIND_TAG, seed, u64 nonce) has `bits` leading zero bits (first byte's high bits first).
+        Poseidon2: the low `bits` bits of element 0 of P(seed, nonce, zeros, GRIND_TAG as element 12, zeros) are zero;
+        the seed is four elements, and the nonce is one.
+        """
+        if len(seed) != SEED_BYTES or not 0 <= bits <= MAX_GRIND_BITS[tree_hash]:
+            most = MAX_GRIND_BITS[tree_hash]
+            raise SizeError(f"grinding takes {SEED_BYTES} bytes and 0 to {most} bits, not {len(seed)} and {bits}")
+        return self._grind(seed, bits, tree_hash)
 
     # -- what a backend implements, on checked arguments ------------------------------------------------------------
 
@@ -404,13 +416,13 @@ class GoldilocksKernels(ABC):
     def _fold(self, codeword: Array, log_arity: int, beta: Ext, add: Array | None) -> Array: ...
 
     @abstractmethod
-    def _commit(self, matrices: Sequence[Array], log_arity: int) -> MerkleTree: ...
+    def _commit(self, matrices: Sequence[Array], log_arity: int, tree_hash: TreeHash) -> MerkleTree: ...
 
     @abstractmethod
     def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]: ...
 
     @abstractmethod
-    def _grind(self, seed: bytes, bits: int) -> int: ...
+    def _grind(self, seed: bytes, bits: int, tree_hash: TreeHash) -> int: ...
 
 
 _WORD = np.dtype(np.uint64)

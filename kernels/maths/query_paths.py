@@ -78,6 +78,25 @@ class QueryPaths:
         begin, count = self.path_span(log_leaves)
         return self.numbers[begin : begin + count]
 
+    def path_of(self, levels: tuple[int, ...]) -> Indices:
+        """Return the numbers of the nodes that open a tree, level by level from the lowest up.
+
+        `levels`: log2 of the nodes of each of its levels, from the leaves down to 0. Where a step spans several levels,
+        a node has as many children as 2 to their number, equally far apart.
+        """
+        if levels == tuple(range(levels[0], -1, -1)):
+            return self.path(levels[0])
+        return np.concatenate([np.empty(0, dtype=np.int64), *(self.missing_of(*step) for step in pairwise(levels))])
+
+    def missing_of(self, log_size: int, log_above: int) -> Indices:
+        """Return the numbers of the nodes that the known ones of the level of 2^log_above lack as children among those
+        of 2^log_size, ascending."""
+        size, above = 1 << log_size, 1 << log_above
+        if log_size == log_above + 1:
+            return self.missing(log_size) + size
+        children = self.known(log_above)[None, :] + np.arange(size // above)[:, None] * above
+        return np.setdiff1d(children, self.known(log_size), assume_unique=True) + size
+
     def path_span(self, log_leaves: int) -> tuple[int, int]:
         """Return where the nodes of `path` begin in `numbers`, and how many they are."""
         count = self._path_lengths[log_leaves]

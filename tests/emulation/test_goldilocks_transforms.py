@@ -13,6 +13,7 @@ from kernels.cuda.goldilocks.lde import TABLES, LdeProfile, plan_passes, step_bi
 from kernels.cuda.goldilocks.merkle import MATRICES
 from kernels.errors import BackendError, SizeError
 from kernels.interface.goldilocks import LdeJob, TreeOpening
+from kernels.interface.tree_hash import TreeHash
 from kernels.maths.goldilocks import P
 from tests.support.emulated_device import EmulatedDevice, compiler
 from tests.support.stark_reference import ReferenceKernels
@@ -135,20 +136,22 @@ def test_plans() -> None:
 
 
 def tree_matches(kernels: CudaGoldilocks, matrices: list[Words], log_arity: int = 0) -> None:
-    tree = kernels.commit([kernels.device.upload(m) for m in matrices], log_arity=log_arity)
-    want = REFERENCE.commit(matrices, log_arity=log_arity)
-    assert tree.root == want.root
     count = max(m.shape[1] * m.shape[2] for m in matrices) >> log_arity
     indices = [0, count - 1, *np.random.default_rng(3).integers(0, count, 6).tolist()]
-    opened, expected = kernels.open([tree], indices)[0], want.open(indices)
-    assert len(opened.rows) == len(expected.rows)
-    assert all(np.array_equal(a, b) for a, b in zip(opened.rows, expected.rows, strict=True))
-    assert np.array_equal(opened.path, expected.path)
+    given = [kernels.device.upload(m) for m in matrices]
+    for tree_hash in TreeHash:
+        tree = kernels.commit(given, log_arity=log_arity, tree_hash=tree_hash)
+        want = REFERENCE.commit(matrices, log_arity=log_arity, tree_hash=tree_hash)
+        assert tree.root == want.root
+        opened, expected = kernels.open([tree], indices)[0], want.open(indices)
+        assert len(opened.rows) == len(expected.rows)
+        assert all(np.array_equal(a, b) for a, b in zip(opened.rows, expected.rows, strict=True))
+        assert np.array_equal(opened.path, expected.path)
 
 
-@pytest.mark.parametrize("width", [1, 2, 16, 17, 33, 34, 64])
+@pytest.mark.parametrize("width", [1, 2, 11, 12, 16, 17, 33, 34, 64])
 def test_tree_of_every_width(kernels: CudaGoldilocks, width: int) -> None:
-    """Blocks of 17 lanes: a header and 16 fill one, 33 two."""
+    """Blocks of 17 lanes, or 12: a header and 16 or 11 fill one."""
     tree_matches(kernels, [elements(width, 2, 64)])
 
 
@@ -211,8 +214,10 @@ def test_several_trees_are_opened_in_one_transfer(kernels: CudaGoldilocks, devic
     ours, wanted = [], []
     for shapes, log_arity in groups:
         matrices = [elements(*shape, seed=i) for i, shape in enumerate(shapes)]
-        ours.append(kernels.commit([device.upload(m) for m in matrices], log_arity=log_arity))
-        wanted.append(REFERENCE.commit(matrices, log_arity=log_arity))
+        for tree_hash in TreeHash:
+            given = [device.upload(m) for m in matrices]
+            ours.append(kernels.commit(given, log_arity=log_arity, tree_hash=tree_hash))
+            wanted.append(REFERENCE.commit(matrices, log_arity=log_arity, tree_hash=tree_hash))
     indices = [0, 255, 17, 4096, *np.random.default_rng(3).integers(0, 2**20, 6).tolist()]
     before = device.did.copy()
     opened = kernels.open(ours, indices)
@@ -236,10 +241,11 @@ def test_no_query(kernels: CudaGoldilocks) -> None:
     assert opened.path.shape == (0, 32)
 
 
+@pytest.mark.parametrize("tree_hash", TreeHash)
 @pytest.mark.parametrize("bits", [0, 1, 5, 11])
-def test_grind(kernels: CudaGoldilocks, bits: int) -> None:
+def test_grind(kernels: CudaGoldilocks, bits: int, tree_hash: TreeHash) -> None:
     seed = bytes(range(7, 39))
-    assert kernels.grind(seed, bits) == REFERENCE.grind(seed, bits)
+    assert kernels.grind(seed, bits, tree_hash=tree_hash) == REFERENCE.grind(seed, bits, tree_hash=tree_hash)
 
 
 def test_grind_beyond_one_launch(kernels: CudaGoldilocks, monkeypatch: pytest.MonkeyPatch) -> None:

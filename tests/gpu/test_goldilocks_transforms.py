@@ -11,6 +11,7 @@ from kernels.cuda.backend import CudaBackend
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.lde import LdeProfile
 from kernels.interface.goldilocks import LdeJob
+from kernels.interface.tree_hash import TreeHash
 from kernels.maths.goldilocks import P
 from tests.support.goldilocks_checks import check_lde, check_tree, random_words
 from tests.support.stark_reference import ReferenceKernels
@@ -128,24 +129,36 @@ def test_tree_of_folded_rows(kernels: CudaGoldilocks, log_arity: int) -> None:
 
 
 def compare(kernels: CudaGoldilocks, matrices: list[Words], log_arity: int = 0) -> None:
-    tree = kernels.commit([kernels.device.upload(m) for m in matrices], log_arity=log_arity)
-    want = REFERENCE.commit(matrices, log_arity=log_arity)
-    assert tree.root == want.root
     leaves = max(m.shape[1] * m.shape[2] for m in matrices) >> log_arity
     indices = [0, leaves - 1, leaves // 2]
-    opened, expected = kernels.open([tree], indices)[0], want.open(indices)
-    assert all(np.array_equal(a, b) for a, b in zip(opened.rows, expected.rows, strict=True))
-    assert np.array_equal(opened.path, expected.path)
+    given = [kernels.device.upload(m) for m in matrices]
+    for tree_hash in TreeHash:
+        tree = kernels.commit(given, log_arity=log_arity, tree_hash=tree_hash)
+        want = REFERENCE.commit(matrices, log_arity=log_arity, tree_hash=tree_hash)
+        assert tree.root == want.root
+        opened, expected = kernels.open([tree], indices)[0], want.open(indices)
+        assert all(np.array_equal(a, b) for a, b in zip(opened.rows, expected.rows, strict=True))
+        assert np.array_equal(opened.path, expected.path)
+
+
+@pytest.mark.parametrize(("shape", "log_arity"), [((3, 2, 1 << 18), 4), ((40, 4, 1 << 14), 0), ((3, 2, 1 << 19), 3)])
+def test_large_tree_under_poseidon2(kernels: CudaGoldilocks, shape: tuple[int, int, int], log_arity: int) -> None:
+    matrix = elements(*shape)
+    with CpuBackend() as cpu:
+        want = cpu.goldilocks.commit([matrix], log_arity=log_arity, tree_hash=TreeHash.POSEIDON2)
+        given = [kernels.device.upload(matrix)]
+        assert kernels.commit(given, log_arity=log_arity, tree_hash=TreeHash.POSEIDON2).root == want.root
 
 
 def test_several_trees_are_opened_together(kernels: CudaGoldilocks) -> None:
-    groups = [([(3, 4, 16), (20, 4, 64)], 0), ([(3, 4, 4096)], 3), ([(1, 2, 1)], 0)]
+    groups = [([(3, 4, 16), (20, 4, 64)], 0), ([(3, 4, 512)], 3), ([(1, 2, 1)], 0)]
     ours, wanted = [], []
     for shapes, log_arity in groups:
         matrices = [elements(*shape, seed=i) for i, shape in enumerate(shapes)]
         uploaded = [kernels.device.upload(m) for m in matrices]
-        ours.append(kernels.commit(uploaded, log_arity=log_arity))
-        wanted.append(REFERENCE.commit(matrices, log_arity=log_arity))
+        for tree_hash in TreeHash:
+            ours.append(kernels.commit(uploaded, log_arity=log_arity, tree_hash=tree_hash))
+            wanted.append(REFERENCE.commit(matrices, log_arity=log_arity, tree_hash=tree_hash))
     indices = [0, 255, 17, 4096, *np.random.default_rng(3).integers(0, 2**20, 100).tolist()]
     for opened, expected in zip(kernels.open(ours, indices), REFERENCE.open(wanted, indices), strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(opened.rows, expected.rows, strict=True))
@@ -157,7 +170,8 @@ def test_large_tree(cuda: CudaBackend, shape: tuple[int, int, int]) -> None:
     check_tree(cuda, random_words(cuda, *shape))
 
 
-@pytest.mark.parametrize("bits", [0, 7, 13])
-def test_grind(kernels: CudaGoldilocks, bits: int) -> None:
+@pytest.mark.parametrize("tree_hash", TreeHash)
+@pytest.mark.parametrize("bits", [0, 7, 11])
+def test_grind(kernels: CudaGoldilocks, bits: int, tree_hash: TreeHash) -> None:
     seed = bytes(range(32))
-    assert kernels.grind(seed, bits) == REFERENCE.grind(seed, bits)
+    assert kernels.grind(seed, bits, tree_hash=tree_hash) == REFERENCE.grind(seed, bits, tree_hash=tree_hash)

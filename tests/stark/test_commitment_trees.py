@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from distprove.stark.field import P
 from distprove.stark.merkle import TreeClaim, TreeShape, openings_hold
-from kernels.interface.goldilocks import INJECT_TAG, NODE_TAG, Bytes, TreeOpening, Words
+from kernels.interface.goldilocks import Bytes, TreeOpening, Words
+from kernels.interface.tree_hash import INJECT_TAG, NODE_TAG
 from kernels.maths.query_paths import QueryPaths
 from tests.support.stark_reference import ReferenceKernels, ReferenceTree, keccak256, opening_holds
 

@@ -12,7 +12,7 @@ from distprove.stark import field
 from kernels.cpu.keccak import keccak256
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
-from kernels.interface.goldilocks import LEAF_TAG, NODE_TAG
+from kernels.interface.tree_hash import LEAF_TAG, NODE_TAG
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 
 SPOTS = 8

@@ -1,4 +1,5 @@
-"""The definition of `GoldilocksKernels`, executable: NumPy and a plain Keccak library, nothing of ours native.
+"""The definition of `GoldilocksKernels`, executable: NumPy, a plain Keccak library and Poseidon2 in Python
+integers, nothing of ours native.
 
 Slow and simple: every method follows the interface's text, one formula at a time. The real backends are compared with
 it, and the proof system can be run on it.
@@ -7,6 +8,7 @@ it, and the proof system can be run on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -18,10 +20,6 @@ from distprove.stark.merkle import TreeClaim, TreeShape, openings_hold
 from kernels.cpu.backend import CpuBackend
 from kernels.errors import SizeError
 from kernels.interface.goldilocks import (
-    GRIND_TAG,
-    INJECT_TAG,
-    LEAF_TAG,
-    NODE_TAG,
     Bytes,
     DeepPoint,
     Elementwise,
@@ -34,12 +32,23 @@ from kernels.interface.goldilocks import (
     Words,
 )
 from kernels.interface.row_program import Op
+from kernels.interface.tree_hash import GRIND_TAG, INJECT_TAG, LEAF_TAG, NODE_TAG, TreeHash
 from kernels.maths.goldilocks import GENERATOR, Ext, root_of_unity
 from kernels.maths.query_paths import QueryPaths
+from tests.support import plain_poseidon2
 
 
 def keccak256(data: bytes) -> bytes:
     return keccak.new(data=data, digest_bits=256).digest()
+
+
+def elements(data: bytes) -> list[int]:
+    """The little-endian 64-bit words of `data`."""
+    return [int(word) for word in np.frombuffer(data, dtype="<u8")]
+
+
+def to_bytes(words: Sequence[int]) -> bytes:
+    return np.array(words, dtype="<u8").tobytes()
 
 
 def opening_holds(shape: TreeShape, root: bytes, indices: Sequence[int], rows: Sequence[Words], path: Bytes) -> bool:
@@ -95,23 +104,28 @@ def vector(ext: Ext) -> Words:
 
 
 class ReferenceTree:
-    def __init__(self, matrices: Sequence[Words], log_arity: int) -> None:
+    def __init__(self, matrices: Sequence[Words], log_arity: int, tree_hash: TreeHash = TreeHash.KECCAK) -> None:
+        self._hash = tree_hash
         # In natural order: i = j B + k.
         self.rows = [self._leaves(m, log_arity) for m in matrices]
         sizes = [len(r) for r in self.rows]
+        stops = {*sizes, int(matrices[0].shape[1]), 1}
         size = max(sizes)
         self.levels = [self._hash_rows(size)]
         while size > 1:
-            size //= 2
+            binary = tree_hash is TreeHash.KECCAK or size == 2 or size // 2 in stops
+            size //= 2 if binary else 4
             below = self.levels[-1]
-            level = [keccak256(NODE_TAG.to_bytes(8, "little") + below[i] + below[i + size]) for i in range(size)]
+            level = [self._node(below[i::size]) for i in range(size)]
             if size in sizes:
                 leaves = self._hash_rows(size)
-                level = [
-                    keccak256(INJECT_TAG.to_bytes(8, "little") + node + leaf)
-                    for node, leaf in zip(level, leaves, strict=True)
-                ]
+                level = [self._node(each, INJECT_TAG) for each in zip(level, leaves, strict=True)]
             self.levels.append(level)
+
+    def _node(self, children: Sequence[bytes], tag: int = NODE_TAG) -> bytes:
+        if self._hash is TreeHash.KECCAK:
+            return keccak256(tag.to_bytes(8, "little") + b"".join(children))
+        return to_bytes(plain_poseidon2.node([elements(child) for child in children], tag))
 
     @staticmethod
     def _leaves(matrix: Words, log_arity: int) -> Words:
@@ -124,7 +138,10 @@ class ReferenceTree:
         header = [LEAF_TAG + 256 * len(here), *(r.shape[1] for r in here)]
         header += [0] * (len(header) % 2)
         head = np.array(header, dtype="<u4").tobytes()
-        return [keccak256(head + b"".join(r[i].astype("<u8").tobytes() for r in here)) for i in range(size)]
+        messages = [head + b"".join(r[i].astype("<u8").tobytes() for r in here) for i in range(size)]
+        if self._hash is TreeHash.KECCAK:
+            return [keccak256(message) for message in messages]
+        return [to_bytes(plain_poseidon2.sponge(elements(message))) for message in messages]
 
     @property
     def root(self) -> bytes:
@@ -132,14 +149,15 @@ class ReferenceTree:
 
     @property
     def log_leaves(self) -> int:
-        return len(self.levels) - 1
+        return log2(len(self.levels[0]))
 
     def open(self, indices: Sequence[int]) -> TreeOpening:
         rows = tuple(r[sorted({i % len(r) for i in indices})] for r in self.rows)
         nodes = []
-        for level in self.levels[:-1]:
+        for level, above in pairwise(self.levels):
             known = {i % len(level) for i in indices}
-            nodes += [level[i] for i in sorted({(i + len(level) // 2) % len(level) for i in known} - known)]
+            children = {i % len(above) + t for i in known for t in range(0, len(level), len(above))}
+            nodes += [level[i] for i in sorted(children - known)]
         return TreeOpening(rows, np.frombuffer(b"".join(nodes), dtype=np.uint8).reshape(-1, 32))
 
 
@@ -279,12 +297,16 @@ class ReferenceKernels(GoldilocksKernels):
             f = field.add(f, field.ext_mul(np.moveaxis(add, 0, -1), vector(beta)))
         return np.ascontiguousarray(np.moveaxis(f, -1, 0))
 
-    def _commit(self, matrices: Sequence[Words], log_arity: int) -> ReferenceTree:
-        return ReferenceTree(matrices, log_arity)
+    def _commit(self, matrices: Sequence[Words], log_arity: int, tree_hash: TreeHash) -> ReferenceTree:
+        return ReferenceTree(matrices, log_arity, tree_hash)
 
-    def _grind(self, seed: bytes, bits: int) -> int:
+    def _grind(self, seed: bytes, bits: int, tree_hash: TreeHash) -> int:
         head = GRIND_TAG.to_bytes(8, "little") + seed
         nonce = 0
+        if tree_hash is TreeHash.POSEIDON2:
+            while not plain_poseidon2.works(elements(seed), nonce, bits, GRIND_TAG):
+                nonce += 1
+            return nonce
         while int.from_bytes(keccak256(head + nonce.to_bytes(8, "little"))[:8], "big") >> (64 - bits):
             nonce += 1
         return nonce

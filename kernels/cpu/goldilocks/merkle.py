@@ -1,21 +1,23 @@
-"""Keccak-256 Merkle trees on the CPU, as `GoldilocksKernels.commit` defines them.
+"""Merkle trees on the CPU, as `GoldilocksKernels.commit` defines them.
 
 A level of m nodes is a (4, m) uint64 array: word w of the node at position p is [w, p]. A tree's levels lie in one
 array, that of m nodes from word 4 m on. The node with natural index i = j B + k has position k (m / B) + j while
-m >= B, and position i below that. So the children of p lie at the same place in the two halves of its coset, or of the
+m >= B, and position i below that. So the children of p lie at the same place in equal parts of its coset, or of the
 whole level once cosets have one node, and hashing reads in sequence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from kernels.interface.arrays import Empty
-from kernels.interface.goldilocks import INJECT_TAG, LEAF_TAG, NODE_TAG, TreeOpening, Words
+from kernels.interface.goldilocks import TreeOpening, Words
+from kernels.interface.tree_hash import INJECT_TAG, LEAF_TAG, NODE_TAG, TreeHash
 from kernels.maths.query_paths import Indices, QueryPaths
 
 
@@ -28,6 +30,11 @@ class Hasher:
     pool: Any
     instruction_set: str
     empty: Empty
+    tree_hash: TreeHash = TreeHash.KECCAK
+
+    def using(self, tree_hash: TreeHash) -> Hasher:
+        """Return a hasher for trees under another hash."""
+        return self if tree_hash is self.tree_hash else replace(self, tree_hash=tree_hash)
 
     def leaves(self, matrices: Sequence[Words], arity: int, out: Words) -> None:
         """Write the level of leaves of matrices (w, B, n) of one B and n; a leaf has `arity` rows, a divisor of n."""
@@ -36,16 +43,20 @@ class Hasher:
         header += [0] * (len(header) % 2)
         words = np.array(header, dtype="<u4").view("<u8").astype(np.uint64)
         flat = [m.reshape(-1) for m in matrices]
-        self.native.gl_leaves(self.pool, self.instruction_set, flat, words, blowup, n, arity, out)
+        self.native.gl_leaves(self.pool, self.instruction_set, self.tree_hash.value, flat, words, blowup, n, arity, out)
 
     def parents(self, level: Words, blowup: int, out: Words) -> None:
-        """Write the level above `level`: 4 m / 2 words from 4 m."""
+        """Write `out`, the level above `level`."""
         cosets = blowup if len(level) > 4 * blowup else 1
-        self.native.gl_parents(self.pool, self.instruction_set, NODE_TAG, level, cosets, out)
+        arity = len(level) // len(out)
+        self.native.gl_parents(
+            self.pool, self.instruction_set, self.tree_hash.value, NODE_TAG, level, cosets, arity, out
+        )
 
     def inject(self, nodes: Words, leaves: Words) -> None:
         """Hash the level `leaves` into the level `nodes`, node by node."""
-        self.native.gl_inject(self.pool, self.instruction_set, INJECT_TAG, nodes, leaves, nodes)
+        name = self.tree_hash.value
+        self.native.gl_inject(self.pool, self.instruction_set, name, INJECT_TAG, nodes, leaves, nodes)
 
 
 class CpuMerkleTree:
@@ -57,13 +68,15 @@ class CpuMerkleTree:
         by_size: dict[int, list[Words]] = {}
         for m in matrices:
             by_size.setdefault(self._leaf_count(m), []).append(m)
-        size = max(by_size)
-        self.log_leaves = size.bit_length() - 1
-        self._words = hasher.empty((8 * size,), np.uint64)
-        hasher.leaves(by_size[size], self._arity, self._level(size))
-        while size > 1:
-            size //= 2
-            hasher.parents(self._level(2 * size), self.blowup, self._level(size))
+        sizes = sorted((size.bit_length() - 1 for size in by_size), reverse=True)
+        self.log_leaves = sizes[0]
+        self.levels = hasher.tree_hash.levels(self.log_leaves, self.blowup.bit_length() - 1, sizes)
+        """log2 of the nodes of each level, from the leaves to the root."""
+        self._words = hasher.empty((8 << self.log_leaves,), np.uint64)
+        hasher.leaves(by_size[1 << self.log_leaves], self._arity, self._level(1 << self.log_leaves))
+        for below, log_size in pairwise(self.levels):
+            size = 1 << log_size
+            hasher.parents(self._level(1 << below), self.blowup, self._level(size))
             if size in by_size:
                 leaves = hasher.empty((4 * size,), np.uint64)
                 hasher.leaves(by_size[size], self._arity, leaves)
@@ -75,10 +88,9 @@ class CpuMerkleTree:
         return self._level(1).astype("<u8").tobytes()
 
     def open_along(self, paths: QueryPaths, places: Indices) -> TreeOpening:
-        """Return rows and path along `paths`, of which `places` are this tree's or a taller one's `node_places`."""
+        """Return rows and path along `paths`; `places` are the `node_places` of its path."""
         rows = tuple(self._rows(m, paths.known(self._leaf_count(m).bit_length() - 1)) for m in self._matrices)
-        count = paths.path_span(self.log_leaves)[1]
-        nodes: Words = self._words.take(places[len(places) - count :])
+        nodes: Words = self._words.take(places)
         return TreeOpening(rows, nodes.astype("<u8", copy=False).view(np.uint8))
 
     def _level(self, size: int) -> Words:
@@ -100,8 +112,9 @@ def open_trees(trees: Sequence[CpuMerkleTree], indices: Sequence[int]) -> list[T
         return []
     log_leaves = max(tree.log_leaves for tree in trees)
     paths = QueryPaths(indices, log_leaves)
-    places = {blowup: node_places(paths.path(log_leaves), blowup) for blowup in {tree.blowup for tree in trees}}
-    return [tree.open_along(paths, places[tree.blowup]) for tree in trees]
+    shapes = {(tree.levels, tree.blowup) for tree in trees}
+    places = {(levels, blowup): node_places(paths.path_of(levels), blowup) for levels, blowup in shapes}
+    return [tree.open_along(paths, places[tree.levels, tree.blowup]) for tree in trees]
 
 
 def node_places(numbers: Indices, blowup: int) -> Indices:

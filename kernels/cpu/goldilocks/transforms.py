@@ -10,7 +10,8 @@ import numpy as np
 from kernels.cpu.goldilocks.merkle import CpuMerkleTree, Hasher, open_trees
 from kernels.errors import BackendError, SizeError
 from kernels.interface.arrays import Array, Empty
-from kernels.interface.goldilocks import GRIND_TAG, Elementwise, LdeJob, MerkleTree, TreeOpening, Words
+from kernels.interface.goldilocks import Elementwise, LdeJob, MerkleTree, TreeOpening, Words
+from kernels.interface.tree_hash import GRIND_TAG, TreeHash
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 
 MAX_GRIND_BITS = 40
@@ -59,19 +60,19 @@ class CpuTransforms:
             )
         return target
 
-    def _commit(self, matrices: Sequence[Array], log_arity: int) -> MerkleTree:
+    def _commit(self, matrices: Sequence[Array], log_arity: int, tree_hash: TreeHash) -> MerkleTree:
         if matrices[0].shape[2] >> log_arity == 0:
             raise SizeError(f"a leaf of 2^{log_arity} rows on cosets of {matrices[0].shape[2]}")
-        return CpuMerkleTree(self._hasher, [np.ascontiguousarray(m) for m in matrices], log_arity)
+        return CpuMerkleTree(self._hasher.using(tree_hash), [np.ascontiguousarray(m) for m in matrices], log_arity)
 
     def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         return open_trees(cast("Sequence[CpuMerkleTree]", trees), indices)
 
-    def _grind(self, seed: bytes, bits: int) -> int:
+    def _grind(self, seed: bytes, bits: int, tree_hash: TreeHash) -> int:
         if bits > MAX_GRIND_BITS:
             raise SizeError(f"grinding takes at most {MAX_GRIND_BITS} bits on the CPU, not {bits}")
         words = np.frombuffer(seed, dtype="<u8").astype(np.uint64)
-        return int(self._native.gl_grind(self._pool, self._set, GRIND_TAG, words, bits))
+        return int(self._native.gl_grind(self._pool, self._set, tree_hash.value, GRIND_TAG, words, bits))
 
 
 def _in_place(columns: Words, out: Words) -> bool:

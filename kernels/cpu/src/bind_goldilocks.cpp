@@ -1,4 +1,4 @@
-// Python bindings of the Goldilocks transforms, Keccak-256 and the levels of Merkle trees. Elements and digests' words are
+// Python bindings of the Goldilocks transforms, hashes and the levels of Merkle trees. Elements and digests' words are
 // uint64; see kernels/cpu/goldilocks/transforms.py and kernels/cpu/goldilocks/merkle.py for the shapes.
 #include <nanobind/stl/vector.h>
 
@@ -65,24 +65,31 @@ void lde(Pool& pool, const std::string& set, InWords columns, int log_n, u64 roo
 constexpr size_t HASH_GRAIN = 256;  // digests; below, waking a thread costs more than it saves
 
 // What hashes most messages at once of those that leave none of n over.
-const KeccakOps& hasher(const GoldilocksOps& all, size_t n) {
-  const KeccakOps* ops = all.keccak;
+const HashOps& hash_of(const GoldilocksOps& all, const std::string& name) {
+  if (name == "keccak256") return *all.keccak;
+  if (name == "poseidon2") return *all.poseidon2;
+  throw std::invalid_argument("unknown hash " + name);
+}
+
+// The functions that take n messages, a multiple of their lanes.
+const HashOps& hasher(const HashOps& widest, size_t n) {
+  const HashOps* ops = &widest;
   while (n % ops->lanes != 0) ops = ops->narrower;
   return *ops;
 }
 
 // body(begin, end) in pieces whose ends are multiples of `lanes`
 template <class Body>
-void hash_ranges(Pool& pool, const KeccakOps& ops, size_t n, const Body& body) {
+void hash_ranges(Pool& pool, const HashOps& ops, size_t n, const Body& body) {
   const size_t lanes = ops.lanes;
   pool.ranges(n / lanes, HASH_GRAIN / lanes, [&](size_t begin, size_t end) { body(begin * lanes, end * lanes); });
 }
 
 // Leaves of matrices of one height. Matrix m has widths[m] columns of `cosets` times `n` elements. Leaf (k, j), j < n' =
 // n / arity, holds elements (k, j + t n') for t < arity, each through all columns.
-void leaves(Pool& pool, const std::string& set, std::vector<InWords> matrices, InWords header, size_t cosets, size_t n,
-            size_t arity, OutWords out) {
-  const GoldilocksOps& all = ops_of(set);
+void leaves(Pool& pool, const std::string& set, const std::string& hash, std::vector<InWords> matrices, InWords header,
+            size_t cosets, size_t n, size_t arity, OutWords out) {
+  const HashOps& all = hash_of(ops_of(set), hash);
   if (cosets == 0 || n == 0 || arity == 0 || n % arity != 0) throw std::invalid_argument("leaves: no such shape");
   const size_t part = n / arity;
   expect(out, 4 * cosets * part, "out");
@@ -95,7 +102,7 @@ void leaves(Pool& pool, const std::string& set, std::vector<InWords> matrices, I
   const size_t heads = header.size(), stride = cosets * part;
   u64* words = out.data();
   nb::gil_scoped_release release;
-  const KeccakOps& ops = hasher(all, part);
+  const HashOps& ops = hasher(all, part);
   hash_ranges(pool, ops, stride, [&](size_t begin, size_t end) {
     while (begin < end) {  // one coset at a time
       const size_t j = begin % part, count = std::min(part - j, end - begin);
@@ -105,44 +112,51 @@ void leaves(Pool& pool, const std::string& set, std::vector<InWords> matrices, I
   });
 }
 
-// The level above one of `cosets` runs: node j of a run from nodes j and j + half of the run below.
-void parents(Pool& pool, const std::string& set, u64 tag, InWords level, size_t cosets, OutWords out) {
-  const GoldilocksOps& all = ops_of(set);
+// The level above one of `cosets` runs: node j of a run of n from nodes j + t n, t < arity, of the run below. The arity is 2,
+// or 4 for a hash that has quads.
+void parents(Pool& pool, const std::string& set, const std::string& hash, u64 tag, InWords level, size_t cosets,
+             size_t arity, OutWords out) {
+  const HashOps& all = hash_of(ops_of(set), hash);
   const size_t nodes = count_of(out, 4, "out");
-  if (cosets == 0 || nodes == 0 || nodes % cosets != 0) throw std::invalid_argument("parents: no such shape");
-  expect(level, 2 * out.size(), "level");
-  const size_t n = nodes / cosets, below = 2 * nodes;
+  if (cosets == 0 || nodes == 0 || nodes % cosets != 0 || (arity != 2 && (arity != 4 || all.quads == nullptr)))
+    throw std::invalid_argument("parents: no such shape");
+  expect(level, arity * out.size(), "level");
+  const size_t n = nodes / cosets, below = arity * nodes;
   const u64* in = level.data();
   u64* words = out.data();
   nb::gil_scoped_release release;
-  const KeccakOps& ops = hasher(all, n);
+  const HashOps& ops = hasher(all, n);
   hash_ranges(pool, ops, nodes, [&](size_t begin, size_t end) {
     while (begin < end) {  // one coset at a time
       const size_t j = begin % n, count = std::min(n - j, end - begin);
-      const u64* child = in + begin / n * 2 * n + j;
-      ops.pairs(tag, child, below, child + n, below, count, words + begin, nodes);
+      const u64* child = in + begin / n * arity * n + j;
+      if (arity == 2) ops.pairs(tag, child, below, child + n, below, count, words + begin, nodes);
+      else ops.quads(child, below, n, count, words + begin, nodes);
       begin += count;
     }
   });
 }
 
 // Each node with the leaf at the same place.
-void inject(Pool& pool, const std::string& set, u64 tag, InWords nodes, InWords leaves, OutWords out) {
-  const GoldilocksOps& all = ops_of(set);
+void inject(Pool& pool, const std::string& set, const std::string& hash, u64 tag, InWords nodes, InWords leaves,
+            OutWords out) {
+  const HashOps& all = hash_of(ops_of(set), hash);
   const size_t n = count_of(out, 4, "out");
   expect(nodes, out.size(), "nodes");
   expect(leaves, out.size(), "leaves");
   const u64 *a = nodes.data(), *b = leaves.data();
   u64* words = out.data();
   nb::gil_scoped_release release;
-  const KeccakOps& ops = hasher(all, n);
+  const HashOps& ops = hasher(all, n);
   hash_ranges(pool, ops, n, [&](size_t begin, size_t end) {
     ops.pairs(tag, a + begin, n, b + begin, n, end - begin, words + begin, n);
   });
 }
 
-void keccak256(Pool& pool, const std::string& set, InBytes rows, size_t length, OutBytes out) {
-  const KeccakOps* ops = ops_of(set).keccak;
+// Rows of `length` bytes, whole words for Poseidon2.
+void hash_rows(Pool& pool, const std::string& set, const std::string& hash, InBytes rows, size_t length, OutBytes out) {
+  const HashOps* ops = &hash_of(ops_of(set), hash);
+  if (ops->quads && length % 8 != 0) throw std::invalid_argument("rows: not whole words");
   size_t n = count_of(out, 32, "out");
   expect(rows, n * length, "rows");
   const u8* in = rows.data();
@@ -165,8 +179,8 @@ nb::bytes keccak256_one(nb::bytes data) {
 
 // The least nonce. Pieces are taken in ascending order, so when one yields a nonce all before it are searched too, by whoever
 // has them, and nobody begins one after it.
-u64 grind(Pool& pool, const std::string& set, u64 tag, InWords seed, int bits) {
-  const KeccakOps& ops = *ops_of(set).keccak;
+u64 grind(Pool& pool, const std::string& set, const std::string& hash, u64 tag, InWords seed, int bits) {
+  const HashOps& ops = hash_of(ops_of(set), hash);
   expect(seed, 4, "seed");
   if (bits < 0 || bits > 64) throw std::invalid_argument("bits: out of range");
   constexpr u64 PIECE = 1024;
@@ -197,7 +211,7 @@ void bind_goldilocks(nb::module_& m) {
   m.def("gl_parents", &parents);
   m.def("gl_inject", &inject);
   m.def("gl_grind", &grind);
-  m.def("keccak256_rows", &keccak256);
+  m.def("hash_rows", &hash_rows);
   m.def("keccak256", &keccak256_one);
 }
 

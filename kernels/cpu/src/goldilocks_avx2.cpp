@@ -102,6 +102,6 @@ struct Avx2Vector : ProductsInTwos<Avx2Arithmetic, Vector> {
 
 }  // namespace
 
-extern const GoldilocksOps GOLDILOCKS_AVX2 = make_goldilocks_ops<Avx2Vector>("avx2", KECCAK_AVX2);
+extern const GoldilocksOps GOLDILOCKS_AVX2 = make_goldilocks_ops<Avx2Vector>("avx2", KECCAK_AVX2, POSEIDON2_AVX2);
 
 }  // namespace dp

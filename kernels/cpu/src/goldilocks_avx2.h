@@ -31,6 +31,7 @@ inline R less(R a, R b) { return _mm256_cmpgt_epi64(flip(b), flip(a)); }
 inline R upper(R a) { return _mm256_castps_si256(_mm256_movehdup_ps(_mm256_castsi256_ps(a))); }
 
 inline R zero() { return _mm256_setzero_si256(); }
+inline R minus(R a, R b) { return _mm256_sub_epi64(a, b); }
 inline R plus(R a, R b) { return _mm256_add_epi64(a, b); }
 inline R times(R a, R b) { return _mm256_mul_epu32(a, b); }
 inline R both(R a, R b) { return _mm256_and_si256(a, b); }

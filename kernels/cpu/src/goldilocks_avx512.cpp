@@ -93,6 +93,6 @@ struct Avx512Vector : ProductsInTwos<Avx512Arithmetic, Vector> {
 
 }  // namespace
 
-extern const GoldilocksOps GOLDILOCKS_AVX512 = make_goldilocks_ops<Avx512Vector>("avx512", KECCAK_AVX512);
+extern const GoldilocksOps GOLDILOCKS_AVX512 = make_goldilocks_ops<Avx512Vector>("avx512", KECCAK_AVX512, POSEIDON2_AVX512);
 
 }  // namespace dp

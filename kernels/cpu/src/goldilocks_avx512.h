@@ -28,6 +28,7 @@ inline V select_zero(V v, V a, V b) { return {_mm512_mask_blend_epi64(_mm512_tes
 inline R upper(R a) { return _mm512_castps_si512(_mm512_movehdup_ps(_mm512_castsi512_ps(a))); }
 
 inline R zero() { return _mm512_setzero_si512(); }
+inline R minus(R a, R b) { return _mm512_sub_epi64(a, b); }
 inline R plus(R a, R b) { return _mm512_add_epi64(a, b); }
 inline R times(R a, R b) { return _mm512_mul_epu32(a, b); }
 inline R both(R a, R b) { return _mm512_and_si512(a, b); }

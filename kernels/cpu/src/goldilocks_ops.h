@@ -1,10 +1,10 @@
-// Vector operations over Goldilocks on the CPU, and Keccak, as one table of functions for each instruction set. The bindings choose
+// Vector operations over Goldilocks on the CPU, and hashes, as one table of functions for each instruction set. The bindings choose
 // a table that the CPU runs, and own the threads: every function here works on the calling thread.
 #pragma once
 #include <cstddef>
 #include <vector>
 
-#include "keccak_ops.h"
+#include "hash_ops.h"
 
 namespace dp {
 
@@ -25,7 +25,7 @@ struct GoldilocksOps {
   void (*forward_pass)(u64* data, size_t eighth, size_t begin, size_t end, const u64* roots, bool last);
   void (*inverse_pass)(const u64* in, u64* out, size_t eighth, size_t begin, size_t end, const u64* roots);
 
-  const KeccakOps* keccak;
+  const HashOps *keccak, *poseidon2;
 };
 
 // Returns the tables that this CPU runs, the fastest last. The first is the portable one.

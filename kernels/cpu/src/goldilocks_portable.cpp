@@ -4,6 +4,6 @@
 
 namespace dp {
 
-extern const GoldilocksOps GOLDILOCKS_PORTABLE = make_goldilocks_ops<ScalarVector>("portable", KECCAK_PORTABLE);
+extern const GoldilocksOps GOLDILOCKS_PORTABLE = make_goldilocks_ops<ScalarVector>("portable", KECCAK_PORTABLE, POSEIDON2_PORTABLE);
 
 }  // namespace dp

@@ -6,7 +6,8 @@
 namespace dp {
 
 template <class Field>
-constexpr GoldilocksOps make_goldilocks_ops(const char* name, const KeccakOps& keccak) {
+constexpr GoldilocksOps make_goldilocks_ops(const char* name, const HashOps& keccak,
+                                             const HashOps& poseidon2) {
   return {name,
           Field::LANES,
           &GoldilocksVectors<Field>::add,
@@ -16,7 +17,8 @@ constexpr GoldilocksOps make_goldilocks_ops(const char* name, const KeccakOps& k
           &GoldilocksNtt<Field>::inverse,
           &GoldilocksNtt<Field>::forward_pass,
           &GoldilocksNtt<Field>::inverse_pass,
-          &keccak};
+          &keccak,
+          &poseidon2};
 }
 
 }  // namespace dp

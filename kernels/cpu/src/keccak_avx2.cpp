@@ -55,10 +55,10 @@ struct Avx2Slices : Avx2Lanes {
   }
 };
 
-constexpr KeccakOps FOUR = KeccakHash<KeccakLanes<Avx2Lanes>>::ops(&KECCAK_PORTABLE);
+constexpr HashOps FOUR = KeccakHash<KeccakLanes<Avx2Lanes>>::ops(&KECCAK_PORTABLE);
 
 }  // namespace
 
-extern const KeccakOps KECCAK_AVX2 = KeccakHash<KeccakSliced<Avx2Slices>>::ops(&FOUR);
+extern const HashOps KECCAK_AVX2 = KeccakHash<KeccakSliced<Avx2Slices>>::ops(&FOUR);
 
 }  // namespace dp

@@ -28,6 +28,6 @@ struct Avx512Lanes {
 
 }  // namespace
 
-extern const KeccakOps KECCAK_AVX512 = KeccakHash<KeccakLanes<Avx512Lanes>>::ops(&KECCAK_PORTABLE);
+extern const HashOps KECCAK_AVX512 = KeccakHash<KeccakLanes<Avx512Lanes>>::ops(&KECCAK_PORTABLE);
 
 }  // namespace dp

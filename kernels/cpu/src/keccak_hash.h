@@ -8,18 +8,18 @@
 #include <cstddef>
 #include <cstring>
 
-#include "keccak_ops.h"
+#include "hash_ops.h"
 
 namespace dp {
 
 template <class Sponge>
 struct KeccakHash {
   static constexpr size_t LANES = Sponge::LANES;
-  static constexpr KeccakWord END{nullptr, 1};
+  static constexpr HashWord END{nullptr, 1};
 
   static void leaves(const u64* const* columns, size_t count, const u64* header, size_t headers, size_t offset, size_t n,
                      u64* out, size_t stride) {
-    const auto word = [&](size_t i, size_t k) __attribute__((always_inline)) -> KeccakWord {
+    const auto word = [&](size_t i, size_t k) __attribute__((always_inline)) -> HashWord {
       if (k < headers) return {nullptr, header[k]};
       if (k == headers + count) return END;
       return {columns[k - headers] + offset + i, 0};
@@ -29,7 +29,7 @@ struct KeccakHash {
 
   static void pairs(u64 tag, const u64* a, size_t a_stride, const u64* b, size_t b_stride, size_t n, u64* out,
                     size_t stride) {
-    const auto word = [&](size_t i, size_t k) __attribute__((always_inline)) -> KeccakWord {
+    const auto word = [&](size_t i, size_t k) __attribute__((always_inline)) -> HashWord {
       if (k == 0) return {nullptr, tag};
       if (k == 9) return END;
       return {k < 5 ? a + (k - 1) * a_stride + i : b + (k - 5) * b_stride + i, 0};
@@ -41,7 +41,7 @@ struct KeccakHash {
     const size_t whole = length / 8, rest = length % 8;
     for (size_t i = 0; i < n; i += LANES) {
       u64 words[LANES], digests[4][LANES];
-      const auto word = [&](size_t, size_t k) -> KeccakWord {
+      const auto word = [&](size_t, size_t k) -> HashWord {
         for (size_t l = 0; l < LANES; ++l) {
           const u8* at = rows + (i + l) * length + 8 * k;
           if (k < whole) {
@@ -63,9 +63,9 @@ struct KeccakHash {
     for (size_t i = 0; i < n; i += LANES) {
       u64 nonces[LANES], digests[4][LANES];
       for (size_t l = 0; l < LANES; ++l) nonces[l] = first + i + l;
-      const auto word = [&](size_t, size_t k) __attribute__((always_inline)) -> KeccakWord {
+      const auto word = [&](size_t, size_t k) __attribute__((always_inline)) -> HashWord {
         if (k == 5) return {nonces, 0};
-        return k == 6 ? END : KeccakWord{nullptr, k == 0 ? tag : seed[k - 1]};
+        return k == 6 ? END : HashWord{nullptr, k == 0 ? tag : seed[k - 1]};
       };
       Sponge::template hash<false>(LANES, 6, word, [&](size_t, size_t w) { return digests[w]; });
       for (size_t l = 0; l < LANES; ++l)
@@ -74,7 +74,7 @@ struct KeccakHash {
     return n;
   }
 
-  static constexpr KeccakOps ops(const KeccakOps* narrower) { return {LANES, narrower, &leaves, &pairs, &rows, &grind}; }
+  static constexpr HashOps ops(const HashOps* narrower) { return {LANES, narrower, &leaves, &pairs, nullptr, &rows, &grind}; }
 };
 
 }  // namespace dp

@@ -25,6 +25,6 @@ struct ScalarLanes {
 
 }  // namespace
 
-extern const KeccakOps KECCAK_PORTABLE = KeccakHash<KeccakLanes<ScalarLanes>>::ops(nullptr);
+extern const HashOps KECCAK_PORTABLE = KeccakHash<KeccakLanes<ScalarLanes>>::ops(nullptr);
 
 }  // namespace dp

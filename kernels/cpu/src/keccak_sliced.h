@@ -15,7 +15,7 @@
 
 #include "each_below.h"
 #include "hash/keccak.h"
-#include "keccak_ops.h"
+#include "hash_ops.h"
 
 namespace dp {
 
@@ -37,7 +37,7 @@ class KeccakSliced {
     };
     const size_t last = count / keccak::RATE_LANES;
     T next[keccak::RATE_LANES][8];
-    for (size_t k = 0; k < keccak::RATE_LANES; ++k) slice(k < words(0) ? word(0, k) : KeccakWord{nullptr, 0}, next[k]);
+    for (size_t k = 0; k < keccak::RATE_LANES; ++k) slice(k < words(0) ? word(0, k) : HashWord{nullptr, 0}, next[k]);
     State halves[2];
     Lane parities[2][5];
     for (size_t i = 0, block = 0; i < n;) {
@@ -72,7 +72,7 @@ class KeccakSliced {
   }
 
   // Slices of the first half, then of the second.
-  static void slice(KeccakWord from, T (&out)[8]) {
+  static void slice(HashWord from, T (&out)[8]) {
     T v[8];
     for (size_t s = 0; s < 8; ++s) v[s] = from.at ? V::load(from.at + s * V::LANES) : V::broadcast(from.constant);
     transpose_bits(v);

@@ -1,25 +1,35 @@
-"""Trees and grinding of `GoldilocksKernels` on CUDA, by `cuda/src/goldilocks_merkle.cu`."""
+"""Trees and grinding of `GoldilocksKernels` on CUDA: `goldilocks_merkle.cu` and `goldilocks_poseidon2.cu`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
 from kernels.cuda.device import ByValue, Device, Stream, layout, parallel
-from kernels.cuda.goldilocks.tree import DIGEST_LANES, NODE_THREADS, SOURCE, CudaMerkleTree, LeafShape, open_trees
+from kernels.cuda.goldilocks.tree import (
+    DIGEST_LANES,
+    NODE_THREADS,
+    POSEIDON2,
+    SOURCE,
+    CudaMerkleTree,
+    LeafShape,
+    open_trees,
+)
 from kernels.errors import BackendError, SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array
-from kernels.interface.goldilocks import LEAF_TAG, MerkleTree, TreeOpening
+from kernels.interface.goldilocks import MerkleTree, TreeOpening
+from kernels.interface.tree_hash import GRIND_TAG, INJECT_TAG, LEAF_TAG, NODE_TAG, TreeHash
 
-RATE_LANES = 17
-STATE_LANES = 25
+RATE_LANES = {TreeHash.KECCAK: 17, TreeHash.POSEIDON2: 12}
+STATE_LANES = {TreeHash.KECCAK: 25, TreeHash.POSEIDON2: 16}
 MATRICES = 8
-"""Matrices per launch of merkle_leaves. Must equal MATRICES in goldilocks_merkle.cu."""
+"""Matrices per launch of leaves. Must equal MATRICES in both sources."""
 RESUME, FINISH = 1, 2
-"""Bits of `Leaves::flags`. Must equal RESUME and FINISH in goldilocks_merkle.cu."""
+"""Bits of `Leaves::flags`. Must equal RESUME and FINISH in both sources."""
 LOG_BLOCK = NODE_THREADS.bit_length()
 """log2 of the nodes that one block hashes up to the single node above them."""
 LOG_TOP = 2 * LOG_BLOCK
@@ -44,18 +54,23 @@ class CudaTrees:
         self._header.cache_clear()
         self._ended = None
 
-    def _commit(self, matrices: Sequence[Array], log_arity: int) -> CudaMerkleTree:
+    def _commit(self, matrices: Sequence[Array], log_arity: int, tree_hash: TreeHash) -> CudaMerkleTree:
         for matrix in matrices:
             preconditions.contiguous(matrix, "a tree's matrix")
         leaves = tuple(LeafShape(matrix, log_arity) for matrix in matrices)
         if any(leaf.elements >= 2**32 for leaf in leaves):
             raise SizeError("a leaf's width must fit 32 bits")
         log_m, log_blowup = max(leaf.log_count for leaf in leaves), leaves[0].log_blowup
+        levels = tree_hash.levels(log_m, log_blowup, [leaf.log_count for leaf in leaves])
         digests = self._device.empty(((2 << log_m) - 1, DIGEST_LANES))
-        entering = self._hash_leaves(leaves, digests[: 1 << log_m])
-        while log_m:
-            log_m = self._hash_nodes(digests, log_m, log_blowup, entering)
-        return CudaMerkleTree(self._device, leaves, digests)
+        entering = self._hash_leaves(leaves, digests[: 1 << log_m], tree_hash)
+        if tree_hash is TreeHash.KECCAK:
+            while log_m:
+                log_m = self._hash_nodes(digests, log_m, log_blowup, entering)
+        else:
+            for below, log_size in pairwise(levels):
+                self._hash_level(digests, below, log_size, log_blowup, entering.get(log_size))
+        return CudaMerkleTree(self._device, leaves, digests, levels)
 
     def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         ours = [tree for tree in trees if isinstance(tree, CudaMerkleTree)]
@@ -63,7 +78,7 @@ class CudaTrees:
             raise BackendError("a tree was not made by this backend")
         return open_trees(self._device, ours, indices)
 
-    def _hash_leaves(self, leaves: tuple[LeafShape, ...], digests: Array) -> dict[int, Array]:
+    def _hash_leaves(self, leaves: tuple[LeafShape, ...], digests: Array, tree_hash: TreeHash) -> dict[int, Array]:
         """Hash leaves of all heights in parallel, the tallest into `digests`; returns others by log2 of their count."""
         heights = sorted({leaf.log_count for leaf in leaves}, reverse=True)
         digests_of = {log: self._device.empty((1 << log, DIGEST_LANES)) for log in heights[1:]}
@@ -71,17 +86,26 @@ class CudaTrees:
         for log_count in heights:
             members = [leaf for leaf in leaves if leaf.log_count == log_count]
             head = self._header(tuple(leaf.elements for leaf in members))
-            state = self._device.empty((STATE_LANES, 1 << log_count)) if len(members) > MATRICES else None
+            lanes = STATE_LANES[tree_hash]
+            state = self._device.empty((lanes, 1 << log_count)) if len(members) > MATRICES else None
             hashed.append((members, head, state, digests_of.get(log_count, digests)))
         with parallel(self._device, len(hashed)) as streams:
             for given, stream in zip(hashed, streams, strict=True):
-                self._hash_leaves_of_height(*given, stream)
+                self._hash_leaves_of_height(*given, stream, tree_hash)
         return digests_of
 
     def _hash_leaves_of_height(
-        self, leaves: list[LeafShape], head: Array, state: Array | None, digests: Array, stream: Stream
+        self,
+        leaves: list[LeafShape],
+        head: Array,
+        state: Array | None,
+        digests: Array,
+        stream: Stream,
+        tree_hash: TreeHash,
     ) -> None:
-        log_count, kernel = leaves[0].log_count, self._device.kernel(SOURCE, "merkle_leaves")
+        log_count, keccak = leaves[0].log_count, tree_hash is TreeHash.KECCAK
+        kernel = self._device.kernel(*(SOURCE, "merkle_leaves") if keccak else (POSEIDON2, "poseidon2_leaves"))
+        words = len(head) + sum(leaf.elements for leaf in leaves)
         groups = [leaves[i : i + MATRICES] for i in range(0, len(leaves), MATRICES)]
         absorbed = 0
         for index, group in enumerate(groups):
@@ -90,9 +114,10 @@ class CudaTrees:
             widths = [leaf.width for leaf in group] + [0] * (MATRICES - len(group))
             first = group[0]
             shape = (first.log_n, first.log_blowup, log_count, first.log_arity)
-            launch = np.array(
-                (1 << log_count, *shape, header_lanes, len(group), absorbed % RATE_LANES, flags, widths), dtype=_LEAVES
-            )
+            filled = absorbed % RATE_LANES[tree_hash]
+            count = (1 << log_count,) if keccak else (1 << log_count, words)
+            fields = (*count, *shape, header_lanes, len(group), filled, flags, widths)
+            launch = np.array(fields, dtype=_LEAVES if keccak else _POSEIDON2_LEAVES)
             matrices = [leaf.matrix for leaf in group] + [None] * (MATRICES - len(group))
             kernel.launch_items(1 << log_count, (head, *matrices, state, digests, ByValue(launch)), stream=stream)
             absorbed += header_lanes + sum(leaf.elements for leaf in group)
@@ -130,18 +155,34 @@ class CudaTrees:
         )
         return log_end
 
-    def _grind(self, seed: bytes, bits: int) -> int:
-        kernel = self._device.kernel(SOURCE, "grind")
-        top = ((1 << bits) - 1) << (64 - bits)
-        # The first lane is little-endian, and the leading bits are those of its first bytes.
-        mask = np.uint64(int.from_bytes(top.to_bytes(8, "big"), "little"))
+    def _hash_level(
+        self, digests: Array, log_below: int, log_size: int, log_blowup: int, injected: Array | None
+    ) -> None:
+        """Hash a level of Poseidon2 nodes, and the leaves `injected` that enter there."""
+        # Children are a coset's nodes of this level apart, or all of them if every coset has at most one.
+        log_apart = log_size - (log_blowup if log_size >= log_blowup else 0)
+        sizes = (np.uint64(1 << log_size), np.uint32(log_apart), np.uint32(log_below - log_size))
+        arguments = (_level(digests, log_below), injected, _level(digests, log_size), *sizes)
+        kernel = self._device.kernel(POSEIDON2, "poseidon2_nodes")
+        kernel.launch_items(1 << log_size, (*arguments, np.uint64(NODE_TAG), np.uint64(INJECT_TAG)))
+
+    def _grind(self, seed: bytes, bits: int, tree_hash: TreeHash) -> int:
         lanes = ByValue(np.frombuffer(seed, dtype=np.uint64))
+        if tree_hash is TreeHash.KECCAK:
+            kernel = self._device.kernel(SOURCE, "grind")
+            top = ((1 << bits) - 1) << (64 - bits)
+            # The first lane is little-endian, and the leading bits are those of its first bytes.
+            mask = np.uint64(int.from_bytes(top.to_bytes(8, "big"), "little"))
+            given: tuple[object, ...] = (lanes,)
+        else:
+            kernel = self._device.kernel(POSEIDON2, "poseidon2_grind")
+            mask, given = np.uint64((1 << bits) - 1), (lanes, np.uint64(GRIND_TAG))
         best = self._device.upload(np.array([NOT_FOUND], dtype=np.uint64))
         # Four times the nonces that one hit needs on average: a second launch is rare, and threads beyond the least hit
         # exit at once.
         count = 1 << min(max(bits + 2, MIN_LOG_NONCES), MAX_LOG_NONCES)
         for first in range(0, NOT_FOUND, count):
-            kernel.launch_items(count, (lanes, np.uint64(first), np.uint64(count), mask, best))
+            kernel.launch_items(count, (*given, np.uint64(first), np.uint64(count), mask, best))
             found = int(self._device.fetch(best).result()[0])
             if found != NOT_FOUND:
                 return found
@@ -159,3 +200,9 @@ _LEAVES = layout(
     (("u4", (MATRICES,)), "widths"),
 )
 """The layout of `struct Leaves` in goldilocks_merkle.cu."""
+_POSEIDON2_LEAVES = layout(
+    ("u8", "count words"),
+    ("u4", "log_n log_blowup log_count log_arity header_words matrices filled flags"),
+    (("u4", (MATRICES,)), "widths"),
+)
+"""The layout of `struct Leaves` in goldilocks_poseidon2.cu."""

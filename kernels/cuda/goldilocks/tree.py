@@ -1,4 +1,4 @@
-"""Keccak-256 trees that stay on the device, and their openings: one launch and one transfer for many trees."""
+"""Trees that stay on the device, and their openings: one launch and one transfer for many trees."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ SOURCE = KernelSource(
         ("NODE_THREADS", str(NODE_THREADS)),
         ("NODE_BLOCKS", str(NODE_BLOCKS)),
     ),
+)
+
+HASH_THREADS, HASH_BLOCKS = 128, 4
+POSEIDON2 = KernelSource(
+    "goldilocks_poseidon2", (("HASH_THREADS", str(HASH_THREADS)), ("HASH_BLOCKS", str(HASH_BLOCKS)))
 )
 
 _PART = layout(("u8", "source begin list"), ("u4", "width log_n log_blowup log_count log_arity nodes"))
@@ -67,9 +72,14 @@ class LeafShape:
 class CudaMerkleTree:
     """A `kernels.interface.goldilocks.MerkleTree` whose digests and matrices stay on the device."""
 
-    def __init__(self, device: Device, leaves: tuple[LeafShape, ...], digests: Array) -> None:
-        """`digests`: all levels from the leaves up, (2 m - 1, 4) for m leaves, each in the kernels' order."""
+    def __init__(self, device: Device, leaves: tuple[LeafShape, ...], digests: Array, levels: tuple[int, ...]) -> None:
+        """Hold the tree of `levels`, log2 of their nodes from the leaves to the root.
+
+        `digests`: all binary levels from the leaves up, (2 m - 1, 4) for m leaves, each in the kernels' order. Those
+        that `levels` skips are not set.
+        """
         self.leaves = leaves
+        self.levels = levels
         self.digests = digests
         self.log_blowup = leaves[0].log_blowup
         self.log_leaves = max(leaf.log_count for leaf in leaves)
@@ -83,13 +93,20 @@ class CudaMerkleTree:
 def open_trees(device: Device, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
     """Open all trees at `indices` by one upload, one launch and one download."""
     paths = QueryPaths(indices, max((tree.log_leaves for tree in trees), default=0))
-    parts = [part for tree in trees for part in _parts(device, tree, paths)]
+    numbers, spans = paths.numbers, {}
+    for levels in {tree.levels: None for tree in trees}:
+        path = paths.path_of(levels)
+        if len(levels) == levels[0] + 1:  # a binary tree, whose path `numbers` has
+            spans[levels] = paths.path_span(levels[0])
+        else:
+            spans[levels] = len(numbers), len(path)
+            numbers = np.concatenate((numbers, path))
+    parts = [part for tree in trees for part in _parts(device, tree, paths, spans[tree.levels])]
     ends = list(accumulate((part.items * part.words for part in parts), initial=0))
     opened: Words = np.empty(0, dtype=np.uint64)
     if ends[-1]:
         read = [(p.source, begin, p.list, *p.shape) for p, begin in zip(parts, ends, strict=False) if p.items]
-        numbers = paths.numbers.view(np.uint64)
-        given = device.upload(np.concatenate((numbers, np.array(read, dtype=_PART).view(np.uint64))))
+        given = device.upload(np.concatenate((numbers.view(np.uint64), np.array(read, dtype=_PART).view(np.uint64))))
         out = device.empty((ends[-1],))
         arguments = (given, given[len(numbers) :], np.uint32(len(read)), out, np.uint64(ends[-1]))
         device.kernel(SOURCE, "merkle_open").launch_items(ends[-1], arguments)
@@ -106,7 +123,7 @@ class _Part(NamedTuple):
 
     source: int
     list: int
-    """Position in `QueryPaths.numbers` at which the numbers of the leaves or nodes begin."""
+    """Position in the uploaded numbers at which those of the leaves or nodes begin."""
     items: int
     """Number of leaves or nodes that are read."""
     words: int
@@ -115,11 +132,11 @@ class _Part(NamedTuple):
     """The fields of `struct Part` from `width` on."""
 
 
-def _parts(device: Device, tree: CudaMerkleTree, paths: QueryPaths) -> Iterator[_Part]:
-    """Yield the parts of the tree's matrices, then the part of the path."""
+def _parts(device: Device, tree: CudaMerkleTree, paths: QueryPaths, path: tuple[int, int]) -> Iterator[_Part]:
+    """Yield the parts of the tree's matrices, then that of the path, whose numbers lie at `path` (begin, count)."""
     for leaf in tree.leaves:
         log_count = leaf.log_count
         shape = (leaf.width, leaf.log_n, leaf.log_blowup, log_count, leaf.log_arity, 0)
         yield _Part(device.address(leaf.matrix), *paths.known_span(log_count), leaf.elements, shape)
     shape = (0, 0, tree.log_blowup, tree.log_leaves, 0, 1)
-    yield _Part(device.address(tree.digests), *paths.path_span(tree.log_leaves), DIGEST_LANES, shape)
+    yield _Part(device.address(tree.digests), *path, DIGEST_LANES, shape)
