@@ -30,7 +30,7 @@ SOURCE = KernelSource(
     ),
 )
 
-HASH_THREADS, HASH_BLOCKS = 128, 4
+HASH_THREADS, HASH_BLOCKS = 256, 2
 POSEIDON2 = KernelSource(
     "goldilocks_poseidon2", (("HASH_THREADS", str(HASH_THREADS)), ("HASH_BLOCKS", str(HASH_BLOCKS)))
 )
