@@ -46,7 +46,7 @@ class Soundness(SettingsGroup):
     """Options that the parameters of a proof follow from."""
 
     settings, panel = StarkOptions, SECURITY
-    only = ("prefer", "blowup", "security", "grinding", "queries")
+    only = ("prefer", "blowup", "security", "grinding", "queries", "hash")
 
     @property
     def prefer(self) -> str:

@@ -18,8 +18,9 @@ from distprove.formats.shapes import Row, fits
 from distprove.proof import check_fields
 from distprove.stark.field import Ext
 from distprove.stark.heights import ABSENT, LogHeights, decode_heights, encode_heights
-from distprove.stark.transcript import Transcript
+from distprove.stark.transcript import make_transcript
 from kernels.cpu.keccak import keccak256
+from kernels.interface.tree_hash import TreeHash
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ def job_challenge(key_digest: bytes, commitments: Sequence[Commitment]) -> bytes
     return keccak256(b"distprove stark job 2" + canonical.encode(content))
 
 
-def global_challenges(challenge: bytes) -> tuple[Ext, Ext]:
+def global_challenges(challenge: bytes, tree_hash: TreeHash = TreeHash.KECCAK) -> tuple[Ext, Ext]:
     """The challenges z and beta of the global buses, which are the same in every partition."""
-    transcript = Transcript(b"global buses")
+    transcript = make_transcript(b"global buses", tree_hash)
     transcript.absorb(b"job", challenge)
     return transcript.extension(b"z"), transcript.extension(b"beta")

@@ -15,7 +15,7 @@ from distprove.stark.heights import encode_heights
 from distprove.stark.logup import BusChallenges
 from distprove.stark.proof import TableValues
 from distprove.stark.shape import ProofShape
-from distprove.stark.transcript import Transcript
+from distprove.stark.transcript import Transcript, make_transcript
 from kernels.maths.goldilocks import GENERATOR, P
 
 
@@ -27,7 +27,7 @@ class ProofTranscript:
         values."""
         self._shape = shape
         self._challenge = challenge
-        self._transcript = t = Transcript(b"partition")
+        self._transcript = t = make_transcript(b"partition", shape.key.params.tree_hash)
         t.absorb(b"key", shape.key.digest)
         t.absorb(b"job", challenge)
         t.absorb(b"name", name.encode())
@@ -38,20 +38,20 @@ class ProofTranscript:
         """Absorb the main root and the anchors, and draw the challenges of the buses. The global pair is drawn from the
         job's challenge, which binds the main roots and anchors of all partitions.
         """
-        self._transcript.absorb(b"main", main_root)
+        self._transcript.absorb_root(b"main", main_root)
         self._transcript.absorb_words(b"anchors", anchors)
         local = self._transcript.extension(b"z"), self._transcript.extension(b"beta")
-        return BusChallenges(local, global_challenges(self._challenge))
+        return BusChallenges(local, global_challenges(self._challenge, self._shape.key.params.tree_hash))
 
     def constraint_challenge(self, aux_root: bytes | None, terminals: Words) -> Ext:
         """Absorb the root of the LogUp columns, if there are any, and their terminals, and draw alpha."""
-        self._transcript.absorb(b"aux", aux_root or b"")
+        self._transcript.absorb_root(b"aux", aux_root or b"")
         self._transcript.absorb_words(b"terminals", terminals)
         return self._transcript.extension(b"alpha")
 
     def out_of_domain_point(self, quotient_root: bytes) -> Ext:
         """Absorb the quotient's root, and draw zeta outside of every domain on which a column is evaluated."""
-        self._transcript.absorb(b"quotient", quotient_root)
+        self._transcript.absorb_root(b"quotient", quotient_root)
         return _outside(self._transcript, b"zeta", self._shape)
 
     def batching_challenge(self, values: Sequence[TableValues]) -> Ext:
@@ -63,7 +63,7 @@ class ProofTranscript:
 
     def folding_challenge(self, root: bytes) -> Ext:
         """Absorb the root of one layer of FRI, and draw the challenge that folds it."""
-        self._transcript.absorb(b"layer", root)
+        self._transcript.absorb_root(b"layer", root)
         return self._transcript.extension(b"fold")
 
     def grinding_seed(self, final: Words) -> bytes:
@@ -79,12 +79,12 @@ class ProofTranscript:
 
 def anchor_challenges(shape: ProofShape, name: str, public: Sequence[int], main_root: bytes) -> tuple[Ext, Ext]:
     """Draw eta and delta of a partition's anchor, after its main commitment and before the job's challenge."""
-    t = Transcript(b"anchor")
+    t = make_transcript(b"anchor", shape.key.params.tree_hash)
     t.absorb(b"key", shape.key.digest)
     t.absorb(b"name", name.encode())
     t.absorb(b"heights", encode_heights(shape.log_heights))
     t.absorb_words(b"public", np.array(public, dtype=np.uint64))
-    t.absorb(b"main", main_root)
+    t.absorb_root(b"main", main_root)
     return _outside(t, b"eta", shape), t.extension(b"delta")
 
 

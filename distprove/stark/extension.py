@@ -139,7 +139,10 @@ class Opening:
 class Extender:
     """Makes extensions and commits to them, whole or streamed (one coset at a time)."""
 
-    def __init__(self, backend: Backend, log_blowup: int, *, streamed: bool) -> None:
+    def __init__(
+        self, backend: Backend, log_blowup: int, *, streamed: bool, tree_hash: TreeHash = TreeHash.KECCAK
+    ) -> None:
+        self._tree_hash = tree_hash
         self._backend = backend
         self._kernels = backend.goldilocks
         self._log_blowup = log_blowup
@@ -231,8 +234,8 @@ class Extender:
     def commit(self, extensions: Sequence[Extension]) -> MerkleTree:
         """The Merkle tree of `GoldilocksKernels.commit` over all rows. It keeps the extensions, to open their rows."""
         if not self.streamed:
-            return self._kernels.commit([e.on(0) for e in extensions])
-        return CosetTrees(self._kernels, extensions, self._log_blowup)
+            return self._kernels.commit([e.on(0) for e in extensions], tree_hash=self._tree_hash)
+        return CosetTrees(self._kernels, extensions, self._log_blowup, self._tree_hash)
 
     def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
         """Open trees at `indices` as `GoldilocksKernels.open` does, those over streamed extensions included."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -32,6 +33,11 @@ class TreeShape:
     def levels(self) -> tuple[int, ...]:
         """log2 of the nodes of each level, from the lowest leaves to the root."""
         return self.tree_hash.levels(self.log_leaves, self.log_blowup, [log for log, _ in self.matrices])
+
+    @cached_property
+    def most_siblings(self) -> int:
+        """The most nodes that one query can ask of a path."""
+        return sum((1 << (below - above)) - 1 for below, above in pairwise(self.levels))
 
     def above(self, log_size: int) -> int:
         """Return the level above that of 2^log_size > 1 nodes."""

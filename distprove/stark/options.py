@@ -12,6 +12,7 @@ from distprove.formats.files import require_file
 from distprove.formats.owncode import names_code
 from distprove.options import MAX_PARTITIONS, SECURITY_BITS, InputFile, Options, setting
 from distprove.stark.params import BLOWUPS, MAX_BLOWUP
+from kernels.interface.tree_hash import TreeHash
 
 MOST_GRINDING = 32
 """Maximum bits of proof of work that a job may ask for, some minutes of a core for each partition. A verifier takes
@@ -45,6 +46,12 @@ class StarkOptions(Options):
     )
     queries: int | None = setting(
         "queries, for programs that do not say how tall they are", bounds=(1, 1024), flag="--queries"
+    )
+
+    hash: str = setting(
+        "keccak256, or poseidon2 for proofs that a circuit can verify, which take longer to make",
+        TreeHash.KECCAK.value,
+        flag="--hash",
     )
 
     @property

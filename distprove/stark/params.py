@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from distprove.errors import FormatError, UsageError
+from kernels.interface.tree_hash import TreeHash
 from kernels.maths.goldilocks import TWO_ADICITY
 
 MAX_LOG_HEIGHT = 28
@@ -32,6 +33,8 @@ class Parameters:
     """FRI folds by 2^log_arity, or by less to stop at a table's height."""
     log_final: int = 5
     """FRI stops at 2^log_final coefficients, or at the height of the lowest table."""
+    tree_hash: TreeHash = TreeHash.KECCAK
+    """The hash of trees, transcript and proof of work."""
 
     def __post_init__(self) -> None:
         limits = {
@@ -52,15 +55,21 @@ class Parameters:
         return 1 << self.log_blowup
 
     def to_record(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return plain data. The field `hash` stands only where the hash is not Keccak-256."""
+        record = {name: value for name, value in asdict(self).items() if name != "tree_hash"}
+        return record if self.tree_hash is TreeHash.KECCAK else {**record, "hash": self.tree_hash.value}
 
     @classmethod
     def from_record(cls, record: Any) -> Parameters:
         """Read parameters from what `to_record` wrote. Raises FormatError."""
-        if not isinstance(record, dict) or record.keys() != {f.name for f in fields(cls)}:
+        numbers = {f.name for f in fields(cls)} - {"tree_hash"}
+        if not isinstance(record, dict) or record.keys() - {"hash"} != numbers:
             raise FormatError("not a set of STARK parameters")
+        if record.get("hash", TreeHash.POSEIDON2.value) != TreeHash.POSEIDON2.value:
+            raise FormatError("a hash that is named is poseidon2")
+        tree_hash = TreeHash.POSEIDON2 if "hash" in record else TreeHash.KECCAK
         try:
-            return cls(**record)
+            return cls(**{name: record[name] for name in numbers}, tree_hash=tree_hash)
         except UsageError as error:
             raise FormatError(str(error)) from None
 

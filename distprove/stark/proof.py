@@ -179,7 +179,7 @@ def _job_fields(record: Any, shape: ProofShape, what: str) -> tuple[bytes, LogHe
 
 def _opening(record: Any, shape: TreeShape, queries: int, what: str) -> TreeOpening:
     check_fields(record, {"path": bytes, "rows": list}, what)
-    nodes = _count(record["path"], 32, queries * shape.log_leaves, what)
+    nodes = _count(record["path"], 32, queries * shape.most_siblings, what)
     path = np.frombuffer(record["path"], dtype=np.uint8).reshape(nodes, 32)
     given = zip(_exactly(record["rows"], len(shape.matrices), what), shape.matrices, strict=True)
     return TreeOpening(

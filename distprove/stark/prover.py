@@ -96,7 +96,7 @@ def commit(
     shape = ProofShape(pk.key, log_heights)
     pk.prepare_optional(shape)
     plan = plan_for(shape)
-    extender = Extender(backend, params.log_blowup, streamed=plan.streamed)
+    extender = Extender(backend, params.log_blowup, streamed=plan.streamed, tree_hash=params.tree_hash)
     with steps("main_lde"):
         if plan.streamed:
             take_over(trace, inputs.values(), backend)
@@ -124,7 +124,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) 
     backend, kernels, key = pk.backend, pk.backend.goldilocks, pk.key
     params, shape = key.params, committed.shape
     public = committed.commitment.public
-    extender = Extender(backend, params.log_blowup, streamed=committed.plan.streamed)
+    extender = Extender(backend, params.log_blowup, streamed=committed.plan.streamed, tree_hash=params.tree_hash)
     preprocessed, main = pk.extended(extender, shape.numbers), committed.extensions
 
     # 1. Bind the statement, and draw the challenges of the buses, now that the main columns are fixed.
@@ -193,7 +193,7 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) 
     codeword = codewords.pop(shape.distinct_heights[0])
     for step in shape.steps:
         with steps("fri_tree"):
-            layer = kernels.commit([codeword], log_arity=step.log_arity)
+            layer = kernels.commit([codeword], log_arity=step.log_arity, tree_hash=params.tree_hash)
             beta = transcript.folding_challenge(layer.root)
         with steps("fri_fold"):
             added = codewords.pop(step.log_reached) if step.mixes else None
@@ -205,7 +205,8 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) 
 
     # 7. Grind, draw the queries, open every tree at them.
     with steps("grind"):
-        nonce = kernels.grind(transcript.grinding_seed(final), params.grinding_bits)
+        seed = transcript.grinding_seed(final)
+        nonce = kernels.grind(seed, params.grinding_bits, tree_hash=params.tree_hash)
     with steps("queries"):
         indices = transcript.queries(nonce)
         trees = [tree for number, tree in pk.trees.items() if number is None or number in shape.numbers]

@@ -80,7 +80,7 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> ProvingK
             heights[i] = height
     key = replace(key, fixed_heights=tuple(heights))
     streamed = key_bytes(key, streamed=False) > MAX_KEY_SHARE * backend.info().memory_budget
-    extender = Extender(backend, params.log_blowup, streamed=streamed)
+    extender = Extender(backend, params.log_blowup, streamed=streamed, tree_hash=params.tree_hash)
     given = [fixed.get(table.name) for table in tables]
     columns = [
         None if m is None else copied(backend, backend.to_device(np.ascontiguousarray(m, np.uint64))) for m in given

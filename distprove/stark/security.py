@@ -33,10 +33,12 @@ from distprove.stark.params import BLOWUPS, MAX_BLOWUP, Parameters, fri_schedule
 from distprove.stark.program import Program
 from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.verifying_key import VerifyingKey, compile_program
+from kernels.interface.tree_hash import TreeHash
 
 FIELD_BITS = 3 * math.log2(P)
 HASH_BITS = 128.0
-"""Bits of security of Keccak-256 against collisions."""
+"""Bits of security of a digest of 256 bits, or of four field elements, against collisions: Keccak-256, and Poseidon2,
+whose capacity has as many."""
 POINTS = 2
 """Maximum number of out-of-domain points at which a column is opened."""
 MULTIPLICITIES = range(3, 1001)
@@ -225,7 +227,7 @@ def rounds(params: Parameters, stats: Statistics, regime: Regime) -> list[Round]
         out.append(Round(f"FRI fold {i}", bits, "proximity gap, powers of beta"))
     queries = -math.log2(1 - radius) * params.queries + params.grinding_bits
     out.append(Round(QUERIES, queries, "(1 - radius)^queries * 2^-grinding"))
-    out.append(Round("hash", HASH_BITS, "collisions of Keccak-256"))
+    out.append(Round("hash", HASH_BITS, f"collisions of {params.tree_hash.label}"))
     return out
 
 
@@ -295,6 +297,7 @@ def choose_parameters(
     grinding: int = 16,
     queries: int | None = None,
     known: Sequence[Sequence[int | None]] | None = None,
+    hash: str = TreeHash.KECCAK.value,
 ) -> Parameters:
     """Choose parameters under which every partition's proof, and the job's, has `security` proven bits.
 
@@ -311,7 +314,10 @@ def choose_parameters(
     log_blowup = blowup.bit_length() - 1
     if blowup != 1 << log_blowup:
         raise UsageError(f"blowup must be 2, 4 or 8, not {blowup}")
-    params = Parameters(log_blowup, queries or 1, grinding, security)
+    names = [each.value for each in TreeHash]
+    if hash not in names:
+        raise UsageError(f"hash must be {' or '.join(names)}, not {hash!r}")
+    params = Parameters(log_blowup, queries or 1, grinding, security, tree_hash=TreeHash(hash))
     if queries is not None:
         return params
     key = compile_program(program, params)

@@ -169,7 +169,8 @@ class ProofShape:
         for name, tables in self.members.items():
             index = 0 if name in self.key_roots else ROUNDS.index(name)
             log_blowup = self.key.params.log_blowup
-            out[name] = TreeShape(tuple((self.heights[i] + log_blowup, self.tables[i].widths[index]) for i in tables))
+            matrices = tuple((self.heights[i] + log_blowup, self.tables[i].widths[index]) for i in tables)
+            out[name] = TreeShape(matrices, log_blowup, self.key.params.tree_hash)
         return out
 
     @cached_property
@@ -188,7 +189,8 @@ class ProofShape:
     def fri_trees(self) -> list[TreeShape]:
         """The shapes of FRI's trees, one per step, with leaves of 2^log_arity extension elements."""
         params = self.key.params
-        return [TreeShape(((s.log_reached + params.log_blowup, 3 << s.log_arity),)) for s in self.steps]
+        log_blowup, tree_hash = params.log_blowup, params.tree_hash
+        return [TreeShape(((s.log_reached + log_blowup, 3 << s.log_arity),), log_blowup, tree_hash) for s in self.steps]
 
     @property
     def log_domain(self) -> int:

@@ -81,6 +81,7 @@ class StarkSystem:
             blowup=options.blowup,
             security=options.security,
             grinding=options.grinding,
+            hash=options.hash,
         )
         made: Cut | None = None
         partitions = options.partitions

@@ -1,4 +1,6 @@
-"""The Fiat-Shamir transcript that prover and verifier share: a chain of Keccak-256 states.
+"""The Fiat-Shamir transcripts that prover and verifier share, one for each hash of trees.
+
+`KeccakTranscript` is a chain of Keccak-256 states:
 
     state = H("distprove stark transcript 2")
     absorb(label, data):  state = H(0x10, state, u8 len(label), label, u64 len(data), data)
@@ -8,29 +10,75 @@
 Integers are little-endian. Labels and lengths make different histories hash different bytes. A challenge changes the
 state, so that none is drawn twice. A field element is the next 8-byte word of the blocks that is below p; others are
 skipped.
+
+`Poseidon2Transcript` is a duplex sponge of rate 12 over field elements, in overwrite mode, which a circuit can follow:
+
+    push(x):              element `at` of the state becomes x; after the twelfth, permute, and start again
+    message(kind, label, items):
+                          push kind + 2^8 len(label) + 2^16 len(items), the label, 7 bytes an element, and the items
+    absorb(label, ...):   message 0x10 with field elements, or 0x13 with bytes, 4 bytes an element
+    challenge(label):     message 0x11 with nothing; permute unless that is just done; the first 12 elements of the
+                          state, then those after one more permutation, ...
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
 
 from distprove.stark.field import Ext, P, Words
+from kernels.cpu import poseidon2
 from kernels.cpu.keccak import keccak256
-from kernels.interface.tree_hash import GRIND_TAG
+from kernels.interface.tree_hash import GRIND_TAG, TreeHash
 
 DOMAIN = b"distprove stark transcript 2"
 _BLOCK = struct.Struct("<4Q")
+_ELEMENTS, _CHALLENGE, _BYTES = 0x10, 0x11, 0x13
+_LABEL_BYTES, _DATA_BYTES = 7, 4
+"""Bytes of a label, and of other data, in one field element."""
 
 
-class Transcript:
+class Transcript(ABC):
     """A Fiat-Shamir transcript. Callers must absorb everything that a challenge depends on before they draw it."""
 
+    @abstractmethod
+    def absorb(self, label: bytes, data: bytes) -> None:
+        """Absorb bytes under an ASCII label."""
+
+    @abstractmethod
+    def absorb_words(self, label: bytes, words: Words) -> None:
+        """Absorb canonical field elements, in C order."""
+
+    @abstractmethod
+    def absorb_root(self, label: bytes, root: bytes) -> None:
+        """Absorb the root of a tree under the transcript's own hash; empty where there is no such tree."""
+
+    @abstractmethod
+    def extension(self, label: bytes) -> Ext:
+        """Draw a uniform element of the extension field."""
+
+    @abstractmethod
+    def indices(self, label: bytes, count: int, bits: int) -> list[int]:
+        """Draw `count` independent integers below 2^bits, uniform up to a share of 2^(bits - 64)."""
+
+    @abstractmethod
+    def grinding_seed(self) -> bytes:
+        """Draw the seed of the proof of work, 32 bytes."""
+
+
+def make_transcript(purpose: bytes, tree_hash: TreeHash) -> Transcript:
+    """Return a new transcript under a hash. `purpose` separates the transcripts of one protocol from each other."""
+    return KeccakTranscript(purpose) if tree_hash is TreeHash.KECCAK else Poseidon2Transcript(purpose)
+
+
+class KeccakTranscript(Transcript):
+    """A transcript over bytes."""
+
     def __init__(self, purpose: bytes) -> None:
-        """`purpose` separates the transcripts of one protocol from each other."""
         self._state = keccak256(DOMAIN)
         self.absorb(b"purpose", purpose)
 
@@ -38,21 +86,20 @@ class Transcript:
         self._state = keccak256(b"\x10" + self._state + _framed(label) + len(data).to_bytes(8, "little") + data)
 
     def absorb_words(self, label: bytes, words: Words) -> None:
-        """Absorb field elements, 8 little-endian bytes each, in C order."""
         self.absorb(label, np.ascontiguousarray(words).astype("<u8").tobytes())
 
+    def absorb_root(self, label: bytes, root: bytes) -> None:
+        self.absorb(label, root)
+
     def extension(self, label: bytes) -> Ext:
-        """Draw a uniform element of the extension field."""
         elements = (word for word in self._words(label) if word < P)
         return next(elements), next(elements), next(elements)
 
     def indices(self, label: bytes, count: int, bits: int) -> list[int]:
-        """Draw `count` independent uniform integers below 2^bits, the low bits of successive words."""
         mask = (1 << bits) - 1
         return [word & mask for word in islice(self._words(label), count)]
 
     def grinding_seed(self) -> bytes:
-        """Draw the seed of the proof of work, 32 bytes."""
         self._state = keccak256(b"\x11" + self._state + _framed(b"grind"))
         return self._state
 
@@ -65,11 +112,73 @@ class Transcript:
             counter += 1
 
 
-def work_is_done(seed: bytes, nonce: int, bits: int) -> bool:
-    """Whether keccak256(u64 GRIND_TAG, seed, u64 nonce) starts with `bits` zero bits."""
+class Poseidon2Transcript(Transcript):
+    """A transcript over field elements."""
+
+    def __init__(self, purpose: bytes) -> None:
+        self._state = np.zeros(poseidon2.WIDTH, dtype=np.uint64)
+        self._at = 0
+        self.absorb(b"purpose", DOMAIN + b" " + purpose)
+
+    def absorb(self, label: bytes, data: bytes) -> None:
+        self._message(_BYTES, label, _packed(data, _DATA_BYTES), len(data))
+
+    def absorb_words(self, label: bytes, words: Words) -> None:
+        elements = np.ascontiguousarray(words).reshape(-1)
+        self._message(_ELEMENTS, label, elements.tolist(), len(elements))
+
+    def absorb_root(self, label: bytes, root: bytes) -> None:
+        self.absorb_words(label, np.frombuffer(root, dtype="<u8").astype(np.uint64))
+
+    def extension(self, label: bytes) -> Ext:
+        elements = self._elements(label)
+        return next(elements), next(elements), next(elements)
+
+    def indices(self, label: bytes, count: int, bits: int) -> list[int]:
+        mask = (1 << bits) - 1
+        return [element & mask for element in islice(self._elements(label), count)]
+
+    def grinding_seed(self) -> bytes:
+        return np.array(list(islice(self._elements(b"grind"), poseidon2.DIGEST)), dtype="<u8").tobytes()
+
+    def _message(self, kind: int, label: bytes, items: Sequence[int], length: int) -> None:
+        for element in (kind + (len(label) << 8) + (length << 16), *_packed(label, _LABEL_BYTES), *items):
+            self._state[self._at] = element
+            self._at += 1
+            if self._at == poseidon2.RATE:
+                self._permute()
+
+    def _elements(self, label: bytes) -> Iterator[int]:
+        self._message(_CHALLENGE, label, (), 0)
+        if self._at:
+            self._permute()
+        while True:
+            yield from self._state[: poseidon2.RATE].tolist()
+            self._permute()
+
+    def _permute(self) -> None:
+        poseidon2.permute(self._state)
+        self._at = 0
+
+
+def work_is_done(seed: bytes, nonce: int, bits: int, tree_hash: TreeHash = TreeHash.KECCAK) -> bool:
+    """Whether `nonce` does the work of `bits` bits for `seed`, as `GoldilocksKernels.grind` defines it."""
+    if tree_hash is TreeHash.POSEIDON2:
+        if nonce >= P:
+            return False
+        state = np.zeros(poseidon2.WIDTH, dtype=np.uint64)
+        state[: poseidon2.DIGEST] = np.frombuffer(seed, dtype="<u8")
+        state[poseidon2.DIGEST], state[poseidon2.RATE] = nonce, GRIND_TAG
+        poseidon2.permute(state)
+        return int(state[0]) & ((1 << bits) - 1) == 0
     digest = keccak256(GRIND_TAG.to_bytes(8, "little") + seed + nonce.to_bytes(8, "little"))
     return int.from_bytes(digest, "big") >> (256 - bits) == 0
 
 
 def _framed(label: bytes) -> bytes:
     return bytes([len(label)]) + label
+
+
+def _packed(data: bytes, size: int) -> list[int]:
+    """Return pieces of `size` bytes of `data` as little-endian integers, the last one of what is left."""
+    return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]

@@ -105,7 +105,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
 
     # 7. Proof of work, queries, and the openings of all trees at them.
     seed = transcript.grinding_seed(proof.final)
-    if not work_is_done(seed, proof.nonce, params.grinding_bits):
+    if not work_is_done(seed, proof.nonce, params.grinding_bits, params.tree_hash):
         raise InvalidProof(f"{name}: the proof of work is not done")
     indices = transcript.queries(proof.nonce)
     all_roots = [*(({**shape.key_roots, **roots})[r] for r in shape.rounds), *proof.fri_roots]
@@ -149,7 +149,7 @@ def verify_job(
         if proof.challenge != challenge:
             raise InvalidProof(f"{name} was not proven as a part of this job: a partition is missing, moved or changed")
     boundary = check_commitments(key, commitments)
-    z, beta = global_challenges(challenge)
+    z, beta = global_challenges(challenge, key.params.tree_hash)
     sums = [terminal for proof in proofs for _, terminal in terminals_of(ProofShape(key, proof.log_heights), proof)]
     stated = logup.boundary_sum(boundary, z, beta)
     if key.output_bus is not None:

@@ -95,7 +95,9 @@ class VerifyingKey:
             tuple(
                 ((self.fixed_heights[i] or 0) + log_blowup, self.tables[i].preprocessed_width)
                 for i in self.preprocessed_trees[tree]
-            )
+            ),
+            log_blowup,
+            self.params.tree_hash,
         )
 
     def to_record(self) -> dict[str, Any]:

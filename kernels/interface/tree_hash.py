@@ -20,6 +20,11 @@ class TreeHash(Enum):
     POSEIDON2 = "poseidon2"
 
     @property
+    def label(self) -> str:
+        """The hash's name for people."""
+        return {"keccak256": "Keccak-256", "poseidon2": "Poseidon2"}[self.value]
+
+    @property
     def log_arity(self) -> int:
         """log2 of the most children of a node."""
         return 1 if self is TreeHash.KECCAK else 2

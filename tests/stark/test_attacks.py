@@ -28,7 +28,8 @@ from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.security import ANCHOR, GLOBAL_BUSES, job_security, statistics_of_job
 from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Boundary, Statement
-from distprove.stark.transcript import Transcript, work_is_done
+from distprove.stark.transcript import KeccakTranscript as Transcript
+from distprove.stark.transcript import work_is_done
 from distprove.stark.verifying_key import VerifyingKey
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.goldilocks import GENERATOR
@@ -384,7 +385,7 @@ def test_zero_queries_are_refused(fibonacci: Job) -> None:
 
 def test_proof_of_work_that_is_not_done() -> None:
     def lazy(kernels: Any) -> None:
-        kernels.grind = lambda seed, bits: next(n for n in range(100) if not work_is_done(seed, n, bits))
+        kernels.grind = lambda seed, bits, **_: next(n for n in range(100) if not work_is_done(seed, n, bits))
 
     with pytest.raises(InvalidProof, match="proof of work"):
         prove_job(Fibonacci(5), kernels=lazy).check()

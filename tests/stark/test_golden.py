@@ -17,6 +17,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.host.arena import HostArena
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
+from kernels.interface.tree_hash import TreeHash
 from tests.support import second_verifier
 from tests.support.golden_jobs import FOLDER, JOBS, golden, prove_job
 from tests.support.golden_verifiers import VERIFIERS, Verify
@@ -96,7 +97,7 @@ def test_both_verifiers_count_the_same_bits(
 
 def test_the_jobs_take_every_path_of_the_protocol() -> None:
     """What the golden jobs are for: a change of them must not leave a part of the specification without a witness."""
-    seen: dict[str, set[Any]] = {"arity": set(), "mixes": set(), "chunks": set(), "rounds": set(), "blowup": set()}
+    seen: dict[str, set[Any]] = {name: set() for name in ("arity", "mixes", "chunks", "rounds", "blowup", "hash")}
     for name in JOBS:
         job = golden(name)
         key = VerifyingKey.from_record(job["key"])
@@ -106,8 +107,10 @@ def test_the_jobs_take_every_path_of_the_protocol() -> None:
         seen["chunks"] |= {t.quotient_chunks for t in key.tables}
         seen["rounds"] |= {tuple(shape.rounds)}
         seen["blowup"] |= {key.params.blowup}
+        seen["hash"] |= {key.params.tree_hash}
     assert seen["arity"] == {1, 2, 3}
     assert seen["mixes"] == {False, True}
     assert seen["chunks"] >= {1, 2, 4}
     assert len(seen["rounds"]) == 4
-    assert seen["blowup"] == {2, 8}
+    assert seen["blowup"] == {2, 4, 8}
+    assert seen["hash"] == set(TreeHash)

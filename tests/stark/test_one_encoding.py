@@ -400,8 +400,8 @@ def test_a_boundary_tuple_of_fingerprint_zero(monkeypatch: pytest.MonkeyPatch) -
     job = golden("ring")
     key = VerifyingKey.from_record(job["key"])
     challenges = ((P - key.bus_numbers["ring"], 0, 0), (0, 0, 0))
-    monkeypatch.setattr(verifier, "global_challenges", lambda challenge: challenges)
-    monkeypatch.setattr(second_verifier, "global_challenges", lambda challenge: challenges)
+    monkeypatch.setattr(verifier, "global_challenges", lambda challenge, tree_hash: challenges)
+    monkeypatch.setattr(second_verifier, "global_challenges", lambda challenge, tree_hash: challenges)
     monkeypatch.setattr(second_verifier, "verify_partition", lambda *given: [])
     names, publics = ([part[field] for part in job["partitions"]] for field in ("name", "public"))
     proofs = [StarkProof.from_record(part["proof"], key)[0] for part in job["partitions"]]

@@ -257,7 +257,7 @@ def small_challenges() -> Iterator[None]:
     with ExitStack() as stack:
         for where in ("challenges", "verifier"):
             replaced = mock.patch(
-                f"distprove.stark.{where}.global_challenges", lambda challenge: small(*global_challenges(challenge))
+                f"distprove.stark.{where}.global_challenges", lambda challenge, *_: small(*global_challenges(challenge))
             )
             stack.enter_context(replaced)
         yield

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distprove.stark.field import P
-from distprove.stark.transcript import Transcript, work_is_done
+from distprove.stark.transcript import KeccakTranscript as Transcript
+from distprove.stark.transcript import work_is_done
 
 histories = st.lists(st.tuples(st.binary(max_size=6), st.binary(max_size=40)), max_size=4)
 

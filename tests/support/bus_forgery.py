@@ -221,7 +221,7 @@ class Forger:
     def nonces_where(self, agrees: NDArray[np.bool_]) -> Iterator[None]:
         """The proof of work is a nonce whose queries all fall where `agrees`."""
 
-        def grind(seed: bytes, bits: int) -> int:
+        def grind(seed: bytes, bits: int, **_: object) -> int:
             nonce = nonce_for(seed, agrees, self.pk.key.params)
             self.nonces += nonce + 1
             return nonce

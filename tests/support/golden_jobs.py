@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distprove.formats import canonical
 from distprove.proof import Proof, partition_digest
@@ -25,16 +27,18 @@ from distprove.stark.proof import StarkProof
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.statement import Statement
-from distprove.stark.transcript import Transcript
+from distprove.stark.transcript import Transcript, make_transcript
 from distprove.stark.verifying_key import VerifyingKey
 from distprove.steps import Steps
 from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
+from kernels.interface.tree_hash import TreeHash
 from tests.support.output_program import Writes
 from tests.support.stark_programs import Fibonacci, Ring, Sparse
 from tests.support.stark_reference import keccak256
 
+POSEIDON2 = TreeHash.POSEIDON2
 FOLDER = Path(__file__).resolve().parent / "golden"
 
 CUBES = Bus("cubes", 2)
@@ -139,6 +143,9 @@ JOBS = {
     "sparse": GoldenJob(
         Sparse(), 2, Parameters(1, queries=2, grinding_bits=2, security_bits=2, log_arity=2, log_final=2)
     ),
+    "poseidon2": GoldenJob(
+        Mixed(), 2, Parameters(2, 2, grinding_bits=3, security_bits=2, log_arity=2, log_final=3, tree_hash=POSEIDON2)
+    ),
 }
 
 
@@ -172,37 +179,56 @@ def prove_job(job: GoldenJob, backend: Backend) -> ProvenJob:
     challenge = job_challenge(pk.key.digest, [c.commitment for c in committed])
     proofs, transcript = [], []
     for part in committed:
-        with mock.patch("distprove.stark.challenges.Transcript", RecordingTranscript):
-            RecordingTranscript.events = []
+        events: list[list[Any]] = []
+        with mock.patch("distprove.stark.challenges.make_transcript", partial(recording, events)):
             proofs.append(prove(pk, part, challenge, Steps()))
-            transcript.append(RecordingTranscript.events)
+        transcript.append(events)
     publics, output = [c.commitment.public for c in committed], job.program.cut(job.partitions, lambda _: True).output
     return ProvenJob(pk.key, [s.name for s in slices], publics, proofs, transcript, output)
 
 
+Events = list[list[Any]]
+
+
+@dataclass
 class RecordingTranscript(Transcript):
     """Notes what is absorbed and drawn."""
 
-    events: ClassVar[list[list[Any]]] = []
+    inner: Transcript
+    events: Events
 
     def absorb(self, label: bytes, data: bytes) -> None:
-        super().absorb(label, data)
+        self.inner.absorb(label, data)
         self.events.append([label.decode(), keccak256(data)])
 
+    def absorb_words(self, label: bytes, words: NDArray[np.uint64]) -> None:
+        self.inner.absorb_words(label, words)
+        self.events.append([label.decode(), keccak256(words.astype("<u8").tobytes())])
+
+    def absorb_root(self, label: bytes, root: bytes) -> None:
+        self.inner.absorb_root(label, root)
+        self.events.append([label.decode(), keccak256(root)])
+
     def extension(self, label: bytes) -> tuple[int, int, int]:
-        drawn = super().extension(label)
+        drawn = self.inner.extension(label)
         self.events.append([label.decode(), list(drawn)])
         return drawn
 
     def indices(self, label: bytes, count: int, bits: int) -> list[int]:
-        drawn = super().indices(label, count, bits)
+        drawn = self.inner.indices(label, count, bits)
         self.events.append([label.decode(), drawn])
         return drawn
 
     def grinding_seed(self) -> bytes:
-        seed = super().grinding_seed()
+        seed = self.inner.grinding_seed()
         self.events.append(["grind", seed])
         return seed
+
+
+def recording(events: Events, purpose: bytes, tree_hash: TreeHash) -> Transcript:
+    """Return a transcript that notes in `events` what is absorbed and drawn, its purpose first."""
+    events.append(["purpose", keccak256(purpose)])
+    return RecordingTranscript(make_transcript(purpose, tree_hash), events)
 
 
 def golden(name: str) -> dict[str, Any]:

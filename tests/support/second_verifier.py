@@ -16,6 +16,8 @@ from typing import Any
 import msgpack
 from Crypto.Hash import keccak
 
+from tests.support import plain_poseidon2 as poseidon2
+
 P = 2**64 - 2**32 + 1
 Element = tuple[int, int, int]
 ZERO, ONE = (0, 0, 0), (1, 0, 0)
@@ -178,17 +180,42 @@ Rows = dict[int, list[int]]
 class Tree:
     """What a tree holds: (log leaves, width) of each matrix."""
 
-    def __init__(self, matrices: list[tuple[int, int]]) -> None:
+    def __init__(self, matrices: list[tuple[int, int]], b: int = 0, poseidon2: bool = False) -> None:
         self.matrices = matrices
         self.L = max(log for log, _ in matrices)
+        self.poseidon2 = poseidon2
+        self.stops = {2**b, 1, *(2**log for log, _ in matrices)}
+
+    def above(self, s: int) -> int:
+        """The size of the level above that of s > 1 nodes."""
+        binary = not self.poseidon2 or s == 2 or s // 2 in self.stops
+        return s // 2 if binary else s // 4
+
+    @property
+    def siblings(self) -> int:
+        """The most nodes of a path that one query asks for."""
+        s, count = 2**self.L, 0
+        while s > 1:
+            count += s // self.above(s) - 1
+            s = self.above(s)
+        return count
+
+    def node(self, tag: int, children: list[bytes]) -> bytes:
+        if not self.poseidon2:
+            return H(struct.pack("<Q", tag) + b"".join(children))
+        digests = [list(struct.unpack("<4Q", child)) for child in children]
+        need(all(x < P for digest in digests for x in digest), "a digest that is not canonical")
+        return struct.pack("<4Q", *poseidon2.node(digests, tag))
 
     def leaf(self, log: int, index: int, rows: list[Rows]) -> bytes:
         here = [(width, row[index]) for (own, width), row in zip(self.matrices, rows, strict=True) if own == log]
         words = [1 + 256 * len(here), *(width for width, _ in here)]
         words += [0] * (len(words) % 2)
-        return H(
-            struct.pack(f"<{len(words)}I", *words) + b"".join(struct.pack(f"<{len(row)}Q", *row) for _, row in here)
-        )
+        message = struct.pack(f"<{len(words)}I", *words)
+        message += b"".join(struct.pack(f"<{len(row)}Q", *row) for _, row in here)
+        if not self.poseidon2:
+            return H(message)
+        return struct.pack("<4Q", *poseidon2.sponge(struct.unpack(f"<{len(message) // 8}Q", message)))
 
     def opened(self, root: bytes, queries: list[int], rows: list[list[list[int]]], path: list[bytes]) -> list[Rows]:
         """The rows of each matrix by index, when they and the path open the tree at the queries. Raises Refused."""
@@ -200,14 +227,14 @@ class Tree:
         s, rest = 2**self.L, list(path)
         nodes = {i: self.leaf(self.L, i, by_index) for i in {i % s for i in queries}}
         while s > 1:
-            for i in sorted({(i + s // 2) % s for i in nodes} - nodes.keys()):
+            below, s = s, self.above(s)
+            for i in sorted({i % s + t for i in nodes for t in range(0, below, s)} - nodes.keys()):
                 need(len(rest) > 0, "a node is missing")
                 nodes[i] = rest.pop(0)
-            s //= 2
-            nodes = {i: H(struct.pack("<Q", 2) + nodes[i] + nodes[i + s]) for i in nodes if i < s}
+            nodes = {i: self.node(2, [nodes[t] for t in range(i, below, s)]) for i in nodes if i < s}
             log = s.bit_length() - 1
             if log in (own for own, _ in self.matrices):
-                nodes = {i: H(struct.pack("<Q", 3) + nodes[i] + self.leaf(log, i, by_index)) for i in nodes}
+                nodes = {i: self.node(3, [nodes[i], self.leaf(log, i, by_index)]) for i in nodes}
         need(nodes == {0: root} and not rest, "an opening does not match its commitment")
         return by_index
 
@@ -227,8 +254,12 @@ class Transcript:
         )
         self.events.append([label, H(data)])
 
+    def absorb_words(self, label: str, data: bytes) -> None:
+        """Elements of F_p, 8 bytes each: values, or the words of a root."""
+        self.absorb(label, data)
+
     def absorb_elements(self, label: str, values: Sequence[Element]) -> None:
-        self.absorb(label, b"".join(struct.pack("<3Q", *v) for v in values))
+        self.absorb_words(label, b"".join(struct.pack("<3Q", *v) for v in values))
 
     def words(self, label: str) -> Iterator[int]:
         self.state = state = H(b"\x11" + self.state + bytes([len(label)]) + label.encode())
@@ -253,6 +284,58 @@ class Transcript:
         self.state = H(b"\x11" + self.state + bytes([5]) + b"grind")
         self.events.append(["grind", self.state])
         return self.state
+
+    @staticmethod
+    def works(seed: bytes, nonce: int, bits: int) -> bool:
+        work = H(struct.pack("<Q", 4) + seed + struct.pack("<Q", nonce))
+        return "".join(f"{byte:08b}" for byte in work).startswith("0" * bits)
+
+
+class Poseidon2Transcript(Transcript):
+    def __init__(self, purpose: bytes) -> None:
+        self.elements, self.at = [0] * 16, 0
+        self.events = []
+        self.absorb("purpose", b"distprove stark transcript 2 " + purpose)
+        self.events = [["purpose", H(purpose)]]
+
+    def message(self, kind: int, label: str, items: Sequence[int], length: int) -> None:
+        name = label.encode()
+        packed = [int.from_bytes(name[i : i + 7], "little") for i in range(0, len(name), 7)]
+        for x in (kind + 2**8 * len(name) + 2**16 * length, *packed, *items):
+            self.elements[self.at] = x
+            self.at += 1
+            if self.at == 12:
+                self.elements, self.at = poseidon2.permute(self.elements), 0
+
+    def absorb(self, label: str, data: bytes) -> None:
+        self.message(
+            0x13, label, [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)], len(data)
+        )
+        self.events.append([label, H(data)])
+
+    def absorb_words(self, label: str, data: bytes) -> None:
+        words = struct.unpack(f"<{len(data) // 8}Q", data)
+        need(all(x < P for x in words), "an element that is not canonical")
+        self.message(0x10, label, words, len(words))
+        self.events.append([label, H(data)])
+
+    def words(self, label: str) -> Iterator[int]:
+        self.message(0x11, label, [], 0)
+        if self.at:
+            self.elements, self.at = poseidon2.permute(self.elements), 0
+        while True:
+            yield from self.elements[:12]
+            self.elements = poseidon2.permute(self.elements)
+
+    def seed(self) -> bytes:
+        words = self.words("grind")
+        drawn = struct.pack("<4Q", *(next(words) for _ in range(4)))
+        self.events.append(["grind", drawn])
+        return drawn
+
+    @staticmethod
+    def works(seed: bytes, nonce: int, bits: int) -> bool:
+        return nonce < P and poseidon2.works(struct.unpack("<4Q", seed), nonce, bits, 4)
 
 
 # -- 6. Verifying key -------------------------------------------------------------------------------------------------
@@ -386,7 +469,11 @@ class Key:
         need(all(type(v) in (int, str) for v in record["arguments"].values()), "an argument of another type")
         self.record = record
         self.digest = H(b"distprove stark key" + C(record))
-        self.params = fields(record["params"], dict.fromkeys(LIMITS, int))
+        given = record["params"]
+        self.poseidon2 = isinstance(given, dict) and "hash" in given
+        self.params = fields(given, dict.fromkeys(LIMITS, int) | ({"hash": str} if self.poseidon2 else {}))
+        need(not self.poseidon2 or given["hash"] == "poseidon2", "a hash of another name")
+        self.transcript = Poseidon2Transcript if self.poseidon2 else Transcript
         for name, (least, most) in LIMITS.items():
             integer(self.params[name], least, most)
         need(1 <= len(record["tables"]) <= 512, "no tables, or too many")
@@ -533,7 +620,7 @@ class Shape:
                 self.members.append((r, tables))
                 self.own_rounds.append(ROUNDS[r])
         for r, tables in self.members:
-            self.trees.append(Tree([(heights[i] + b, widths[i][r]) for i in tables]))
+            self.trees.append(Tree([(heights[i] + b, widths[i][r]) for i in tables], b, key.poseidon2))
         self.f = min(params["log_final"], min(heights))
         self.steps: list[tuple[int, int, bool]] = []  # from height h by 2^a, mixes
         current = self.distinct[0]
@@ -542,7 +629,7 @@ class Shape:
                 a = min(params["log_arity"], current - target)
                 self.steps.append((current, a, current - a in self.distinct))
                 current -= a
-        self.trees += [Tree([(h - a + b, 3 * 2**a)]) for h, a, _ in self.steps]
+        self.trees += [Tree([(h - a + b, 3 * 2**a)], b, key.poseidon2) for h, a, _ in self.steps]
         self.weight: dict[int, int] = {}
         self.weights = 0
         self.anchor_weight: dict[int, int] = {}
@@ -595,7 +682,7 @@ class Proof:
         self.paths, self.rows = [], []  # of each tree: nodes, and of each matrix a list of rows
         for opened, tree in zip(listed(record["trees"], len(shape.trees)), shape.trees, strict=True):
             fields(opened, {"path": bytes, "rows": list})
-            self.paths.append(pieces(opened["path"], 32, q * tree.L))
+            self.paths.append(pieces(opened["path"], 32, q * tree.siblings))
             rows = []
             for data, (_, width) in zip(listed(opened["rows"], len(tree.matrices)), tree.matrices, strict=True):
                 found = pieces(data, 8 * width, q)
@@ -615,23 +702,26 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     need(security_bits(key, shape, [shape.given]) >= params["security_bits"], "too few bits of security")
     check_multiplicities(key, [shape.given], [])
     # 2
-    t = Transcript(b"partition")
+    t = key.transcript(b"partition")
     t.absorb("key", key.digest)
     t.absorb("job", proof.challenge)
     t.absorb("name", name.encode())
     t.absorb("heights", bytes(shape.given))
-    t.absorb("public", b"".join(struct.pack("<Q", v) for v in public))
-    t.absorb("main", proof.roots["main"])
-    t.absorb("anchors", proof.anchor_bytes)
-    challenges = {"local": (t.extension("z"), t.extension("beta")), "global": global_challenges(proof.challenge)}
+    t.absorb_words("public", b"".join(struct.pack("<Q", v) for v in public))
+    t.absorb_words("main", proof.roots["main"])
+    t.absorb_words("anchors", proof.anchor_bytes)
+    challenges = {
+        "local": (t.extension("z"), t.extension("beta")),
+        "global": global_challenges(proof.challenge, key.transcript),
+    }
     # 3
     need(total([x["local"] for x in proof.terminals if "local" in x]) == ZERO, "the local buses do not balance")
     # 4
-    t.absorb("aux", proof.roots.get("aux", b""))
+    t.absorb_words("aux", proof.roots.get("aux", b""))
     t.absorb_elements("terminals", proof.all_terminals)
     alpha = t.extension("alpha")
     # 5
-    t.absorb("quotient", proof.roots["quotient"])
+    t.absorb_words("quotient", proof.roots["quotient"])
     zeta = outside(t, "zeta", shape)
     # 6
     for i, table in enumerate(shape.tables):
@@ -647,13 +737,11 @@ def verify_partition(key: Key, name: str, public: list[int], proof: Proof) -> Ev
     # 8
     betas = []
     for root in proof.fri_roots:
-        t.absorb("layer", root)
+        t.absorb_words("layer", root)
         betas.append(t.extension("fold"))
     # 9
     t.absorb_elements("final", proof.final)
-    work = H(struct.pack("<Q", 4) + t.seed() + struct.pack("<Q", proof.nonce))
-    bits = "".join(f"{byte:08b}" for byte in work)
-    need(bits.startswith("0" * params["grinding_bits"]), "the proof of work is not done")
+    need(t.works(t.seed(), proof.nonce, params["grinding_bits"]), "the proof of work is not done")
     # 10
     t.absorb("nonce", struct.pack("<Q", proof.nonce))
     queries = t.indices("queries", params["queries"], shape.distinct[0] + b)
@@ -677,17 +765,17 @@ def outside(t: Transcript, label: str, shape: Shape) -> Element:
 
 
 def anchor_challenges(key: Key, name: str, public: list[int], proof: Proof) -> tuple[Element, Element]:
-    t = Transcript(b"anchor")
+    t = key.transcript(b"anchor")
     t.absorb("key", key.digest)
     t.absorb("name", name.encode())
     t.absorb("heights", bytes(proof.heights))
-    t.absorb("public", b"".join(struct.pack("<Q", v) for v in public))
-    t.absorb("main", proof.roots["main"])
+    t.absorb_words("public", b"".join(struct.pack("<Q", v) for v in public))
+    t.absorb_words("main", proof.roots["main"])
     return outside(t, "eta", proof.shape), t.extension("delta")
 
 
-def global_challenges(challenge: bytes) -> tuple[Element, Element]:
-    transcript = Transcript(b"global buses")
+def global_challenges(challenge: bytes, kind: type[Transcript] = Transcript) -> tuple[Element, Element]:
+    transcript = kind(b"global buses")
     transcript.absorb("job", challenge)
     return transcript.extension("z"), transcript.extension("beta")
 
@@ -850,7 +938,7 @@ def verify_job(
     for heights in {tuple(p.heights) for p in proofs}:
         reached = security_bits(key, Shape(key, list(heights)), [p.heights for p in proofs])
         need(reached >= key.params["security_bits"], "too few bits over all partitions")
-    z, beta = global_challenges(challenge)
+    z, beta = global_challenges(challenge, key.transcript)
     left = total([x["global"] for p in proofs for x in p.terminals if "global" in x])
     for number, values, times in boundary + received:
         f = add(z, base(number))

@@ -7,6 +7,7 @@
 #include "bindings.h"
 #include "goldilocks_lde.h"
 #include "goldilocks_ops.h"
+#include "hash/poseidon2.h"
 
 namespace dp {
 
@@ -177,6 +178,15 @@ nb::bytes keccak256_one(nb::bytes data) {
   return nb::bytes((const char*)out, sizeof(out));
 }
 
+// Permutes 16 canonical elements in place.
+void poseidon2_permute(OutWords state) {
+  expect(state, poseidon2::WIDTH, "state");
+  u64 s[poseidon2::WIDTH];
+  for (int i = 0; i < poseidon2::WIDTH; ++i) s[i] = gl::canonical(state.data()[i]);
+  poseidon2::permute<poseidon2::Scalar>(s);
+  for (int i = 0; i < poseidon2::WIDTH; ++i) state.data()[i] = s[i];
+}
+
 // The least nonce. Pieces are taken in ascending order, so when one yields a nonce all before it are searched too, by whoever
 // has them, and nobody begins one after it.
 u64 grind(Pool& pool, const std::string& set, const std::string& hash, u64 tag, InWords seed, int bits) {
@@ -213,6 +223,7 @@ void bind_goldilocks(nb::module_& m) {
   m.def("gl_grind", &grind);
   m.def("hash_rows", &hash_rows);
   m.def("keccak256", &keccak256_one);
+  m.def("poseidon2_permute", &poseidon2_permute);
 }
 
 }  // namespace dp
