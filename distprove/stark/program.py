@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -109,6 +111,10 @@ class Program(ABC):
         counting = compile_counting(definitions)
         return tuple(compile_definition(definition, numbers) for definition in definitions), counting
 
+    def compiled_as(self, other: Program) -> None:
+        """Use the compiled tables of `other`, a program with the same key, unless this one's are compiled."""
+        vars(self).setdefault("_compiled", other._compiled)
+
     @property
     @abstractmethod
     def statement(self) -> Statement: ...
@@ -207,6 +213,30 @@ class Program(ABC):
         nothing else: a verifier's program is made without the prover's own arguments.
         """
         return {}
+
+
+class JobProgram:
+    """The program of a job with the job's own arguments, for provers that were loaded for another job of the key.
+
+    In another process its copies are one object, so that the program keeps what it caches. Compiled tables stay behind.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (self._pickled,)
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        bare = copy.copy(self.program)
+        vars(bare).pop("_compiled", None)
+        return pickle.dumps(bare)
+
+
+@lru_cache(maxsize=8)
+def _received(pickled: bytes) -> JobProgram:
+    return JobProgram(pickle.loads(pickled))
 
 
 def _least(counts: Sequence[int], fits: Callable[[int], bool]) -> int:

@@ -25,7 +25,7 @@ from distprove.stark.field import Ext, P, Words, e_dot, e_dots, e_mul, element, 
 from distprove.stark.heights import LogHeights
 from distprove.stark.memory import folded_together, tree_bytes
 from distprove.stark.plan import MemoryPlan, choose, usable
-from distprove.stark.program import Trace, whole_trace
+from distprove.stark.program import Program, Trace, whole_trace
 from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.proving_key import ProvingKey, copied
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
@@ -72,15 +72,18 @@ def commit(
     held: int = 0,
     more: bool = False,
     expected: Sequence[int | None] | None = None,
+    program: Program | None = None,
 ) -> Committed:
     """Make the trace of a partition, extend it, commit to it and, for global buses, anchor it.
 
     `held` is the number of bytes of the device that other partitions keep. `more` says whether another partition should
     fit beside this one while it waits. `expected` is log2 of each table's rows, None for an absent one, if known: what
-    cannot fit is refused before its trace is made. Raises UsageError for a trace of the wrong shape, OutOfMemory for
+    cannot fit is refused before its trace is made. `program` is the job's, unless its arguments are those that the key
+    was made with. Raises UsageError for a trace of the wrong shape, OutOfMemory for
     one that the device cannot hold.
     """
     backend, params = pk.backend, pk.key.params
+    program = program or pk.program
 
     def plan_for(shape: ProofShape) -> MemoryPlan:
         return choose(shape, usable(backend.info().memory_budget), held, key_streamed=pk.streamed, more=more)
@@ -89,9 +92,9 @@ def commit(
         shape = ProofShape(pk.key, tuple(expected))
         plan_for(shape)
         pk.prepare_optional(shape)
-    with steps("trace"), own_faults(pk.program.__module__, secret=True, told_by="`distprove air check`"):
+    with steps("trace"), own_faults(program.__module__, secret=True, told_by="`distprove air check`"):
         given = {key: backend.to_device(value) for key, value in inputs.items()}
-        trace = whole_trace(pk.program, given, pk.fixed_columns, backend)
+        trace = whole_trace(program, given, pk.fixed_columns, backend)
     log_heights = check_trace_shape(pk.key, trace)
     shape = ProofShape(pk.key, log_heights)
     pk.prepare_optional(shape)

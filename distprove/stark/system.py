@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from distprove.stark.memory import key_bytes
 from distprove.stark.options import StarkOptions
 from distprove.stark.params import Parameters
 from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, fits, leaves_room, usable
-from distprove.stark.program import Cut, Program, whole_trace
+from distprove.stark.program import Cut, JobProgram, Program, whole_trace
 from distprove.stark.programs import load_program
 from distprove.stark.proof import JobPart
 from distprove.stark.provable import check_program, check_security
@@ -44,6 +45,17 @@ which one prover is done with a dozen small partitions."""
 
 MAX_DIAGNOSED_CELLS = 1 << 26
 """Maximum size of a trace that is searched for a violated constraint: half a gigabyte on the host, some seconds."""
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """What of a partition's job its synthesiser and prover need beside the key (`Partition.context`)."""
+
+    program: JobProgram = field(repr=False)
+    partitions: int
+    """Number of partitions in the job."""
+    log_heights: Sequence[int | None] | None
+    """log2 of each table's rows in this partition, if known before its trace is made."""
 
 
 class StarkSystem:
@@ -143,8 +155,23 @@ class StarkSystem:
 
     @cached_property
     def _plan(self) -> list[Partition]:
-        slices = self._made.slices
-        return [Partition(i, s.name, self._partition_digest(i, s.name), s.source) for i, s in enumerate(slices)]
+        slices, program, count = self._made.slices, JobProgram(self.program), self.partitions
+        heights = self._known_heights()
+        return [
+            Partition(
+                *(index, part.name, self._partition_digest(index, part.name), part.source),
+                context=JobContext(program, count, heights[index] if heights else None),
+            )
+            for index, part in enumerate(slices)
+        ]
+
+    def _known_heights(self) -> Sequence[Sequence[int | None]]:
+        """Heights of every partition's tables, if the program tells them before a trace is made; else empty."""
+        try:
+            with own_faults(self.program.__module__):
+                return self.log_heights or self.program.log_heights(self.partitions)
+        except UsageError:
+            return ()
 
     @cached_property
     def _made(self) -> Cut:
@@ -155,7 +182,7 @@ class StarkSystem:
         return self._made.output if self.verifier.has_output else None
 
     def synthesiser(self, shared: SharedFiles, threads: int) -> StarkSynthesiser:
-        return StarkSynthesiser(self.program)
+        return StarkSynthesiser()
 
     def prover(self, shared: SharedFiles, backend: Backend) -> StarkProver:
         return StarkProver(self, backend)
@@ -205,12 +232,9 @@ class StarkSystem:
 class StarkSynthesiser:
     """Reads a partition's inputs. The prover makes the trace from them."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
-
     def synthesise(self, partition: Partition) -> Witness:
         begin = time.perf_counter()
-        arrays = read_inputs(self._program, partition.source)
+        arrays = read_inputs(_context(partition).program.program, partition.source)
         return Witness(partition.name, arrays, time.perf_counter() - begin)
 
 
@@ -222,17 +246,15 @@ class StarkProver:
         self._key: ProvingKey = make_key(system.program, system.params, backend)
         if self._key.key.digest != system.key_digest():
             raise UsageError("this prover's key is not the job's: are two versions of the program in use?")
-        self._partitions, self._known = system.partitions, system.log_heights
         self._kept: dict[tuple[str, str], Committed] = {}
         """Those that are committed, by job and name."""
 
     def commit(self, partition: Partition, witness: Witness) -> bytes:
         """Commit to the main trace, and keep the commitment for the proof while there is room."""
-        committed = self._commit(partition, witness, Steps(), more=self._partitions > 1)
+        alone = _context(partition).partitions == 1
+        committed = self._commit(partition, witness, Steps(), more=not alone)
         plan, streamed = committed.plan, self._key.streamed
-        if self._partitions == 1 or leaves_room(
-            committed.shape, plan, self._budget, self._held(), key_streamed=streamed
-        ):
+        if alone or leaves_room(committed.shape, plan, self._budget, self._held(), key_streamed=streamed):
             self._kept[partition.job, partition.name] = committed
         return committed.commitment.to_bytes()
 
@@ -268,7 +290,7 @@ class StarkProver:
 
         The message holds no values, because a trace is secret. A trace that is too large is not searched.
         """
-        program = self._key.program
+        program = self._program(partition)
         with own_faults(program.__module__, secret=True):
             inputs = on_device(witness.arrays, self._backend)
             trace = whole_trace(program, inputs, self._key.fixed_columns, self._backend)
@@ -313,21 +335,25 @@ class StarkProver:
 
     def _commit_beside(self, partition: Partition, witness: Witness, steps: Steps, more: bool) -> Committed:
         self._backend.watch_memory()
-        held, expected = self._held(), self._heights[partition.index] if self._heights else None
-        committed = commit(self._key, partition.name, witness.arrays, steps, held=held, more=more, expected=expected)
+        told: dict[str, Any] = {"expected": _context(partition).log_heights, "program": self._program(partition)}
+        committed = commit(self._key, partition.name, witness.arrays, steps, held=self._held(), more=more, **told)
         committed.peak = self._used()
         check_security(self._key.key, [committed.shape.log_heights])
         return committed
 
-    @cached_property
-    def _heights(self) -> Sequence[Sequence[int | None]]:
-        """Heights of every partition's tables, if the program tells them before a trace is made; else empty."""
-        try:
-            return self._known or self._key.program.log_heights(self._partitions)
-        except UsageError:
-            return ()
+    def _program(self, partition: Partition) -> Program:
+        """The program of the partition's job, with the key's compiled tables."""
+        program = _context(partition).program.program
+        program.compiled_as(self._key.program)
+        return program
 
     def _used(self) -> int | None:
         """Peak memory in bytes since `watch_memory`, without that of waiting partitions; None if it is not counted."""
         peak = self._backend.memory_peak()
         return None if peak is None else peak - self._held()
+
+
+def _context(partition: Partition) -> JobContext:
+    context = partition.context
+    assert isinstance(context, JobContext), "the system's plan made the partition"
+    return context

@@ -7,7 +7,7 @@ for provers (columns, rows, constraints of degree 2) and not a useful statement.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,19 +76,22 @@ class WideFibonacci(Program):
         (start,) = backend.to_host(inputs["start"]).tolist()
         # The last selector, x - w^-1 on a coset, is a column that differs from row to row.
         selectors = backend.goldilocks.selectors(self.rows.bit_length() - 1, 0, 0)
-        return Trace([apply(backend, self._rows, [selectors], [start])], ())
-
-    @cached_property
-    def _rows(self) -> RowProgram:
-        def columns(cells: Cells, scalars: Sequence[Expression]) -> list[Expression]:
-            x, start = cells[0][2], scalars[0]
-            c = [x * start, x + start]
-            while len(c) < self.width:
-                c.append(c[-2] * c[-2] + c[-1] * c[-1])
-            return c
-
-        return row_function([3], columns, scalars=1)
+        return Trace([apply(backend, _rows(self.width), [selectors], [start])], ())
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
         rows = sum(1 << height for (height,) in log_heights)
         return {"computed right": f"{rows} rows of {self.width} columns, each from its first two"}
+
+
+@lru_cache(maxsize=8)
+def _rows(width: int) -> RowProgram:
+    """The row function of a trace, which all programs of a width have in common."""
+
+    def columns(cells: Cells, scalars: Sequence[Expression]) -> list[Expression]:
+        x, start = cells[0][2], scalars[0]
+        c = [x * start, x + start]
+        while len(c) < width:
+            c.append(c[-2] * c[-2] + c[-1] * c[-1])
+        return c
+
+    return row_function([3], columns, scalars=1)
