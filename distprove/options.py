@@ -193,6 +193,12 @@ class Options:
         """The program or circuit that is named: one that ships, code of the user's own, or "" for none."""
         return getattr(self, self.code_field, None) or ""
 
+    @property
+    def names_all_files(self) -> bool:
+        """Whether the job depends on nothing but these options and the files that they name. A user's code may read
+        anything, which may change from job to job."""
+        return True
+
     def keyed(self: Own) -> Own:
         """These options without the inputs that may change from job to job under one loaded key."""
         return self

@@ -64,9 +64,9 @@ class Systems:
         return _for(job, loaded.system), loaded.known_as
 
     def _of(self, job: Job) -> _Loaded | None:
-        """What is loaded of a job, or is to be; None for one whose key is not in files."""
+        """What is loaded of a job, or is to be; None for one whose key is not in files, or may be in others."""
         keyed = job.options.keyed()
-        if any(source.content is not None for source in keyed.sources):
+        if not keyed.names_all_files or any(source.content is not None for source in keyed.sources):
             return None
         made_from = _made_from(job.system, keyed)
         with self._lock:

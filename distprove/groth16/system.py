@@ -91,13 +91,13 @@ class Groth16System(Groth16Verifier):
 
             circuit_maker(circuit)  # a name that nothing has is told before anything starts
         self.sources = tuple(sources)
-        self._srs: tuple[Path, bytes] | None = None
-        """The file of aggregation keys, and their digest when the job began."""
+        self._srs: tuple[Path, bytes, int] | None = None
+        """The file of aggregation keys, their digest when the job began, and for how many proofs they are."""
         files = self._map()
         self._samples = {name: sample(content.data) for name, content in files.items()}
         """What tells the files that were opened from others that are put in their place."""
         opened = read_key(files, str(next(iter(self.key_files.values()))), ceremony=True)
-        self._facts = _key_facts(opened)
+        self._facts = _key_facts(opened) | ({} if circuit is None else {"circuit": circuit})
         self._key_bytes = _key_bytes(opened)
         super().__init__(opened.verification_key)
 
@@ -129,14 +129,19 @@ class Groth16System(Groth16Verifier):
             raise CurveMismatch(
                 f"{srs}: aggregation keys over {keys.curve.title}, the key is over {self.key.curve.title}"
             )
-        if len(self.sources) > keys.n:
-            raise UsageError(f"{srs}: aggregation keys for {keys.n} proofs, the job has {len(self.sources)}")
-        self._srs = srs, keys.verifier.digest
+        self._srs = srs, keys.verifier.digest, keys.n
+        self._check_count()
         self._facts = {
             **self._facts,
             "aggregation_keys": keys.verifier.digest.hex(),
             "insecure_aggregation": keys.insecure,
         }
+
+    def _check_count(self) -> None:
+        """Raise UsageError for more partitions than the aggregation keys serve."""
+        if self._srs is not None and len(self.sources) > self._srs[2]:
+            srs, _, most = self._srs
+            raise UsageError(f"{srs}: aggregation keys for {most} proofs, the job has {len(self.sources)}")
 
     def aggregates(self) -> bool:
         return self._srs is not None
@@ -151,7 +156,7 @@ class Groth16System(Groth16Verifier):
         from distprove.groth16.aggregate.srs import read_srs
         from distprove.host.machine import usable_threads
 
-        path, digest = self._srs
+        path, digest, _ = self._srs
         keys = read_srs(path)
         if keys.verifier.digest != digest:
             raise InvalidKey(f"{path}: other aggregation keys than when the job began")
@@ -162,6 +167,7 @@ class Groth16System(Groth16Verifier):
         other = copy.copy(self)
         other.__dict__.pop("_places", None)
         other.sources = tuple(sources)
+        other._check_count()
         return other
 
     def describe(self) -> dict[str, Any]:

@@ -60,6 +60,10 @@ class StarkOptions(Options):
         given = {name: str(self.arguments[name]) for name in _path_arguments(self.program)}
         return tuple(InputFile(name, Path(path)) for name, path in given.items() if path)
 
+    @property
+    def names_all_files(self) -> bool:
+        return not names_code(self.program)
+
     def completed(self, base: Path) -> StarkOptions:
         return replace(self, arguments=_arguments(self.program, self.arguments, base, self.prefer))
 

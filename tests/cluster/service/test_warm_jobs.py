@@ -18,7 +18,10 @@ from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from cluster.service.requests import Limits
 from cluster.service.service import Service
+from cluster.service.systems import Systems
 from cluster.service.views import JobRequest, JobState
+from distprove.errors import UsageError
+from distprove.groth16.aggregate.srs_setup import insecure_srs
 from distprove.groth16.setup import setup
 from distprove.groth16.wtns import write_wtns
 from distprove.job import Job
@@ -109,7 +112,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def menu(files: Path) -> dict[str, Callable[[random.Random], dict[str, Any]]]:
-    """Makers of random jobs: one for each program that ships, a user's own, and Groth16."""
+    """Makers of random jobs: one for each program that ships, a user's own, and each source of a Groth16 witness."""
 
     def stark(program: str, partitions: int | None, **arguments: Any) -> dict[str, Any]:
         return {**WEAK, "program": program, "partitions": partitions, "arguments": arguments}
@@ -136,6 +139,7 @@ def menu(files: Path) -> dict[str, Callable[[random.Random], dict[str, Any]]]:
         "riscv": guest,
         "own": lambda r: stark(f"{__name__}:Line", r.randint(1, 2), start=r.randint(0, 99), log_rows=r.randint(2, 6)),
         "witnesses": lambda r: groth16("squares", "wtns", r),
+        "circuit": lambda r: groth16("squares", "json", r, circuit="tests.circuits.test_registry:squares"),
     }
 
 
@@ -202,3 +206,26 @@ def test_a_warm_job_proves_what_it_proves_alone(transport: str, files: Path, alo
             check(service, view.id, job, alone)
     finally:
         service.close(drain=False)
+
+
+def test_a_users_program_is_asked_for_each_job(tmp_path: Path) -> None:
+    """It may read files that its job does not name, or the clock: nothing tells whether those are as they were."""
+    options = {"program": f"{__name__}:Line", "partitions": 1, "queries": 5, "security": 1}
+    job, systems = Job.from_table("stark", "", options, tmp_path), Systems()
+    (first, _), (again, _) = systems.load(job), systems.load(job)
+    assert again is not first
+    assert systems.known(job) is None
+
+
+def test_each_job_of_a_key_is_held_against_its_aggregation_keys(files: Path, tmp_path: Path) -> None:
+    with CpuBackend() as cpu:
+        insecure_srs(BN254, 2, cpu).write(tmp_path / "keys.srs")
+    common = {"zkey": "squares.zkey", "aggregate": str(tmp_path / "keys.srs")}
+    few, many = (
+        Job.from_table("groth16", "", {**common, "witnesses": [f"squares-{n}.wtns" for n in range(count)]}, files)
+        for count in (2, 3)
+    )
+    systems = Systems()
+    systems.load(few)
+    with pytest.raises(UsageError, match="keys for 2 proofs, the job has 3"):
+        systems.load(many)
