@@ -16,6 +16,7 @@ import hashlib
 import importlib.metadata
 import inspect
 import json
+import os
 import platform
 import resource
 import shutil
@@ -23,17 +24,21 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import wasmtime
 
 from distprove.errors import DistproveError, FormatError
 from distprove.groth16 import wasm_field, wasm_rewrite
 from distprove.groth16.wasm_limits import check_limits
+from distprove.wanted import called_off, require_wanted
 from kernels.host import cache
 
+_LOOK = 0.1
+"""Seconds between two looks at whether a compilation is called off."""
 _SUFFIX = ".cwasm"
 _MIB = 1 << 20
 
@@ -85,7 +90,7 @@ def load_module(
     """The compiled program, for an engine of `new_engine`. `cache_dir` defaults to the user's cache folder.
 
     Raises FormatError for what is not WebAssembly, and for what is beyond the limits; DistproveError where no child
-    process can compile.
+    process can compile; CalledOff.
     """
     check_limits(name, wasm)
     folder, key = cache_dir or cache.user_cache_dir("witness-programs"), _key(wasm)
@@ -105,11 +110,13 @@ def load_module(
         return wasmtime.Module.deserialize(engine, code.read())
 
 
-def compile_stdin(memory: int, cpu: int) -> None:
-    """The child's part: WebAssembly on standard input, its machine code on standard output, within limits."""
+def compile_stdin(memory: int, cpu: int, wanted: int) -> None:
+    """The child's part: WebAssembly on standard input, its machine code on standard output, within limits, for as long
+    as the other end of the pipe `wanted` is open: its parent may be killed."""
     for limit, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, cpu), (resource.RLIMIT_CORE, 0)):
         most = resource.getrlimit(limit)[1]
         resource.setrlimit(limit, (value if most == resource.RLIM_INFINITY else min(value, most), most))
+    threading.Thread(target=_end_after, args=(wanted,), daemon=True).start()
     config = wasmtime.Config()
     config.epoch_interruption = True  # as in new_engine
     config.parallel_compilation = False  # the address space that a thread reserves is no measure of the program
@@ -122,16 +129,36 @@ def compile_stdin(memory: int, cpu: int) -> None:
     sys.stdout.buffer.write(module.serialize())
 
 
+def _end_after(wanted: int) -> None:
+    """End this process when the other end of the pipe is closed."""
+    os.read(wanted, 1)
+    os._exit(1)
+
+
 def _compile_beside(name: str, wasm: bytes, out: IO[bytes], limits: CompileLimits) -> None:
     """Have a child process write the machine code of `wasm` to the file `out`."""
     command = [sys.executable, "-I", "-c", _CHILD.format(module=__name__), json.dumps(sys.path)]
-    command += [str(limits.memory), str(limits.cpu)]
+    theirs, ours = os.pipe()
+    command += [str(limits.memory), str(limits.cpu), str(theirs)]
+    over, is_called_off = threading.Event(), called_off()
+
+    def look() -> None:
+        while not over.wait(_LOOK) and not is_called_off():
+            pass
+        os.close(ours)
+
+    threading.Thread(target=look, name="witness-compiler", daemon=True).start()
     try:
-        done = subprocess.run(command, input=wasm, stdout=out, stderr=subprocess.PIPE, timeout=limits.wall)
+        told: Any = {"input": wasm, "timeout": limits.wall, "pass_fds": (theirs,)}
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, **told)
+        require_wanted()
     except subprocess.TimeoutExpired:
         raise FormatError(f"{name}: the program takes more than {limits.wall:g} s to compile, the limit") from None
     except OSError as error:
         raise DistproveError(f"{name}: no process to compile the program starts: {error.strerror}") from None
+    finally:
+        over.set()
+        os.close(theirs)
     if done.returncode == 0:
         return
     said = done.stderr.decode(errors="replace").strip()

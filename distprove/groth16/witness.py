@@ -5,9 +5,12 @@ shared buffer, word by word; done from Python that costs a foreign call per word
 So a second, tiny module of ours (`_BRIDGE`) is linked to the program and loops inside the sandbox: a signal's values
 go in with one call, and the whole witness comes out with one.
 
-The program is not trusted. It sees nothing but four callbacks, its memory is bounded, it is interrupted at a deadline,
-and what it returns is checked. What it prints (`log()`) is dropped, because that is witness data. wasmtime is called
-without the interpreter's lock, so threads generate witnesses in parallel; each call has an instance of its own.
+The program is not trusted. It sees nothing but four callbacks, its memory and its time are bounded, and what it returns
+is checked. What it prints (`log()`) is dropped, because that is witness data. wasmtime is called without the
+interpreter's lock, so threads generate witnesses in parallel; each call has an instance of its own.
+
+A program is interrupted when nobody waits for it any more (`distprove.wanted`), and when it has had its time. That is
+CPU time of its thread: a machine with much else to do fails no honest program, and a loop uses CPU time by nature.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +33,7 @@ from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
 from distprove.groth16.key import LoadableKey
 from distprove.groth16.wasm_modules import load_module, new_engine
 from distprove.groth16.wtns import require_same_circuit
+from distprove.wanted import called_off, require_wanted
 from kernels.interface.arrays import Empty
 from kernels.maths.curves import Curve, Field
 
@@ -75,6 +80,9 @@ _BRIDGE = """
 
 _PAGE = 1 << 16
 _TICK = 0.05  # seconds; how finely deadlines are kept
+_DESCRIBE = 10.0
+"""Seconds of CPU time in which a program is loaded and says what it is, at most: circom's do so in milliseconds. Other
+keys are loaded behind it."""
 
 _SIGNATURES = {
     "getFieldNumLen32": ((), ("i32",)),
@@ -138,8 +146,8 @@ class WitnessProgram:
     ) -> None:
         """Compile a program, from a path or from its bytes.
 
-        `deadline` bounds each generation, in seconds; `memory_limit` bounds the program's memory, in bytes; `cache_dir`
-        holds compiled programs, by default in the user's cache folder.
+        `deadline` bounds each generation, in seconds of CPU time; `memory_limit` bounds the program's memory, in bytes;
+        `cache_dir` holds compiled programs, by default in the user's cache folder.
         Raises FormatError when it is not a circom 2 witness program for BN254 or BLS12-381, or is beyond what a program
         may take to compile.
         """
@@ -147,12 +155,11 @@ class WitnessProgram:
         text = data.tobytes()
         self._templates = frozenset(found.decode() for found in _TEMPLATE.findall(text))
         self._deadline, self._memory_limit = deadline, memory_limit
-        self._engine = new_engine()
-        self._clock = _Clock(self._engine)
-        self._module = load_module(self._engine, text, self.name, cache_dir)
+        engine = new_engine()
+        self._module = load_module(engine, text, self.name, cache_dir)
         self._check_interface()
-        self._bridge = wasmtime.Module(self._engine, _BRIDGE)
-        with self._running() as instance:
+        self._idle = [_Runtime(engine, self._module)]
+        with self._running(min(deadline, _DESCRIBE)) as instance:
             self.curve, self.n_vars, self.n_inputs = instance.describe()
 
     def check_for(self, circuit: LoadableKey) -> None:
@@ -166,7 +173,7 @@ class WitnessProgram:
         Raises WitnessGenerationError, which names the signal at fault where one is, and never a value.
         """
         field = self.curve.fr
-        with self._running() as instance:
+        with self._running(self._deadline) as instance:
             instance.start()
             names: list[str] = []
             given = 0
@@ -204,22 +211,29 @@ class WitnessProgram:
                 raise FormatError(f"{self.name}: not a circom 2 witness program: it imports {item.module}.{item.name}")
 
     @contextlib.contextmanager
-    def _running(self) -> Iterator[_Instance]:
-        """A fresh instance; what wasmtime raises inside becomes a WitnessGenerationError."""
-        store = wasmtime.Store(self._engine)
-        store.set_limits(memory_size=self._memory_limit, table_elements=_MAX_TABLE, instances=2, memories=2)
-        store.set_epoch_deadline(int(self._deadline / _TICK) + 2)  # the tick under way, and rounding
+    def _running(self, limit: float) -> Iterator[_Instance]:
+        """A fresh instance for so many seconds of CPU time; what wasmtime raises inside becomes a
+        WitnessGenerationError. Raises CalledOff."""
+        require_wanted()
         try:
-            with self._clock.ticking():
-                yield _Instance(self.name, store, self._module, self._bridge, self._templates)
+            runtime = self._idle.pop()
+        except IndexError:
+            runtime = _Runtime.like(self._module)
+        store = wasmtime.Store(runtime.engine)
+        store.set_limits(memory_size=self._memory_limit, table_elements=_MAX_TABLE, instances=2, memories=2)
+        store.set_epoch_deadline(1)
+        try:
+            with _interrupted(runtime.engine, limit):
+                yield _Instance(self.name, store, runtime.module, runtime.bridge, self._templates)
         except DistproveError:
             raise
         except _Fault as fault:  # from a start function: later ones are caught where more is known
             raise WitnessGenerationError(f"{self.name}: {_FAULTS.get(fault.code, _OTHER_FAULT)}") from None
         except wasmtime.Trap as trap:
             if trap.trap_code == wasmtime.TrapCode.INTERRUPT:
+                require_wanted()
                 raise WitnessGenerationError(
-                    f"{self.name}: the program ran for {self._deadline:g} s, its limit"
+                    f"{self.name}: the program ran for {limit:g} s of CPU time, its limit"
                 ) from None
             # A trap's text holds the program's function names and addresses only, but ends in a long backtrace.
             reason = getattr(trap.trap_code, "name", "unknown").lower().replace("_", " ")
@@ -228,6 +242,21 @@ class WitnessProgram:
             raise WitnessGenerationError(f"{self.name}: the program cannot run: {str(error).splitlines()[0]}") from None
         finally:
             store.close()
+            self._idle.append(runtime)
+
+
+class _Runtime:
+    """An engine with the program and the bridge. One run at a time uses it: an epoch interrupts all of an engine."""
+
+    def __init__(self, engine: wasmtime.Engine, module: wasmtime.Module) -> None:
+        self.engine, self.module = engine, module
+        self.bridge = wasmtime.Module(engine, _BRIDGE)
+
+    @classmethod
+    def like(cls, module: wasmtime.Module) -> _Runtime:
+        """Another one with the machine code of a program."""
+        engine = new_engine()
+        return cls(engine, wasmtime.Module.deserialize(engine, module.serialize()))
 
 
 class _Instance:
@@ -364,30 +393,23 @@ def _signed(word: int) -> int:
     return word - (1 << 32) if word >> 31 else word
 
 
-class _Clock:
-    """Advances an engine's epoch every `_TICK` seconds, while anything runs on it."""
+@contextlib.contextmanager
+def _interrupted(engine: wasmtime.Engine, limit: float) -> Iterator[None]:
+    """Interrupt what runs on an engine inside the block once this thread has had `limit` seconds of CPU time, or its
+    work is called off."""
+    clock, is_called_off = time.pthread_getcpuclockid(threading.get_ident()), called_off()
+    until, over, lock = time.clock_gettime(clock) + limit, threading.Event(), threading.Lock()
 
-    def __init__(self, engine: wasmtime.Engine) -> None:
-        self._engine = engine
-        self._lock = threading.Lock()
-        self._users = 0
-        self._stop = threading.Event()
+    def look() -> None:
+        while not over.wait(_TICK):
+            with lock:  # so that the next run on this engine is not interrupted for this one
+                if not over.is_set() and (is_called_off() or time.clock_gettime(clock) >= until):
+                    engine.increment_epoch()
+                    return
 
-    @contextlib.contextmanager
-    def ticking(self) -> Iterator[None]:
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self._stop = threading.Event()
-                threading.Thread(target=self._run, args=(self._stop,), name="witness-clock", daemon=True).start()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._stop.set()
-
-    def _run(self, stop: threading.Event) -> None:
-        while not stop.wait(_TICK):
-            self._engine.increment_epoch()
+    threading.Thread(target=look, name="witness-clock", daemon=True).start()
+    try:
+        yield
+    finally:
+        with lock:
+            over.set()

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import wasmtime
 
-from distprove.errors import DistproveError, FormatError
+from distprove.errors import CalledOff, DistproveError, FormatError
 from distprove.groth16 import wasm_limits, wasm_modules
 from distprove.groth16.wasm_limits import check_limits
 from distprove.groth16.wasm_modules import CompileLimits, load_module, new_engine
 from distprove.groth16.witness import WitnessProgram
+from distprove.wanted import unless
 from kernels.host import cache
 from kernels.maths.encoding import unpack
 from tests.support.toy_program import toy_program
@@ -204,3 +205,21 @@ def test_large_files_that_are_no_programs(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="not a WebAssembly module"):
         WitnessProgram(b"\0asm" + bytes(300 << 10), cache_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+WAITING = (
+    "import json, sys, threading, time; sys.path[:] = json.loads(sys.argv[1]); from {module} import _end_after; "
+    "threading.Thread(target=_end_after, args=(int(sys.argv[4]),), daemon=True).start(); "
+    "open({place!r}, 'w').close(); time.sleep(600)"
+)
+"""A compiler that does not come to an end."""
+
+
+def test_a_compilation_that_is_called_off_ends_with_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = tmp_path / "begun"
+    monkeypatch.setattr(wasm_modules, "_CHILD", WAITING.replace("{place!r}", repr(str(begun))))
+    with unless(begun.exists), pytest.raises(CalledOff):
+        load_module(new_engine(), toy_program(run="(nop)"), "a program", tmp_path / "cache")
+    assert not list(tmp_path.glob("cache/*"))

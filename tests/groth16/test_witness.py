@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from distprove.errors import CurveMismatch, DistproveError, FormatError, WitnessGenerationError, WitnessMismatch
+from distprove.errors import (
+    CalledOff,
+    CurveMismatch,
+    DistproveError,
+    FormatError,
+    WitnessGenerationError,
+    WitnessMismatch,
+)
 from distprove.groth16.inputs import fnv1a, read_input
 from distprove.groth16.witness import WitnessProgram, _Fault, _Instance
 from distprove.groth16.wtns import read_wtns, write_wtns
 from distprove.groth16.zkey import read_zkey
+from distprove.wanted import unless
 from kernels.maths.curves import BLS12_381, BN254
 from kernels.maths.encoding import unpack
 from tests.support.toy_program import ASSERTION, FOREVER, NON_CANONICAL, toy_program
@@ -329,3 +339,86 @@ def test_mutated_programs(shared_data: Path, tmp_path: Path) -> None:
 def test_importing_does_not_start_anything() -> None:
     code = "import threading, distprove.groth16.witness; assert threading.active_count() == 1"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """CPU time of any thread, as a test says."""
+
+    def __init__(self) -> None:
+        self.now, self.looks = 0.0, 0
+
+    def __call__(self, clock: int) -> float:
+        self.looks += 1
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("distprove.groth16.witness.time.clock_gettime", made)
+    return made
+
+
+def made_beside(program: WitnessProgram, called_off: threading.Event) -> Future[Any]:
+    """A witness that another thread makes."""
+
+    def make() -> Any:
+        with unless(called_off.is_set):
+            return program.generate({"x": [1, 2]})
+
+    return ThreadPoolExecutor(1).submit(make)
+
+
+def test_a_program_has_its_limit_of_cpu_time_however_long_that_takes(clock: Clock) -> None:
+    """A machine with much else to do fails no honest program; a loop uses CPU time and ends."""
+    program = WitnessProgram(toy_program(run=FOREVER), deadline=0.2)
+    made, before = made_beside(program, threading.Event()), clock.looks
+    while clock.looks < before + 10:  # twice the limit, by ticks
+        assert not made.done()
+        time.sleep(0.01)
+    clock.now = 0.3
+    with pytest.raises(WitnessGenerationError, match=r"ran for 0\.2 s of CPU time, its limit"):
+        made.result(60)
+
+
+@pytest.mark.parametrize("place", ["run", "init"])
+def test_a_program_that_is_called_off_is_interrupted(clock: Clock, place: str) -> None:
+    program, called_off = WitnessProgram(toy_program(**{place: FOREVER})), threading.Event()
+    made, before = made_beside(program, called_off), clock.looks
+    while clock.looks < before + 2:
+        time.sleep(0.01)
+    called_off.set()
+    with pytest.raises(CalledOff):
+        made.result(60)
+
+
+def test_others_of_a_program_go_on_when_one_is_interrupted() -> None:
+    """An epoch interrupts all that runs on an engine."""
+    loops = f"(if (i32.eq (i32.load (i32.const 288)) (i32.const 1)) (then {FOREVER}))"
+    program, called_off = WitnessProgram(toy_program(run=loops)), threading.Event()
+    made = made_beside(program, called_off)
+    assert unpack(program.generate({"x": [3, 4]})) == [1, 3, 4]
+    called_off.set()
+    for _ in range(20):
+        assert unpack(program.generate({"x": [3, 4]})) == [1, 3, 4]
+    with pytest.raises(CalledOff):
+        made.result(60)
+    assert unpack(program.generate({"x": [3, 4]})) == [1, 3, 4]
+
+
+def test_a_program_that_does_not_come_to_say_what_it_is_is_called_off(clock: Clock) -> None:
+    called_off = threading.Event()
+
+    def load() -> None:
+        with unless(called_off.is_set):
+            WitnessProgram(toy_program(imports=f"(func $start {FOREVER}) (start $start)"))
+
+    loaded = ThreadPoolExecutor(1).submit(load)
+    while clock.looks < 2:
+        time.sleep(0.01)
+    called_off.set()
+    with pytest.raises(CalledOff):
+        loaded.result(60)
