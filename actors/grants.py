@@ -241,6 +241,7 @@ class Shift:
     def __init__(self, shifts: Shifts) -> None:
         self._shifts = shifts
         self._threads: Threads | None = None
+        self._lock = threading.Lock()
 
     @property
     def held(self) -> bool:
@@ -248,11 +249,16 @@ class Shift:
 
     def begin(self) -> None:
         """Have the threads."""
-        had, self._threads = self._threads, None
+        had = self._given_up()
         self._threads = self._shifts.take() if had is None else self._shifts.renewed(had)
 
     def end(self) -> None:
-        """Let go of the threads, if they are held."""
-        had, self._threads = self._threads, None
+        """Let go of the threads, if they are held. Any thread may call."""
+        had = self._given_up()
         if had is not None:
             self._shifts.put(had)
+
+    def _given_up(self) -> Threads | None:
+        with self._lock:
+            had, self._threads = self._threads, None
+            return had

@@ -155,11 +155,17 @@ class SynthesiserProcess(HostProcess):
 
     def make(self, partitions: Sequence[Partition]) -> list[Timed]:
         child = self._living()
-        made: list[Timed] = child.call("ask", None, "synthesise", partitions, child.take_unused())
+        child.rows += 1
+        made: list[Timed] = child.call("ask", None, "synthesise", partitions, child.take_unused(), child.rows)
         return [
             Timed(HeldWitness(value, child), *times) if isinstance(value, SentWitness) else Timed(value, *times)
             for value, *times in made
         ]
+
+    def call_off(self) -> None:
+        with suppress(WorkerDied, ChannelClosed):
+            child = self._living()
+            child.channel.tell("tell", None, "call_off", child.rows)
 
     def tidy(self) -> None:
         with suppress(WorkerDied):
@@ -259,6 +265,8 @@ class _Child:
         self._words = started.words
         self._at: tuple[str, str] | None = None
         """What the process was at when it ended."""
+        self.rows = 0
+        """Number of times that it was asked for witnesses."""
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
         self._name = name

@@ -13,6 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -56,6 +57,7 @@ class Rooms(ABC):
                 partial(shared_files, spec),
                 ProverWorker(spec.system, self._device),
                 self._synthesisers(spec),
+                lambda name: self._synthesisers(replace(spec, synthesisers=(name,)))[name],
                 self._governor,
                 self._in_flight,
                 spec.threads,

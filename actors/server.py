@@ -48,6 +48,7 @@ from distprove.host.log import set_up_logging, wants_json
 from distprove.host.memory import give_back_large_blocks
 from distprove.proof import fingerprint
 from distprove.system import ImportsAhead, Partition, PartitionProof
+from distprove.wanted import unless
 from kernels.host.arena import HostArena
 from kernels.host.shared_arrays import Sent
 
@@ -150,12 +151,20 @@ class _Synthesiser(SynthesiserWorker):
         arena = HostArena(lane=lambda: governor.lease(lane=True), shared=True)
         kept = Kept(arena)
         self.drop = kept.drop
+        self._called_off = 0
+        """Number of the last row of witnesses that nobody waits for."""
         super().__init__(spec.system, spec.threads, arena, partial(shared_files, spec), kept.send)
 
-    def synthesise(self, partitions: Sequence[Partition], unused: Sequence[int]) -> list[Timed]:
-        """For each partition the `SentWitness`, or the error. Those under the numbers `unused` are dropped before."""
+    def synthesise(self, partitions: Sequence[Partition], unused: Sequence[int], row: int) -> list[Timed]:
+        """For each partition the `SentWitness`, or the error. Those under the numbers `unused` are dropped before. This
+        is row number `row`, by which it may be called off."""
         self.drop(unused)
-        return self.make(partitions)
+        with unless(lambda: row <= self._called_off):
+            return self.make(partitions)
+
+    def call_off(self, row: int) -> None:
+        """Nobody waits for the witnesses of this row."""
+        self._called_off = row
 
 
 class _Rooms(Rooms):

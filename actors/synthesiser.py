@@ -3,6 +3,7 @@ thread."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from actors.inflight import Timed, attempted
 from actors.messages import WorkerSpec
 from actors.prover import Shared, process_facts
 from distprove.system import Partition, ProofSystem, Synthesiser, UsesArena, Witness
+from distprove.wanted import require_wanted, unless
 from kernels.host.arena import HostArena
 
 
@@ -53,6 +55,7 @@ class SynthesiserWorker:
     def _make(self, partition: Partition) -> Any:
         if self._synthesiser is None:
             raise RuntimeError("the synthesiser was asked for work before its program was loaded")
+        require_wanted()
         return self._refer(self._synthesiser.synthesise(partition))
 
 
@@ -61,6 +64,14 @@ class SynthesiserThread(SynthesiserWorker):
 
     def __init__(self, spec: WorkerSpec, arena: HostArena) -> None:
         super().__init__(spec.system, spec.threads, arena, spec.system.shared, WitnessHere)
+        self._ended = threading.Event()
+
+    def load(self) -> Timed:
+        with unless(self._ended.is_set):
+            return super().load()
+
+    def call_off(self) -> None:
+        """Do nothing: what it makes asks on its thread whether it is called off."""
 
     def tidy(self) -> None:
         """Do nothing: a witness goes with its last reference."""
@@ -69,7 +80,8 @@ class SynthesiserThread(SynthesiserWorker):
         """Threads cannot be ended."""
 
     def end(self) -> None:
-        """Do nothing: it is at nothing of its own."""
+        """Give up what it loads."""
+        self._ended.set()
 
 
 @dataclass

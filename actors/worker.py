@@ -27,7 +27,7 @@ from actors.processes import WorkerDied
 from actors.prover import ProverWorker, Shared
 from actors.spans import of_times, span_json
 from actors.waiting import LastFirst
-from distprove.errors import ClusterError, InputError
+from distprove.errors import CalledOff, ClusterError, InputError
 from distprove.system import DeviceTask, Partition, PredictsMemory, ProofSystem, StepTimes, Witness
 from distprove.wanted import unless
 
@@ -39,6 +39,11 @@ FEW = 8
 be verified and kept after the last proof of a job is then little."""
 TICK = 0.1
 """Seconds between two looks at what the governor is to be told, and between two batches of a job with `parallel`."""
+LONG = 2.0
+"""Seconds after which the witness that a synthesiser makes is a long one, for which no other job waits."""
+UNHEARD = 10.0
+"""Seconds that a synthesiser has to give up what is called off, before its process is ended. Loading it again may take
+longer than what it is at, such as one step of a large circuit."""
 IDLE = 0.02
 """Seconds for which synthesisers beside a GPU keep their threads, at least, while there is nothing for them to make."""
 
@@ -125,6 +130,9 @@ class SynthesiserHandle(Protocol):
     def make(self, partitions: Sequence[Partition]) -> Sequence[Timed]:
         """For each partition, one after the other, its `WitnessRef` or the system's error. Raises WorkerDied."""
 
+    def call_off(self) -> None:
+        """Nobody waits any more for what it makes now. Any thread may call, and waits for nothing."""
+
     def tidy(self) -> None:
         """Have those witnesses given back that were released, and have not been."""
 
@@ -166,7 +174,7 @@ class _Order:
         return self.witness is not None and not self.outcome.stretches
 
 
-@dataclass
+@dataclass(eq=False)
 class _Job:
     """A job at work here: all that is known of its partitions, whose names are its own."""
 
@@ -224,6 +232,23 @@ class _Job:
             turn = self.turns.get(name)
             batch.under_way.append((name, stage if turn is None or turn.begun else "ready", who))
         return batch
+
+
+@dataclass(eq=False)
+class _Making:
+    """A synthesiser at work on witnesses of a job."""
+
+    job: _Job
+    name: str
+    synthesiser: SynthesiserHandle
+    shift: Shift
+    since: float = field(default_factory=time.monotonic)
+    called_off: float | None = None
+    """Time at which it was told that nobody waits for them."""
+
+    @property
+    def long(self) -> bool:
+        return time.monotonic() - self.since > LONG
 
 
 class Crew:
@@ -306,18 +331,26 @@ class Worker:
         shared: Callable[[], Shared],
         prover: ProverWorker,
         synthesisers: Mapping[str, SynthesiserHandle],
+        another: Callable[[str], SynthesiserHandle],
         governor: Governor,
         in_flight: int,
         threads: int,
         crew: Crew,
     ) -> None:
-        """`shared` gives the system's files. `synthesisers` are by id, each of so many `threads`; up to
-        `in_flight` partitions are with the prover at once, which the `crew` takes there."""
+        """`shared` gives the system's files. `synthesisers` are by id, each of so many `threads`, and `another` makes
+        another one of an id; up to `in_flight` partitions are with the prover at once, which the `crew` takes there."""
         self._name = name
         self._system = system
         self._shared = shared
         self.prover = prover
         self._synthesisers = dict(synthesisers)
+        self._another = another
+        self._making: list[_Making] = []
+        """What synthesisers are at."""
+        self._standing_in = 0
+        """Number of synthesisers beside the usual ones, for jobs that others' long witnesses would keep waiting."""
+        self._stand_in_after = 0.0
+        """Time before which no other one is started, on the monotonic clock."""
         self._governor = governor
         self._crew = crew
         self._purse = Purse(governor)
@@ -393,6 +426,14 @@ class Worker:
             job.over = True
             for order in (*job.kept.values(), *job.ready):
                 self._drop(order)
+            self._call_off([making for making in self._making if making.job is job])
+
+    def _call_off(self, makings: Sequence[_Making]) -> None:
+        """Nobody waits for these witnesses, which are in the making. Called with the lock held, so that no other ones
+        are begun meanwhile."""
+        for making in makings:
+            making.called_off = making.called_off or time.monotonic()
+            making.synthesiser.call_off()
 
     def _tell_all(
         self, loaded: Sequence[tuple[str, Timed]] = (), lost: Sequence[tuple[str, BaseException]] = ()
@@ -523,8 +564,9 @@ class Worker:
     def close(self) -> None:
         """Give back the key's memory, in the node's deallocation lane, and end the synthesisers."""
         self.stop()
+        late = time.monotonic() + UNHEARD
         for thread in self._running:
-            thread.join()
+            thread.join(max(0.0, late - time.monotonic()))  # code of a user's own may never end, on a thread
         with suppress(RuntimeError), self._governor.lease(lane=True):  # it may not have been loaded
             self.prover.close()
 
@@ -534,19 +576,20 @@ class Worker:
             self._over = True
             for changed in (self._makeable, self._news):
                 changed.notify_all()
+            self._call_off(self._making)
         self._crew.leave(self)
-        for synthesiser in self._synthesisers.values():
+        for synthesiser in (*self._synthesisers.values(), *(making.synthesiser for making in list(self._making))):
             synthesiser.end()
         self._purse.close()
         self._shifts.close()
 
     # -- synthesis --------------------------------------------------------------------------------------------------
 
-    def _make(self, name: str) -> None:
-        """One synthesiser at work, until it is dismissed."""
-        synthesiser, shift = self._synthesisers[name], Shift(self._shifts)
+    def _make(self, name: str, stand_in: SynthesiserHandle | None = None) -> None:
+        """One synthesiser at work, until it is dismissed; one that stands in, until no job needs it."""
+        synthesiser, shift = stand_in or self._synthesisers[name], Shift(self._shifts)
         try:
-            while orders := self._next_to_make(name, shift):
+            while orders := self._next_to_make(name, shift, stands_in=stand_in is not None):
                 started = time.time()
                 try:
                     self._synthesise(orders, name, synthesiser, shift)
@@ -556,18 +599,38 @@ class Worker:
                     # and the others are made by themselves, so that none is charged for another one.
                     self._wait_again(orders[1:], alone=isinstance(error, WorkerDied))
                     self._failed_to_make(orders[0], name, Timed(error, started, time.time()))
-                    if isinstance(error, WorkerDied) and not self._again(name, synthesiser):
+                    if isinstance(error, WorkerDied) and (stand_in or not self._again(name, synthesiser)):
                         return
         finally:
             shift.end()
 
-    def _next_to_make(self, name: str, shift: Shift) -> list[_Order]:
+    def _stand_in(self, name: str) -> None:
+        """Make witnesses beside synthesisers that are all at long ones, under the name of one of them."""
+        synthesiser = self._another(name)
+        try:
+            synthesiser.load()
+            self._make(name, synthesiser)
+        except Exception:  # those that it stands in for are there, and it is tried again
+            self._stand_in_after = time.monotonic() + UNHEARD
+        finally:
+            synthesiser.end()
+            with self._lock:
+                self._standing_in -= 1
+
+    def _needs_stand_in(self) -> bool:
+        """Whether a job waits for others' long witnesses alone. Called with the lock held."""
+        busy = [making for making in self._making if making.long]
+        return len(busy) >= len(self._synthesisers) + self._standing_in and self._next_job_to_make(short=True)[1] > 0
+
+    def _next_to_make(self, name: str, shift: Shift, *, stands_in: bool = False) -> list[_Order]:
         """Orders of one job whose witnesses are made in a row; none when it is over."""
         with self._lock:
             while True:
                 if self._over or name not in self._synthesisers:
                     return []
-                job, count = self._next_job_to_make()
+                job, count = self._next_job_to_make(short=stands_in)
+                if stands_in and job is None:
+                    return []
                 if job is not None:
                     job.held += count
                     job.preparing += count
@@ -582,10 +645,13 @@ class Worker:
                     finally:
                         self._lock.acquire()
 
-    def _next_job_to_make(self) -> tuple[_Job | None, int]:
-        """The job whose witnesses are made next, and how many in a row, if there is room. Called with the lock held."""
-        jobs = self._jobs.values()
+    def _next_job_to_make(self, *, short: bool = False) -> tuple[_Job | None, int]:
+        """The job whose witnesses are made next, and how many in a row, if there is room; `short`: among those of which
+        no long one is in the making. Called with the lock held."""
+        jobs, busy = self._jobs.values(), [making.job for making in self._making if making.long]
         may = [job for job in jobs if job.waiting and (job.parallel is None or job.preparing < job.parallel)]
+        if short:
+            may = [job for job in may if job not in busy]
         best = min(may, key=lambda job: (job.rank, job.made), default=None)
         if best is None:
             return None, 0
@@ -597,8 +663,8 @@ class Worker:
         if any(order.alone for order in itertools.islice(best.waiting, count)):
             count = 1
         # Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
-        # that wait for a barrier are beside it.
-        room = self._in_flight + max(len(self._synthesisers), self._pace.ahead)
+        # that wait for a barrier are beside it, and so is what others are at for long.
+        room = self._in_flight + max(len(self._synthesisers), self._pace.ahead) + (best not in busy and len(busy))
         return (best, count) if held + count <= room else (None, 0)
 
     def _synthesise(self, orders: list[_Order], name: str, synthesiser: SynthesiserHandle, shift: Shift) -> None:
@@ -608,7 +674,16 @@ class Worker:
         with self._lock:
             for order in orders:
                 self._begin(order, "synthesising", name)  # not before: who waits for others does not hang
-        made = synthesiser.make([order.order.partition for order in orders])
+            making = _Making(orders[0].job, name, synthesiser, shift)
+            if making.job.over or self._over:
+                raise CalledOff("nobody waits for it any more")
+            self._making.append(making)
+        try:
+            with unless(lambda: making.called_off is not None):
+                made = synthesiser.make([order.order.partition for order in orders])
+        finally:
+            with self._lock:
+                self._making.remove(making)
         ready = []
         for order, timed in zip(orders, made, strict=True):
             if isinstance(timed.value, BaseException):
@@ -685,6 +760,27 @@ class Worker:
         self._note(order, name, "synthesise", timed.started, timed.ended, None)
         self._drop(order)
         self._done(order)
+
+    def _look_at_long(self) -> None:
+        """Have nobody wait for long witnesses: they keep no threads that others want, and where all synthesisers are at
+        them, another one is started for a job that waits. The system shares out the cores then. What is called off and
+        goes on is ended."""
+        with self._lock:
+            busy, now = [making for making in self._making if making.long], time.monotonic()
+            if busy and now >= self._stand_in_after and self._needs_stand_in():
+                self._standing_in += 1
+                name = f"distprove-{self._name}-beside"
+                threading.Thread(target=self._stand_in, args=(busy[0].name,), name=name, daemon=True).start()
+            for making in busy:
+                if making.called_off is not None and now - making.called_off > UNHEARD:
+                    making.synthesiser.kill()
+                elif making.called_off is not None:
+                    self._call_off([making])  # it may not have begun when it was told
+        held = [making.shift for making in busy if making.shift.held]
+        with suppress(Exception):  # as of the governor in `_tick`
+            if held and self._governor.threads_wanted():
+                for shift in held:
+                    shift.end()
 
     def _again(self, name: str, synthesiser: SynthesiserHandle) -> bool:
         """Load a synthesiser that died; whether it came back."""
@@ -812,6 +908,7 @@ class Worker:
             self._purse.give_back(HELD)
             for synthesiser in list(self._synthesisers.values()):
                 synthesiser.tidy()
+            self._look_at_long()
             self._shifts.give_back(IDLE)
             with suppress(Exception):  # the governor is gone: whoever asks it for something next tells
                 self._shifts.look()

@@ -80,7 +80,7 @@ _BRIDGE = """
 
 _PAGE = 1 << 16
 _TICK = 0.05  # seconds; how finely deadlines are kept
-_DESCRIBE = 10.0
+_DESCRIBE = 1.0
 """Seconds of CPU time in which a program is loaded and says what it is, at most: circom's do so in milliseconds. Other
 keys are loaded behind it."""
 

@@ -210,6 +210,11 @@ def test_an_endless_start_function_ends_at_the_deadline() -> None:
         WitnessProgram(toy_program(imports=f"(func $start {FOREVER}) (start $start)"), deadline=0.2)
 
 
+def test_a_program_has_a_second_to_be_loaded_behind_which_others_wait() -> None:
+    with pytest.raises(WitnessGenerationError, match="ran for 1 s of CPU time"):
+        WitnessProgram(toy_program(imports=f"(func $start {FOREVER}) (start $start)"))
+
+
 def test_memory_is_bounded() -> None:
     with pytest.raises(WitnessGenerationError, match="cannot run"):
         WitnessProgram(toy_program(memory=2000), memory_limit=1 << 20)
