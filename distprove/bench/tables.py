@@ -141,8 +141,8 @@ def _cluster(document: Document) -> list[Table]:
 
 def _service(document: Document) -> list[Table]:
     """Rates of a service and of bare loops, and the service's CPU time for each job."""
-    head = ["jobs a second", "steady", "bare loop", "over copies", "share", "CPU a job"]
-    rates = ("rate_a_second", "steady_a_second", "bare_a_second", "bare_copies_a_second")
+    head = ["jobs a second", "steady", "bare loop", "share", "CPU a job"]
+    rates = ("rate_a_second", "steady_a_second", "bare_a_second")
     rows = [
         [
             *(f"{row[rate]:.1f}" for rate in rates),
