@@ -170,7 +170,8 @@ def _recorded_settings(record: Mapping[str, Any], given: Mapping[str, Any]) -> E
 _COMMON_KEYS = {"system": (str,), "title": (str,), "executor": (dict,)}
 
 
-def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
+def options_of(table: Mapping[str, Any]) -> type[Options]:
+    """The options of the proof system that a job file's table names, once its keys are checked. Raises UsageError."""
     system = table.get("system")
     if system is None:
         # A misspelt `system` is better named as that than as missing.
@@ -182,8 +183,13 @@ def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
         raise UsageError(f"unknown proof system {system!r}{nearest(str(system), SYSTEMS)}; known: {', '.join(SYSTEMS)}")
     options = entry_of(system).options
     check_keys(table, {**_COMMON_KEYS, **keys_of(options)}, "")
+    return options
+
+
+def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
+    options = options_of(table)
     settings = settings_from(table.get("executor", {}))
-    job = Job(system, options.from_table(table, base), table.get("title", ""), settings)
+    job = Job(table["system"], options.from_table(table, base), table.get("title", ""), settings)
     return replace(job, code_folder=str(base)) if job.code else job
 
 

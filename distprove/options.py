@@ -7,7 +7,7 @@ the file) and from a run's job.json (`from_record`), with the same checks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -199,6 +199,12 @@ class Options:
         anything, which may change from job to job."""
         return True
 
+    @classmethod
+    def with_files(cls, table: Mapping[str, Any], named: Callable[[str], str]) -> dict[str, Any]:
+        """A job file's table, whose keys are checked, with `named(text)` in place of each text that names files."""
+        files = {name for name, told in settings_of(cls).items() if told.types in ((Path,), (tuple,))}
+        return {name: _with_files(value, named) if name in files else value for name, value in table.items()}
+
     def keyed(self: Own) -> Own:
         """These options without the inputs that may change from job to job under one loaded key."""
         return self
@@ -220,6 +226,12 @@ class Options:
         made = self.completed(base)
         made.check()
         return made
+
+
+def _with_files(value: Any, named: Callable[[str], str]) -> Any:
+    if isinstance(value, list):
+        return [named(each) if isinstance(each, str) else each for each in value]
+    return named(value) if isinstance(value, str) else value
 
 
 def _read(name: str, told: Setting, value: Any, base: Path) -> Any:

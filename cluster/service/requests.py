@@ -17,7 +17,7 @@ from cluster.service.views import JobRequest
 from distprove.errors import UsageError
 from distprove.formats.files import opening_only
 from distprove.formats.remote import is_url
-from distprove.job import Job
+from distprove.job import Job, options_of
 from distprove.settings import ExecutorSettings
 
 MAX_TITLE, MAX_PATH = 1000, 4096
@@ -61,43 +61,46 @@ def job_of(
 
     Raises UsageError and InputError. No message quotes an input.
     """
-    table = {key: value for key, value in request.job.items() if key not in ("system", "title")}
+    table = {key: value for key, value in request.job.items() if value is not None}
     if "executor" in table:
         raise UsageError("`executor` is not for a job of a service, which has workers of its own: leave it out")
-    if "base" in table:
-        raise UsageError("unknown key `base`")
-    system, title = request.job.get("system"), request.job.get("title", "")
+    # Before anything is looked for: that there is no such file is told of allowed places alone.
+    longest = max(map(len, (request.base, *_texts(table))))
+    if longest > MAX_PATH:
+        raise UsageError(f"a text in a job, such as a path, has at most {MAX_PATH} characters, not {longest}")
+    system, title = table.get("system"), table.pop("title", "")
     if not isinstance(system, str) or not isinstance(title, str):
         raise UsageError("a job names its `system`, and both `system` and `title` are strings")
     if len(title) > MAX_TITLE:
         raise UsageError(f"a title has at most {MAX_TITLE} characters, not {len(title)}")
-    # Before anything is looked for: that there is no such file is told of allowed places alone.
-    named = [text for key, value in table.items() if key != "program" for text in _texts(value)]
-    longest = max(map(len, (request.base, *named)))
-    if longest > MAX_PATH:
-        raise UsageError(f"a path in a job has at most {MAX_PATH} characters, not {longest}")
     base = Path(request.base or "/")
     if not base.is_absolute():
         raise UsageError("the base of a job is an absolute path on the service's machine")
-    if any(map(is_url, named)):
-        raise UsageError("this service fetches nothing from elsewhere: name files of its own machine, not URLs")
+    base = _real(base)
     looked = set() if looked is None else looked
-    if request.base:
-        _require_allowed(Path(os.path.normpath(base)), limits, folder)
-        base = _real(base)
-        _require_allowed(base, limits, folder)
-    for text in named:
-        path = base / text
-        if path in looked:
-            continue
-        if os.path.isabs(text) or ".." in text:
-            _require_allowed(Path(os.path.normpath(path)), limits, folder)
-        if has_magic(text):
-            _require_allowed(_real(base / _before_patterns(Path(text))), limits, folder)
-        else:
-            _require_allowed(_real(path), limits, folder)
-            looked.add(path)
-    job = Job.from_table(system, title, table, base)
+
+    def judged(text: str) -> str:
+        """A text that names files, once it is seen to lead to an allowed place; without `..`, which would have what it
+        means depend on folders elsewhere, and tell of them."""
+        if is_url(text):
+            raise UsageError("this service fetches nothing from elsewhere: name files of its own machine, not URLs")
+        place = _before_patterns(Path(text))
+        rest = Path(text).relative_to(place)
+        if ".." in place.parts:
+            place = _real((base / place).parent) / place.name if place.name != ".." else _real(base / place)
+        path = base / place
+        if path not in looked:
+            real, is_inside = _real(path), _is_in(path, limits)
+            note = "" if os.path.isabs(text) or _is_in(base, limits) else f": paths of this job are relative to {base}"
+            _require_allowed(real, limits, folder, named=real if is_inside else path, note=note)
+            if ".." in rest.parts:
+                _require_allowed(Path(os.path.normpath(path / rest)), limits, folder)
+            if not has_magic(text):
+                looked.add(path)
+        return str(place / rest) if text else text
+
+    named = options_of(table).with_files(table, judged)
+    job = Job.from_table(named.pop("system"), title, named, base)
     if job.code and not limits.allow_code:
         raise UsageError("this service runs no programs of its clients' own: name one that ships with distprove")
     require_allowed_files(job, limits, folder, looked)
@@ -176,11 +179,12 @@ def paths_of(job: Job) -> list[Path]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Strings in a job that may name files: those outside of inputs that are given as values."""
+    """Strings in a job, and keys: those outside of inputs that are given as values."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for inner in value.values():
+        for key, inner in value.items():
+            yield key
             yield from _texts(inner)
     elif isinstance(value, list):
         for inner in value:
@@ -220,8 +224,14 @@ def _holds(folder: Path, path: Path) -> bool:
     return path.parts[: len(folder.parts)] == folder.parts
 
 
-def _require_allowed(path: Path, limits: Limits, folder: Path) -> None:
+def _is_in(path: Path, limits: Limits) -> bool:
+    """Whether a path is one of the roots' or leads into one."""
+    return limits.roots is None or any(_holds(root, path) for root in limits.roots)
+
+
+def _require_allowed(path: Path, limits: Limits, folder: Path, named: Path | None = None, note: str = "") -> None:
+    """Raise UsageError, which says how the path is `named`, for one that is not in a folder of the limits."""
     if _holds(folder, path):
-        raise UsageError(f"{path} is the service's own")
-    if limits.roots is not None and not any(_holds(root, path) for root in limits.roots):
-        raise UsageError(f"{path} is not in a folder that this service takes files from")
+        raise UsageError(f"{named or path} is the service's own")
+    if not _is_in(path, limits):
+        raise UsageError(f"{named or path} is not in a folder that this service takes files from{note}")

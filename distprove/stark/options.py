@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,13 @@ class StarkOptions(Options):
     @property
     def names_all_files(self) -> bool:
         return not names_code(self.program)
+
+    @classmethod
+    def with_files(cls, table: Mapping[str, Any], named: Callable[[str], str]) -> dict[str, Any]:
+        given, program = table.get("arguments", {}), table.get("program")
+        files = [] if program is None else [name for name in _path_arguments(program) if given.get(name)]
+        moved = {name: named(given[name]) for name in files if isinstance(given[name], str)}
+        return {**super().with_files(table, named), **({"arguments": {**given, **moved}} if moved else {})}
 
     def completed(self, base: Path) -> StarkOptions:
         return replace(self, arguments=_arguments(self.program, self.arguments, base, self.prefer))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,12 @@ class ToyOptions(Options):
     count: int = setting("partitions", 1, bounds=(1, 100), flag="--count")
     bad_input: str = setting("a partition whose input is at fault", "")
     input: Path | None = setting("a file that is looked for as Groth16's inputs are", None)
+
+    @classmethod
+    def with_files(cls, table: Mapping[str, Any], named: Callable[[str], str]) -> dict[str, Any]:
+        folder = table.get("folder")
+        moved = {"folder": named(folder)} if isinstance(folder, str) else {}
+        return {**super().with_files(table, named), **moved}
 
     @property
     def sources(self) -> tuple[InputFile, ...]:

@@ -661,6 +661,86 @@ def test_files_outside_of_the_roots_are_neither_read_nor_told_of(place: Place) -
         service.submit(JobRequest("a", {"system": "toy", "folder": "x"}, str(outside)))
 
 
+def test_a_root_bounds_files_and_not_where_a_job_is_submitted(place: Place) -> None:
+    """From outside of `--root` nothing could be submitted: a job without files, or with absolute paths inside."""
+    inside, outside, link = place.folder / "inside", place.folder / "outside", place.folder / "link"
+    inside.mkdir()
+    (outside / "deep").mkdir(parents=True)
+    (outside / "w.wtns").write_bytes(b"")
+    link.symlink_to(inside)
+    for name in ("z.zkey", "w.wtns"):
+        (inside / name).write_bytes(b"")
+    service = place.open(Limits(roots=(inside,)))
+    place.gate.is_open.set()
+    stark = {"system": "stark", "program": "fibonacci", "prefer": "speed", "arguments": {"rows": "2^4"}}
+    service.submit(JobRequest("none", stark, str(outside)))
+    for number, zkey in enumerate((inside / "z.zkey", link / "z.zkey", "../inside/z.zkey", "../link/z.zkey")):
+        job = {"system": "groth16", "zkey": str(zkey), "witnesses": [str(inside / "*.wtns")]}
+        service.submit(JobRequest(f"in-{number}", job, str(outside)))
+    said = f"{outside}/w.wtns is not in a folder that this service takes files from"
+    note = f": paths of this job are relative to {outside}"
+    for base, witness in ((outside, "w.wtns"), (link, "../outside/w.wtns"), (inside, f"{outside}/w.wtns")):
+        job = {"system": "groth16", "zkey": str(inside / "z.zkey"), "witnesses": witness}
+        with pytest.raises(UsageError) as refused:
+            service.submit(JobRequest("out", job, str(base)))
+        assert str(refused.value) == said + (note if base == outside else "")
+
+
+@pytest.mark.parametrize("way", ["outside/{}/../../inside/z.zkey", "inside/../outside/{}/../../inside/z.zkey"])
+def test_no_path_tells_which_folders_are_outside_of_the_roots(way: str, place: Place) -> None:
+    """`OUTSIDE/guess/../../INSIDE/file` was there if `guess` was a folder, and else was not."""
+    inside, outside = place.folder / "inside", place.folder / "outside"
+    inside.mkdir()
+    (outside / "folder").mkdir(parents=True)
+    (outside / "file").touch()
+    (inside / "z.zkey").touch()
+    (inside / "w.wtns").touch()
+    service = place.open(Limits(roots=(inside,)))
+    for guess in ("folder", "file", "nothing"):
+        job = {"system": "groth16", "zkey": str(place.folder / way.format(guess)), "witnesses": "w.wtns"}
+        assert service.submit(JobRequest(guess, job, str(inside))).id == guess
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("{out}/f/", "{out}/./f", "{out}//f", "{in}/../outside/f", "/proc/self/root{out}/f", "/proc/self/cwd/f"),
+        *(
+            "{in}/to-f",
+            "{in}/to-folder/f",
+            "{in}/to-folder/../outside/f",
+            "{IN}/f",
+            "/proc/self/fd/{fd}",
+            "/dev/fd/{fd}",
+        ),
+        *("{in}/to-link", "{out}/to-in-and-out/f", "{in}-f", "{in}\n/f"),
+    ],
+)
+def test_no_path_leads_out_of_the_roots(path: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, outside = place.folder / "inside", place.folder / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    for file in (outside / "f", place.folder / "inside-f", inside / "w.wtns"):
+        file.write_text("secret")
+    (inside / "to-f").symlink_to(outside / "f")
+    (inside / "to-link").symlink_to("to-f")
+    (inside / "to-folder").symlink_to(outside)
+    (outside / "to-in").symlink_to(inside)
+    (outside / "to-in-and-out").symlink_to("to-in/to-folder")
+    monkeypatch.chdir(outside)
+    service = place.open(Limits(roots=(inside,)))
+    with open(outside / "f") as opened:
+        places = {"in": inside, "out": outside, "IN": str(inside).upper(), "fd": opened.fileno()}
+        named = path.format(**places)
+        for base in ("/", str(inside)):
+            for job in ({"zkey": named, "witnesses": "w.wtns"}, {"zkey": f"{inside}/w.wtns", "witnesses": [named]}):
+                with pytest.raises(UsageError, match="not in a folder that this service takes files from"):
+                    service.submit(JobRequest("a", {"system": "groth16", **job}, base))
+            stark = {"system": "stark", "program": "file-root", "arguments": {"file": named}}
+            with pytest.raises(UsageError, match="not in a folder that this service takes files from"):
+                service.submit(JobRequest("a", stark, base))
+
+
 def test_files_are_looked_at_again_when_a_job_begins(place: Place) -> None:
     """A link that was laid while the job waited was followed, and so were paths of before `--root` was given."""
     inside, outside = place.folder / "inside", place.folder / "outside"
