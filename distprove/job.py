@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from distprove.errors import InputError, UntrustedName, UsageError
-from distprove.formats.files import read_bounded
+from distprove.formats.files import read_bounded, real
 from distprove.formats.nearest import nearest
 from distprove.formats.owncode import import_also_from, names_code
 from distprove.options import InputFile, Options, check_keys, keys_of, settings_of
@@ -53,7 +53,7 @@ class Job:
         except RecursionError:
             raise InputError(f"{path}: nested too deeply") from None
         try:
-            return _job_from_table(table, path.resolve().parent)
+            return _job_from_table(table, real(path).parent)
         except (UsageError, InputError) as error:
             raise type(error)(f"{path}: {error}") from None
 
@@ -71,7 +71,7 @@ class Job:
 
         Paths may be `Path` objects and lists of them; they are relative to `base` (default: here).
         """
-        job = cls.from_table(system, title, options, (base or Path.cwd()).resolve())
+        job = cls.from_table(system, title, options, real(base or Path.cwd()))
         return cls(job.system, job.options, job.title, executor or settings_from({}), job.code_folder)
 
     @classmethod
@@ -123,6 +123,13 @@ class Job:
         """Have Python find the user's own code in `code_folder` too, if the job imports any."""
         if self.code and self.code_folder:
             import_also_from(self.code_folder)
+
+    def check(self) -> None:
+        """Raise for a job that its proof system would refuse, as far as that is known before keys and inputs are read:
+        a service asks when the job is submitted. Code of the user's own runs only when the job does."""
+        check = getattr(entry_of(self.system).system_class(), "check_job", None)
+        if check is not None and not self.code:
+            check(self.options)
 
     def load(self) -> ProofSystem:
         """Load the proof system with the job's program and key. Raises UsageError, and InputError for bad files."""

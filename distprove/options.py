@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from distprove.errors import InputError, UsageError
-from distprove.formats.files import is_file, require_file
+from distprove.formats.files import is_file, real, require_file
 from distprove.formats.names import name_after, natural_key, unique
 from distprove.formats.nearest import nearest
 from distprove.formats.patterns import Search
@@ -318,7 +318,7 @@ def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[Inp
             files[found[0]] = found[0]
             break
         for file in sorted(found, key=natural_key):
-            files.setdefault(file.resolve(), file)  # named as it was given, also when it is a link
+            files.setdefault(real(file), file)  # named as it was given, also when it is a link
         if len(files) > MAX_PARTITIONS:
             raise InputError(f"{pattern}: a job has at most {MAX_PARTITIONS} inputs")
     given = list(files.values())

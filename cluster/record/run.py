@@ -47,7 +47,7 @@ from cluster.record.status import FILE as STATUS
 from cluster.record.timeline import FILE as TIMELINE
 from distprove.errors import FormatError, InputError, InUse, InvalidProof, UsageError, typed
 from distprove.formats import canonical, jsontext
-from distprove.formats.files import is_file, is_temporary
+from distprove.formats.files import is_file, is_temporary, real
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
 from distprove.formats.owncode import require_no_imports_from, require_outside
@@ -74,6 +74,8 @@ RECORD, COPY = "job.json", "job.json.copy"
 LOCK, PARTITIONS = "lock", "partitions"
 MAX_RECORD = 1 << 28
 MAX_PARTITION = 1 << 28
+NAME_BYTES = 255
+"""Bytes of a name in a path, at most, on the file systems of Linux."""
 
 Barrier = tuple[dict[str, bytes], bytes]
 """Commitments by partition, and the challenge drawn from them."""
@@ -138,7 +140,7 @@ class StoredRun:
         began = self.record.get("folder")
         if not isinstance(value, str) or not isinstance(began, str) or not os.path.isabs(value) or is_file(Path(value)):
             return value
-        beside = os.path.normpath(os.path.join(self.path.resolve(), os.path.relpath(value, began)))
+        beside = os.path.normpath(os.path.join(real(self.path), os.path.relpath(value, began)))
         return beside if is_file(Path(beside)) else value
 
     @cached_property
@@ -227,7 +229,7 @@ class Run(StoredRun):
         except BaseException:
             lock.close()
             raise
-        record = new_record(path.resolve(), system, plan, job, job.to_record() if job is not None else None)
+        record = new_record(real(path), system, plan, job, job.to_record() if job is not None else None)
         content = record_text(record)
         folder.write(COPY, content, durable=False)  # a power cut may take it, and leaves what it is a copy of
         folder.write(RECORD, content)
@@ -393,10 +395,27 @@ def is_run(path: Path) -> bool:
         return folder.has(RECORD)
 
 
+def require_creatable(path: Path) -> None:
+    """Raise UsageError or InputError unless a new run can be made at `path`, as far as that is seen before."""
+    if any(len(os.fsencode(part)) > NAME_BYTES for part in path.parts):
+        raise UsageError(f"the name of a folder has at most {NAME_BYTES} bytes: {path}")
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        above = next(folder for folder in path.parents if os.path.lexists(folder))
+        Folder.open(above)
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise InputError(f"{above}: no folder can be made there: permission denied") from None
+        return
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    _require_empty(Folder.open_ours(path))
+
+
 def require_code_outside(name: str, proof: Path) -> None:
     """Raise UsageError when the code that `name` names would be imported from inside the run that holds `proof`, or
     when Python imports from there anyhow. `proof` is a run folder, or a file, of which only a run's are looked at."""
-    folder = proof.resolve() if proof.is_dir() else proof.resolve().parent
+    folder = real(proof) if proof.is_dir() else real(proof).parent
     if is_run(folder):
         require_no_imports_from(folder)
         require_outside(name, folder)

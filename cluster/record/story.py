@@ -12,6 +12,7 @@ from cluster.record.report import FORMAT, REPORT, VERSION
 from cluster.record.run import abandoned_by, read_record, require_run
 from cluster.record.timeline import FILE, Session, read_timeline
 from distprove.formats import jsontext
+from distprove.formats.files import real
 from distprove.formats.folder import Folder
 from distprove.formats.shapes import NUMBER, fits
 from distprove.formats.visible import bounded
@@ -75,7 +76,7 @@ class Story:
             sessions = read_timeline(path) if folder.has(FILE) else []
             trouble, more = _trouble(path) if folder.has(JOURNAL) else ([], 0)
             dead = not report and abandoned_by(folder) is not None
-            return cls(path.resolve().name, read_record(folder), report, sessions, trouble, more, dead)
+            return cls(real(path).name, read_record(folder), report, sessions, trouble, more, dead)
 
 
 def _trouble(path: Path) -> tuple[list[dict[str, Any]], int]:

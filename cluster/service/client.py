@@ -44,7 +44,7 @@ from distprove.errors import (
     UsageError,
 )
 from distprove.formats import jsontext
-from distprove.formats.files import read_bounded, replacing
+from distprove.formats.files import read_bounded, real, replacing
 from distprove.formats.plain_data import read
 from distprove.formats.visible import bounded
 from distprove.proof import MAX_BYTES, MAX_OUTPUT
@@ -385,7 +385,7 @@ def request_of(
         keys = dict(job)
     else:
         path = Path(job)
-        base = base if base is not None else path.resolve().parent
+        base = base if base is not None else real(path).parent
         try:
             keys = tomllib.loads(read_bounded(path, MAX_JOB).decode())
         except (ValueError, RecursionError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ MAX_TITLE, MAX_PATH = 1000, 4096
 and finding out where one leads takes time that grows with the square of its length."""
 
 
+_ZERO = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""A zero byte in JSON, and no backslash before `u0000`."""
 ELSEWHERE = "a link leads to a file that is not in a folder that this service takes files from"
 
 
@@ -104,6 +107,8 @@ def job_of(
     if job.code and not limits.allow_code:
         raise UsageError("this service runs no programs of its clients' own: name one that ships with distprove")
     require_allowed_files(job, limits, folder, looked)
+    with files_stay_allowed(limits, folder):
+        job.check()
     return replace(job, executor=settings, code_folder="")  # where code lies is not for a client to choose
 
 
@@ -141,8 +146,8 @@ def out_of(request: JobRequest, limits: Limits, folder: Path) -> Path | None:
     out = Path(request.base or "/") / request.out
     if not out.is_absolute():
         raise UsageError("`out` is an absolute path on the service's machine, or relative to a base that is one")
-    if len(str(out)) > MAX_PATH:
-        raise UsageError(f"`out` has at most {MAX_PATH} characters, not {len(str(out))}")
+    if len(os.fsencode(out)) > MAX_PATH:
+        raise UsageError(f"`out` has at most {MAX_PATH} bytes, not {len(os.fsencode(out))}")
     if out.name in ("", ".."):
         raise UsageError("`out` ends in the name of a folder, not in `..`")
     return allowed_out(out, limits, folder)
@@ -163,6 +168,8 @@ def digest_of(request: JobRequest, key: bytes, limits: Limits) -> bytes:
         text = json.dumps(asked, sort_keys=True, allow_nan=False).encode()
         if rb"\ud" in text:  # half of a pair is in no text that can be kept
             json.dumps(asked, ensure_ascii=False).encode()
+        if _ZERO.search(text):
+            raise UsageError("a text in a job has a zero byte, which no name of a file has")
     except (TypeError, ValueError, RecursionError):
         raise UsageError(
             "a job is made of what JSON has: objects, lists, strings of UTF-8, numbers, true, false, null"

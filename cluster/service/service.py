@@ -29,7 +29,7 @@ from cluster.executor.pool import Client, Pool
 from cluster.recent import Recent
 from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
-from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, take_lock
+from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, require_creatable, take_lock
 from cluster.record.short import Common, Proven
 from cluster.service.lines import LIGHT, Group, Lines, Name
 from cluster.service.requests import (
@@ -61,6 +61,7 @@ from distprove.errors import (
     forget_frames,
     typed,
 )
+from distprove.formats.files import real
 from distprove.formats.folder import Folder
 from distprove.formats.owncode import names_code
 from distprove.host.provenance import version
@@ -153,10 +154,10 @@ class Service:
         folder that is not ours or of another version."""
         own = Folder.make(folder)
         own.close_to_others()
-        self.folder, self.settings = folder.resolve(), settings
+        self.folder, self.settings = real(folder), settings
         limits = limits or Limits()
         if limits.roots is not None:
-            limits = replace(limits, roots=(*limits.roots, *(root.resolve() for root in limits.roots)))
+            limits = replace(limits, roots=(*limits.roots, *map(real, limits.roots)))
         self.limits = limits
         self._lock_file: IO[str] = take_lock(own)
         try:
@@ -345,8 +346,8 @@ class Service:
         with _briefly_held(self._reading):
             job = job_of(request, self.settings, self.limits, self.folder, looked)
         out = out_of(request, self.limits, self.folder)
-        if out is not None and is_run(out):
-            raise UsageError(f"{out} already holds a run; resume it, or choose another folder")
+        if out is not None:
+            require_creatable(out)
         return _Asked(request, digest, job, job.to_record(), out, str(out or self.folder / RUNS / request.id))
 
     def _admit(self, asked: _Asked, client: str) -> _Ticket | None:

@@ -105,6 +105,15 @@ def is_temporary(name: str) -> bool:
     return re.fullmatch(r"\..+\.[0-9a-f]{12}\.tmp", name) is not None
 
 
+def real(path: Path) -> Path:
+    """Where a path leads, as far as it leads anywhere: `Path.resolve` raises RuntimeError for a loop of links. Raises
+    InputError for a name with a zero byte."""
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:
+        raise InputError("a name with a zero byte is that of no file") from None
+
+
 def is_file(path: Path) -> bool:
     """Whether there is a regular file. There is none under a name that no file can have."""
     try:

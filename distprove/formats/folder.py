@@ -303,6 +303,8 @@ def _open_folder(path: Path, make: int | None = None) -> int:
             os.close(above)
     except NotPrivate as error:
         raise UsageError(f"{error}; name the folder that it points to") from None
+    except ValueError:
+        raise UsageError(f"{path}: a name with a zero byte is that of no folder") from None
     except OSError as error:
         if path.is_symlink():
             raise UsageError(f"{path} is a symbolic link; name the folder that it points to") from None

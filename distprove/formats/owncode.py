@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 from distprove.errors import CodeFault, DistproveError, UsageError
+from distprove.formats.files import real
 from distprove.formats.nearest import nearest
 from kernels.errors import BackendError
 
@@ -148,4 +149,4 @@ def require_no_imports_from(folder: Path) -> None:
 
 
 def _is_inside(place: str, folder: Path) -> bool:
-    return Path(place).resolve().is_relative_to(folder.resolve())
+    return real(Path(place)).is_relative_to(real(folder))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from distprove.errors import UsageError
-from distprove.formats.files import require_file
+from distprove.formats.files import real, require_file
 from distprove.formats.owncode import names_code
 from distprove.options import MAX_PARTITIONS, SECURITY_BITS, InputFile, Options, setting
 from distprove.stark.params import BLOWUPS, MAX_BLOWUP
@@ -95,7 +95,7 @@ def _arguments(program: str, given: Mapping[str, Any], base: Path, prefer: str) 
         return dict(given)
     values = find_program(program).values(given, prefer=prefer)
     paths = {name: str(values[name]) for name in _path_arguments(program)}
-    return {**values, **{name: str((base / path).resolve()) for name, path in paths.items() if path}}
+    return {**values, **{name: str(real(base / path)) for name, path in paths.items() if path}}
 
 
 def _path_arguments(program: str) -> list[str]:

@@ -184,6 +184,10 @@ class Program(ABC):
             partitions = counts[0] if len(counts) == 1 else _least(counts, lambda n: fits(self.log_heights(n)))
         return Cut(self.slices(partitions))
 
+    def check_job(self, partitions: int | None) -> None:  # noqa: B027
+        """Raise UsageError or InputError for a job of so many partitions that the arguments, the lengths of files and
+        what is quickly read of them rule out. It is called when a job is submitted, and before it is cut."""
+
     @property
     def cuts_itself(self) -> bool:
         """Whether the program knows its partitions only when `cut` was called."""

@@ -17,12 +17,18 @@ from distprove.stark.air.check import BoundaryTuple
 from distprove.stark.air.compiler import compile_definition, number_buses
 from distprove.stark.air.definition import Layout
 from distprove.stark.params import Parameters
+from distprove.stark.plan import plans
 from distprove.stark.program import Program
 from distprove.stark.proof import content_bytes
 from distprove.stark.security import job_security
 from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.verifying_key import VerifyingKey, bus_record, compile_program, made_key
+from kernels.host.units import format_bytes
+
+MOST_MEMORY = 1 << 42
+"""Bytes that a partition may take on a device, at most, as lean as it can be proven. That a device is smaller is told
+when the job is at work: a node with a larger one may join."""
 
 Heights = Sequence[Sequence[int | None]]
 """log2 of each table's rows, None for an absent table, for each partition."""
@@ -38,7 +44,7 @@ def check_program(program: Program, params: Parameters, partitions: int, known: 
         check_sides(key)
         check_multiplicities(key, least_heights(key, partitions))
         return
-    if len(heights) != partitions or not all(heights_fit(key, h) for h in heights):
+    if len(heights) != partitions or not all(heights_fit(key, h) for h in set(map(tuple, heights))):
         raise UsageError(f"program {program.name}: not the heights of {partitions} partitions' tables: 2^{heights}")
     check_job(key, heights)
 
@@ -48,7 +54,21 @@ def check_job(key: VerifyingKey, heights: Heights) -> None:
     check_sides(key)
     check_multiplicities(key, heights)
     check_security(key, heights)
+    check_size(key, heights)
+
+
+def check_size(key: VerifyingKey, heights: Heights) -> None:
+    """Raise UsageError for partitions whose proofs no file holds, or one of which no device proves."""
     kinds = Counter(map(tuple, heights))
+    for kind in kinds:
+        shape = ProofShape(key, kind)
+        needed = plans(shape, key_streamed=True)[0].peak
+        if needed > MOST_MEMORY:
+            rows = ", ".join(f"2^{table.log_height} x {table.widths[1]}" for table in shape.tables)
+            raise UsageError(
+                f"a partition with tables of {rows} needs {format_bytes(needed)}, and no device has more than "
+                f"{format_bytes(MOST_MEMORY)}: cut the job into more partitions"
+            )
     size = sum(count * content_bytes(ProofShape(key, kind)) for kind, count in kinds.items())
     if size > MAX_BYTES:
         raise UsageError(

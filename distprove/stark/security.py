@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -183,7 +184,8 @@ def _bus_load(
     key: VerifyingKey, scope: Scope, partitions: Sequence[Sequence[int | None]], boundary: int = 0
 ) -> BusLoad:
     uses = [sum(use.bus.scope == scope for use in t.uses) for t in key.tables]
-    loads = ((count, height) for heights in partitions for count, height in zip(uses, heights, strict=True))
+    kinds = Counter(map(tuple, partitions)).items()
+    loads = ((n * count, height) for kind, n in kinds for count, height in zip(uses, kind, strict=True))
     tuples = sum(count << height for count, height in loads if height is not None)
     return BusLoad(tuples + boundary, max((width for _, own, width in key.buses if own == scope), default=0))
 
@@ -322,8 +324,8 @@ def choose_parameters(
         return params
     key = compile_program(program, params)
     heights = [tuple(h) for h in told_heights(program, partitions, known)]
-    if not all(heights_fit(key, h) for h in heights):
-        raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
+    if (bad := next((h for h in dict.fromkeys(heights) if not heights_fit(key, h)), None)) is not None:
+        raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{bad} rows")
     for stats in statistics_of_job(key, heights):
         # To see that they suffice is some hundred times cheaper than to choose; a job may have hundreds of shapes.
         if min(r.bits for r in best_rounds(params, stats)[1]) < security:

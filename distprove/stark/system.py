@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, fits, leaves_room, 
 from distprove.stark.program import Cut, JobProgram, Program, whole_trace
 from distprove.stark.programs import load_program
 from distprove.stark.proof import JobPart
-from distprove.stark.provable import check_program, check_security
+from distprove.stark.provable import check_program, check_security, least_heights
 from distprove.stark.prover import Committed, commit, prove
 from distprove.stark.proving_key import ProvingKey, make_key
 from distprove.stark.security import choose_parameters
@@ -86,18 +86,11 @@ class StarkSystem:
     def from_options(cls, options: StarkOptions) -> StarkSystem:
         """Make the system of a job. Raises UsageError for a bad program or arguments, or an unreachable target."""
         program = load_program(options.program, options.arguments)
-        choose = partial(
-            choose_parameters,
-            program,
-            prefer=options.prefer,
-            blowup=options.blowup,
-            security=options.security,
-            grinding=options.grinding,
-            hash=options.hash,
-        )
+        choose = _choosing(program, options)
         made: Cut | None = None
         partitions = options.partitions
         with own_faults(program.__module__):
+            program.check_job(partitions)
             if partitions is None or program.cuts_itself:
                 key = compile_program(program, choose(1, queries=1))
                 made = cut(program, partitions, partial(fits, key))
@@ -106,6 +99,13 @@ class StarkSystem:
             params = choose(partitions, queries=options.queries, known=known)
             check_program(program, params, partitions, known)
         return cls(program, params, partitions, made)
+
+    @classmethod
+    def check_job(cls, options: StarkOptions) -> None:
+        """Raise UsageError or InputError for a job that `from_options` would refuse, where that is known before it is
+        cut, which may run a guest or read a large file."""
+        load_program(options.program, options.arguments).check_job(options.partitions)
+        _check_kind(replace(options, arguments=tuple(sorted(options.arguments.items()))))  # type: ignore[arg-type]
 
     @cached_property
     def key(self) -> VerifyingKey:
@@ -227,6 +227,34 @@ class StarkSystem:
         encoded = name.encode()
         parts = (b"distprove stark partition 1\0", self.key_digest(), index.to_bytes(8, "little"), encoded)
         return hashlib.sha256(b"".join(parts)).digest()
+
+
+def _choosing(program: Program, options: StarkOptions) -> Callable[..., Parameters]:
+    """`choose_parameters` for a program, with the settings of a job."""
+    return partial(
+        choose_parameters,
+        program,
+        prefer=options.prefer,
+        blowup=options.blowup,
+        security=options.security,
+        grinding=options.grinding,
+        hash=options.hash,
+    )
+
+
+@lru_cache(maxsize=256)
+def _check_kind(options: StarkOptions) -> None:
+    """Check the parameters, sizes and tables of a job. Its arguments are pairs, to be hashed: many jobs of a service
+    have the same. Raises UsageError, AirError."""
+    program = load_program(options.program, dict(options.arguments))
+    choose = _choosing(program, options)
+    if program.cuts_itself or (options.partitions is None and len(program.counts) > 1):
+        key = compile_program(program, choose(1, queries=options.queries or 1))
+        if options.queries is not None:
+            check_security(key, least_heights(key, 1))
+        return
+    count = options.partitions or program.counts[0]
+    check_program(program, choose(count, queries=options.queries), count)
 
 
 class StarkSynthesiser:

@@ -366,3 +366,28 @@ def test_nothing_prints_around_the_console() -> None:
         if name in banned - allowed.get(str(path.relative_to(ROOT)), set())
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("prove loop --out r", "prove job --out r", "prove stark file-root --file loop --out r", "demo --out loop"),
+        *("prove groth16 --zkey loop --wtns loop --out r", "prove groth16 --zkey job --wtns job loop --out r"),
+        *("prove stark file-root --file job --out loop", "prove stark file-root --file job --out loop/r"),
+        *("verify loop", "verify loop/r", "verify job --vk loop", "resume loop", "report loop", "export loop --out r"),
+        *("run loop", "run loop/x", "prove stark riscv --elf loop --out r", "top loop", "submit loop", "submit job"),
+        *("status --service loop", "sweep loop --out r", "sweep job --out loop", "key file-root --file loop --out r"),
+        *("setup groth16 --r1cs loop --insecure-dev --out r", "air check loop", "key riscv --elf loop --out r"),
+        *("up --folder loop", "bench service loop", "security riscv --elf loop", "setup inputs --circuit loop --out r"),
+    ],
+)
+def test_a_loop_of_links_is_an_error_of_one_line(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was "a fault in distprove", since `Path.resolve` raises RuntimeError for it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "job").write_text('system = "stark"\nprogram = "file-root"\narguments = { file = "loop" }\n')
+    done = run(*words.split())
+    assert done.exit_code in (2, 3), f"{done.output}{done.exception!r}"
+    assert "fault in distprove" not in done.output
+    assert done.stderr.count("error:") == 1

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import UsageError
 from distprove.stark.air import Air, Table
 from distprove.stark.field import P
 from distprove.stark.program import Program, Slice, Trace
-from distprove.stark.programs.registry import log_rows
+from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -48,9 +47,7 @@ class Fibonacci(Program):
 
     def __init__(self, rows: int = 1 << 16, first: int = 0, second: int = 1) -> None:
         """Raises UsageError for arguments out of range."""
-        log_rows("rows", rows)
-        if not (0 <= first < P and 0 <= second < P):
-            raise UsageError(f"first and second are field elements, below {P}")
+        PROGRAMS["fibonacci"].check(rows=rows, first=first, second=second)
         self.rows, self.first, self.second = rows, first, second
 
     @property
@@ -59,7 +56,7 @@ class Fibonacci(Program):
 
     @property
     def fixed_heights(self) -> Mapping[str, int]:
-        return {"fibonacci": log_rows("rows", self.rows)}
+        return {"fibonacci": self.rows.bit_length() - 1}
 
     def slices(self, partitions: int) -> list[Slice]:
         out, pair = [], (self.first, self.second)

@@ -56,6 +56,7 @@ from distprove.stark.programs.file_tree import (
     level_above,
     read_slice,
 )
+from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.statement import Boundary, PublicRef, Statement
 from kernels.cpu.keccak import keccak256
 from kernels.interface.arrays import Array
@@ -73,8 +74,7 @@ class FileRoot(Program):
 
     def __init__(self, file: str = "", layout: str = "wide") -> None:
         """`file` is the path of the file to hash. A verifier needs none. Raises UsageError for an unknown layout."""
-        if layout not in LAYOUTS:
-            raise UsageError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
+        PROGRAMS["file-root"].check(layout=layout)
         self.file, self.layout = file, layout
         self._layout = LAYOUTS[layout]()
 
@@ -128,6 +128,9 @@ class FileRoot(Program):
                 used += len(nodes_across(leaves, cuts[1:-1]))
             out.append(self._layout.log_heights(used))
         return out
+
+    def check_job(self, partitions: int | None) -> None:
+        self._cuts(partitions or 1)
 
     def slices(self, partitions: int) -> list[Slice]:
         """Cut the file into partitions. Reads the whole file once, for its root; partitions then read their parts."""

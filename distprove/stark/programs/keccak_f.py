@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from distprove.errors import UsageError
 from distprove.stark.air import Air, Table
 from distprove.stark.field import P
-from distprove.stark.params import MAX_LOG_HEIGHT
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.programs.keccak_rounds import (
     COLUMNS,
@@ -34,13 +33,13 @@ from distprove.stark.programs.keccak_rounds import (
     over_rounds,
     rows_for,
 )
+from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
 SUMMED = 8
 """Number of words of each result that are summed."""
-MOST = ((1 << MAX_LOG_HEIGHT) - 1) // ROUNDS
 
 
 class KeccakFAir(Air):
@@ -77,10 +76,7 @@ class KeccakF(Program):
 
     def __init__(self, permutations: int = 1365, first: int = 0) -> None:
         """Raises UsageError for arguments out of range."""
-        if not 1 <= permutations <= MOST:
-            raise UsageError(f"permutations must be from 1 to {MOST}, not {permutations}")
-        if not 0 <= first < 1 << 32:
-            raise UsageError("first must be from 0 to 2^32 - 1")
+        PROGRAMS["keccak-f"].check(permutations=permutations, first=first)
         self.permutations, self.first = permutations, first
 
     @property
@@ -90,9 +86,12 @@ class KeccakF(Program):
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         return [(rows_for(self.permutations).bit_length() - 1,)] * partitions
 
-    def slices(self, partitions: int) -> list[Slice]:
-        if self.first + partitions * self.permutations > 1 << 32:
+    def check_job(self, partitions: int | None) -> None:
+        if self.first + (partitions or 1) * self.permutations > 1 << 32:
             raise UsageError("the states' numbers must stay below 2^32")
+
+    def slices(self, partitions: int) -> list[Slice]:
+        self.check_job(partitions)
         starts = range(self.first, self.first + partitions * self.permutations, self.permutations)
         return [Slice(f"part-{i:04}", {"start": start}) for i, start in enumerate(starts)]
 

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from distprove.errors import UsageError
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
 LIMB = Bus("limb", 1)
-MAX_BITS = 16
-MAX_LOG_VALUES = 24
 
 
 class ValuesAir(Air):
@@ -68,14 +67,9 @@ class RangeCheck(Program):
     buses = (LIMB,)
     statement = Statement(public=(("count", 1), ("total", 1)))
 
-    def __init__(self, values: int = 1 << 16, bits: int = MAX_BITS, seed: int = 1) -> None:
+    def __init__(self, values: int = 1 << 16, bits: int = 16, seed: int = 1) -> None:
         """Raises UsageError for arguments out of range."""
-        if not 1 <= values <= 1 << MAX_LOG_VALUES:
-            raise UsageError(f"values must be from 1 to 2^{MAX_LOG_VALUES}, not {values}")
-        if not 1 <= bits <= MAX_BITS:
-            raise UsageError(f"bits must be from 1 to {MAX_BITS}, not {bits}")
-        if not 0 <= seed < 1 << 32:
-            raise UsageError("seed must be from 0 to 2^32 - 1")
+        PROGRAMS["range-check"].check(values=values, bits=bits, seed=seed)
         self.values, self.bits, self.seed = values, bits, seed
 
     @property
@@ -92,9 +86,12 @@ class RangeCheck(Program):
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         return [((self.values - 1).bit_length(), self.bits)] * partitions
 
-    def slices(self, partitions: int) -> list[Slice]:
-        if not 0 <= partitions * self.values <= 1 << 32:
+    def check_job(self, partitions: int | None) -> None:
+        if (partitions or 1) * self.values > 1 << 32:
             raise UsageError("a job has at most 2^32 values")
+
+    def slices(self, partitions: int) -> list[Slice]:
+        self.check_job(partitions)
         return [Slice(f"part-{i:04}", {"first": (self.seed << 32) + i * self.values}) for i in range(partitions)]
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -11,6 +11,7 @@ from distprove.errors import UsageError
 from distprove.formats.nearest import nearest
 from distprove.formats.owncode import import_named, names_code, own_faults
 from distprove.stark.params import MAX_LOG_HEIGHT
+from kernels.maths.goldilocks import P
 
 if TYPE_CHECKING:
     from distprove.stark.program import Program
@@ -31,6 +32,24 @@ class Argument:
     """Default value where small proofs are preferred to fast ones, if it is another."""
     bound: bool = False
     """Whether the key says it, or follows from it: what a verifier can hold a proof to. Others are a prover's own."""
+    range: tuple[int, int] | None = None
+    """The least and the most of an integer."""
+    power_of_two: bool = False
+    choices: tuple[str, ...] = ()
+    """The texts that it may be; all may where there are none."""
+
+    def check(self, value: int | str) -> None:
+        """Raise UsageError for a value of the right kind that the program cannot have."""
+        if self.choices and value not in self.choices:
+            raise UsageError(
+                f"{self.name} must be {' or '.join(each or 'empty' for each in self.choices)}, not {value!r}"
+            )
+        if self.range is None or not isinstance(value, int):
+            return
+        least, most = self.range
+        if not least <= value <= most or (self.power_of_two and value & (value - 1)):
+            kind = "a power of two" if self.power_of_two else "an integer"
+            raise UsageError(f"{self.name} must be {kind} from {least} to {most}, not {value}")
 
 
 @dataclass(frozen=True)
@@ -69,12 +88,30 @@ class ProgramEntry:
             if value is None:
                 raise UsageError(f"program {self.name} needs the argument {argument.name}: {argument.help}")
             values[argument.name] = integer(argument.name, value) if argument.kind == "integer" else str(value)
+        self.check(**values)
         return values
+
+    def check(self, **values: int | str) -> None:
+        """Raise UsageError for an argument that is out of its bounds."""
+        for argument in self.arguments:
+            if argument.name in values:
+                argument.check(values[argument.name])
 
     def unbound(self, given: Mapping[str, int | str]) -> list[str]:
         """Which of these arguments no key depends on, so that a proof cannot be held to them."""
         return [argument.name for argument in self.arguments if argument.name in given and not argument.bound]
 
+
+_ROWS = Argument(
+    *("rows", "integer", "rows of a partition's table, a power of two", 1 << 16),
+    bound=True,
+    range=(1, 1 << MAX_LOG_HEIGHT),
+    power_of_two=True,
+)
+MAX_LOG_CYCLES = 21
+"""log2 of the cycles of a segment, at most: times and their differences stay below 2^24."""
+MOST_KECCAKS = ((1 << MAX_LOG_HEIGHT) - 1) // 24
+"""Permutations of 24 rounds in a table, at most."""
 
 PROGRAMS: dict[str, ProgramEntry] = {
     entry.name: entry
@@ -83,9 +120,9 @@ PROGRAMS: dict[str, ProgramEntry] = {
             "fibonacci",
             "A Fibonacci sequence modulo p, each partition going on where the one before ended.",
             (
-                Argument("rows", "integer", "rows of a partition's table, a power of two", 1 << 16, bound=True),
-                Argument("first", "integer", "the sequence's first element", 0),
-                Argument("second", "integer", "its second", 1),
+                _ROWS,
+                Argument("first", "integer", "the sequence's first element", 0, range=(0, P - 1)),
+                Argument("second", "integer", "its second", 1, range=(0, P - 1)),
             ),
             "distprove.stark.programs.fibonacci:Fibonacci",
         ),
@@ -93,9 +130,9 @@ PROGRAMS: dict[str, ProgramEntry] = {
             "wide-fibonacci",
             "One sequence of squares in every row, c[i+2] = c[i]^2 + c[i+1]^2: what provers are compared on.",
             (
-                Argument("rows", "integer", "rows of a partition's table, a power of two", 1 << 16, bound=True),
-                Argument("width", "integer", "columns", 32, bound=True),
-                Argument("seed", "integer", "what the rows' first elements are made from", 1),
+                _ROWS,
+                Argument("width", "integer", "columns", 32, bound=True, range=(3, 1 << 12)),
+                Argument("seed", "integer", "what the rows' first elements are made from", 1, range=(1, (1 << 32) - 1)),
             ),
             "distprove.stark.programs.wide_fibonacci:WideFibonacci",
         ),
@@ -103,8 +140,8 @@ PROGRAMS: dict[str, ProgramEntry] = {
             "keccak-f",
             "Keccak-f[1600] permutations of numbered states, and the sums of their results.",
             (
-                Argument("permutations", "integer", "permutations in a partition", 1365),
-                Argument("first", "integer", "number of the first state", 0),
+                Argument("permutations", "integer", "permutations in a partition", 1365, range=(1, MOST_KECCAKS)),
+                Argument("first", "integer", "number of the first state", 0, range=(0, (1 << 32) - 1)),
             ),
             "distprove.stark.programs.keccak_f:KeccakF",
         ),
@@ -112,9 +149,9 @@ PROGRAMS: dict[str, ProgramEntry] = {
             "range-check",
             "Values whose limbs are looked up in a table: an example of two tables that meet on a bus.",
             (
-                Argument("values", "integer", "values in a partition", 1 << 16),
-                Argument("bits", "integer", "bits of a limb; a value has two limbs", 16, bound=True),
-                Argument("seed", "integer", "what the values are made from", 1),
+                Argument("values", "integer", "values in a partition", 1 << 16, range=(1, 1 << 24)),
+                Argument("bits", "integer", "bits of a limb; a value has two limbs", 16, bound=True, range=(1, 16)),
+                Argument("seed", "integer", "what the values are made from", 1, range=(0, (1 << 32) - 1)),
             ),
             "distprove.stark.programs.range_check:RangeCheck",
         ),
@@ -124,7 +161,9 @@ PROGRAMS: dict[str, ProgramEntry] = {
             (
                 Argument("file", "path", "the file; only a prover needs it"),
                 Argument(
-                    "layout", "text", "wide tables, or narrow ones for blow-up 4 or 8", "wide", "narrow", bound=True
+                    *("layout", "text", "wide tables, or narrow ones for blow-up 4 or 8", "wide", "narrow"),
+                    bound=True,
+                    choices=("wide", "narrow"),
                 ),
             ),
             "distprove.stark.programs.file_root:FileRoot",
@@ -136,12 +175,18 @@ PROGRAMS: dict[str, ProgramEntry] = {
                 Argument("elf", "path", "the guest's ELF file; only a prover needs it", bound=True),
                 Argument("input", "path", "a file with the private input", ""),
                 Argument("public", "path", "a file with the public input", ""),
-                Argument("segment", "integer", "cycles of a segment, a power of two", 1 << 20),
+                Argument(
+                    *("segment", "integer", "cycles of a segment, a power of two", 1 << 20),
+                    range=(2, 1 << MAX_LOG_CYCLES),
+                    power_of_two=True,
+                ),
                 Argument(
                     "guest", "text", "the name that the guest must have; it is found in the ELF file", "", bound=True
                 ),
                 Argument(
-                    "calls", "text", "sp1 for a guest of SP1, whose input is an SP1Stdin as bincode", "", bound=True
+                    *("calls", "text", "sp1 for a guest of SP1, whose input is an SP1Stdin as bincode", ""),
+                    bound=True,
+                    choices=("", "sp1"),
                 ),
             ),
             "distprove.stark.riscv.program:RiscV",
@@ -199,14 +244,6 @@ def integer(name: str, value: int | str) -> int:
     if digits.isdecimal() and len(digits) <= 20 and (not caret or (base == "2" and int(exponent) < 64)):
         return 1 << int(exponent) if caret else int(base)
     raise UsageError(f"{name} must be an integer, such as 1000 or 2^20, not {value!r}")
-
-
-def log_rows(name: str, rows: int) -> int:
-    """log2 of a number of rows. Raises UsageError unless it is a power of two that a table can have."""
-
-    if rows < 1 or rows & (rows - 1) or rows > 1 << MAX_LOG_HEIGHT:
-        raise UsageError(f"{name} must be a power of two up to 2^{MAX_LOG_HEIGHT}, not {rows}")
-    return rows.bit_length() - 1
 
 
 def _number(value: int | str) -> int | str:

@@ -13,18 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import UsageError
 from distprove.stark.air import Air, Expression, Table
 from distprove.stark.air.row_function import Cells, apply, row_function
 from distprove.stark.field import GENERATOR, P
 from distprove.stark.program import Program, Slice, Trace
-from distprove.stark.programs.registry import log_rows
+from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.row_program import RowProgram
-
-MAX_WIDTH = 1 << 12
 
 
 class WideFibonacciAir(Air):
@@ -47,11 +44,7 @@ class WideFibonacci(Program):
 
     def __init__(self, rows: int = 1 << 16, width: int = 32, seed: int = 1) -> None:
         """Raises UsageError for arguments out of range."""
-        log_rows("rows", rows)
-        if not 3 <= width <= MAX_WIDTH:
-            raise UsageError(f"width must be from 3 to {MAX_WIDTH}, not {width}")
-        if not 1 <= seed < 1 << 32:
-            raise UsageError("seed must be from 1 to 2^32 - 1")
+        PROGRAMS["wide-fibonacci"].check(rows=rows, width=width, seed=seed)
         self.rows, self.width, self.seed = rows, width, seed
 
     @property
@@ -64,7 +57,7 @@ class WideFibonacci(Program):
 
     @property
     def fixed_heights(self) -> Mapping[str, int]:
-        return {"wide-fibonacci": log_rows("rows", self.rows)}
+        return {"wide-fibonacci": self.rows.bit_length() - 1}
 
     def slices(self, partitions: int) -> list[Slice]:
         return [Slice(f"part-{i:04}", {"start": pow(GENERATOR, self.seed + i, P)}) for i in range(partitions)]

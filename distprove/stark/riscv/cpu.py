@@ -134,9 +134,6 @@ class CpuAir(Air):
             in_long_range(t, now - previous - 1, low, 24, used, f"time of {name}")
 
 
-MAX_LOG_CYCLES = 21
-"""Times and their differences stay below 2^24."""
-
 ROWS = CppRows(
     f"""
     constexpr int {", ".join(f"{name.upper()} = {bit}" for bit, name in enumerate(FLAGS))};

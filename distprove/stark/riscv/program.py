@@ -21,8 +21,8 @@ from distprove.formats.files import read_bounded
 from distprove.host.cgroup import memory_available
 from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
+from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.riscv.buses import BUSES, OUTPUT, STATED
-from distprove.stark.riscv.cpu import MAX_LOG_CYCLES
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
 from distprove.stark.riscv.guest import Guest
@@ -86,10 +86,7 @@ class RiscV(Program):
         """`input` and `public` are files with the private and the public input; "" is an empty one. `segment` is the
         number of cycles of a segment. `calls` names a system whose guest the file `elf` is, one of `FOREIGN_CALLS`.
         Raises UsageError."""
-        if segment < 2 or segment & (segment - 1) or segment > 1 << MAX_LOG_CYCLES:
-            raise UsageError(f"a segment has a power of two of cycles, from 2 to 2^{MAX_LOG_CYCLES}, not {segment}")
-        if calls not in ("", *FOREIGN_CALLS):
-            raise UsageError(f"calls must be one of {', '.join(FOREIGN_CALLS)}, not {calls!r}")
+        PROGRAMS["riscv"].check(segment=segment, calls=calls)
         if calls and not elf:
             raise UsageError("calls says how the file of a guest is read: it needs elf; a name (guest) needs no calls")
         self.elf, self.input, self.public, self.segment, self.guest = elf, input, public, segment, guest
@@ -159,6 +156,11 @@ class RiscV(Program):
         return _fixed(self._guest_file)
 
     # -- the prover ---------------------------------------------------------------------------------------------------
+
+    def check_job(self, partitions: int | None) -> None:
+        if partitions is not None and partitions > MOST_SEGMENTS:
+            raise UsageError(f"a proof has at most {MOST_SEGMENTS} segments, not {partitions}")
+        _ = self._guest_file
 
     def cut(self, partitions: int | None, fits: Fits) -> Cut:
         """Run the guest: one slice for each segment. Its source may hold private input. Raises UsageError for another

@@ -190,11 +190,14 @@ def test_the_same_job_under_one_id_is_one_job_and_another_is_refused(place: Plac
         again.submit(place.ask("a", count=2))
 
 
-def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place) -> None:
+def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     service = place.open(pool=Pool)
     service.submit(place.ask("bad", job={"folder": str(place.folder / "none"), "count": 100}))
     service.submit(place.ask("good"))
     assert await_end(service, "good", PATIENCE).state is JobState.PROVED
+    with pytest.raises(UsageError, match="not empty and not a run"):
+        service.submit(place.ask("taken", out=str(place.folder)))
+    monkeypatch.setattr(service_module, "require_creatable", lambda out: None)  # as if files came to lie there later
     service.submit(place.ask("taken", out=str(place.folder)))
     failed = await_end(service, "taken", PATIENCE)
     assert (failed.state, failed.exit_code, failed.error_kind) == (JobState.FAILED, 2, "UsageError")
@@ -904,7 +907,7 @@ def test_what_waits_fills_no_memory(place: Place) -> None:
     """10,000 jobs of 16 MiB were in memory at a time, and again at each start; titles were in every list besides."""
     service = place.open(Limits(running=1, allow_code=True, queued_bytes=1000))
     for request in (place.ask("a", job={"title": "x" * 1001}), place.ask("a", out="/" + "x" * 4096)):
-        with pytest.raises(UsageError, match="characters"):
+        with pytest.raises(UsageError, match=r"characters|bytes"):
             service.submit(request)
     service.submit(place.ask("blocks"))
     reach(place)
