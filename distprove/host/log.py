@@ -69,7 +69,8 @@ class VisibleLines(logging.Formatter):
     """Formats a record as text in which nothing acts on a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record), keep="\n")
+        fields = (f" {name}={bounded(str(value), MAX_TEXT)}" for name, value in getattr(record, "fields", {}).items())
+        return visible(super().format(record) + "".join(fields), keep="\n")
 
 
 class JsonLines(logging.Formatter):

@@ -88,6 +88,14 @@ def test_lines_of_text_act_on_no_terminal() -> None:
     assert "ERROR a: \\x1b[2J\\u202ewas here" in done.stderr
 
 
+def test_lines_of_text_name_the_job_and_what_happened_to_it() -> None:
+    """In plain logs every job was "job-running", whichever it was."""
+    script = "from distprove.host.log import log_event, logger, set_up_logging; set_up_logging(); "
+    script += "log_event(logger('a'), 'job-failed', job='j-1', error='no\x1bdevice', attempt=None)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
+    assert "INFO a: job-failed job=j-1 error=no\\x1bdevice\n" in done.stderr
+
+
 def test_an_event_has_the_gpu_of_its_worker(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "distprove.job")
     event = Progress("fault", "p0", "prover-1", "ready", 0, 0, 2, "it\nfailed", gpus=("1",))

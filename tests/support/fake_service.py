@@ -71,6 +71,8 @@ class FakeService:
         return self.views[id]
 
     def jobs(self, state: JobState | None = None, *, limit: int = 100, before: str | None = None) -> list[JobView]:
+        if before is not None:
+            self.job(before)
         newest = [view for view in reversed(self.views.values()) if state in (None, view.state)]
         return newest[:limit]
 

@@ -23,6 +23,7 @@ LEAST = 32
 """Characters that a token has at least: one that is made has 43, which hold 256 random bits."""
 MAX_FILE = 1 << 16
 _LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\s+([A-Za-z0-9._~+/=-]+)\Z")
+_BARE = re.compile(rf"[A-Za-z0-9._~+/=-]{{{LEAST},}}\Z")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 ASKERS = 4096
 """Those who ask and are remembered, at most; who asked longest ago is forgotten first."""
@@ -40,9 +41,9 @@ def make_tokens(path: Path) -> None:
         file.write(f"{OWNER} {secrets.token_urlsafe(32)}\n")
 
 
-def read_tokens(path: Path) -> dict[str, str]:
-    """Tokens by their names. Raises InputError unless the file is this user's, and nobody else's to read. No message
-    holds a line of it."""
+def read_tokens(path: Path, *, bare: bool = False) -> dict[str, str]:
+    """Tokens by their names; with `bare` a file may also hold a token alone, as those do that Prometheus reads. Raises
+    InputError unless the file is this user's, and nobody else's to read. No message holds a line of it."""
     try:
         with open(os.open(path, _READ), "rb") as file:
             facts = os.fstat(file.fileno())
@@ -53,6 +54,8 @@ def read_tokens(path: Path) -> dict[str, str]:
         raise InputError(f"{path}: {error.strerror}") from None
     if len(text) > MAX_FILE:
         raise InputError(f"{path}: more than {MAX_FILE} bytes")
+    if bare and _BARE.match(stripped := text.decode("ascii", "replace").strip()):
+        return {"": stripped}
     found: dict[str, str] = {}
     for number, line in enumerate(text.decode("ascii", "replace").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -67,8 +70,8 @@ def read_tokens(path: Path) -> dict[str, str]:
 
 
 def read_token(path: Path) -> str:
-    """The first token of a file: what a client shows."""
-    return next(iter(read_tokens(path).values()))
+    """The first token of a file, or the token that it holds alone: what a client shows."""
+    return next(iter(read_tokens(path, bare=True).values()))
 
 
 class Tokens:

@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
+from cluster.record.report import Report
 from cluster.service.http.access import OWNER
 from cluster.service.http.calls import (
     WRITE_SECONDS,
@@ -153,7 +154,7 @@ def _known(call: Call, id: str) -> bool:
         Query("limit", int, "number of jobs, at most", 100, (1, MOST_JOBS)),
         Query("before", str, "only jobs that were submitted before the one of this id"),
     ),
-    errors=(422,),
+    errors=(404, 422),
 )
 async def list_jobs(call: Call) -> web.StreamResponse:
     """List jobs, the newest first."""
@@ -176,7 +177,7 @@ async def job(call: Call) -> web.StreamResponse:
     async def look() -> JobView:
         return await call.ask(call.service.job, call.id)
 
-    return answer(await call.shared.watch.until(call.id, look, call.query["wait"]))
+    return answer(await call.shared.watch.until(call.who, call.id, look, call.query["wait"]))
 
 
 @TABLE.route("POST", "/v1/jobs/{id}/cancel", {200: "The job, which ends soon."}, answer=JobView, errors=(404,))
@@ -234,7 +235,14 @@ async def _download(call: Call, find: Callable[[str], Path]) -> web.StreamRespon
     return await send_file(call, path, "application/octet-stream")
 
 
-@TABLE.route("GET", "/v1/jobs/{id}/report", {200: "The report, report.json."}, errors=(404, 422), streams=True)
+@TABLE.route(
+    "GET",
+    "/v1/jobs/{id}/report",
+    {200: "The report, report.json (docs/formats.md)."},
+    answer=Report,
+    errors=(404, 422),
+    streams=True,
+)
 async def report(call: Call) -> web.StreamResponse:
     """Download the report of a job that is over: times, bytes and retries of each partition and each worker."""
     view = await call.ask(call.service.job, call.id)
@@ -261,10 +269,10 @@ async def overview(call: Call) -> web.StreamResponse:
 async def events(call: Call) -> web.StreamResponse:
     """Follow the service: an event at once, and one whenever something has changed, once a second at most."""
     watch, loop = call.shared.watch, asyncio.get_running_loop()
-    async with watch.listener():
+    async with watch.listener(call.who):
         response = await call.begin("text/event-stream")
         told, heard, end = "", 0.0, loop.time() + LISTENS
-        while loop.time() < end and call.has_access:
+        while loop.time() < end and call.has_access and not call.is_head:
             glance = await watch.glance()
             if glance != told or loop.time() - heard >= HEARTBEAT:
                 text = f"data: {glance}\n\n" if glance != told else ": nothing new\n\n"

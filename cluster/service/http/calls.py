@@ -158,6 +158,11 @@ class Call:
         return response
 
     @property
+    def is_head(self) -> bool:
+        """Whether only the answer's head is asked for: an answer that is sent in pieces has none then."""
+        return self.request.method == "HEAD"
+
+    @property
     def id(self) -> str:
         """The job that the path names."""
         return self.request.match_info["id"]
@@ -181,7 +186,7 @@ async def send_file(call: Call, path: Path, media: str) -> web.StreamResponse:
     with open(descriptor, "rb") as file:
         size = os.fstat(descriptor).st_size
         response = await call.begin(media, size)
-        while size > 0:
+        while size > 0 and not call.is_head:
             chunk = await call.ask(file.read, min(CHUNK, size))
             if not chunk:
                 raise ConnectionResetError("the file became shorter while it was sent")

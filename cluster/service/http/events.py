@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -19,8 +20,10 @@ EVERY = 1.0
 """Seconds between two looks at the service, for all listeners together."""
 JOBS = 100
 """Jobs in what a listener is told: the newest."""
-LISTENERS = 32
-"""Listeners at a time, at most."""
+LISTENERS, LISTENERS_OF_EACH = 32, 8
+"""Listeners at a time, at most: all, and those of one token."""
+WAITERS_OF_EACH = 128
+"""Requests of one token that wait for a job's end, at most: each takes one of the server's connections."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,10 @@ class Watch:
         self._ask = ask
         self._loop = asyncio.get_running_loop()
         self._waiters: dict[str, list[asyncio.Event]] = {}
-        self._listeners = 0
+        self._waiting: Counter[str] = Counter()
+        """Requests that wait for a job's end, by token."""
+        self._listeners: Counter[str] = Counter()
+        """Listeners by token."""
         self._glance = ""
         self._looked = float("-inf")
         self._looking = asyncio.Lock()
@@ -55,10 +61,14 @@ class Watch:
         for waiter in self._waiters.get(id, ()):
             waiter.set()
 
-    async def until(self, id: str, look: Callable[[], Awaitable[JobView]], seconds: float) -> JobView:
-        """The job of that id as `look` finds it: when it is over, or after so many seconds."""
+    async def until(self, who: str, id: str, look: Callable[[], Awaitable[JobView]], seconds: float) -> JobView:
+        """The job of that id as `look` finds it: when it is over, or after so many seconds. Raises QueueFull where so
+        many requests of that token wait already."""
+        if seconds > 0 and self._waiting[who] >= WAITERS_OF_EACH:
+            raise QueueFull(f"{WAITERS_OF_EACH} requests of this token wait for jobs already", 1.0)
         over = asyncio.Event()
         self._waiters.setdefault(id, []).append(over)
+        self._waiting[who] += seconds > 0
         try:
             view = await look()  # after the entry: what ends from here on sets the event
             if view.state.final or seconds <= 0:
@@ -67,20 +77,23 @@ class Watch:
                 await asyncio.wait_for(over.wait(), seconds)
             return await look()
         finally:
+            self._waiting[who] -= seconds > 0
             self._waiters[id].remove(over)
             if not self._waiters[id]:
                 del self._waiters[id]
 
     @asynccontextmanager
-    async def listener(self) -> AsyncIterator[None]:
-        """Count a listener. Raises QueueFull."""
-        if self._listeners >= LISTENERS:
+    async def listener(self, who: str) -> AsyncIterator[None]:
+        """Count a listener of a token. Raises QueueFull."""
+        if self._listeners.total() >= LISTENERS:
             raise QueueFull(f"{LISTENERS} listeners follow this service already", 10.0)
-        self._listeners += 1
+        if self._listeners[who] >= LISTENERS_OF_EACH:
+            raise QueueFull(f"{LISTENERS_OF_EACH} listeners of this token follow this service already", 10.0)
+        self._listeners[who] += 1
         try:
             yield
         finally:
-            self._listeners -= 1
+            self._listeners[who] -= 1
 
     async def glance(self) -> str:
         """The service as JSON, at most `EVERY` seconds old."""

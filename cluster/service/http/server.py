@@ -137,7 +137,8 @@ class Server:
         # No route of aiohttp's own: a path that is not known gets its answer here too, after the same checks.
         app = web.Application(client_max_size=self._options.max_body, middlewares=[self._answers])
         for route in TABLE.routes:
-            app.router.add_route(route.method, route.path, partial(self._handle, shared, route))
+            for method in (route.method, *(("HEAD",) if route.method == "GET" else ())):
+                app.router.add_route(method, route.path, partial(self._handle, shared, route))
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
         manager = runner.server

@@ -20,9 +20,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cluster.service.http import access
+from cluster.record.report import PartitionReport, Report, WorkerReport
+from cluster.service.http import access, events
 from cluster.service.http import server as server_module
-from cluster.service.http.access import TOKENS, Rates, Tokens, is_local_name, peer_of, read_tokens
+from cluster.service.http.access import TOKENS, Rates, Tokens, is_local_name, peer_of, read_token, read_tokens
 from cluster.service.http.api import TABLE
 from cluster.service.http.calls import OF_EACH, SAFE
 from cluster.service.http.events import Watch
@@ -34,6 +35,9 @@ from tests.support.circles import circles
 from tests.support.fake_service import Served, served
 
 DOCUMENT = document(TABLE)
+REPORT = json.dumps(
+    Report("toy", {}, "local", "ab" * 32, [PartitionReport("p0")], [WorkerReport("w", "prover", "n")]).to_record()
+)
 JOB = {"system": "toy", "title": "<b>x</b>"}
 
 
@@ -82,6 +86,9 @@ def check_answer(method: str, path: str, found: Answer) -> None:
         assert found.headers[name] == value
     assert "Set-Cookie" not in found.headers
     assert "Access-Control-Allow-Origin" not in found.headers
+    if method == "HEAD":
+        assert found.content == b""
+        return
     if found.status >= 400:
         assert found.json.keys() == {"error", "kind", "exit_code"}
     parts = path.strip("/").split("/")
@@ -121,14 +128,14 @@ def test_a_job_from_its_submission_to_its_proof(here: Served) -> None:
     run = here.service.folder / "a"
     run.mkdir()
     (run / "proof.msgpack").write_bytes(os.urandom(1 << 20))
-    (run / "report.json").write_text('{"status": "proved"}')
+    (run / "report.json").write_text(REPORT)
     here.service.change("a", state=JobState.PROVED, exit_code=0)
     assert ask(here, "GET", "/v1/jobs/a/proof").content == (run / "proof.msgpack").read_bytes()
     none = ask(here, "GET", "/v1/jobs/a/output")
     assert (none.status, none.json["error"]) == (404, "a has no output")
     (run / "output.bin").write_bytes(os.urandom(1 << 20))
     assert ask(here, "GET", "/v1/jobs/a/output").content == (run / "output.bin").read_bytes()
-    assert ask(here, "GET", "/v1/jobs/a/report").json == {"status": "proved"}
+    assert ask(here, "GET", "/v1/jobs/a/report").json == json.loads(REPORT)
     assert [job["id"] for job in ask(here, "GET", "/v1/jobs?state=proved&limit=5").json["jobs"]] == ["a"]
     assert ask(here, "GET", "/v1/jobs?state=failed").json == {"jobs": []}
     assert ask(here, "GET", "/v1/overview").json["counts"]["proved"] == 1
@@ -172,13 +179,15 @@ def test_jobs_submitted_together_count_as_so_many_requests(tmp_path: Path) -> No
 def test_a_request_waits_for_the_end_of_a_job_and_for_no_other(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     waits, woken, until, wake = threading.Event(), list[tuple[str, bool]](), Watch.until, Watch._wake
 
-    async def waiting(self: Watch, id: str, look: Callable[[], Awaitable[JobView]], seconds: float) -> JobView:
+    async def waiting(
+        self: Watch, who: str, id: str, look: Callable[[], Awaitable[JobView]], seconds: float
+    ) -> JobView:
         async def looked() -> JobView:
             view = await look()
             waits.set()
             return view
 
-        return await until(self, id, looked, seconds)
+        return await until(self, who, id, looked, seconds)
 
     def waking(self: Watch, id: str) -> None:
         wake(self, id)
@@ -232,9 +241,14 @@ def test_health_is_told_to_anybody_and_nothing_else_is(here: Served) -> None:
 
 def test_listeners_hear_of_changes_and_their_number_is_bounded(here: Served) -> None:
     submit(here, "a")
-    listening = [listen(here) for _ in range(32)]
+    share_out(here)
+    listening = [listen(here) for _ in range(8)]
     assert next_glance(listening[0][1])["jobs"][0]["state"] == "queued"
-    assert ask(here, "GET", "/v1/events").json["kind"] == "QueueFull"
+    assert "of this token" in ask(here, "GET", "/v1/events").json["error"]
+    listening += [listen(here, token * 43) for token in "xyz" for _ in range(8)]
+    assert {response.status for _, response in listening} == {200}, "one token does not take those of others"
+    full = ask(here, "GET", "/v1/events", token="v" * 43)
+    assert (full.json["kind"], full.json["error"]) == ("QueueFull", "32 listeners follow this service already")
     here.service.change("a", state=JobState.RUNNING)
     assert next_glance(listening[0][1])["jobs"][0]["state"] == "running"
     for connection, _ in listening:
@@ -249,10 +263,68 @@ def test_listeners_hear_of_changes_and_their_number_is_bounded(here: Served) -> 
     connection.close()
 
 
-def listen(here: Served) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+def share_out(here: Served) -> None:
+    """Have the service know the tokens of four others."""
+    here.tokens.write_text(here.tokens.read_text() + "".join(f"{name} {name * 43}\n" for name in "vxyz"))
+    deadline = time.monotonic() + 120
+    while ask(here, "GET", "/v1/overview", token="z" * 43).status != 200:  # within a second
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def listen(here: Served, token: str = "") -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     connection = http.client.HTTPConnection(*here.address, timeout=120)
-    connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {here.token}"})
+    connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {token or here.token}"})
     return connection, connection.getresponse()
+
+
+def test_one_token_waits_with_no_more_than_its_share_of_connections(
+    here: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request that waits holds one of the 512 connections for a minute."""
+    monkeypatch.setattr(events, "WAITERS_OF_EACH", 2)
+    submit(here, "a")
+    share_out(here)
+
+    def wait() -> None:
+        while ask(here, "GET", "/v1/jobs/a?wait=60").status == 503:  # the look below was there first
+            time.sleep(0.05)
+
+    threads = [threading.Thread(target=wait) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + 120
+    while (more := ask(here, "GET", "/v1/jobs/a?wait=0.01")).status == 200:
+        assert time.monotonic() < deadline
+    assert (more.status, more.json["kind"]) == (503, "QueueFull")
+    assert ask(here, "GET", "/v1/jobs/a").status == 200, "who does not wait takes no share"
+    assert ask(here, "GET", "/v1/jobs/a?wait=0.01", token="x" * 43).status == 200
+    here.service.change("a", state=JobState.PROVED, exit_code=0)
+    for thread in threads:
+        thread.join(50)
+    assert ask(here, "GET", "/v1/jobs/a?wait=0.01").status == 200
+
+
+def test_head_is_answered_as_get_is_and_without_a_body(here: Served) -> None:
+    submit(here, "a")
+    run = here.service.folder / "a"
+    run.mkdir()
+    (run / "proof.msgpack").write_bytes(os.urandom(1 << 20))
+    (run / "output.bin").write_bytes(b"output")
+    (run / "report.json").write_text(REPORT)
+    here.service.change("a", state=JobState.PROVED, exit_code=0)
+    for route in TABLE.routes:
+        if route.method != "GET":
+            continue
+        path = route.path.replace("{id}", "a")
+        head = ask(here, "HEAD", path)
+        assert (head.status, head.content) == (200, b""), path
+        if path != "/v1/events":
+            got = ask(here, "GET", path)
+            kept = ("Content-Type", *(() if path in ("/metrics", "/v1/overview") else ("Content-Length",)))
+            assert all(head.headers[name] == got.headers[name] for name in kept), path
+    assert ask(here, "HEAD", "/v1/jobs/none").status == 404
+    assert ask(here, "HEAD", "/v1/jobs", token=None).status == 401
 
 
 def next_glance(response: http.client.HTTPResponse) -> Any:
@@ -311,7 +383,36 @@ def test_the_document_has_every_route_and_its_schemas_are_schemas() -> None:
     request = DOCUMENT["components"]["schemas"]["JobRequest"]
     assert request["required"] == ["id", "job"]
     assert not request["additionalProperties"]
+    for path, methods in DOCUMENT["paths"].items():
+        for method, told in methods.items():
+            for code, response in told["responses"].items():
+                assert all(each["schema"] for each in response["content"].values()), (path, method, code)
     assert DOCUMENT["components"]["schemas"]["JobView"]["properties"]["run"]["description"] == "The run's folder."
+
+
+@pytest.mark.parametrize(
+    ("job", "good"),
+    [
+        ({"system": "stark", "program": "fibonacci", "arguments": {"rows": 16}, "partitions": "auto"}, True),
+        ({"system": "groth16", "zkey": "z", "wasm": "w", "inputs": [{"a": 1}], "title": "t"}, True),
+        ({"system": "groth16", "zkey": "z", "witnesses": ["w"]}, True),
+        ({"system": "groth16", "zkey": "z", "witnesses": ["w"], "security": 1}, False),
+        ({"system": "stark"}, False),
+        ({"system": "stark", "program": "fibonacci", "security": 129}, False),
+        ({"system": "stark", "program": "fibonacci", "executor": {}}, False),
+        ({"system": "none"}, False),
+    ],
+)
+def test_the_document_says_what_a_job_may_have(job: dict[str, Any], good: bool) -> None:
+    schema = {"$ref": "#/components/schemas/JobRequest", "components": DOCUMENT["components"]}
+    found = list(jsonschema.Draft202012Validator(schema).iter_errors({"id": "a", "job": job}))
+    assert (not found) is good
+
+
+def test_the_document_has_the_errors_of_a_list_and_of_what_is_expected(here: Served) -> None:
+    responses = DOCUMENT["paths"]["/v1/jobs"]["get"]["responses"]
+    assert {"400", "401", "404", "417", "422"} <= responses.keys()
+    assert ask(here, "GET", "/v1/jobs?before=none").status == 404
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -716,6 +817,19 @@ def test_tokens_are_kept_from_others(here: Served, tmp_path: Path) -> None:
         here.tokens.write_text(text)
         with pytest.raises(InputError) as refused:
             read_tokens(here.tokens)
+        assert "xxx" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ["{}", "{}\n", "  {}\r\n", "ann {}\nbob yyyy{}\n"])
+def test_a_clients_file_may_hold_a_token_alone_as_prometheus_has_it(content: str, tmp_path: Path) -> None:
+    file, token = tmp_path / "token", "x" * 40 + "+/=_-~."
+    file.touch(0o600)
+    file.write_text(content.format(token, token))
+    assert read_token(file) == token
+    for bad in ("x" * 31, f"{'x' * 40}\n{'y' * 40}\n", f"{'x' * 40}\0", f"{'x' * 20}\u00e9{'x' * 20}"):
+        file.write_text(bad)
+        with pytest.raises(InputError) as refused:
+            read_token(file)
         assert "xxx" not in str(refused.value)
 
 

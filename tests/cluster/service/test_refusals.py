@@ -10,9 +10,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jsonschema
 import pytest
 
 from cluster.service.http.access import TOKENS, make_tokens, read_token
+from cluster.service.http.api import TABLE
+from cluster.service.http.openapi import document
 from cluster.service.http.server import Options, Server
 from cluster.service.requests import Limits
 from cluster.service.service import Service
@@ -26,6 +29,7 @@ from tests.support.await_end import await_end
 
 GUEST = ROOT / "tests" / "stark" / "riscv" / "guests" / "sha256.elf"
 PATIENCE = 180.0
+DOCUMENT = document(TABLE)
 HUGE = (-1, 0, 3, 1 << 31, 1 << 40, 1 << 60, 1 << 64, 10**4000, 0.5, 1e300, True)
 TEXTS = (
     "",
@@ -138,6 +142,9 @@ def test_the_jobs_that_are_spoilt_are_good(here: Here) -> None:
     for id, (name, arguments) in zip(ids, GOOD.items(), strict=True):
         assert here.submit(id, {"system": "stark", "program": name, "arguments": arguments}) == 201
     all_end(here, ids, "good")
+    for id in ids:
+        report = json.loads(here.ask("GET", f"/v1/jobs/{id}/report")[1])
+        jsonschema.validate(report, {"$ref": "#/components/schemas/Report", "components": DOCUMENT["components"]})
 
 
 @pytest.mark.parametrize("program", GOOD)
