@@ -151,7 +151,7 @@ class BinFile:
             raise FormatError(f"{name}: {size} bytes are too few for a .{magic} file")
         found, version, count = _HEADER.unpack(data[: _HEADER.size].tobytes())
         if found != magic.encode():
-            raise FormatError(f"{name}: not a .{magic} file (it begins with {found!r})")
+            raise FormatError(f"{name}: not a .{magic} file")
         if version not in versions:
             raise FormatError(f"{name}: .{magic} version {version} is not supported (only {versions[-1]})")
         if count > MAX_SECTIONS:

@@ -236,8 +236,8 @@ def _format(value: Any) -> str:
 
 
 def _load(data: bytes, what: str) -> Any:
-    def refuse_number(text: str) -> NoReturn:
-        raise FormatError(f"{what}: unexpected number {text[:24]}")
+    def refuse_number(_: str) -> NoReturn:
+        raise FormatError(f"{what}: a number that none of its kind has")
 
     def small_integer(text: str) -> int:
         return int(text) if len(text) <= 9 else refuse_number(text)
@@ -278,7 +278,7 @@ def _check_size(data: bytes, limit: int, what: str) -> None:
 
 def _check_protocol(top: dict[str, Any], what: str) -> None:
     if top["protocol"] != "groth16":
-        raise FormatError(f"{what}: protocol {str(top['protocol'])[:32]!r}, expected 'groth16'")
+        raise FormatError(f"{what}: a protocol other than 'groth16'")
 
 
 def _curve(top: dict[str, Any], what: str) -> Curve:

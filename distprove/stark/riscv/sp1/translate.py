@@ -68,11 +68,11 @@ def private_input(data: bytes, what: str) -> bytes:
 
     count = number()
     if count > MOST_BUFFERS:
-        raise FormatError(f"{what}: not an SP1Stdin as bincode, or one of {count} buffers; at most {MOST_BUFFERS}")
+        raise FormatError(f"{what}: not an SP1Stdin as bincode, or one of more than {MOST_BUFFERS} buffers")
     for _ in range(count):
         size = number()
         if size > len(data) - place:
-            raise FormatError(f"{what}: a buffer of {size} bytes, which are not in the file")
+            raise FormatError(f"{what}: a buffer ends beyond the file, as in none of an SP1Stdin")
         out.append(struct.pack("<I", size) + data[place : place + size] + bytes(-size % 4))
         place += size
     if number() != 0 or number() != 0 or place != len(data):
