@@ -342,21 +342,31 @@ class _Connection(web.RequestHandler):
 
 
 def _listen(host: str, port: int, any_port: bool) -> socket.socket:
+    """A socket that listens at the first of a host's addresses that this machine has."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
+        known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise UsageError(f"{host}: {error.strerror}") from None
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(BACKLOG)  # now: two may be bound to one port, and the second one to listen is refused
-    except OSError as error:
-        listening.close()
-        if any_port and error.errno == errno.EADDRINUSE:
-            return _listen(host, 0, False)
-        raise ResourceError(f"cannot listen on {host} port {port}: {error.strerror}; --port chooses another") from None
-    return listening
+    for family, kind, protocol, _, address in known:
+        listening: socket.socket | None = None
+        try:
+            listening = socket.socket(family, kind, protocol)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(BACKLOG)  # now: two may be bound to one port, and the second one to listen is refused
+            return listening
+        except OSError as error:
+            if listening is not None:
+                listening.close()
+            if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                continue
+            if any_port and error.errno == errno.EADDRINUSE:
+                return _listen(host, 0, False)
+            said = f"cannot listen on {host} port {port}: {error.strerror}; --port chooses another"
+            raise ResourceError(said) from None
+    raise UsageError(
+        f"{host} is no address of this machine; --host names another, such as ::1 where there is only IPv6"
+    )
 
 
 def _tls(options: Options) -> ssl.SSLContext | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import os
@@ -896,6 +897,34 @@ def test_a_port_that_is_taken_is_answered_with_the_option_for_another() -> None:
         pytest.raises(ResourceError, match="--port chooses another"),
     ):
         server_module._listen("127.0.0.1", taken.getsockname()[1], False)
+
+
+def without_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have binding to an address of IPv4 fail as on a machine that has none."""
+
+    class Socket(socket.socket):
+        def bind(self, address: Any) -> None:
+            if self.family == socket.AF_INET:
+                raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+            super().bind(address)
+
+    monkeypatch.setattr(server_module.socket, "socket", Socket)
+
+
+def test_a_machine_without_ipv4_is_told_which_option_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`up` said "--port chooses another"."""
+    if not socket.has_ipv6:
+        pytest.skip("this Python speaks no IPv6")
+    without_ipv4(monkeypatch)
+    with pytest.raises(
+        UsageError, match=r"127\.0\.0\.1 is no address of this machine; --host names another, such as ::1"
+    ):
+        server_module._listen("127.0.0.1", 0, False)
+    both = [(socket.AF_INET, ("127.0.0.1", 0)), (socket.AF_INET6, ("::1", 0, 0, 0))]
+    told = [(family, socket.SOCK_STREAM, 6, "", address) for family, address in both]
+    monkeypatch.setattr(server_module.socket, "getaddrinfo", lambda *_, **__: told)
+    with server_module._listen("localhost", 0, False) as listening:
+        assert listening.getsockname()[0] == "::1"
 
 
 def test_services_that_start_at_once_have_a_port_each() -> None:
