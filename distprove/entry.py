@@ -67,3 +67,5 @@ class Exported:
     checks_all: bool
     own_key: bool
     """Whether the key came with the proof, so that it says nothing of whose it is."""
+    weakness: str | None = None
+    """Why anybody can forge proofs under the key, in words, if the key shows that."""

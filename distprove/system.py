@@ -389,6 +389,14 @@ class Explains(Protocol):
 
 
 @runtime_checkable
+class KnowsWeakness(Protocol):
+    """Optional interface of a verifier whose key may show that proofs under it prove nothing."""
+
+    def weakness(self) -> str | None:
+        """Why anybody can forge proofs under the key, in words; None if the key does not show that."""
+
+
+@runtime_checkable
 class HasKeyFile(Protocol):
     """Optional interface of a proof system whose proofs do not carry their verification key."""
 

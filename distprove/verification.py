@@ -13,7 +13,7 @@ from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
 from distprove.proof import Proof, TakesOutput
 from distprove.registry import SYSTEMS, entry_of
-from distprove.system import Explains
+from distprove.system import Explains, KnowsWeakness
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +34,8 @@ class Verified:
     """The program that the caller named and the key was made from, "module:Class" or one that ships; else empty."""
     proven: dict[str, Any] = field(default_factory=dict)
     """What the proof states and with how much security, for systems that can tell (`distprove.system.Explains`)."""
+    weakness: str | None = None
+    """Why anybody can forge proofs under the key, in words, if the key shows that."""
 
     def __repr__(self) -> str:
         key = "given" if self.key_given else "of the program" if self.proven else "the proof's own"
@@ -98,4 +100,5 @@ def verify_proof(
         partitions=len(proof.partitions),
         seconds=time.perf_counter() - begin,
         proven=proven,
+        weakness=verifier.weakness() if isinstance(verifier, KnowsWeakness) else None,
     )

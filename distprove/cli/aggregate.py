@@ -46,7 +46,7 @@ def aggregate(
     from cluster.record.run import read_proof
     from distprove.formats.files import write_atomically
     from distprove.groth16.aggregate.aggregator import FEW, aggregate_jobs, run_on
-    from distprove.groth16.aggregate.jobs import published
+    from distprove.groth16.aggregate.jobs import key_of, published
     from distprove.groth16.aggregate.proof import Aggregate
     from distprove.groth16.aggregate.srs import read_srs
     from distprove.host.machine import usable_threads
@@ -78,16 +78,16 @@ def aggregate(
         files[bellperson] = Aggregate.from_bytes(made.curve, made.aggregate).for_bellperson()
     for path, content in files.items():
         write_atomically(path, content)
+    weakness = key_of(proofs).weakness
     if as_json:
-        print_json({"out": str(destination), **_facts(made), "seconds": seconds})
+        print_json({"out": str(destination), **_facts(made, weakness), "seconds": seconds})
     else:
         size = format_bytes(destination.stat().st_size)
         out().print(
             f"[bold]{escape(str(destination))}[/]  {size}: {made.count} proofs in {len(made.aggregate)} bytes, "
             f"{made.curve.title}, in {format_seconds(seconds)}"
         )
-    if made.insecure:
-        warn(_INSECURE)
+    _warn_of(made, weakness)
 
 
 def is_aggregate(path: Path) -> bool:
@@ -133,7 +133,7 @@ def verify_aggregate_file(
     if as_json:
         listed = [[{"name": name, "public": [str(v) for v in public]} for name, public in job] for job in stated]
         print_json(
-            {"status": "verified", **_facts(loaded), "jobs_given": bool(expected), "seconds": seconds}
+            {"status": "verified", **_facts(loaded, key.weakness), "jobs_given": bool(expected), "seconds": seconds}
             | {"partitions": listed}
         )
     else:
@@ -149,11 +149,17 @@ def verify_aggregate_file(
         if show_public:
             for name, public in (partition for job in stated for partition in job):
                 out().print(f"{escape(name)}: {', '.join(map(str, public))}")
-    if loaded.insecure:
+    _warn_of(loaded, key.weakness)
+
+
+def _warn_of(made: AggregatedJobs, weakness: str | None) -> None:
+    if made.insecure:
         warn(_INSECURE)
+    if weakness is not None:
+        warn(weakness)
 
 
-def _facts(made: AggregatedJobs) -> dict[str, object]:
+def _facts(made: AggregatedJobs, weakness: str | None) -> dict[str, object]:
     return {
         "curve": made.curve.title,
         "proofs": made.count,
@@ -162,4 +168,5 @@ def _facts(made: AggregatedJobs) -> dict[str, object]:
         "key_digest": made.key_digest.hex(),
         "aggregation_keys": made.srs_digest.hex(),
         "insecure": made.insecure,
+        "weakness": weakness,
     }

@@ -152,12 +152,19 @@ def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:
 
 def key_line(digest: str, facts: dict[str, Any]) -> str:
     """The key's digest, and warnings where its set-up, or that of the aggregation keys, is not to be trusted."""
-    lines = [escape(digest)]
-    if facts.get("insecure_setup"):
-        lines.append("[bold yellow]insecure development set-up: whoever made this key can forge proofs[/]")
+    return "\n".join([escape(digest), *(f"[bold yellow]{escape(line)}[/]" for line in key_warnings(facts))])
+
+
+def key_warnings(facts: dict[str, Any]) -> list[str]:
+    """What the facts of a key say against trusting proofs under it."""
+    lines = []
+    if facts.get("weakness"):
+        lines.append(f"insecure key: {facts['weakness']}")
+    elif facts.get("insecure_setup"):
+        lines.append("insecure development set-up: whoever made this key can forge proofs")
     if facts.get("insecure_aggregation"):
-        lines.append("[bold yellow]insecure aggregation keys: whoever made them can forge aggregates[/]")
-    return "\n".join(lines)
+        lines.append("insecure aggregation keys: whoever made them can forge aggregates")
+    return lines
 
 
 def _time(seconds: float) -> str:

@@ -139,6 +139,7 @@ def verify(
                 "key_given": verified.key_given,
                 "own_program": verified.own_program or None,
                 "proven": verified.proven,
+                "weakness": verified.weakness,
                 "seconds": verified.seconds,
             }
         )
@@ -167,6 +168,8 @@ def verify(
                 named = _named(verified, p.public).get("named", {})
                 values = [f"{escape(name)} = {', '.join(of)}" for name, of in named.items()] or map(str, p.public)
                 console.print(f"{escape(p.name)}: {('; ' if named else ', ').join(values)}")
+    if verified.weakness is not None:
+        warn(verified.weakness)
     if not verified.key_given and not verified.proven:
         warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
 
@@ -215,9 +218,11 @@ def export(
     if loaded.system not in SYSTEMS:
         raise UsageError(f"a proof of {loaded.system} cannot be exported")
     made = entry_of(loaded.system).export(loaded, run, destination)
+    if made.weakness is not None:
+        warn(made.weakness)
     count = len(made.names)
     if as_json:
-        print_json({"out": str(destination), "partitions": made.names})
+        print_json({"out": str(destination), "partitions": made.names, "weakness": made.weakness})
         return
     which = "it" if count == 1 else "them" if made.checks_all else "one"
     out().print(f"{count} partition{'s' * (count != 1)} in {escape(str(destination))}. To check {which}:")

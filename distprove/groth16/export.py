@@ -38,4 +38,5 @@ def export(proof: Proof, folder: Path) -> Exported:
                     own.write_new("proof.bin", zcash.proof_to_bytes(made))
                 own.write_new("public.json", format_public(partition.public).encode())
     files = (folder / KEY, folder / names[0] / "public.json", folder / names[0] / "proof.json")
-    return Exported(names, ("snarkjs", "groth16", "verify", *map(str, files)), checks_all=False, own_key=True)
+    command = ("snarkjs", "groth16", "verify", *map(str, files))
+    return Exported(names, command, checks_all=False, own_key=True, weakness=key.weakness)

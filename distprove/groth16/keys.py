@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from distprove.errors import FormatError, InvalidKey
 from distprove.groth16 import points
 from distprove.groth16.points import Words
 from distprove.proof import check_fields
-from kernels.cpu.pairing import first_invalid_point
+from kernels.cpu.pairing import first_invalid_point, pairing_product
 from kernels.maths.curves import CURVES, Curve, Group
+from kernels.maths.encoding import generator
 
 _DOMAIN = b"distprove/groth16/verification-key/1\x00"
 _SINGLE = {"alpha1": Group.G1, "beta2": Group.G2, "gamma2": Group.G2, "delta2": Group.G2}
@@ -28,8 +31,8 @@ class VerificationKey:
     """A verification key. Construction checks all points, so every instance is valid.
 
     Points are affine, (point_limbs,) uint64 in Montgomery form; `ic` is (n_public + 1, point_limbs). Construction
-    raises InvalidKey when a point is not canonical, off its curve or outside the subgroup, or when alpha, beta, gamma
-    or delta is infinity (under such a key false statements verify).
+    raises InvalidKey when a point is not canonical, off its curve or outside the subgroup, or when one is infinity:
+    under such a key false statements verify, and a public input whose point of `ic` is infinity may have any value.
     """
 
     curve: Curve
@@ -48,6 +51,9 @@ class VerificationKey:
         object.__setattr__(self, "ic", self._checked("ic", Group.G1))
         if self.ic.shape[0] < 1:
             raise InvalidKey("verification key: ic has no point for the constant 1")
+        infinite = np.flatnonzero(~self.ic.any(axis=1))
+        if infinite.size:
+            raise InvalidKey(f"verification key: ic[{infinite[0]}] is infinity, which no sound key has")
 
     def _checked(self, name: str, group: Group) -> Words:
         try:
@@ -67,6 +73,34 @@ class VerificationKey:
     def n_public(self) -> int:
         """Number of public inputs, without the constant 1."""
         return int(self.ic.shape[0]) - 1
+
+    @cached_property
+    def weakness(self) -> str | None:
+        """Why anybody can forge proofs under this key, in words, if its points show that; None for other keys.
+
+        A set-up draws secrets that are related by chance only. With delta = gamma, as before the first contribution,
+        A = alpha, B = beta, C = -L prove any public values; with gamma = beta, A = alpha + L, B = beta, C = 0 do. Other
+        relations, and a known alpha, beta or delta, leave public inputs or the wires of a matrix unbound. gamma may be
+        known: snarkjs sets it to one. Relations are looked for up to sign.
+        """
+        curve = self.curve
+        one, one1 = generator(curve, Group.G2), generator(curve, Group.G1)
+        for first, a, second, b in (
+            ("delta", self.delta2, "gamma, as without contributions", self.gamma2),
+            ("delta", self.delta2, "the generator, as without contributions", one),
+            ("delta", self.delta2, "beta", self.beta2),
+            ("gamma", self.gamma2, "beta", self.beta2),
+            ("beta", self.beta2, "the generator", one),
+            ("alpha", self.alpha1, "the generator", one1),
+        ):
+            if np.array_equal(a[: len(a) // 2], b[: len(b) // 2]):  # the abscissas
+                return _forgeable(first, second)
+        # Inverse values of a pairing share the coefficients of even powers of w.
+        alpha = pairing_product(curve, self.alpha1[None], one[None])[0]
+        for name in ("beta", "gamma", "delta"):
+            if np.array_equal(alpha, pairing_product(curve, one1[None], getattr(self, f"{name}2")[None])[0]):
+                return _forgeable("alpha", name)
+        return None
 
     def digest(self) -> bytes:
         """The key's digest, 32 bytes: SHA-256 of its canonical encoding.
@@ -106,6 +140,10 @@ class VerificationKey:
         curve = known_curve(data["curve"], what)
         single = {n: points.one_from_bytes(curve, group, data[n], f"{what}: {n}") for n, group in _SINGLE.items()}
         return cls(curve, **single, ic=points.from_bytes(curve, Group.G1, data["ic"], f"{what}: ic"))
+
+
+def _forgeable(first: str, second: str) -> str:
+    return f"anybody can forge proofs under this key: its {first} equals {second} (up to sign)"
 
 
 def known_curve(name: str, what: str) -> Curve:

@@ -427,6 +427,7 @@ def _key_bytes(key: ZKey | ParamsKey) -> int:
 
 
 def _key_facts(key: ZKey | ParamsKey) -> dict[str, Any]:
+    weakness = key.verification_key.weakness
     return {
         "curve": key.curve.title,
         "wires": key.n_vars,
@@ -434,5 +435,6 @@ def _key_facts(key: ZKey | ParamsKey) -> dict[str, Any]:
         "domain": key.domain_size,
         "key": key.name,
         "contributions": len(key.contributions),
-        "insecure_setup": key.insecure,
+        "insecure_setup": key.insecure or weakness is not None,
+        "weakness": weakness,
     }

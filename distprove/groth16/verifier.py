@@ -44,6 +44,9 @@ class Groth16Verifier:
     def key_digest(self) -> bytes:
         return self.key.digest()
 
+    def weakness(self) -> str | None:
+        return self.key.weakness
+
     def verify(self, proof: PartitionProof) -> bool:
         return verify(self.key, *_statement(proof))
 

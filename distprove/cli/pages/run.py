@@ -15,7 +15,7 @@ from distprove.cli.pages.html import bars, cards, chart, document, escape, folde
 from distprove.cli.pages.nodes import governor, gpus, processes, witnesses
 from distprove.cli.pages.svg import legend
 from distprove.cli.pages.waterfall import Mark, device_lanes, waterfall
-from distprove.cli.summary import COUNTERS, grouped_errors, proven_rows, stage_columns
+from distprove.cli.summary import COUNTERS, grouped_errors, key_warnings, proven_rows, stage_columns
 from kernels.host.units import format_bytes
 
 LISTED = 60
@@ -82,6 +82,7 @@ def _head(story: Story) -> str:
         lines.append(f'<p class="bad">{escape(str(report["error"]))}</p>')
     rows = [("ran", str(report["chosen"]))] if report.get("chosen") else []
     rows += [*proven_rows(report.get("proven") or {}), ("key", str(record["key_digest"]))]
+    rows += [("warning", line) for line in key_warnings(record["facts"])]
     made_by = report.get("made_by") or record.get("made_by")
     if isinstance(made_by, dict):
         rows += [(name, str(made_by[name])) for name in ("version", "commit", "user", "host") if made_by.get(name)]
