@@ -6,7 +6,6 @@ the file) and from a run's job.json (`from_record`), with the same checks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
@@ -15,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from distprove.errors import InputError, UsageError
+from distprove.formats import jsontext
 from distprove.formats.files import is_file, real, require_file
 from distprove.formats.names import name_after, natural_key, unique
 from distprove.formats.nearest import nearest
@@ -265,9 +265,9 @@ def _at(url: str) -> tuple[InputFile]:
 def _given(name: str, value: Mapping[str, Any]) -> InputFile:
     """An input that was given as a value. No message quotes it."""
     try:
-        return InputFile(name, Path(), json.dumps(value, allow_nan=False).encode())
+        return InputFile(name, Path(), jsontext.dumps(value))
     except (TypeError, ValueError, RecursionError):
-        raise InputError(f"{name}: not of strings, integers, lists and dicts, as a JSON file would be") from None
+        raise InputError(f"{name}: not of strings, exact integers, lists and dicts, as a JSON file would be") from None
 
 
 def _recall(told: Setting, value: Any) -> Any:

@@ -353,3 +353,38 @@ def test_a_damaged_record_of_a_stark_job_is_refused(folder: Path) -> None:
             Job.from_record({**record, "options": {**record["options"], key: value}})
     with pytest.raises(InputError, match="not the record of a job"):
         Job.from_record({**record, "options": {}})
+
+
+NUMBERS = {"9007199254740993.0": "9007199254740993", "1e3": "1000", "5.0": "5"}
+ROUNDED = ("1.00000000000000000001", "1e-400", "4503599627370497.4")
+
+
+def inputs_of(text: str, tmp_path: Path) -> bytes | None:
+    """The content that a job file's input of that text stands for."""
+    for name in ("k.zkey", "c.wasm"):
+        (tmp_path / name).touch()
+    job = tmp_path / "job.toml"
+    job.write_text(f'system = "groth16"\nzkey = "k.zkey"\nwasm = "c.wasm"\ninputs = [{{ a = [1, {text}] }}]\n')
+    [source] = Job.from_toml(job).options.sources
+    return source.content
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_an_input_in_a_job_file_is_what_its_text_says(text: str, tmp_path: Path) -> None:
+    assert inputs_of(text, tmp_path) == f'{{"a": [1, {NUMBERS[text]}]}}'.encode()
+
+
+@pytest.mark.parametrize("text", [*ROUNDED, "inf", "nan"])
+def test_an_input_in_a_job_file_is_not_rounded(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="exact integers"):
+        inputs_of(text, tmp_path)
+
+
+@pytest.mark.parametrize("value", [float((1 << 53) + 1), 1e22, -1e16, float("nan")])
+def test_a_float_of_python_that_may_have_been_rounded_is_no_input(value: float, tmp_path: Path) -> None:
+    for name in ("k.zkey", "c.wasm"):
+        (tmp_path / name).touch()
+    files = {"zkey": str(tmp_path / "k.zkey"), "wasm": str(tmp_path / "c.wasm")}
+    with pytest.raises(InputError, match="exact integers"):
+        Job.from_options("groth16", inputs=[{"a": [value]}], **files)
+    assert Job.from_options("groth16", inputs=[{"a": [5.0, "1e20"]}], **files)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import json
 import os
 import random
 import secrets
@@ -387,7 +386,7 @@ def request_of(
         path = Path(job)
         base = base if base is not None else real(path).parent
         try:
-            keys = tomllib.loads(read_bounded(path, MAX_JOB).decode())
+            keys = tomllib.loads(read_bounded(path, MAX_JOB).decode(), parse_float=jsontext.number)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: not a TOML file: {bounded(str(error), 200)}") from None
     if title is not None:
@@ -422,7 +421,7 @@ def _lots(jobs: Sequence[JobRequest], places: Sequence[int]) -> Iterator[list[in
 
 def _encoded(body: Any) -> bytes:
     try:
-        return json.dumps(body, allow_nan=False).encode()
+        return jsontext.dumps(body)
     except (TypeError, ValueError, RecursionError):
         raise UsageError("a job is made of strings, numbers, lists and tables") from None
 

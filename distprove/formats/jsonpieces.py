@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from distprove.errors import FormatError
-from distprove.formats.jsontext import brackets, check_depth, hide_escapes
+from distprove.formats.jsontext import brackets, check_depth, hide_escapes, number
 
 PIECE = 1 << 14
 """Bytes of a piece, where there are commas."""
@@ -139,10 +139,12 @@ def _open_at_end(value: Any, before: tuple[int, ...], depth: int) -> list[_Open]
 
 
 def _decode(text: str) -> Any:
-    value = json.loads(text)
+    value = json.loads(text, parse_float=number)
     # Faster than to look at every object while it is made. There are more colons than entries where a later entry took
     # the place of an earlier one, or a string has one.
-    return value if _entries(value) == text.count(":") else json.loads(text, object_pairs_hook=_without_duplicates)
+    if _entries(value) == text.count(":"):
+        return value
+    return json.loads(text, parse_float=number, object_pairs_hook=_without_duplicates)
 
 
 def _entries(value: Any) -> int:

@@ -8,6 +8,7 @@ also makes an object of a hundred bytes from a list of two bytes.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from itertools import accumulate
@@ -23,6 +24,10 @@ COST_PER_BYTE = 16
 """Bytes that the values of a text may take as objects for each byte of it, beside `FREE_COST`."""
 MAX_DIGITS = 40
 """Most characters of an integer in the project's own JSON files."""
+MAX_EXACT = 27
+"""Most digits of an integer with a fraction or an exponent whose text is shorter: more cost more than is counted."""
+EXACT_FLOAT = 1 << 53
+"""Floats of Python from here on may have been rounded to the integer that they are."""
 MAX_NUMBER = 1e100
 """Greatest magnitude of a float in the project's own JSON files: sums and squares of such numbers stay finite."""
 
@@ -30,6 +35,7 @@ _COSTS = {b"{": 232, b"[": 104, b",": 40, b":": 64, b'"': 28}
 """Bytes of memory that goes with each of these, at most: objects, lists, values, entries and half a string."""
 _STRING = re.compile(rb'"[^"]*"?')
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_MAY_BE_FLOAT = re.compile(r"[0-9][.e]")
 _OTHERS = bytes(set(range(256)) - {*_STEPS, ord('"')})
 
 
@@ -47,6 +53,38 @@ def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> A
     except UnicodeDecodeError:
         raise FormatError(f"{what}: not UTF-8 text") from None
     return json.loads(text, **hooks)
+
+
+def number(text: str) -> int | float:
+    """The number that a text with a fraction or an exponent means, as `parse_float` of decoders. It is never rounded to
+    an integer: 5.0 and 1e3 are exact integers, 1.5 is a float, and 1e-400, whose float would be an integer, is nan."""
+    from decimal import Decimal
+
+    try:
+        exact = Decimal(text)
+        if exact == exact.to_integral_value() and exact.adjusted() < max(MAX_EXACT, len(text)):
+            return int(exact)
+    except ArithmeticError:  # infinity, or an exponent beyond all bounds
+        pass
+    value = float(text)
+    return math.nan if value.is_integer() else value
+
+
+def dumps(value: Any) -> bytes:
+    """A value of a user's as JSON with the numbers that were meant.
+
+    Raises TypeError or RecursionError for what JSON cannot hold, ValueError for infinity, nan and floats so large that
+    Python may have rounded them to an integer.
+    """
+    text = json.dumps(value, allow_nan=False)
+    if _MAY_BE_FLOAT.search(text):
+        json.loads(text, parse_float=_refuse_rounded)
+    return text.encode()
+
+
+def _refuse_rounded(text: str) -> None:
+    if abs(float(text)) >= EXACT_FLOAT:
+        raise ValueError("a float that may have been rounded")
 
 
 def read_in(folder: Folder, name: str, limit: int) -> Any:

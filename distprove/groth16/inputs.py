@@ -1,8 +1,9 @@
 """Reads a circuit's input: a JSON object from signal names to values, in snarkjs' form. Values are secret.
 
 A value is an integer, or a nested list of integers in row-major order. An integer is written as a number or as a
-string, decimal or 0x; negative integers are reduced modulo the field. A bus (circom 2.2) is an object of its signals,
-or a list of such objects. Errors name the signal, never a value.
+string, decimal or 0x. The text of a number decides: 5.0 and 1e3 are integers, and nothing is rounded to one. Negative
+integers and those from the field's prime on are reduced modulo the prime, as snarkjs does. A bus (circom 2.2) is an
+object of its signals, or a list of such objects. Errors name the signal, never a value.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from distprove.errors import FormatError, WitnessGenerationError
 from distprove.formats.jsonpieces import pieces
+from distprove.formats.jsontext import EXACT_FLOAT
 from distprove.groth16.binfile import Source, load
 from kernels.maths.curves import Field
 
@@ -32,7 +34,6 @@ _FEW = 8
 """Values that are packed faster one by one."""
 _MAX_DEPTH = 32
 _MAX_NAME = 1000
-_EXACT_FLOAT = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def _integer(signal: str, value: Any) -> int:
         return int(value, 16 if "x" in value.lower() else 10)
     if isinstance(value, (int, np.integer)):
         return int(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_FLOAT:
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOAT:
         return int(value)
     kind = {dict: "an object", float: "a number that is not an exact integer", type(None): "null"}
     raise WitnessGenerationError(f"signal {signal!r}: {kind.get(type(value), type(value).__name__)} is not an integer")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import tracemalloc
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -34,13 +36,15 @@ def test_small_values_that_cost_many_times_the_file_are_refused(small: bytes) ->
         jsontext.loads(data, "file")
 
 
-@pytest.mark.parametrize("small", [b"{}", b"[]", b'{"a":1}', b"[0]", b'"ab"', b"257", b"1e1", b"%d", b'{"%d":0}'])
+@pytest.mark.parametrize(
+    "small", [b"{}", b"[]", b'{"a":1}', b"[0]", b'"ab"', b"257", b"1e1", b"1e26", b"%d", b'{"%d":0}']
+)
 def test_no_value_costs_more_than_is_counted(small: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     items = (small % i if b"%" in small else small for i in range(20_000))
     for data in (b"[" + b",".join(items) + b"]", json.dumps({str(i): 0 for i in range(20_000)}).encode()):
         counted = sum(each * data.count(mark) for mark, each in jsontext._COSTS.items())
         tracemalloc.start()
-        jsontext.loads(data, "file")
+        jsontext.loads(data, "file", parse_float=jsontext.number)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < counted + 2 * len(data)
@@ -115,3 +119,46 @@ def test_files(tmp_path: Path) -> None:
     assert jsontext.read_in(folder, "f.json", 6) == [1, 2]
     with pytest.raises(InputError):
         jsontext.read_in(folder, "none.json", 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ("5.0", 5),
+        ("1e3", 1000),
+        ("1E+2", 100),
+        ("-0.0", 0),
+        ("1.5e1", 15),
+        ("1e20", 10**20),
+        ("9007199254740993.0", 9007199254740993),
+        ("123456789012345678901234567890.00", 123456789012345678901234567890),
+        ("12300e-2", 123),
+        ("1e26", 10**26),
+    ],
+)
+def test_an_integer_with_a_fraction_or_an_exponent_is_what_its_text_says(text: str, exact: int) -> None:
+    found = jsontext.number(text)
+    assert (found, type(found)) == (exact, int)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("1.00000000000000000001", "4503599627370497.4", "9007199254740992.5", "1e-400", "-1e-400", "0.5e-99999999"),
+        *("1e27", "1e400", "-1e999999999999999999999", "1e-999999999999999999999", "1." + "0" * 5000 + "1", "nan"),
+    ],
+    ids=lambda text: text[:24],
+)  # fmt: skip
+def test_no_number_is_rounded_to_an_integer(text: str) -> None:
+    assert not math.isfinite(jsontext.number(text))
+
+
+@given(st.integers(-(10**30), 10**30), st.integers(0, 40), st.integers(-40, 0))
+def test_any_number_is_exact_or_no_integer(digits: int, places: int, exponent: int) -> None:
+    sign, text = "-" * (digits < 0), str(abs(digits)).rjust(places + 1, "0")
+    written = f"{sign}{text[: len(text) - places]}.{text[len(text) - places :] or '0'}e{exponent}"
+    exact, found = Fraction(written), jsontext.number(written)
+    if exact.denominator == 1:
+        assert found == exact
+    else:
+        assert not float(found).is_integer()

@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from distprove.errors import FormatError, WitnessGenerationError
@@ -119,3 +120,33 @@ def test_numbers_after_objects_are_no_values_of_theirs(mixed: str, monkeypatch: 
     monkeypatch.setattr(jsonpieces, "PIECE", 1)
     with pytest.raises(WitnessGenerationError, match="signal 'p': a list mixes objects and numbers"):
         values_of(read_input(f'{{"p": {mixed}}}'.encode()))
+
+
+@pytest.mark.parametrize("text", ["1.00000000000000000001", "4503599627370497.4", "1e-400", "1.5", "1e400", "NaN"])
+@pytest.mark.parametrize("shape", ["%s", "[1, %s]", "[" + "1, " * 6000 + "%s]", '{"b": [[%s]]}'])
+def test_a_number_that_is_no_integer_is_refused_and_not_rounded(text: str, shape: str) -> None:
+    given = read_input(f'{{"a": {shape % text}}}'.encode(), name="in.json")
+    with pytest.raises(WitnessGenerationError, match=r"signal 'a.*a number that is not an exact integer"):
+        [list(flatten(signal, values, FIELD)) for signal, values, _ in signals(given)]
+
+
+def test_an_integer_is_taken_as_its_text_says() -> None:
+    written = {"9007199254740993.0": 9007199254740993, "1e3": 1000, "5.0": 5, "1e20": 10**20, "-2.0": -2, "-0.0": 0}
+    given = read_input(f'{{"a": [{", ".join(written)}]}}'.encode(), name="in.json")
+    [(signal, values, _)] = signals(given)
+    packed_exactly = b"".join((value % FIELD.modulus).to_bytes(32, "little") for value in written.values())
+    assert b"".join(flatten(signal, values, FIELD)) == packed_exactly
+
+
+def test_a_float_of_python_that_may_have_been_rounded_is_refused() -> None:
+    """9007199254740993.0 in a Python text is the float 9007199254740992.0 before anything of ours sees it."""
+    assert packed([5.0, float((1 << 53) - 1)]) == packed([5, (1 << 53) - 1])
+    for value in (float((1 << 53) + 1), 1e22, 0.5, float("nan"), float("inf"), np.float32(5), np.float64(1e16)):
+        with pytest.raises(WitnessGenerationError, match="is not an integer"):
+            packed([value])
+    with pytest.raises(WitnessGenerationError, match="exact integer"):
+        packed(np.array([2.0**53]))
+
+
+def test_integers_from_the_modulus_on_are_reduced_as_snarkjs_does() -> None:
+    assert packed([FIELD.modulus, FIELD.modulus + 7, -1, "-1"]) == packed([0, 7, FIELD.modulus - 1, FIELD.modulus - 1])

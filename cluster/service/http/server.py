@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import socket
 import ssl
 import threading
@@ -305,14 +306,17 @@ async def _send(request: web.Request, response: web.StreamResponse) -> None:
 
 def _parse(kind: type, data: bytes) -> Any:
     try:
-        value = jsontext.loads(data, "the body", BODY_DEPTH, parse_constant=_no_number)
+        value = jsontext.loads(data, "the body", BODY_DEPTH, parse_float=_number, parse_constant=_number)
     except (ValueError, RecursionError):
-        raise UsageError("the body is not JSON") from None
+        raise UsageError("the body is not JSON, or has a number that is none or would be rounded") from None
     return read(kind, value, "the body")
 
 
-def _no_number(text: str) -> Any:
-    raise ValueError("not a number")
+def _number(text: str) -> int | float:
+    value = jsontext.number(text)
+    if not math.isfinite(value):
+        raise ValueError("not a number")
+    return value
 
 
 class _Full(asyncio.Protocol):

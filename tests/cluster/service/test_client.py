@@ -428,3 +428,12 @@ def test_a_certificate_of_the_service_is_known_again_and_no_other(
         ):
             with pytest.raises(AccessDenied, match="certificate"):
                 Client(wrong).overview()
+
+
+def test_a_float_that_python_may_have_rounded_is_not_sent(tmp_path: Path) -> None:
+    with served(tmp_path) as here, client_of(here) as client:
+        for value in (float((1 << 53) + 1), 1e22, float("nan")):
+            with pytest.raises(UsageError, match="strings, numbers"):
+                client.submit({"system": "toy", "inputs": [{"a": value}]}, id="a")
+        client.submit({"system": "toy", "inputs": [{"a": [5.0, 10**30]}]}, id="b")
+        assert here.service.requests["b"].job["inputs"] == [{"a": [5, 10**30]}]

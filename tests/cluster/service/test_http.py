@@ -449,6 +449,20 @@ def test_what_is_not_json_costs_nothing(here: Served, data: bytes) -> None:
     assert found.status == 422
 
 
+def test_numbers_of_a_body_are_what_their_text_says(here: Served) -> None:
+    def submitted(id: str, number: str) -> int:
+        body = f'{{"id": "{id}", "job": {{"system": "toy", "inputs": [{{"a": [{number}]}}]}}}}'
+        return ask(here, "POST", "/v1/jobs", data=body.encode(), headers={"Content-Type": "application/json"}).status
+
+    for number in ("1.00000000000000000001", "4503599627370497.4", "1e-400", "1e400", "NaN"):
+        assert submitted("a", number) == 422, number
+    for at, number in enumerate(["9007199254740993.0", "1e20", "5.0"]):
+        assert submitted(f"b{at}", number) == 201
+    exact = [here.service.requests[f"b{at}"].job["inputs"][0]["a"] for at in range(3)]
+    assert exact == [[9007199254740993], [10**20], [5]]
+    assert {type(value) for [value] in exact} == {int}
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
