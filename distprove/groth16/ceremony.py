@@ -12,11 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from distprove.errors import CurveMismatch, InputError, InvalidKey
+from distprove.groth16.combinations import coefficients, combination, same_pairing
 from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.overread import difference
 from distprove.groth16.points import chunks_to_bytes, to_bytes
 from distprove.groth16.ptau import Powers, Ptau
 from distprove.groth16.qap import Qap, stacked
+from distprove.groth16.vectors import finite
 from kernels.cpu.fields import from_montgomery
 from kernels.cpu.group import mul
 from kernels.cpu.sparse_points import combine
@@ -30,7 +32,8 @@ _HASH_CHUNK = 1 << 14
 
 
 def check_ptau(qap: Qap, ptau: Ptau, backend: Backend) -> None:
-    """Check that the file fits this circuit: its curve and size, that it is prepared, every point that will be used.
+    """Check that the file fits this circuit: its curve and size, that it is prepared, every point that will be used,
+    and that the sections agree with each other.
 
     Raises CurveMismatch, InputError or InvalidKey.
     """
@@ -53,6 +56,50 @@ def check_ptau(qap: Qap, ptau: Ptau, backend: Backend) -> None:
         bad = backend.groups.check_points(qap.curve, group, points)
         if bad is not None:
             raise InvalidKey(f"{ptau.name}: point {bad} of {title} is not in {group.name}")
+        _check_finite(ptau, points, title)
+    for which in Powers:  # a hole here does not reach the key, and the file is damaged nevertheless
+        _check_finite(ptau, ptau.powers(which)[:n], which.name)
+    _check_agreement(qap, ptau, backend)
+
+
+def _check_finite(ptau: Ptau, points: HostArray, title: str) -> None:
+    infinite = np.flatnonzero(~finite(points))
+    if infinite.size:
+        raise InvalidKey(f"{ptau.name}: damaged: point {infinite[0]} of {title} is infinity")
+
+
+def _check_agreement(qap: Qap, ptau: Ptau, backend: Backend) -> None:
+    """Check that the sections of the file belong to the same secrets, by one random polynomial f of degree below n: all
+    of them have points f(tau), alpha f(tau) or beta f(tau) in them. Raises InvalidKey."""
+    curve, log_n, n = qap.curve, qap.log_domain, qap.domain_size
+    fr, ntt, g1, g2 = curve.fr, backend.vectors.ntt, generator(curve, Group.G1), generator(curve, Group.G2)
+
+    def combined(which: Powers, points: HostArray, factors: HostArray) -> HostArray:
+        return combination(curve, which.group, points, factors, backend)
+
+    # The values of f on the domain and on the odd coset, which make those on the domain of twice the size, and its
+    # coefficients. A transform is linear, so it takes integers as they are.
+    doubled = np.empty((2 * n, fr.limbs), dtype=np.uint64)
+    values = doubled[0::2] = coefficients(curve, n)
+    powers = backend.to_host(ntt(fr, backend.to_device(values.copy()), inverse=True)).copy()
+    doubled[1::2] = backend.to_host(ntt(fr, backend.to_device(powers.copy()), coset=fr.root_of_unity(log_n + 1)))
+    f, f2, alpha_f, beta_f = (combined(which, ptau.lagrange(which, log_n), values) for which in Powers)
+
+    tau1, tau2, beta2 = ptau.powers(Powers.TAU_G1), ptau.powers(Powers.TAU_G2), _point(ptau.beta_g2[0])
+    alpha1, beta1 = (_point(ptau.powers(which)[0]) for which in (Powers.ALPHA_TAU_G1, Powers.BETA_TAU_G1))
+    shift = min(n, (1 << ptau.power) - 1)
+    shifted = combined(Powers.TAU_G1, tau1[shift : shift + n], powers)
+    for title, agrees in (
+        ("H basis", np.array_equal(combined(Powers.TAU_G1, ptau.lagrange(Powers.TAU_G1, log_n + 1), doubled), f)),
+        ("tau G1", np.array_equal(combined(Powers.TAU_G1, tau1[:n], powers), f)),
+        ("tau G1", same_pairing(curve, (shifted, g2), (f, _point(tau2[shift])))),
+        (Powers.TAU_G2.name, same_pairing(curve, (f, g2), (g1, f2))),
+        (Powers.ALPHA_TAU_G1.name, same_pairing(curve, (alpha_f, g2), (alpha1, f2))),
+        (Powers.BETA_TAU_G1.name, same_pairing(curve, (beta_f, g2), (f, beta2))),
+        ("beta G2", same_pairing(curve, (beta1, g2), (g1, beta2))),
+    ):
+        if not agrees:
+            raise InvalidKey(f"{ptau.name}: damaged, or of several ceremonies: {title} does not agree with the rest")
 
 
 def initial_points(qap: Qap, ptau: Ptau, threads: int) -> KeyPoints:

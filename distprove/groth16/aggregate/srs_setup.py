@@ -16,16 +16,14 @@ import numpy as np
 from distprove.errors import CurveMismatch, InputError, InvalidKey
 from distprove.groth16.aggregate.keys import powers_of
 from distprove.groth16.aggregate.srs import Srs, size_for
+from distprove.groth16.combinations import coefficients, combination, same_pairing
 from distprove.groth16.phase2 import random_scalar
 from distprove.groth16.ptau import Powers, Ptau
 from kernels.cpu.group import neg
-from kernels.cpu.pairing import pairing_product_is_one
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
-from kernels.maths.encoding import generator, pack, scalars_from_ints
-
-_COEFFICIENT_BYTES = 16
+from kernels.maths.encoding import generator, scalars_from_ints
 
 
 def srs_from_ceremonies(
@@ -90,12 +88,11 @@ def _powers(ptau: Ptau, n: int, backend: Backend, rng: Callable[[int], bytes]) -
         taken.append(powers)
     g1, g2 = taken
     # Successive points have the same ratio, and it is that of the other group: as random combinations of all of them.
-    minus = neg(curve, Group.G1, g1[0])
     low, high = _combinations(curve, Group.G1, g1, backend, rng)
-    if not pairing_product_is_one(curve, np.stack([high, neg(curve, Group.G1, low)]), np.stack([g2[0], g2[1]])):
+    if not same_pairing(curve, (high, g2[0]), (low, g2[1])):
         raise InvalidKey(f"{ptau.name}: the points of {Powers.TAU_G1.name} are not the powers of one secret")
     low, high = _combinations(curve, Group.G2, g2, backend, rng)
-    if not pairing_product_is_one(curve, np.stack([minus, g1[1]]), np.stack([high, low])):
+    if not same_pairing(curve, (g1[0], high), (g1[1], low)):
         raise InvalidKey(f"{ptau.name}: the points of {Powers.TAU_G2.name} are not the powers of the secret")
     return g1, g2
 
@@ -104,10 +101,7 @@ def _combinations(
     curve: Curve, group: Group, powers: HostArray, backend: Backend, rng: Callable[[int], bytes]
 ) -> tuple[HostArray, HostArray]:
     """One random combination of all points but the last, and the same of all but the first."""
-    count = len(powers) - 1
-    random = rng(_COEFFICIENT_BYTES * count)
-    values = [int.from_bytes(random[_COEFFICIENT_BYTES * i :][:_COEFFICIENT_BYTES], "little") for i in range(count)]
-    scalars = backend.to_device(pack(values, curve.fr.limbs))
-    table = backend.groups.load_points(curve, group, backend.to_device(powers))
-    low, high = (backend.groups.msm(table, scalars, start=start).result() for start in (0, 1))
+    factors = coefficients(curve, len(powers) - 1, rng)
+    on_device = backend.to_device(powers)
+    low, high = (combination(curve, group, on_device, factors, backend, start=start) for start in (0, 1))
     return low, high

@@ -1,0 +1,42 @@
+"""Random linear combinations of a file's points, which show at once that all of them stand in one relation.
+
+With 128-bit coefficients that nobody can foresee, a relation that fails for one point holds for the combination with
+probability 2^-128.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+import numpy as np
+
+from distprove.groth16.points import Words
+from kernels.cpu.group import neg
+from kernels.cpu.pairing import pairing_product_is_one
+from kernels.interface.arrays import HostArray
+from kernels.interface.backend import Backend
+from kernels.maths.curves import Curve, Group
+
+COEFFICIENT_BYTES = 16
+
+
+def coefficients(curve: Curve, count: int, rng: Callable[[int], bytes] = secrets.token_bytes) -> Words:
+    """Random coefficients, (count, fr.limbs) canonical integers of 128 bits."""
+    random = np.frombuffer(rng(COEFFICIENT_BYTES * count), dtype="<u8").reshape(count, 2)
+    return np.pad(random, ((0, 0), (0, curve.fr.limbs - 2)))
+
+
+def combination(
+    curve: Curve, group: Group, points: HostArray, factors: HostArray, backend: Backend, *, start: int = 0
+) -> Words:
+    """The sum of factors[i] * points[start + i], (point_limbs,), for points as `Groups.load_points` takes them."""
+    table = backend.groups.load_points(curve, group, points)
+    found: Words = backend.groups.msm(table, backend.to_device(factors), start=start).result()
+    return found
+
+
+def same_pairing(curve: Curve, one: tuple[Words, Words], other: tuple[Words, Words]) -> bool:
+    """Whether e(one) = e(other), of a point of G1 and a point of G2 each."""
+    g1 = np.stack([one[0], neg(curve, Group.G1, other[0])])
+    return pairing_product_is_one(curve, g1, np.stack([one[1], other[1]]))
