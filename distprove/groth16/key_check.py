@@ -17,13 +17,18 @@ from collections.abc import Callable
 import numpy as np
 
 from distprove.errors import InvalidKey
+from distprove.groth16.combinations import coefficients, combination, same_pairing
 from distprove.groth16.key import Points, ProvingKey
+from distprove.groth16.params import ParamsKey, wires_of
+from distprove.groth16.vectors import finite
+from distprove.groth16.zkey import ZKey
 from kernels.host import cache
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Group
+from kernels.maths.encoding import generator
 
-VERSION = 1
+VERSION = 2
 """Version of the check. It must be raised whenever the check begins to refuse a key that it accepted before."""
 REMEMBERED_BYTES = 1 << 18
 """Smallest key that is remembered, in bytes of its file. Smaller ones take at most 0.12 s of CPU."""
@@ -34,12 +39,15 @@ _ROWS_AT_ONCE = 1 << 24
 _SUFFIX = ".checked"
 _RECORD = b"Every point of this key is on its curve and in its subgroup.\n"
 
+_NEVER_INFINITE = ("header", "IC", "H")
+
 CheckPoints = Callable[[str, Group, HostArray, int], None]
 """Checks points of one section: its name, its group, the points, and the index of the first of them in the section."""
 
 
 def check_key(zkey: ProvingKey, backend: Backend) -> None:
-    """Check that every point of the key is on its curve and in its subgroup. Raises InvalidKey for the first bad one.
+    """Check that every point of the key is on its curve and in its subgroup, that none is infinity where no sound key
+    has infinity, and that beta and delta are the same in both groups. Raises InvalidKey for the first bad point.
 
     `read_zkey` has already checked sizes and the header's consistency.
     """
@@ -99,6 +107,11 @@ def _checker(zkey: ProvingKey, backend: Backend) -> CheckPoints:
     def check(section: str, group: Group, points: HostArray, first: int) -> None:
         bad = backend.groups.check_points(zkey.curve, group, points)
         if bad is None:
+            infinite = np.flatnonzero(~finite(points)) if section in _NEVER_INFINITE else np.empty(0, np.intp)
+            if infinite.size:
+                raise InvalidKey(f"{zkey.name}: damaged: point {first + infinite[0]} of section {section} is infinity")
+            if section == "header" and group is Group.G2:
+                _check_pairs(zkey)
             return
         where = f"{zkey.name}: point {first + bad} of section {section}"
         if backend.groups.check_points(zkey.curve, group, points[bad : bad + 1], subgroup=False) is not None:
@@ -106,3 +119,36 @@ def _checker(zkey: ProvingKey, backend: Backend) -> CheckPoints:
         raise InvalidKey(f"{where} is outside the subgroup {group.name}")
 
     return check
+
+
+def _check_pairs(zkey: ProvingKey) -> None:
+    curve, points = zkey.curve, zkey.points
+    g1, g2 = generator(curve, Group.G1), generator(curve, Group.G2)
+    for name, one, two in (("beta", points.beta1, points.beta2), ("delta", points.delta1, points.delta2)):
+        if not same_pairing(curve, (one, g2), (g1, two)):
+            raise InvalidKey(f"{zkey.name}: damaged: {name} is not the same in G1 and G2")
+
+
+def find_damage(key: ZKey | ParamsKey, backend: Backend) -> str | None:
+    """What shows that points of a key that passed its check are missing or in other places; None if nothing does.
+
+    A wire has a point of A and B if it occurs in the matrix, one of C if it occurs in either, and B has the same
+    points in both groups. This reads the whole key, so it is for a proof that does not verify.
+    """
+    curve, points = key.curve, key.points
+    b1, b2 = points.b1[:], points.b2[:]
+    if isinstance(key, ZKey):  # the other files have points for the wires that occur, and no infinity
+        a, b = map(wires_of, key.matrices())
+        for section, vector, wires in (("A", points.a, a), ("B1", b1, b), ("B2", b2, b)):
+            odd = np.setxor1d(np.flatnonzero(finite(vector)), wires)
+            if odd.size:
+                return f"point {odd[0]} of section {section} is not that of wire {odd[0]} of its matrix"
+        occur, first = np.union1d(a, b), key.n_public + 1
+        holes = np.setdiff1d(occur[occur >= first] - first, np.flatnonzero(finite(points.c)))
+        if holes.size:
+            return f"point {holes[0]} of section C is infinity, and its wire occurs in A or B"
+    factors, one, two = coefficients(curve, len(b1)), generator(curve, Group.G1), generator(curve, Group.G2)
+    sum1, sum2 = (combination(curve, g, v, factors, backend) for g, v in ((Group.G1, b1), (Group.G2, b2)))
+    if not same_pairing(curve, (sum1, two), (one, sum2)):
+        return "the points of B1 and of B2 are not those of the same wires"
+    return None

@@ -26,6 +26,7 @@ from distprove.groth16.csr import row_range
 from distprove.groth16.elements import dictionary, first_not_canonical
 from distprove.groth16.field_headers import curve_of_scalar_field
 from kernels.cpu.fields import from_montgomery, to_montgomery
+from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Field
 
@@ -65,6 +66,14 @@ class R1cs(Counts):
     @property
     def n_constraints(self) -> int:
         return self.a.rows
+
+    def first_unsatisfied(self, witness: NDArray[np.uint64], backend: Backend) -> int | None:
+        """The first constraint that a witness, (n_vars, limbs) canonical integers, does not satisfy; None if it
+        satisfies all."""
+        fr, sparse, w = self.curve.fr, backend.sparse, backend.to_device(witness)
+        a, b, c = (sparse.spmv(sparse.load_matrix(fr, m), w, standard_form=True) for m in (self.a, self.b, self.c))
+        wrong = np.flatnonzero(backend.to_host(backend.vectors.mul_sub(fr, a, b, c)).any(axis=1))
+        return int(wrong[0]) if wrong.size else None
 
 
 @dataclass(frozen=True)

@@ -26,15 +26,15 @@ from distprove.groth16.binfile import map_file
 from distprove.groth16.elements import Words
 from distprove.groth16.input_places import WHOLE_INPUT, WHOLE_WITNESS, content_at, places_of
 from distprove.groth16.inputs import Inputs, read_input
-from distprove.groth16.key_check import check_key_once
+from distprove.groth16.key_check import check_key_once, find_damage
 from distprove.groth16.keyfile import read_key, read_verification_key
 from distprove.groth16.options import Groth16Options
 from distprove.groth16.params import ParamsKey
 from distprove.groth16.prover import MadeOnDevice, PendingGroth16, StagedWitness, prove
-from distprove.groth16.r1cs import R1csFile
+from distprove.groth16.r1cs import R1csFile, open_r1cs
 from distprove.groth16.resident import ResidentKey, load_key, matrix_bytes
 from distprove.groth16.verifier import Groth16Verifier, verify
-from distprove.groth16.wtns import read_wtns
+from distprove.groth16.wtns import read_wtns, require_same_circuit
 from distprove.groth16.zkey import ZKey
 from distprove.options import InputFile
 from distprove.system import DeviceTask, Partition, PartitionProof, StepTimes, Witness
@@ -97,6 +97,9 @@ class Groth16System(Groth16Verifier):
         self._samples = {name: sample(content.data) for name, content in files.items()}
         """What tells the files that were opened from others that are put in their place."""
         opened = read_key(files, str(next(iter(self.key_files.values()))), ceremony=True)
+        if "r1cs" in files:
+            r1cs = open_r1cs(files["r1cs"], name=str(self.key_files["r1cs"]))
+            require_same_circuit(r1cs.file.name, r1cs.curve, r1cs.n_vars, opened)
         self._facts = _key_facts(opened) | ({} if circuit is None else {"circuit": circuit})
         self._key_bytes = _key_bytes(opened)
         super().__init__(opened.verification_key)
@@ -331,6 +334,7 @@ class Groth16Prover:
     def __init__(self, shared: SharedFiles, backend: Backend, circuit: str | None = None) -> None:
         """`circuit` names the circuit in Python whose witnesses come as inputs, if they do."""
         self._zkey = read_key(shared, "key")
+        self._r1cs = open_r1cs(shared["r1cs"], name="the circuit") if "r1cs" in shared else None
         self._vk = self._zkey.verification_key
         self._program = None if circuit is None else _made_where_proven(circuit, self._zkey.n_vars)
         backend.prepare(self._zkey.curve)
@@ -364,16 +368,26 @@ class Groth16Prover:
         return lambda backend: program.witness_from(backend, encoded)
 
     def diagnose(self, partition: Partition, witness: Witness) -> None:
-        """Raise UnsatisfiedWitness if a proof of `witness` computed on the CPU does not verify either."""
+        """Raise InvalidKey or UnsatisfiedWitness if a proof of `witness` computed on the CPU does not verify either."""
         encoded = witness.arrays.get("inputs")
         with CpuBackend(threads=1) as cpu:
             values = witness.arrays["witness"] if encoded is None else cpu.to_host(self._maker(encoded)(cpu))
             proof, _ = prove(load_key(self._zkey, cpu), values)
-        if not verify(self._vk, unpack(values[1 : self._key.n_public + 1]), proof):
-            raise UnsatisfiedWitness(
-                f"partition {partition.name}: the witness does not satisfy the circuit's constraints "
-                "(its proof does not verify, on the CPU either)"
-            )
+            if verify(self._vk, unpack(values[1 : self._key.n_public + 1]), proof):
+                return
+            what = f"partition {partition.name}: its proof does not verify, on the CPU either"
+            damage = find_damage(self._zkey, cpu)
+            if damage is not None:
+                raise InvalidKey(f"{what}: the key is damaged: {damage}")
+            if self._r1cs is None:
+                raise UnsatisfiedWitness(
+                    f"{what}: the key is damaged or of another circuit, or the witness does not satisfy the circuit's "
+                    "constraints; with the circuit's `r1cs` the job would say which"
+                )
+            row = self._r1cs.read().first_unsatisfied(values, cpu)
+        if row is None:
+            raise InvalidKey(f"{what}: the key is damaged or of another circuit; the witness satisfies the r1cs")
+        raise UnsatisfiedWitness(f"{what}: the witness does not satisfy constraint {row} of the circuit")
 
     def close(self) -> None:
         """Let go of the key, whose memory the backend then uses for other things. Nothing may be in flight."""
