@@ -6,9 +6,9 @@ from this module.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import numpy as np
 
@@ -44,6 +44,10 @@ class BoundaryTerm:
     bus_number: int
     values: tuple[int, ...]
     times: int
+
+
+StatedTuples = tuple[int, int, int, int]
+"""Tuples of the statement without their values: bus number, width, times, and how many there are."""
 
 
 # -- scalars ----------------------------------------------------------------------------------------------------------
@@ -132,12 +136,23 @@ def aux_columns(
 # -- sums that must vanish --------------------------------------------------------------------------------------------
 
 
-def boundary_sum(terms: Sequence[BoundaryTerm], z: Ext, beta: Ext) -> Ext:
+def boundary_sum(terms: Iterable[BoundaryTerm], z: Ext, beta: Ext) -> Ext:
     """The sum of times / fingerprint over the boundary, which is added to the terminals of the global scope. The
     fingerprint of the tuple (t_1, .., t_w) of a bus is z + bus number + beta t_1 + .. + beta^w t_w.
 
     Raises InvalidProof when a fingerprint is zero, which has a negligible probability for a random z.
     """
+    left, found = iter(terms), field.ZERO
+    while block := list(islice(left, _BOUNDARY_BLOCK)):
+        found = field.e_add(found, _block_sum(block, z, beta))
+    return found
+
+
+_BOUNDARY_BLOCK = 1 << 12
+"""Number of tuples of the boundary that are in memory at once, at some 650 bytes each."""
+
+
+def _block_sum(terms: Sequence[BoundaryTerm], z: Ext, beta: Ext) -> Ext:
     by_width: dict[int, list[BoundaryTerm]] = {}
     for term in terms:
         by_width.setdefault(len(term.values), []).append(term)
@@ -185,16 +200,16 @@ def balanced(terminals: Sequence[Ext | None], boundary: Ext = field.ZERO) -> boo
 def check_multiplicities(
     airs: Sequence[CompiledAir],
     partitions: Sequence[Sequence[int | None]],
-    boundary: Sequence[BoundaryTerm] = (),
+    stated: Iterable[StatedTuples] = (),
     output_bus: int | None = None,
 ) -> None:
     """Check that no bus can be balanced by multiplicities that wrap around the field.
 
     `partitions` holds log2 of the rows of each of `airs`, None for an absent table, for every partition that shares the
-    buses; `output_bus` is the number of the bus on which the statement receives an output. On each bus one side,
-    senders or receivers, must be bounded in all tables, and its multiplicities must sum up to less than p. Then a tuple
-    that the other side never has cannot cancel modulo p, so that it cannot occur on the bounded side at all. Prover and
-    verifier both check this.
+    buses; `stated` are the statement's tuples, and `output_bus` is the number of the bus on which it receives an
+    output. On each bus one side, senders or receivers, must be bounded in all tables, and its multiplicities must sum
+    up to less than p. Then a tuple that the other side never has cannot cancel modulo p, so that it cannot occur on the
+    bounded side at all. Prover and verifier both check this.
 
     Raises InputError that names the bus that fails, or whose width or scope differs between tables.
     """
@@ -203,19 +218,14 @@ def check_multiplicities(
         if declared.setdefault(use.number, use.bus) != use.bus:
             raise InputError(f"a bus number is declared in two ways: {declared[use.number]} and {use.bus}")
     totals: dict[int, list[int | None]] = {number: [0, 0] for number in declared}  # receivers, senders; None: unbounded
-    # Partitions have few different heights, and tuples of the boundary few different multiplicities.
-    for heights, count in Counter(map(tuple, partitions)).items():
-        for air, log_height in zip(airs, heights, strict=True):
-            if log_height is None:
-                continue
-            for use in air.uses:
-                sides = totals[use.number]
-                so_far, most = sides[use.sends], use.at_most
-                sides[use.sends] = None if so_far is None or most is None else so_far + count * (most << log_height)
-    stated = Counter((term.bus_number, len(term.values), term.times) for term in boundary)
-    if output_bus is not None:
-        stated[output_bus, OUTPUT_WIDTH, -1] += MAX_OUTPUT_TUPLES
-    for (number, width, times), count in stated.items():
+    for index, air in enumerate(airs):
+        rows = sum(1 << height for heights in partitions if (height := heights[index]) is not None)
+        for use in air.uses if rows else ():
+            sides = totals[use.number]
+            so_far, most = sides[use.sends], use.at_most
+            sides[use.sends] = None if so_far is None or most is None else so_far + rows * most
+    output = [] if output_bus is None else [(output_bus, OUTPUT_WIDTH, -1, MAX_OUTPUT_TUPLES)]
+    for number, width, times, count in chain(stated, output):
         bus = declared.get(number)
         if bus is None or bus.scope != "global" or bus.width != width:
             raise InputError(f"the public boundary uses bus number {number}, which no table has as it does")

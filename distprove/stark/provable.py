@@ -106,13 +106,13 @@ def check_sides(key: VerifyingKey) -> None:
 
 
 def check_multiplicities(key: VerifyingKey, heights: Heights) -> None:
-    """Raise UsageError when multiplicities could wrap around the field over all partitions and the boundary.
-
-    The values of the boundary's tuples do not matter for this, so that no public values are needed.
-    """
-    publics = [(0,) * key.statement.public_values] * len(heights)
+    """Raise UsageError when the boundary has too many tuples, or multiplicities could wrap around the field over all
+    partitions and the boundary."""
+    excess = key.statement.excess(len(heights))
+    if excess is not None:
+        raise UsageError(excess)
     try:
-        logup.check_multiplicities(key.tables, heights, key.boundary_terms(publics), key.output_bus)
+        logup.check_multiplicities(key.tables, heights, key.stated(len(heights)), key.output_bus)
     except InputError as error:
         raise UsageError(str(error)) from None
 

@@ -175,7 +175,7 @@ def _statistics(shape: ProofShape, partitions: int, shared: BusLoad) -> Statisti
 
 
 def _shared_load(key: VerifyingKey, partitions: Sequence[Sequence[int | None]]) -> BusLoad:
-    boundary = sum(1 if b.where != "every" else len(partitions) for b in key.statement.boundary)
+    boundary = key.statement.boundary_size(len(partitions))
     boundary += MAX_OUTPUT_TUPLES if key.statement.output is not None else 0
     return _bus_load(key, "global", partitions, boundary)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from distprove.errors import FormatError
@@ -15,6 +16,10 @@ from distprove.stark.field import P
 from distprove.stark.output import DIGEST_VALUES
 
 WHERE = ("first", "last", "every")
+MAX_EVERY = 256
+"""Most boundary tuples that occur for every partition, in jobs of any number of partitions."""
+MAX_TUPLES = 1 << 18
+"""Most tuples of all partitions, where each has more than `MAX_EVERY`: the work is not the product of two files."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,9 @@ class Statement:
         for position, public in enumerate(publics):
             if len(public) != self.public_values or not all(0 <= v < P for v in public):
                 return f"partition {position} does not have {self.public_values} canonical public values"
+        excess = self.excess(len(publics))
+        if excess is not None:
+            return excess
         layout = self.layout()
         # A key may say a thing as often as it has room.
         same, chain = dict.fromkeys((*self.same, *self._output_names)), dict.fromkeys(self.chain)
@@ -122,6 +130,24 @@ class Statement:
         if self.output is not None and publics and value(0, self.output.length)[0] > MAX_OUTPUT:
             return f"{self.output.length} is more than the {MAX_OUTPUT} bytes that an output may have"
         return None
+
+    def boundary_size(self, partitions: int) -> int:
+        """The number of boundary tuples of a job of so many partitions."""
+        return len(self.boundary) + self._every * (partitions - 1)
+
+    @cached_property
+    def _every(self) -> int:
+        return sum(boundary.where == "every" for boundary in self.boundary)
+
+    def excess(self, partitions: int) -> str | None:
+        """Say by how much the boundary has too many tuples for so many partitions; None if it has not."""
+        every = self._every
+        if every <= MAX_EVERY or every * partitions <= MAX_TUPLES:
+            return None
+        return (
+            f"the statement has {every} boundary tuples for each of {partitions} partitions: at most {MAX_EVERY}, or "
+            f"{MAX_TUPLES} over all partitions"
+        )
 
     @property
     def _output_names(self) -> tuple[str, ...]:
@@ -214,6 +240,9 @@ class Statement:
             and all(n in layout for n in names)
             and all(v.name in layout and 0 <= v.index < layout[v.name][1] for v in refs)
             and all(layout[a][1] == layout[b][1] for a, b in self.chain)
+            # More follow from these, because equality is transitive, or contradict each other.
+            and len(set(self.chain)) <= 2 * len(layout)
+            and len(set(self.constants)) <= 3 * len(layout)
             and all(b.where in WHERE and 0 < abs(b.times) < P for b in self.boundary)
             and all(c.where in WHERE and len(c.values) == layout[c.name][1] for c in self.constants)
             and all(0 <= v < P for c in self.constants for v in c.values)

@@ -6,7 +6,7 @@ partitions form one job. docs/stark-protocol.md is the specification.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -148,10 +148,10 @@ def verify_job(
     for name, proof in zip(names, proofs, strict=True):
         if proof.challenge != challenge:
             raise InvalidProof(f"{name} was not proven as a part of this job: a partition is missing, moved or changed")
-    boundary = check_commitments(key, commitments)
+    check_commitments(key, commitments)
     z, beta = global_challenges(challenge, key.params.tree_hash)
     sums = [terminal for proof in proofs for _, terminal in terminals_of(ProofShape(key, proof.log_heights), proof)]
-    stated = logup.boundary_sum(boundary, z, beta)
+    stated = logup.boundary_sum(key.boundary_terms(publics), z, beta)
     if key.output_bus is not None:
         check_output(key, publics[0], output)
         stated = e_add(stated, logup.output_sum(key.output_bus, output or b"", z, beta))
@@ -180,8 +180,8 @@ def check_output(key: VerifyingKey, public: Sequence[int], output: bytes | None)
         raise InvalidProof("the output given is not the one that the job states: its Keccak-256 digest differs")
 
 
-def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> list[logup.BoundaryTerm]:
-    """Raise InvalidProof unless these commitments can be a job under `key`; returns the boundary's tuples.
+def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> None:
+    """Raise InvalidProof unless these commitments can be a job under `key`.
 
     The job's driver checks this too, at the barrier, before any partition is proven.
     """
@@ -189,8 +189,7 @@ def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> l
     violation = key.statement.violation(publics)
     if violation is not None:
         raise InvalidProof(violation)
-    boundary = key.boundary_terms(publics)
-    check_multiplicities(key, heights, boundary, key.output_bus)
+    check_multiplicities(key, heights, key.stated(len(publics)), key.output_bus)
     # Each partition has enough bits alone, but the errors of global buses and anchors grow with their number.
     security = job_security(key, heights)
     if security.bits < key.params.security_bits:
@@ -198,18 +197,17 @@ def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> l
             f"{security.bits:.1f} bits of security over all partitions ({security.weakest.name}); the key asks for "
             f"{key.params.security_bits}"
         )
-    return boundary
 
 
 def check_multiplicities(
     key: VerifyingKey,
     partitions: Sequence[Sequence[int | None]],
-    boundary: Sequence[logup.BoundaryTerm],
+    stated: Iterable[logup.StatedTuples],
     output_bus: int | None = None,
 ) -> None:
     """Raise InvalidProof when multiplicities could wrap around the field in partitions of these log2 heights."""
     try:
-        logup.check_multiplicities(key.tables, partitions, boundary, output_bus)
+        logup.check_multiplicities(key.tables, partitions, stated, output_bus)
     except InputError as error:
         raise InvalidProof(str(error)) from None
 

@@ -6,7 +6,7 @@ columns it holds the root of their tree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -19,7 +19,7 @@ from distprove.proof import check_fields
 from distprove.stark.air import Bus, CompiledAir
 from distprove.stark.air.compiled import MAX_BUSES, SCOPES
 from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_NAME
-from distprove.stark.logup import BoundaryTerm
+from distprove.stark.logup import BoundaryTerm, StatedTuples
 from distprove.stark.merkle import TreeShape
 from distprove.stark.output import OUTPUT_WIDTH
 from distprove.stark.params import MAX_BLOWUP, Parameters, check_log_height
@@ -146,12 +146,16 @@ class VerifyingKey:
         key.check(what)
         return key
 
-    def boundary_terms(self, publics: Sequence[Sequence[int]]) -> list[BoundaryTerm]:
+    def boundary_terms(self, publics: Sequence[Sequence[int]]) -> Iterator[BoundaryTerm]:
         """The tuples that the statement puts on the global buses, given the public values of all partitions."""
-        return [
-            BoundaryTerm(self.bus_numbers[bus], tuple(values), times)
-            for bus, values, times in self.statement.boundary_tuples(publics)
-        ]
+        for bus, values, times in self.statement.boundary_tuples(publics):
+            yield BoundaryTerm(self.bus_numbers[bus], tuple(values), times)
+
+    def stated(self, partitions: int) -> Iterator[StatedTuples]:
+        """The number of these tuples for so many partitions, without their values."""
+        for boundary in self.statement.boundary:
+            count = partitions if boundary.where == "every" else 1
+            yield self.bus_numbers[boundary.bus], len(boundary.values), boundary.times, count
 
     @property
     def output_bus(self) -> int | None:

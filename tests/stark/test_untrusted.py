@@ -17,14 +17,15 @@ from distprove.errors import DistproveError, FormatError, InvalidProof
 from distprove.formats import canonical
 from distprove.job import Job
 from distprove.proof import Proof, decode_partition, encode_public
+from distprove.stark import logup
 from distprove.stark.air import CompiledAir
 from distprove.stark.barrier import Commitment
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, parse_key, shipped_key
 from distprove.stark.programs import load_program
 from distprove.stark.proof import JobPart, StarkProof
-from distprove.stark.statement import Statement
-from distprove.stark.verifier import verify
+from distprove.stark.statement import MAX_EVERY, MAX_TUPLES, WHERE, Constant, Statement
+from distprove.stark.verifier import check_commitments, check_multiplicities, verify
 from distprove.stark.verifying_key import VerifyingKey
 from distprove.system import PartitionProof
 from tests.support.chained_keys import chained
@@ -285,13 +286,87 @@ def test_a_key_that_says_a_thing_often_is_not_searched_as_often() -> None:
         big = replace(key, tables=tables, buses=Watched(key.buses), statement=said)
         Watched.reads = 0
         big.check("key")
-        big.boundary_terms([public] * 2)
+        assert list(big.boundary_terms([public] * 2))
         assert said.violation([public] * 2) is None
         return Watched.reads
 
     assert boundary
     assert names
     assert reads(50) == reads(5)
+
+
+def test_a_statement_says_no_more_of_public_values_than_there_is_to_say() -> None:
+    """n^2 pairs of n values, or as many constants, would each be looked at for every partition."""
+    names = [f"value{i}" for i in range(60)]
+    public = tuple((name, 1) for name in names)
+    every = tuple((end, start) for end in names for start in names)
+    constants = tuple(Constant("value0", (i,), where) for i in range(61) for where in WHERE)
+    for said, fits in (
+        (Statement(public=public, chain=every), False),
+        (Statement(public=public, chain=every[: 2 * len(names)] * 3), True),
+        (Statement(public=public, chain=every[: 2 * len(names) + 1]), False),
+        (Statement(public=public, constants=constants), False),
+        (Statement(public=public, constants=constants[: 3 * len(names)] * 3), True),
+    ):
+        if fits:
+            assert Statement.from_record(said.to_record(), "statement") == said
+        else:
+            with pytest.raises(FormatError, match="does not fit its public values"):
+                Statement.from_record(said.to_record(), "statement")
+
+
+def big_boundary(count: int, where: str) -> VerifyingKey:
+    """The key of the ring with so many boundary tuples of its bus."""
+    key = KEYS["ring"]
+    [one, *_] = key.statement.boundary
+    boundary = tuple(replace(one, values=(i, *one.values[1:]), where=where) for i in range(count))
+    return replace(key, statement=replace(key.statement, boundary=boundary, same=(), chain=(), index=None, count=None))
+
+
+def test_boundary_tuples_take_no_memory_for_each_partition() -> None:
+    """384 kB of files took 633 MB: 650 bytes for each tuple and partition."""
+    key, public = big_boundary(256, "every"), RECORDS["ring"]["partitions"][0]["public"]
+    publics = [public] * 200
+    heights = [JobPart.of_record(RECORDS["ring"]["partitions"][0]["proof"], key).log_heights] * len(publics)
+    tracemalloc.start()
+    assert key.statement.violation(publics) is None
+    check_multiplicities(key, heights, key.stated(len(publics)), key.output_bus)
+    logup.boundary_sum(key.boundary_terms(publics), (1, 2, 3), (4, 5, 6))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * MIB
+
+
+def test_tuples_times_partitions_are_bounded() -> None:
+    public = RECORDS["ring"]["partitions"][0]["public"]
+    for count, partitions, where, fits in (
+        (MAX_EVERY, MAX_TUPLES, "every", True),
+        (MAX_EVERY + 1, MAX_TUPLES // (MAX_EVERY + 1), "every", True),
+        (MAX_EVERY + 1, MAX_TUPLES // (MAX_EVERY + 1) + 1, "every", False),
+        (5000, 50, "every", True),
+        (5000, 195, "every", False),
+        (5000, 100_000, "first", True),
+    ):
+        key = big_boundary(count, where)
+        said = key.statement
+        assert said.boundary_size(partitions) == sum(count for *_, count in key.stated(partitions))
+        assert (said.excess(partitions) is None) == fits
+        if partitions < 200:
+            found = said.violation([public] * partitions)
+            assert (found is None) == fits
+            assert fits or f"{count} boundary tuples for each of {partitions} partitions" in str(found)
+
+
+def test_a_job_of_too_many_tuples_is_refused_before_their_sum() -> None:
+    key, record = big_boundary(5000, "every"), RECORDS["ring"]["partitions"][0]
+    part = JobPart.of_record(record["proof"], key)
+    commitments = [part.commitment(f"p{i}", record["public"]) for i in range(195)]
+    tracemalloc.start()
+    with pytest.raises(InvalidProof, match="boundary tuples for each of 195 partitions"):
+        check_commitments(key, commitments)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < MIB
 
 
 LONG = "rows" * (MIB // 4)

@@ -530,12 +530,15 @@ class Key:
         names += [s[name] for name in ("count", "index") if s[name] is not None]
         need(all(isinstance(name, str) and name in length for name in names), "no such public value")
         need(all(length[end] == length[start] for end, start in ends), "a chain of different lengths")
+        need(len({(end, start) for end, start in ends}) <= 2 * len(length), "a chain that says a thing in many ways")
         need("constants" not in more or len(s["constants"]) > 0, "no constants, and the field is there")
         for name, values, where in (listed(entry, 3) for entry in s.get("constants", [])):
             need(isinstance(name, str) and name in length, "no such public value")
             for value in listed(values, length[name]):
                 integer(value, 0, P - 1)
             need(where in ("first", "last", "every"), "no such partition")
+        different = {(name, tuple(values), where) for name, values, where in s.get("constants", [])}
+        need(len(different) <= 3 * len(length), "constants that contradict each other")
         buses = {bus[0]: bus for bus in self.record["buses"]}
         for entry in s["boundary"]:
             fields(entry, {"bus": str, "values": list, "times": int, "where": str})
@@ -983,6 +986,8 @@ def verify_file(data: bytes, key_record: Any, output: bytes | None = None) -> li
 def check_statement(key: Key, publics: list[list[int]]) -> None:
     named = [_named(key, public) for public in publics]
     statement = key.statement
+    every = sum(entry["where"] == "every" for entry in statement["boundary"])
+    need(every <= 256 or every * len(publics) <= 1 << 18, "too many boundary tuples")
     for position, own in enumerate(named):
         need(all(own[name] == named[0][name] for name in statement["same"]), "public values differ")
         if statement["count"] is not None:
