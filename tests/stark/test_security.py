@@ -13,6 +13,7 @@ from distprove.errors import UsageError
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.security import (
+    FIELD_BITS,
     UNIQUE_DECODING,
     BusLoad,
     SecurityReport,
@@ -64,6 +65,23 @@ def test_every_round_agrees_with_soundcalc(case: dict[str, Any]) -> None:
         # error.
         gap = name == "batching" or name.startswith("FRI fold")
         assert bits - (5.01 if gap else 1e-3) <= ours[name] <= bits + (-0.9 if gap else 1e-4), name
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in SOUNDCALC["cases"] if c["multiplicity"]],
+    ids=lambda c: "{log_blowup}-{log_height}-{columns}".format(**c),
+)
+def test_gaps_in_johnson_agree_with_soundcalcs_path_of_the_printed_theorem(case: dict[str, Any]) -> None:
+    """eprint 2025/2055, theorem 4.2, with m = sqrt(rho) / gap, as `JohnsonBoundRegime` has it for a gap_to_radius."""
+    params = Parameters(case["log_blowup"], case["queries"], SOUNDCALC["grinding_bits"], 128)
+    ours = {r.name: r.bits for r in rounds(params, statistics(case), johnson(case["multiplicity"]))}
+    root = math.sqrt(1 / params.blowup)
+    gap = root / (2 * case["multiplicity"])
+    m = max(round(root / gap), 3) + 0.5
+    radius, points = 1 - root - gap, 2.0 ** (case["log_height"] + case["log_blowup"] - 3)
+    lines = (2 * m**5 + 3 * m * radius * root**2) * points / (3 * root**3) + m / root
+    assert ours["FRI fold 1"] == pytest.approx(FIELD_BITS - math.log2(7 * lines), abs=1e-6)
 
 
 def design(log_height: int) -> Statistics:
