@@ -25,7 +25,7 @@ import psutil
 from cluster.executor.lean_ray import lean_ray
 from cluster.executor.own_cluster import own_cluster
 from cluster.executor.placement import Node
-from cluster.executor.reach import PATIENCE, refusal, refused_token, require_ray
+from cluster.executor.reach import PATIENCE, SLOW, refusal, refused_token, require_ray
 from distprove.errors import ClusterError
 from distprove.host.cgroup import memory_available
 from distprove.host.machine import usable_threads
@@ -69,7 +69,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
     quiet["job_config"] = _job_config()
     with ExitStack() as stack:
         own: dict[str, Any] = {}
-        started: list[psutil.Process] = []
+        folder: Path | None = None
         before = _processes()  # of a Ray that our caller started, which is none of ours to end
         try:
             if address is None:
@@ -82,6 +82,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     "object_spilling_directory": str(folder / SPILL),
                     "_temp_dir": str(folder / SESSIONS),
                 }
+            started: list[psutil.Process] = []
             stack.callback(_end, started)
             stack.callback(_disconnect, started)
             late = time.monotonic() + settings.start_timeout
@@ -110,7 +111,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             )
             raise ClusterError(f"{what}: {first_line(error)}") from None
         _hear_no_errors()
-        if address is None:
+        if folder is not None:
             started += _processes(but=before)
             stack.callback(lambda: started.extend(_processes(but=before)))
         yield "joined" if address is not None else "started"
@@ -192,22 +193,37 @@ def _end(processes: Sequence[psutil.Process]) -> None:
 
 
 def cluster_nodes() -> list[Node]:
-    """The nodes that are alive, this one's first, then by address. Needs a connection."""
+    """The nodes that are alive, this one's first, then by address. Needs a connection. Raises RayError, or
+    GetTimeoutError, where the head does not answer."""
     import ray
 
     own = ray.get_runtime_context().get_node_id()
     nodes = [
         Node(
-            node["NodeID"],
-            node["NodeManagerAddress"],
-            float(node["Resources"].get("CPU", 0)),
-            int(node["Resources"].get("GPU", 0)),
-            int(node["NodeManagerPort"]),
+            node.node_id.hex(),
+            node.node_manager_address,
+            float(node.resources_total.get("CPU", 0)),
+            int(node.resources_total.get("GPU", 0)),
+            int(node.node_manager_port),
         )
-        for node in ray.nodes()
-        if node["Alive"]
+        for node in _head().get_all_node_info(timeout=SLOW).values()
+        if node.state == node.ALIVE
     ]
     return sorted(nodes, key=lambda node: (node.id != own, node.address, node.id))
+
+
+def free_resources() -> dict[str, dict[str, float]]:
+    """What each node has free, by node id. Raises as `cluster_nodes`."""
+    usage = _head().get_all_resource_usage(timeout=SLOW).resource_usage_data.batch
+    return {node.node_id.hex(): dict(node.resources_available) for node in usage}
+
+
+def _head() -> Any:
+    """The client of the head whose calls take a timeout. Ray's public ones wait for a lost head without end, and what
+    waits keeps the old client, which ends this process a minute later whatever it does by then."""
+    from ray._private.worker import global_worker
+
+    return global_worker.gcs_client
 
 
 def prepare(settings: ExecutorSettings) -> None:
@@ -220,6 +236,9 @@ def prepare(settings: ExecutorSettings) -> None:
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     # Ray warns of a long queue of calls through its raylet, and ends the process where that is gone.
     os.environ.setdefault("RAY_actor_excess_queueing_warn_threshold", str(1 << 62))
+    # A client of a head that is lost ends the process after a minute in which a call to it waits. We look for ourselves
+    # whether the head is there (`cluster.executor.reach`), and may have another one by then.
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", str(1 << 30))
     if _address(settings) is None:
         # Ray's workers, and the provers that they start, would have a thirtieth of a core beside others that want it.
         os.environ.setdefault("RAY_worker_niceness", "0")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from actors.backends import BackendChoice, device_backend
 from actors.messages import WorkerSpec
@@ -28,6 +28,7 @@ from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
 from distprove.system import PredictsKey, ProofSystem
 
+Value = TypeVar("Value")
 PATIENCE = 10.0
 """Seconds that workers have to give back their devices at the end, before they are ended."""
 LIKELY_MEMORY = 1 << 36
@@ -95,6 +96,11 @@ class Fleet(ABC):
     def left(self) -> list[str]:
         """Workers that were not given up, and whose node has left the cluster for good."""
         return []
+
+    def unless_lost(self, call: Callable[[], Value]) -> Value:
+        """What `call` returns. Raises ClusterError where what the workers run on is lost meanwhile, and answers nothing
+        that is asked of it."""
+        return call()
 
     def lose(self, reason: str) -> None:
         """Tell all that what the workers run on is gone."""
@@ -209,8 +215,12 @@ class FleetExecutor(Executor):
         fleet = self.fleet
         fleet.listeners.append(self._lose)
         fleet.open(system, self.waits_for)  # one that is lent is open
-        self._give_back = fleet.keep(system)
         self._system = system
+        return fleet.unless_lost(lambda: self._seat_all(system))
+
+    def _seat_all(self, system: ProofSystem) -> list[WorkerHandle]:
+        fleet = self.fleet
+        self._give_back = fleet.keep(system)
         self._shared = fleet.share(system)
         workers = [self.seat(site) for site in list(fleet.sites.values())]
         self.verifying_threads = fleet.verifying_threads

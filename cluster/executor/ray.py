@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, TimeoutError, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +18,9 @@ from typing import Any
 
 import numpy as np
 import ray
-from ray._private.state import available_resources_per_node
-from ray._private.state import jobs as ray_jobs
 from ray.core.generated.gcs_pb2 import ActorTableData
 from ray.exceptions import (
     ActorUnschedulableError,
-    GetTimeoutError,
     PendingCallsLimitExceeded,
     RayActorError,
     RayError,
@@ -39,15 +36,15 @@ from actors.messages import HostSpec, MappedFile, VerifierSpec, WorkerSpec, file
 from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.base import WorkerHandle
-from cluster.executor.connection import cluster_nodes, connect
-from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, files_bytes
+from cluster.executor.connection import cluster_nodes, connect, free_resources
+from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, Value, files_bytes
 from cluster.executor.placement import Node, Place, place, place_more, threads_of
 from cluster.executor.reach import LOOK, Nodes, answering, head_address, watching
 from cluster.executor.reach import PATIENCE as ANSWERS
 from cluster.executor.spares import Spares, start
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
-from cluster.governor.actor import NodeGovernor
+from cluster.governor.actor import NodeGovernor, living_jobs
 from cluster.governor.budget import limits_of, memory_for_keys
 from distprove.errors import ClusterError, DistproveError
 from distprove.host.lease_class import LeaseClass
@@ -170,7 +167,6 @@ class RayTransport:
     def _get(self, asked: ray.ObjectRef, patience: float = math.inf) -> Any:
         """The answer. Raises WorkerDied when there is none in so many seconds, when the actor's process ended, and when
         its node is silent: of the one Ray's own error tells a second or two later, of the other a minute."""
-        # Not `ray.get`: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
         answer, late = asked.future(), time.monotonic() + patience
         while not wait([answer], min(GLANCE, patience)).done:
             if self._silent() or time.monotonic() > late:
@@ -261,6 +257,11 @@ class RayFleet(Fleet):
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
         self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
+        self.unless_lost(lambda: self._place_all(system, waits_for))
+
+    def _place_all(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
+        """Start all workers and governors."""
+        nodes = self._nodes
         per_gpu = provers_per_gpu(system, partial(self._device_memory, system))
         provers, synthesisers = place(nodes, self.settings, per_gpu)
         self._here = Governed(self._is_over)
@@ -274,6 +275,21 @@ class RayFleet(Fleet):
             self._governors[node.id] = self._govern(node)
         self._join(nodes)
         self.verifying_threads = min(len(provers), usable_threads())
+
+    def unless_lost(self, call: Callable[[], Value]) -> Value:
+        waiting: Future[Value] = Future()
+
+        def run() -> None:
+            try:
+                waiting.set_result(call())
+            except BaseException as error:
+                waiting.set_exception(error)
+
+        threading.Thread(target=run, name="distprove-ray-start", daemon=True).start()
+        while not wait([waiting], GLANCE).done:
+            if self.lost:
+                raise ClusterError("Ray is lost: its head or raylet ended while the workers were started")
+        return waiting.result()
 
     def _settle(self, provers: list[Place], synthesisers: list[Place]) -> list[Site]:
         """Start workers at these places."""
@@ -349,8 +365,8 @@ class RayFleet(Fleet):
             for node in nodes
         ]
         try:
-            idle: int = min(ray.get(asked, timeout=PATIENCE))
-        except (RayError, GetTimeoutError):  # another version there, or nobody answers: its start tells of it
+            idle: int = min(answered(ref, PATIENCE) for ref in asked)
+        except (RayError, TimeoutError):  # another version there, or nobody answers: its start tells of it
             return 0
         return min(idle, self.settings.device_memory or idle)
 
@@ -423,7 +439,7 @@ class RayFleet(Fleet):
         try:
             for node, ref in asked.items():
                 with suppress(RayActorError):  # its node is gone; or it is made anew, and then asked again
-                    key.tickets[node] = ray.get(ref)
+                    key.tickets[node] = answered(ref, over=self._is_over)
         except RayTaskError as error:
             if isinstance(error.cause, ClusterError):
                 raise ClusterError(str(error.cause)) from None
@@ -474,8 +490,8 @@ class RayFleet(Fleet):
             if self._is_silent(node):
                 continue
             try:
-                reports.append({"node": node, **ray.get(governor.report.remote(began), timeout=2.0)})
-            except (RayError, GetTimeoutError):
+                reports.append({"node": node, **answered(governor.report.remote(began), 2.0)})
+            except (RayError, TimeoutError):
                 continue  # its node is gone, and its story with it
         return reports
 
@@ -516,14 +532,14 @@ class RayFleet(Fleet):
         that were killed, make a new one. A node where that fails is gone, or does without. Raises ClusterError when one
         does not answer."""
         waiting, late = {node.id: node for node in nodes}, time.monotonic() + PATIENCE
-        living = [job["JobID"] for job in ray_jobs() if not job["IsDead"]]
+        living = living_jobs()
         while waiting:
             asked = {node: self._governors[node].attend.remote(self._name, living, self._place) for node in waiting}
             for node, ref in asked.items():
                 try:
-                    if ray.get(ref, timeout=self.settings.start_timeout):
+                    if answered(ref, self.settings.start_timeout):
                         del waiting[node]
-                except GetTimeoutError:
+                except TimeoutError:
                     raise ClusterError(f"the governor of {waiting[node].address} does not answer") from None
                 except RayError:
                     continue
@@ -543,7 +559,7 @@ class RayFleet(Fleet):
         while not self._over.wait(LOOK):
             if not all(map(_placed, list(self.sites.values()))):
                 with suppress(Exception):  # there is another look
-                    self._free = available_resources_per_node()
+                    self._free = free_resources()
             with suppress(RuntimeError):  # no thread can be started: jobs do without spares
                 self._spares.look(self._nodes)
             if time.monotonic() >= attended:
@@ -604,10 +620,9 @@ class RayFleet(Fleet):
             if node.id in known:
                 continue
             governor = self._coming[node.id] = self._govern(node)
-            with suppress(RayError):  # it is gone again, or not up yet: there is another look
+            with suppress(RayError, TimeoutError):  # it is gone again, or not up yet: there is another look
                 asked = governor.attend.remote(self._name, None, self._place)
-                answer = asked.future()  # not `ray.get`: see `RayTransport`
-                if wait([answer], BEAT).done and answer.result():
+                if answered(asked, BEAT):
                     with self._membership:
                         self._governors = {**self._governors, node.id: governor}
                         self._joined = [*self._joined, node]
@@ -694,6 +709,18 @@ def _actor(
         return options.remote(spec.name, has_nursery=False)
     ahead = ahead_of(spec.choice.name, spec.choice.device) if num_gpus else None
     return options.remote(spec.name, has_nursery=True, ahead=ahead)
+
+
+def answered(ref: ray.ObjectRef, patience: float = math.inf, over: Callable[[], bool] = lambda: False) -> Any:
+    """The answer. Raises TimeoutError, and ClusterError once it is `over`. Not `ray.get`: Ray ends the process of a
+    thread that comes back from it after `ray.shutdown`."""
+    answer, late = ref.future(), time.monotonic() + patience
+    while not wait([answer], min(GLANCE, patience)).done:
+        if over():
+            raise ClusterError("Ray is lost")
+        if time.monotonic() > late:
+            raise TimeoutError
+    return answer.result()
 
 
 def told(error: RayError) -> BaseException:

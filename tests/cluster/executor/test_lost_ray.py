@@ -380,6 +380,88 @@ def test_what_was_proven_before_a_loss_is_kept(
     assert report["status"] == ("failed" if losses > session.RESTARTS else "proved")
 
 
+def test_what_a_lost_ray_never_answers_ends_with_it() -> None:
+    """A head that was lost while workers were placed kept the driver waiting without an end."""
+    from cluster.executor.ray import RayFleet
+
+    fleet, answers = RayFleet(ExecutorSettings(local=False, gpus=0)), threading.Event()
+    assert fleet.unless_lost(lambda: "an answer") == "an answer"
+    with pytest.raises(KeyError):
+        fleet.unless_lost(lambda: {}["an error"])
+    try:
+        losing = threading.Timer(0.2, fleet.lose, ("its head does not answer",))
+        losing.start()
+        with pytest.raises(ClusterError, match="Ray is lost"):
+            fleet.unless_lost(lambda: answers.wait(600))
+        losing.join()
+    finally:
+        answers.set()
+
+
+LOST = """
+import sys, threading, time
+import psutil
+from cluster.executor import connection
+from cluster.executor.connection import connect
+from distprove.settings import ExecutorSettings
+
+calls, seconds = sys.argv[1].split(","), float(sys.argv[2])
+connection.SLOW = 1.0
+
+def ask(name):
+    if name == "kv":
+        from ray.experimental.internal_kv import _internal_kv_get
+
+        return _internal_kv_get(b"name")
+    return getattr(connection, name)()
+
+def asking(name):
+    try:
+        ask(name)
+    except Exception as error:
+        ended.append(name)
+
+ended = []
+with connect(ExecutorSettings(local=False, gpus=0), 0) as how:
+    for name in calls:
+        ask(name)  # it is answered while there is a head
+    for process in psutil.Process().children(recursive=True):
+        if process.name() == "gcs_server":
+            process.kill()
+            while process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+                time.sleep(0.01)
+    threads = [threading.Thread(target=asking, args=(name,), daemon=True) for name in calls]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+with connect(ExecutorSettings(local=False, gpus=0), 0) as how:
+    time.sleep(seconds)
+    print(how, len(connection.cluster_nodes()), *sorted(ended), flush=True)
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("calls", "ends_after", "ended"),
+    [("cluster_nodes,free_resources", 5, " cluster_nodes free_resources"), ("kv", 60, "")],
+    ids=["ours end", "others of Ray do not matter"],
+)
+def test_the_client_of_a_lost_head_does_not_end_the_driver_of_another(calls: str, ends_after: int, ended: str) -> None:
+    """A call that still waited for the first head had Ray end the process a minute later, without a word."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    if ended:
+        environment["RAY_gcs_rpc_server_reconnect_timeout_s"] = str(ends_after)
+    done = subprocess.run(
+        [sys.executable, "-c", LOST, calls, str(ends_after + 8)],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.stdout, done.returncode) == (f"started 1{ended}\n", 0), done.stderr
+
+
 CALLING = """
 import os, sys, time
 from contextlib import suppress
@@ -486,7 +568,7 @@ def test_what_is_free_on_a_cluster_is_not_asked_for_by_the_driver(monkeypatch: p
         answers.wait(60.0)
         return {"a": {"CPU": 0.0}}
 
-    monkeypatch.setattr("cluster.executor.ray.available_resources_per_node", free)
+    monkeypatch.setattr("cluster.executor.ray.free_resources", free)
     fleet = RayFleet(ExecutorSettings(local=False, gpus=0))
     spec = HostSpec("prover-0", BackendChoice("cpu"), 2)
     host = RayTransport(None, spec, lambda: False)
