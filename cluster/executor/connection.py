@@ -22,6 +22,7 @@ from typing import Any
 
 import psutil
 
+from cluster.executor.guard import guarded, processes_in
 from cluster.executor.lean_ray import lean_ray
 from cluster.executor.own_cluster import own_cluster
 from cluster.executor.placement import Node
@@ -70,10 +71,10 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
     with ExitStack() as stack:
         own: dict[str, Any] = {}
         folder: Path | None = None
-        before = _processes()  # of a Ray that our caller started, which is none of ours to end
         try:
             if address is None:
                 folder = stack.enter_context(ray_folder())
+                stack.enter_context(guarded(str(folder)))
                 own = {
                     "num_cpus": min(settings.threads or usable_threads(), usable_threads()),
                     "num_gpus": settings.gpus,
@@ -94,7 +95,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                         ray.init(address=address or "local", **own, **quiet)
                     break
                 except Exception as error:
-                    left = _processes(but=before)
+                    left = _processes(folder)
                     _disconnect(left)
                     _end(left)
                     # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
@@ -112,8 +113,8 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             raise ClusterError(f"{what}: {first_line(error)}") from None
         _hear_no_errors()
         if folder is not None:
-            started += _processes(but=before)
-            stack.callback(lambda: started.extend(_processes(but=before)))
+            started += _processes(folder)
+            stack.callback(lambda: started.extend(_processes(folder)))
         yield "joined" if address is not None else "started"
 
 
@@ -143,14 +144,15 @@ def joined_address(settings: ExecutorSettings) -> str | None:
     return address
 
 
-def _processes(but: Sequence[psutil.Process] = ()) -> list[psutil.Process]:
-    """The processes of Rays that this process started, and what they started, `but` for these."""
+def _processes(folder: Path | None) -> list[psutil.Process]:
+    """The processes of the Ray that this process started in that folder, and what they started."""
+    named = processes_in(str(folder)) if folder is not None else ()
     found: list[psutil.Process] = []
-    for process in psutil.Process().children():
+    for process in psutil.Process().children() if named else ():
         with suppress(psutil.Error):
-            if process.name() in ("gcs_server", "raylet") or any("/ray/" in word for word in process.cmdline()):
+            if process.pid in named:
                 found += [process, *process.children(recursive=True)]
-    return [process for process in found if process not in but]
+    return found
 
 
 def _hear_no_errors() -> None:
