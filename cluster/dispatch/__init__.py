@@ -17,9 +17,9 @@ Rules:
   does at once where there is one node. What fits no kind of device fails too. Everything else is tried again,
   `max_retries` times.
 * A worker whose process died is loaded again and goes on; what it had not answered for goes back. One that hangs is
-  ended (`cluster.hangs`). One that fails three times with nothing good in between, or does not come back in time, is
-  retired. The same holds for synthesisers. With no worker or synthesiser left, what remains fails; what is done is
-  kept.
+  ended (`cluster.hangs`). One that keeps failing, by the rules of `trouble`, or does not come back in time, is retired.
+  A synthesiser is after three failures with nothing good in between. With no worker or synthesiser left, what remains
+  fails; what is done is kept.
 * With a barrier, every partition is committed before any is proven, by the worker that committed to it. A partition
   that moves to another worker after that, because the first one died or has more left, must reproduce its commitment.
 

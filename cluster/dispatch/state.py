@@ -62,6 +62,8 @@ class PartitionState:
     """The worker it is with, or whose proof or commitment of it we have."""
     avoid: set[str] = field(default_factory=set)
     """Provers whose proof of it was bad, or that came to nothing with it."""
+    failed_on: list[str] = field(default_factory=list)
+    """Workers that died of it, came to a fault or gave a bad proof, once for each time: it or they may be to blame."""
     refused: dict[str, str] = field(default_factory=dict)
     """The kind of error with which each node refused its input, by node."""
     too_large: list[str] = field(default_factory=list)
@@ -99,11 +101,12 @@ class Partitions(dict[str, PartitionState]):
         partition = PartitionState(planned, report)
         self[planned.name] = self.at[Stage.WAITING][planned.name] = partition
 
-    def move(self, partition: PartitionState, stage: Stage) -> None:
-        """Move a partition to another stage."""
+    def move(self, partition: PartitionState, stage: Stage, *, first: bool = False) -> None:
+        """Move a partition to another stage, behind all that are there, or as the `first`."""
         name = partition.planned.name
         del self.at[partition.stage][name]
         partition.stage = stage
+        self.at[stage] = {name: partition, **self.at[stage]} if first else self.at[stage]
         self.at[stage][name] = partition
 
     def count(self, *stages: Stage) -> int:
@@ -140,6 +143,9 @@ class WorkerState:
     ready: bool = False
     retired: bool = False
     strikes: int = 0
+    """Failures in a row, of which it is not known whether it is to blame."""
+    blame: float = 0.0
+    """Failures at partitions that another worker then proved, less what its good proofs make up for."""
     hangs: int = 0
     """Number of times that it was ended because it hung."""
     failed_at: set[str] = field(default_factory=set)

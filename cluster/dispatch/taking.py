@@ -229,7 +229,6 @@ def _verified(state: State, finished: Finished) -> None:
         _record(state, partition, "driver", "verify", took, span)
         partition.report.verify_seconds = took
         if verdict.reason is None:
-            state.workers.by_id[partition.home or ""].strikes = 0
             partition.credit()
             state.partitions.move(partition, Stage.KEEPING)
             trouble.taken(state, partition)

@@ -1,4 +1,16 @@
-"""Handles trouble: bad proofs and faults, workers that die or hang, what is tried again, and who is given up."""
+"""Handles trouble: bad proofs and faults, workers that die or hang, what is tried again, and who is given up.
+
+A worker is given up, and its partitions go to others, by these rules. A failure is a bad proof whose witness holds, a
+fault, or a death at a partition; what fails is tried again at once, on another worker.
+
+    it fails 3 times in a row              at partitions at which no other worker failed before
+    3 failures more than it made up for    at partitions that another worker then proved; 20 good proofs make up for one
+    it hangs twice                         whatever it did in between, where there is another worker
+    others take 3 inputs in a row          that its node refused
+
+So a worker that fails at more than one partition in twenty is found however often it succeeds in between, and one that
+meets partitions at which every worker fails is not.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +26,9 @@ from kernels.errors import OutOfMemory
 LOOK = 0.25
 """Seconds between two looks for workers that are late or hang: each is a walk over all workers."""
 MAX_STRIKES = 3
-"""Bad proofs, faults or deaths of one worker in a row before it is retired."""
+"""Bad proofs, faults or deaths of one worker before it is retired: in a row, or that are known to be its own."""
+MADE_UP = 1 / 20
+"""Part of a failure that a good proof makes up for."""
 MAX_HANGS = 2
 """Times that a worker hangs before it is retired, whatever it did in between, where there is another one."""
 
@@ -70,9 +84,14 @@ def refused(state: State, partition: PartitionState, worker: WorkerState, error:
 
 
 def taken(state: State, partition: PartitionState) -> None:
-    """A partition is proven: the nodes that refused its input have another one, or none, and are given up after some in
-    a row."""
-    state.refusals[state.workers.by_id[partition.home or ""].node] = 0
+    """A partition is proven. So the workers that failed at it are to blame, and the nodes that refused its input have
+    another one, or none: these are given up after some in a row."""
+    prover = state.workers.by_id[partition.home or ""]
+    prover.strikes, prover.blame = 0, max(0.0, prover.blame - MADE_UP)
+    for name in partition.failed_on:
+        if name != partition.home:
+            _blame(state, state.workers.by_id[name], partition)
+    state.refusals[prover.node] = 0
     for node, kind in partition.refused.items():
         state.refusals[node] += 1
         if state.refusals[node] >= MAX_STRIKES:
@@ -112,7 +131,7 @@ def _count_against(
     if strike and worker.proves:
         worker.failed_at.add(partition.planned.name)
     if strike:
-        _strike(state, worker, f"{MAX_STRIKES} bad proofs or faults in a row, the last: {reason}")
+        _strike(state, worker, f"{MAX_STRIKES} bad proofs or faults in a row, the last: {reason}", partition)
 
 
 def again(state: State, partition: PartitionState, reason: str, charge: bool = True) -> None:
@@ -124,7 +143,7 @@ def again(state: State, partition: PartitionState, reason: str, charge: bool = T
         return
     state.report.counters.retries += 1
     partition.home, partition.proof = None, None
-    state.partitions.move(partition, Stage.WAITING)
+    state.partitions.move(partition, Stage.WAITING, first=charge)
 
 
 # -- of workers -------------------------------------------------------------------------------------------------
@@ -150,7 +169,10 @@ def died(state: State, worker: WorkerState, error: WorkerDied, was_ready: bool =
         worker.failed_at |= {blamed} if blamed is not None else set()
         _give_up(state, worker, reason)
     elif blame:
-        _strike(state, worker, f"died {MAX_STRIKES} times in a row, the last: {reason}")
+        at_work = state.partitions[blamed] if blamed is not None else None
+        if at_work is not None:
+            at_work.avoid.add(worker.handle.id)
+        _strike(state, worker, f"died {MAX_STRIKES} times in a row, the last: {reason}", at_work)
     if not worker.retired:
         worker.deadline = state.deadline()
         state.executor.load(worker.handle, state.key_checked)
@@ -226,10 +248,25 @@ def _take_on_newcomers(state: State) -> None:
         state.executor.load(handle, state.key_checked)
 
 
-def _strike(state: State, worker: WorkerState, reason: str) -> None:
+def _strike(state: State, worker: WorkerState, reason: str, partition: PartitionState | None = None) -> None:
+    """Count a failure, at that partition; a worker's only where no other one failed there before."""
+    if partition is not None and worker.proves:
+        others = set(partition.failed_on) - {worker.handle.id}
+        partition.failed_on.append(worker.handle.id)
+        if others:
+            return
     worker.strikes += 1
     if worker.strikes >= MAX_STRIKES:
         (_give_up if worker.proves else retire_synthesiser)(state, worker, reason)
+
+
+def _blame(state: State, worker: WorkerState, partition: PartitionState) -> None:
+    """Count a failure of a worker at a partition that another one proved."""
+    worker.blame += 1
+    if worker.blame >= MAX_STRIKES and len(state.workers.live()) > 1:
+        _give_up(
+            state, worker, f"it fails again and again, the last time at {partition.planned.name}, which another proved"
+        )
 
 
 def _tell_remarks(state: State) -> None:
