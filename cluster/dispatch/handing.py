@@ -55,6 +55,8 @@ def _hand_to(state: State, worker: WorkerState, live: list[WorkerState], fair: i
     """A chunk for a worker that has less than one; near the end no more than its fair share of what is left."""
     in_flight, parallel = state.settings.in_flight, state.settings.parallel
     chunk = max(in_flight + len(worker.handle.synthesisers), min(MAX_CHUNK, math.ceil(worker.rate * CHUNK)))
+    if worker.doubtful:
+        chunk = 1
     room = min(2 * chunk, max(in_flight, fair)) - len(worker.handed)
     if room <= 0 or len(worker.handed) > chunk:
         return

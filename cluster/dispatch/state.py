@@ -166,6 +166,11 @@ class WorkerState:
         return self.ready and not self.retired
 
     @property
+    def doubtful(self) -> bool:
+        """Whether it failed of late. It has one partition at a time then, and one behind: others go with the next."""
+        return bool(self.strikes or self.blame > 1)
+
+    @property
     def node(self) -> str:
         """The name of its node that no other has."""
         return self.handle.node_id or self.handle.node
