@@ -36,6 +36,16 @@ hypothesis_settings.register_profile("patient", deadline=None, suppress_health_c
 hypothesis_settings.load_profile("patient")
 
 
+RAY_TIMEOUT = 1200
+"""Seconds that a test over Ray has, unless it says more: at a load of 60 a node took five minutes to come and go."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("ray") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(RAY_TIMEOUT))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep the tests of a file in one process, where they share fixtures, and the folder `cluster` in one, but for what

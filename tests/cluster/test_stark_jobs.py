@@ -143,7 +143,7 @@ def test_ray_gives_the_same_proof_on_one_node_two_and_four(ray_cluster: Any, tmp
             assert (run / "proof.msgpack").read_bytes() == expected
     finally:
         for node in added:
-            ray_cluster.remove_node(node)
+            ray_cluster.remove_node(node, allow_graceful=False)
 
 
 @pytest.mark.ray

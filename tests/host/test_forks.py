@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from distprove.errors import InvalidProof
@@ -18,22 +21,36 @@ from tests.test_proof import Judge, bound, make
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux alone")
 
 
-def no_children() -> bool:
-    try:
-        return os.waitpid(-1, os.WNOHANG) == (0, 0)  # others of this test session may be there
-    except ChildProcessError:
-        return True
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The forks that a test makes. Other children of this process are not its own, and may end when they like."""
+    made: list[int] = []
+    fork = forks._fork
+
+    def noted(check: Callable[[int], bool], indices: Sequence[int], others: Sequence[int]) -> tuple[int, int]:
+        pid, line = fork(check, indices, others)
+        made.append(pid)
+        return pid, line
+
+    monkeypatch.setattr(forks, "_fork", noted)
+    return made
+
+
+def are_children(pids: list[int]) -> bool:
+    """Whether one of them is a child of this process yet, be it a zombie."""
+    return bool({child.pid for child in psutil.Process().children()} & set(pids))
 
 
 @pytest.mark.parametrize("processes", [1, 3, 20])
-def test_every_verdict_comes_from_a_fork(processes: int) -> None:
+def test_every_verdict_comes_from_a_fork(processes: int, forked: list[int]) -> None:
     here = os.getpid()
     found = forks.verdicts(lambda index: index % 3 == 0 and os.getpid() != here, range(5, 17), processes)
     assert found == {index: index % 3 == 0 for index in range(5, 17)}
-    assert no_children()
+    assert len(forked) == processes
+    assert not are_children(forked)
 
 
-def test_what_comes_to_no_verdict_is_left_to_the_caller() -> None:
+def test_what_comes_to_no_verdict_is_left_to_the_caller(forked: list[int]) -> None:
     def check(index: int) -> bool:
         if index == 3:
             raise ValueError("no verdict")
@@ -44,7 +61,24 @@ def test_what_comes_to_no_verdict_is_left_to_the_caller() -> None:
         return True
 
     assert forks.verdicts(check, range(10), 2) == dict.fromkeys([0, 1, 2, 5], True)
-    assert no_children()
+    assert len(forked) == 2
+    assert not are_children(forked)
+
+
+def test_the_end_of_another_child_is_none_of_theirs(forked: list[int]) -> None:
+    """A child of the test session that had just ended made this fail at a load of 30."""
+    other = os.fork()
+    if not other:
+        os._exit(0)
+    try:
+        late = time.monotonic() + 60.0
+        while psutil.Process(other).status() != psutil.STATUS_ZOMBIE and time.monotonic() < late:
+            time.sleep(0.01)
+        assert forks.verdicts(lambda index: True, range(4), 2) == dict.fromkeys(range(4), True)
+        assert not are_children(forked)
+        assert are_children([other]), "nor is it reaped by them"
+    finally:
+        os.waitpid(other, 0)
 
 
 def test_more_verdicts_than_a_pipe_holds() -> None:

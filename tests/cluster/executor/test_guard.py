@@ -17,6 +17,7 @@ from cluster.executor import connection
 from cluster.executor.guard import guarded
 from tests.support import ROOT
 from tests.support.lossy_cluster import marked
+from tests.support.ray_nodes import told_by
 
 LATE = 300.0
 """Seconds after which a test gives up."""
@@ -61,6 +62,21 @@ def ended(pid: int) -> bool:
     return True
 
 
+def marked_with(word: str) -> list[psutil.Process]:
+    """The children of this process with that word in their commands, as soon as there is one."""
+    late = time.monotonic() + LATE
+    while time.monotonic() < late:
+        found = [
+            child
+            for child in psutil.Process().children()
+            if [word] in [c[-1:] for c in told_by([child], psutil.Process.cmdline)]
+        ]
+        if found:
+            return found
+        time.sleep(0.01)
+    return []
+
+
 @contextmanager
 def killed(*command: str, environment: dict[str, str]) -> Iterator[str]:
     """A driver that was killed as soon as it had said a line; the line."""
@@ -94,9 +110,8 @@ def test_what_names_the_folder_ends_with_a_killed_driver_and_the_folder_goes(env
 
 def test_a_guard_leaves_what_its_driver_does_not(tmp_path: Path) -> None:
     """It ends with the block, and removes nothing."""
-    before = {child.pid for child in psutil.Process().children()}
     with guarded(str(tmp_path)):
-        (guard,) = [child for child in psutil.Process().children() if child.pid not in before]
+        (guard,) = marked_with(str(tmp_path))
     assert ended(guard.pid)
     assert tmp_path.is_dir()
 

@@ -28,7 +28,7 @@ from distprove.host.provenance import Identity, identity
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from tests.support import LONG, ROOT
-from tests.support.ray_nodes import joined_node, machine_without, submit
+from tests.support.ray_nodes import PATIENCE, joined_node, machine_without, submit
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 Make = Callable[..., Faults]
@@ -114,7 +114,7 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
         run_toy(system, replace(OVER_RAY, hang_timeout=600.0), progress).verify(system)
     finally:
         for node in nodes[1:]:
-            own_ray.remove_node(node)
+            own_ray.remove_node(node, allow_graceful=False)
     facts = json.loads((tmp_path / "run" / "report.json").read_text())
     assert facts["status"] == "proved"
     first, *others = (worker for worker in facts["workers"] if worker["role"] == "prover")
@@ -149,7 +149,7 @@ def test_a_pool_uses_nodes_that_join_and_gives_up_those_that_leave(
     given = faults(holds={"prover-0": 0})
 
     def until(holds: Callable[[], bool]) -> None:
-        late = time.monotonic() + 60
+        late = time.monotonic() + PATIENCE
         while not holds():
             assert time.monotonic() < late
             time.sleep(0.1)
@@ -170,7 +170,7 @@ def test_a_pool_uses_nodes_that_join_and_gives_up_those_that_leave(
             until(lambda: len(pool.workers()) == 2)
             job("first")
         finally:
-            own_ray.remove_node(node)
+            own_ray.remove_node(node, allow_graceful=False)
         until(lambda: pool.workers()[1].lost is not None)
         job("second")
         first, second = pool.workers()
@@ -219,7 +219,7 @@ def test_no_node_verifies_what_it_proved(
         counters = json.loads((tmp_path / "run" / "report.json").read_text())["counters"]
         assert counters["bad_proofs"] == 1
     finally:
-        ray_cluster.remove_node(node)
+        ray_cluster.remove_node(node, allow_graceful=False)
 
 
 @pytest.mark.ray
@@ -302,7 +302,7 @@ def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
         return ray.get_actor(governor_name(ray.get_runtime_context().get_node_id()), namespace=NAMESPACE)
 
     def until(holds: Callable[[], bool]) -> bool:
-        return any(holds() or time.sleep(0.1) for _ in range(600))
+        return any(holds() or time.sleep(0.1) for _ in range(int(10 * PATIENCE)))
 
     def ended() -> bool:
         try:
