@@ -19,7 +19,7 @@ from cluster.record.report import REPORT, PartitionReport, Report, public_messag
 from cluster.record.run import Barrier, Run, json_text
 from cluster.record.status import StatusFile, status_view
 from cluster.record.timeline import FILE, Session, place_of, read_timeline, timeline_json
-from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
+from distprove.errors import CalledOff, FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
 from distprove.formats.folder import Folder
 from distprove.host.beside import begin
 from distprove.host.memory import most_resident
@@ -48,8 +48,8 @@ def drive(
     timeline.json however it ends. `plan`: the system's plan, where the caller gave its partitions other names.
 
     Raises InputError when the key or plan is not usable, ClusterError when the workers cannot be placed, JobFailed
-    when some partition could not be proven (the others are kept), KeyboardInterrupt on SIGINT and SIGTERM. In all
-    these cases the run can be resumed.
+    when some partition could not be proven (the others are kept), KeyboardInterrupt on SIGINT and SIGTERM, CalledOff
+    where `distprove.wanted.unless` holds, and what `progress` raises. In all these cases the run can be resumed.
     """
     with interruptible(), collecting_seldom():
         session = Session(executor=executor.kind)
@@ -69,7 +69,7 @@ def drive(
             done, barrier = take_up(system, run, plan, report)
 
             # 3. Dispatch until each partition is proven and verified, or has failed.
-            shown = _harmless(progress, run)
+            shown = _raising(progress)
             if shown is not None and executor.chosen:
                 shown(Progress("chosen", None, None, None, 0, 0, len(plan), executor.chosen))
             state = State(system, plan, done, barrier, executor, run, settings, report, session, shown)
@@ -103,6 +103,13 @@ def drive(
         except (KeyboardInterrupt, SystemExit):  # Ray, once connected, turns SIGTERM into the latter
             report.status, report.error = "interrupted", "interrupted; the run can be resumed"
             raise KeyboardInterrupt from None
+        except _Raised as raised:
+            reason = f"`progress` raised {type(raised.error).__name__}"
+            report.status, report.error = "interrupted", f"{reason}; the run can be resumed"
+            raise raised.error from None
+        except CalledOff as error:
+            report.status, report.error = "interrupted", str(error)
+            raise
         except BaseException as error:
             told = typed(error)
             report.status, report.error = "failed", public_message(told)
@@ -229,18 +236,23 @@ def _load_barrier(system: ProofSystem, run: Run, plan: list[Partition]) -> Barri
         return None
 
 
-def _harmless(progress: Callable[[Progress], None] | None, run: Run) -> Callable[[Progress], None] | None:
-    """`progress`, which is not called again once it has failed: a display does not end a job."""
+class _Raised(BaseException):
+    """Carries an error of the caller's `progress` past all that handles errors of the job."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _raising(progress: Callable[[Progress], None] | None) -> Callable[[Progress], None] | None:
+    """`progress`, whose errors end the job."""
 
     def told(event: Progress) -> None:
-        nonlocal progress
-        if progress is None:
-            return
+        assert progress is not None
         try:
             progress(event)
         except Exception as error:
-            progress = None
-            run.note("display-lost", sync=False, reason=type(error).__name__)
+            raise _Raised(error) from None
 
     return told if progress is not None else None
 

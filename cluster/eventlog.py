@@ -38,6 +38,21 @@ def log_progress(job: str, event: Progress) -> None:
     )
 
 
+def harmless(progress: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    """`progress`, which is not called again once it has failed: a display or a log does not end a job."""
+    failed = False
+
+    def told(event: Progress) -> None:
+        nonlocal failed
+        if not failed:
+            try:
+                progress(event)
+            except Exception:
+                failed = True
+
+    return told
+
+
 def log_report(run: Path, report: Mapping[str, Any]) -> None:
     """Log how a run ended, where logs are JSON."""
     if wants_json():

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from distprove.job import Job as Job
     from distprove.settings import ExecutorSettings as ExecutorSettings
 
+    __version__: str
+
 _HOMES = {
     **dict.fromkeys(("Client", "connect"), "cluster.service.client"),
     **dict.fromkeys(("ProveResult", "Verified", "prove", "resume", "verify"), "distprove.api"),
@@ -27,10 +29,25 @@ _HOMES = {
     "Job": "distprove.job",
 }
 
-__all__ = ["Client", "ExecutorSettings", "Job", "ProveResult", "Verified", "connect", "prove", "resume", "verify"]
+__all__ = [
+    "Client",
+    "ExecutorSettings",
+    "Job",
+    "ProveResult",
+    "Verified",
+    "__version__",
+    "connect",
+    "prove",
+    "resume",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from distprove.host.provenance import version
+
+        return version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -15,8 +15,10 @@ address="auto")`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from cluster.dispatch import Progress
@@ -32,6 +34,7 @@ from distprove.proof import MAX_OUTPUT, PROOF_FILE, Proof
 from distprove.registry import DEFAULT
 from distprove.settings import ExecutorSettings, Settings
 from distprove.verification import Verified, verify_proof
+from distprove.wanted import unless
 
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
 
@@ -65,6 +68,7 @@ def prove(
     resume_existing: bool = False,
     overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    cancel: Event | None = None,
     **options: Any,
 ) -> ProveResult:
     """Prove every partition of a job into the run folder `out`, and bind the proofs into one.
@@ -74,6 +78,10 @@ def prove(
 
     `executor` overrides the job's own settings. With `resume_existing` a run that already exists at `out` is continued;
     it must be a run of the same job. With `overwrite` it is replaced instead, unless a driver is at work on it.
+
+    `progress` is called with what happens, in this thread or in one of the job's; what it raises ends the job and is
+    raised here. Another thread ends the job by `cancel.set()`: then CalledOff is raised within a second or two. What is
+    proven by then stays in the run, which can be resumed.
 
     Raises UsageError and InputError for bad arguments and files, ClusterError when the workers cannot be placed,
     JobFailed when a partition could not be proven (the run keeps the others and can be resumed).
@@ -89,9 +97,14 @@ def prove(
     if resume_existing and overwrite:
         raise UsageError("a run that is there is either resumed or overwritten")
     run = Path(out)
-    if resume_existing and is_run(run):
-        return ProveResult(run, resume_job(run, progress, expected=job), read_report(run))
-    return ProveResult(run, prove_job(job, run, progress, overwrite=overwrite), read_report(run))
+    with _unless(cancel):
+        if resume_existing and is_run(run):
+            return ProveResult(run, resume_job(run, progress, expected=job), read_report(run))
+        return ProveResult(run, prove_job(job, run, progress, overwrite=overwrite), read_report(run))
+
+
+def _unless(cancel: Event | None) -> AbstractContextManager[None]:
+    return unless(cancel.is_set) if cancel is not None else nullcontext()
 
 
 def resume(
@@ -101,8 +114,10 @@ def resume(
     executor: Settings | None = None,
     same_inputs: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    cancel: Event | None = None,
 ) -> ProveResult:
-    """Verify what a run already holds, then prove the partitions that are missing. Raises as `prove` does.
+    """Verify what a run already holds, then prove the partitions that are missing. Calls `progress`, looks at `cancel`
+    and raises as `prove` does.
 
     `executor` replaces the job's settings, as a whole or, if it is a mapping, by name. A run folder does not choose
     what code runs, nor which cluster is joined: a `program` that does not ship ("module:Class"), a user's own backend
@@ -110,7 +125,8 @@ def resume(
     since are refused, unless `same_inputs` says that their content is what it was.
     """
     run = Path(run)
-    proof = resume_job(run, progress, executor, program=program, same_inputs=same_inputs)
+    with _unless(cancel):
+        proof = resume_job(run, progress, executor, program=program, same_inputs=same_inputs)
     return ProveResult(run, proof, read_report(run))
 
 

@@ -39,6 +39,7 @@ from cluster.dispatch.state import Progress, State
 from cluster.dispatch.taking import take
 from cluster.dispatch.trouble import see_to_workers
 from distprove.system import PartitionProof
+from distprove.wanted import require_wanted
 
 MANY = 64
 """Workers from which on news are gathered before they are taken in: to hand out costs a walk over all workers, and a
@@ -51,7 +52,7 @@ __all__ = ["Progress", "State", "dispatch", "draw_challenge", "made_under"]
 
 def dispatch(state: State, post: Callable[[Callable[[], dict[str, Any]]], None]) -> dict[str, PartitionProof]:
     """Take the partitions that are not done through the executor, until each is done or has failed. Returns the proofs
-    there are, by name. Raises InputError when the key itself is at fault.
+    there are, by name. Raises InputError when the key itself is at fault, CalledOff where the job is.
 
     `post` is offered a view of the work now and then, for status.json.
     """
@@ -64,6 +65,7 @@ def dispatch(state: State, post: Callable[[Callable[[], dict[str, Any]]], None])
         state.report.workers += workers.reports()
         tell.loading()
     while partitions.open:
+        require_wanted()
         hand_out(state)
         news = executor.wait(timeout=1.0)
         if len(workers.by_id) >= MANY:

@@ -76,7 +76,7 @@ NO_SERVICE = "what answers is not a service of distprove"
 
 
 def connect(
-    service: str | None = None,
+    service: str | Path | None = None,
     *,
     token_file: str | Path | None = None,
     ca_file: str | Path | None = None,

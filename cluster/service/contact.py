@@ -134,12 +134,12 @@ def local_folder() -> Path | None:
     return Path(given) if given else default_folder()
 
 
-def find(service: str | None = None, token_file: Path | None = None, ca_file: Path | None = None) -> Contact:
+def find(service: str | Path | None = None, token_file: Path | None = None, ca_file: Path | None = None) -> Contact:
     """The service to ask: at a URL or in a folder, as given or as the environment says; by default this user's own.
 
     Raises UsageError, InputError, ServiceGone.
     """
-    service = service or os.environ.get(VARIABLE) or ""
+    service = os.fspath(service or os.environ.get(VARIABLE) or "")
     if re.fullmatch(r"[^/]+:\d+", service) and not Path(service).exists():
         raise UsageError(f"{service!r} is no folder, and a URL has http:// or https:// before it")
     if not service.startswith(("http://", "https://")):

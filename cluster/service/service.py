@@ -19,12 +19,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from cluster.dispatch import Progress
 from cluster.driver import collecting_seldom, drive
-from cluster.eventlog import log_progress
+from cluster.eventlog import harmless, log_progress
 from cluster.executor.pool import Client, Pool
 from cluster.recent import Recent
 from cluster.record.journal import journal_lines
@@ -602,7 +603,7 @@ class Service:
                         if ticket.view.cancelling or self._stopping:
                             raise KeyboardInterrupt
                         ticket.lent = lent
-                    drive(system, lent, run, self.settings, lambda event: self._heard(ticket, event))
+                    drive(system, lent, run, self.settings, harmless(partial(self._heard, ticket)))
 
     def _open(self, ticket: _Ticket, job: Job, system: ProofSystem) -> Run:
         """The run of a job, with what it holds if it was begun before. Raises UsageError, InputError."""

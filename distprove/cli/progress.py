@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cluster.dispatch import Progress
-from cluster.eventlog import log_progress
+from cluster.eventlog import harmless, log_progress
 from distprove.cli.console import err, escape, message
 from distprove.host.log import set_up_logging, wants_json
 
@@ -55,7 +55,7 @@ def shown(job: str) -> Iterator[Callable[[Progress], None]]:
     """Show a job, or log its events where logs are JSON. Yields the driver's `progress` callback."""
     if wants_json():
         set_up_logging()
-        yield partial(log_progress, job)
+        yield harmless(partial(log_progress, job))
         return
     began, lock, over = time.monotonic(), threading.Lock(), threading.Event()
     display: ProgressDisplay | None = None
@@ -73,7 +73,7 @@ def shown(job: str) -> Iterator[Callable[[Progress], None]]:
     with ExitStack() as opened:
         late.start()
         try:
-            yield show
+            yield harmless(show)
         finally:
             over.set()
             late.cancel()

@@ -15,7 +15,6 @@ Bytes = NDArray[np.uint8]
 
 DIGEST_BYTES, DIGEST_WORDS = 32, 4
 
-_one_thread = native.Pool(1)
 _instruction_set = native.gl_instruction_sets()[-1]
 
 
@@ -29,7 +28,7 @@ def leaf_digests(tree_hash: TreeHash, rows: Bytes) -> Bytes:
         raise SizeError(f"rows to hash have shape (m, k) and dtype uint8, not {rows.shape} {rows.dtype}")
     out = np.empty((len(rows), DIGEST_BYTES), dtype=np.uint8)
     flat = np.ascontiguousarray(rows).reshape(-1)
-    native.hash_rows(_one_thread, _instruction_set, tree_hash.value, flat, rows.shape[1], out.reshape(-1))
+    native.hash_rows(native.Pool(1), _instruction_set, tree_hash.value, flat, rows.shape[1], out.reshape(-1))
     return out
 
 
@@ -46,5 +45,6 @@ def node_digests(tree_hash: TreeHash, children: Sequence[Bytes], tag: int = NODE
     level = np.ascontiguousarray(words.transpose(2, 0, 1)).reshape(-1).astype(np.uint64, copy=False)
     out = np.empty((DIGEST_WORDS, count), dtype=np.uint64)
     if count:
-        native.gl_parents(_one_thread, _instruction_set, tree_hash.value, tag, level, 1, len(children), out.reshape(-1))
+        into = out.reshape(-1)
+        native.gl_parents(native.Pool(1), _instruction_set, tree_hash.value, tag, level, 1, len(children), into)
     return np.ascontiguousarray(out.T).astype("<u8", copy=False).view(np.uint8).reshape(shape)

@@ -20,13 +20,15 @@ import pytest
 
 from actors.prover import SWITCH_INTERVAL
 from cluster.dispatch import Progress
+from cluster.eventlog import harmless
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
-from distprove.errors import InvalidKey, InvalidProof, JobFailed, ResourceError, exit_code
+from distprove.errors import CalledOff, InvalidKey, InvalidProof, JobFailed, ResourceError, exit_code
 from distprove.host.provenance import provenance
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PartitionProof
+from distprove.wanted import unless
 from tests.support.toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem, toy_backend
 
 Make = Callable[..., Faults]
@@ -479,9 +481,31 @@ def test_a_slow_disk_holds_up_no_prover(
     run_toy(system, local, progress).verify(system)
 
 
-def test_a_display_that_fails_does_not_end_a_job(
+class Enough(Exception):
+    """An error of the caller's own."""
+
+
+def test_what_the_callers_progress_raises_ends_the_job_and_is_raised(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
+    """It was swallowed, and the callback not called again."""
+    system = ToySystem(6, faults())
+
+    def progress(event: Progress) -> None:
+        if event.done >= 2:
+            raise Enough("two will do")
+
+    with pytest.raises(Enough, match="two will do"):
+        run_toy(system, replace(local, in_flight=1), progress)
+    facts = report(tmp_path)
+    assert (facts["status"], facts["error"]) == ("interrupted", "`progress` raised Enough; the run can be resumed")
+    kept = [partition["name"] for partition in facts["partitions"] if partition["status"] == "proved"]
+    assert len(kept) >= 2
+    run_toy(system, local).verify(system)
+    assert set(kept) <= {p["name"] for p in report(tmp_path)["partitions"] if p["status"] == "resumed"}
+
+
+def test_a_display_that_fails_does_not_end_a_job(local: ExecutorSettings, faults: Make, run_toy: Prove) -> None:
     shown: list[Progress] = []
 
     def progress(event: Progress) -> None:
@@ -489,9 +513,26 @@ def test_a_display_that_fails_does_not_end_a_job(
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
     system = ToySystem(3, faults())
-    run_toy(system, local, progress).verify(system)
+    run_toy(system, local, harmless(progress)).verify(system)
     assert len(shown) == 1
-    assert [event["reason"] for event in events(tmp_path, "display-lost")] == ["BrokenPipeError"]
+
+
+def test_a_job_that_is_cancelled_ends_and_can_be_resumed(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = ToySystem(8, faults(slow={f"p{i}": 0.05 for i in range(8)}))
+    cancel = threading.Event()
+
+    def progress(event: Progress) -> None:
+        if event.done >= 2:
+            cancel.set()
+
+    with unless(cancel.is_set), pytest.raises(CalledOff):
+        run_toy(system, replace(local, in_flight=1), progress)
+    facts = report(tmp_path)
+    assert facts["status"] == "interrupted"
+    assert 2 <= sum(partition["status"] == "proved" for partition in facts["partitions"]) < 8
+    run_toy(system, local).verify(system)
 
 
 def test_a_proof_that_cannot_be_kept_ends_the_session(

@@ -1,0 +1,93 @@
+"""The manners of the Python API: callbacks, cancelling, its version, and that nothing is said at its end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import distprove
+from cluster.dispatch import Progress
+from distprove.errors import CalledOff, ServiceGone
+from distprove.settings import ExecutorSettings
+from tests.support import ROOT
+
+WHOLE = """
+import sys
+import distprove
+
+run = sys.argv[1]
+distprove.prove(system="stark", program="fibonacci", partitions=2, arguments={"rows": 64}, out=run)
+print(distprove.verify(run + "/proof.msgpack").partitions)
+"""
+
+
+def test_a_job_leaves_nothing_on_standard_error(tmp_path: Path) -> None:
+    """The extension's own check for leaks spoke at the end: a pool of threads had the life of a module."""
+    done = subprocess.run(
+        [sys.executable, "-c", WHOLE, str(tmp_path / "run")],
+        capture_output=True, text=True, timeout=250, cwd=ROOT,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "2\n")
+
+
+def proven(out: Path, **given: Any) -> distprove.ProveResult:
+    """A job whose partitions are proven one by one, so that its callback hears of each."""
+    executor = ExecutorSettings(local=True, isolate=False, threads=2, parallel=1, in_flight=1)
+    fixed: dict[str, Any] = {"system": "stark", "program": "fibonacci", "partitions": 12, "arguments": {"rows": 64}}
+    return distprove.prove(out=out, executor=executor, **fixed, **given)
+
+
+def test_what_progress_raises_is_raised_and_the_run_can_be_resumed(tmp_path: Path) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.done >= 1:
+            raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        proven(tmp_path / "run", progress=stop)
+    result = distprove.resume(tmp_path / "run")
+    assert result.report["status"] == "proved"
+    assert [p["status"] for p in result.report["partitions"]].count("resumed") >= 1
+
+
+@pytest.mark.parametrize("after", [0, 1], ids=["before it begins", "while it proves"])
+def test_a_job_is_cancelled_from_another_thread(after: int, tmp_path: Path) -> None:
+    cancel, may = threading.Event(), threading.Event()
+
+    def cancelling() -> None:
+        may.wait(250)
+        cancel.set()
+
+    def told(progress: Progress) -> None:
+        if progress.done >= after:
+            may.set()
+            assert cancel.wait(250)
+
+    thread = threading.Thread(target=cancelling)
+    thread.start()
+    if not after:
+        may.set()
+        thread.join()
+    with pytest.raises(CalledOff):
+        proven(tmp_path / "run", progress=told, cancel=cancel)
+    thread.join()
+    if after:
+        cancel.clear()
+        assert distprove.resume(tmp_path / "run", cancel=cancel).report["status"] == "proved"
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert distprove.__version__ == metadata.version("distprove")
+    assert "__version__" in dir(distprove)
+
+
+def test_a_service_is_named_by_a_path_too(tmp_path: Path) -> None:
+    """A path was a TypeError of `re`."""
+    for service in (tmp_path, str(tmp_path)):
+        with pytest.raises(ServiceGone):
+            distprove.connect(service)
