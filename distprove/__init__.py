@@ -29,18 +29,7 @@ _HOMES = {
     "Job": "distprove.job",
 }
 
-__all__ = [
-    "Client",
-    "ExecutorSettings",
-    "Job",
-    "ProveResult",
-    "Verified",
-    "__version__",
-    "connect",
-    "prove",
-    "resume",
-    "verify",
-]
+__all__ = ["Client", "ExecutorSettings", "Job", "ProveResult", "Verified", "connect", "prove", "resume", "verify"]
 
 
 def __getattr__(name: str) -> Any:
@@ -54,4 +43,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

@@ -55,15 +55,17 @@ class Spread:
     most: float
     fastest: float
     """The median of the fastest tenth."""
+    mean: float
 
     @classmethod
     def of(cls, samples: Iterable[float]) -> Spread:
         """The spread of samples; all zero where there are none."""
         ordered = sorted(samples)
         if not ordered:
-            return cls(0, 0.0, 0.0, 0.0, 0.0)
+            return cls(0, 0.0, 0.0, 0.0, 0.0, 0.0)
         fastest = statistics.median(ordered[: max(1, round(len(ordered) * FASTEST))])
-        return cls(len(ordered), statistics.median(ordered), quantile(ordered, 0.95), ordered[-1], fastest)
+        median, mean = statistics.median(ordered), statistics.fmean(ordered)
+        return cls(len(ordered), median, quantile(ordered, 0.95), ordered[-1], fastest, mean)
 
 
 @dataclass(frozen=True)

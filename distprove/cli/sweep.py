@@ -124,12 +124,14 @@ def show_sweep(console: Console, result: SweepResult, folder: Path) -> None:
     from distprove.cli.pages.sweep import SETTINGS, setting_cells
 
     rows = [setting_cells(measured) for measured in result.measured]
-    figures = ("a proof", "a minute", "prove p95", "busy", "max gap")
+    figures = ("a proof", "a minute", "repeats differ", "prove mean", "device a part", "utilised", "max gap")
     asked = [i for i in range(len(SETTINGS)) if any(row[i] != "-" for row in rows)]  # the others were left as they are
     table = plain_table(numbers=(*(SETTINGS[i] for i in asked), *figures))
     for row, measured in zip(rows, result.measured, strict=True):
         times = [format_seconds(measured.seconds_per_proof), format_rate(measured.proofs_per_minute)]
-        times += [format_seconds(measured.prove_latency.p95), f"{measured.busy_share * 100:.1f} %"]
+        mark = "! " if measured in result.noisy else ""
+        times += [f"{mark}{measured.spread * 100:.0f} %", format_seconds(measured.prove_latency.mean)]
+        times += [format_seconds(measured.device_seconds), f"{measured.busy_share * 100:.1f} %"]
         gap = format_seconds(measured.idle.most) if measured.idle.count else "-"
         style = "bold green" if measured is result.best else None
         table.add_row(*(row[i] for i in asked), *times, gap, style=style)

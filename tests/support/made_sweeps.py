@@ -32,4 +32,6 @@ def _measured(cell: Cell, repeats: tuple[float, ...]) -> Measured:
     idle = Spread.of([0.01, 0.02 * cell.jobs])
     memory = (4 + cell.jobs) << 30
     devices = ("NVIDIA H200",)
-    return Measured(cell, 32, walls, latency, stages["prove"], stages, 0.9, idle, 0.1, 9 << 30, memory, 5.0, devices)
+    return Measured(
+        cell, 32, walls, latency, stages["prove"], stages, 0.9, 0.75, idle, 0.1, 9 << 30, memory, 5.0, devices
+    )

@@ -113,12 +113,13 @@ class Bench:
         copies = [copy for each in rounds for copy in each]
         spans = [span for copy in copies for span in copy.session.spans]
         samples = stage_samples(spans)
-        shares, gaps, idle, width, by_events = [], [], 0.0, 0.0, []
+        shares, gaps, idle, width, busy, by_events = [], [], 0.0, 0.0, 0.0, []
         for each in rounds:
             for use in devices(_together(each)):
                 if use.busy:
                     by_events.append(use.by_events)
                     shares.append(use.share)
+                    busy += use.busy_seconds
                     lengths = [end - start for start, end in use.gaps]
                     gaps += lengths
                     idle += sum(lengths)
@@ -136,6 +137,7 @@ class Bench:
             Spread.of(samples.get("prove", ())),
             {name: Spread.of(values) for name, values in samples.items()},
             sum(shares) / len(shares) if shares else 0.0,
+            busy / sum(len(copy.report["partitions"]) for copy in copies),
             Spread.of(gaps),
             idle / width if width else 0.0,
             _device_peak(copies),

@@ -15,8 +15,8 @@ from cluster.record.analysis import Spread
 from distprove.errors import FormatError, UsageError
 from distprove.formats.plain_data import read
 
-SCHEMA = 2
-"""Version of the record of a setting. Version 1 called `stages` `phases`."""
+SCHEMA = 3
+"""Version of the record of a setting. Version 1 called `stages` `phases`, version 2 had no means and device times."""
 TIMED = (
     "from the moment at which all copies begin, with workers running and keys loaded, until the last copy's proof is "
     "bound, read back and on disk; every partition is synthesised, proven and verified, and written to a run folder"
@@ -46,6 +46,9 @@ class Measured:
     """Every stage and, as "stage: step", its steps."""
     busy_share: float
     """Average share of the time from the first launch to the last result in which devices were busy."""
+    device_seconds: float
+    """Seconds that one partition took of its device, on average: those in which the device was busy, with what is
+    common to several partitions shared among them."""
     idle: Spread
     """Stretches in which a device had nothing to do."""
     idle_share: float
@@ -114,8 +117,12 @@ class Measured:
 _COLUMNS = {
     **{name: f"cell.{name}" for name in ("jobs", "parallel", "gpu_workers")},
     **{name: name for name in ("seconds_per_proof", "proofs_per_minute")},
-    **{f"{name}_{of}": f"{name}.{of}" for name in ("proof_latency", "prove_latency") for of in ("median", "p95")},
-    "busy_share": "busy_share",
+    **{
+        f"{name}_{of}": f"{name}.{of}"
+        for name in ("proof_latency", "prove_latency")
+        for of in ("median", "mean", "p95")
+    },
+    **{name: name for name in ("spread", "device_seconds", "busy_share")},
     **{"idle_gaps": "idle.count", "idle_median": "idle.median", "idle_p95": "idle.p95", "idle_max": "idle.most"},
     **{name: name for name in ("device_peak", "node_peak")},
 }
@@ -141,6 +148,11 @@ class SweepResult:
         """The others within `CLOSE` of the best: a measurement hardly tells them apart."""
         least = (1 - CLOSE) * self.best.proofs_per_minute
         return [m for m in self.measured if m is not self.best and m.proofs_per_minute >= least]
+
+    @property
+    def noisy(self) -> list[Measured]:
+        """The settings whose own repeats say that the machine did other things."""
+        return [measured for measured in self.measured if measured.spread > DISTURBED]
 
     @property
     def disturbed(self) -> str:

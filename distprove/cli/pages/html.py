@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from importlib import resources
 
 from distprove.formats.visible import visible
@@ -39,15 +39,26 @@ def cards(facts: Iterable[tuple[str, str]]) -> str:
     return f'<div class="cards">{items}</div>'
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), best: int = -1) -> str:
-    """A table of plain text. `numbers` are the columns that hold some, `best` the row that stands out."""
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Sequence[int] = (),
+    best: int = -1,
+    doubtful: Collection[tuple[int, int]] = (),
+) -> str:
+    """A table of plain text. `numbers` are the columns that hold some, `best` the row that stands out, and `doubtful`
+    the cells, by row and column, that warn."""
 
-    def cell(tag: str, column: int, text: str) -> str:
-        return f"<{tag}{' class=n' if column in numbers else ''}>{escape(text)}</{tag}>"
+    def cell(tag: str, column: int, text: str, warns: bool = False) -> str:
+        classes = " ".join(("n",) * (column in numbers) + ("warn",) * warns)
+        return f"<{tag} class='{classes}'>{escape(text)}</{tag}>" if classes else f"<{tag}>{escape(text)}</{tag}>"
 
     top = "".join(cell("th", i, text) for i, text in enumerate(head))
     body = "".join(
-        f"<tr{' class=best' if place == best else ''}>{''.join(cell('td', i, t) for i, t in enumerate(row))}</tr>"
+        f"<tr{' class=best' if place == best else ''}>"
+        + "".join(cell("td", i, text, (place, i) in doubtful) for i, text in enumerate(row))
+        + "</tr>"
         for place, row in enumerate(rows)
     )
     return f'<div class="table"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'

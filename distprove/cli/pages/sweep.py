@@ -13,6 +13,10 @@ from kernels.host.units import format_bytes
 Figure = Callable[[Measured], float]
 SETTINGS = ("jobs", "parallel", "provers")
 """The columns of `setting_cells`."""
+REPEATS = "repeats differ by"
+_ANSWERS = ("seconds a proof", "average prove time", "device time a partition", "utilisation")
+FIGURES = (*_ANSWERS, REPEATS, "proofs a minute", "prove: median, p95", "longest gap", "memory", "worst stage")
+"""The columns of `figure_cells`."""
 
 
 def sweep_page(title: str, result: SweepResult) -> str:
@@ -27,7 +31,7 @@ def sweep_page(title: str, result: SweepResult) -> str:
             [
                 ("proofs a minute", format_rate(best.proofs_per_minute)),
                 ("time of a proof", format_seconds(best.seconds_per_proof)),
-                ("devices busy", f"{best.busy_share * 100:.1f} %"),
+                ("utilisation", f"{best.busy_share * 100:.1f} %"),
                 ("partitions a proof", str(about["partitions"])),
                 ("repeats", f"{about['repeats']} after {about['warmup']}"),
                 ("provers", ", ".join(dict.fromkeys(best.devices)) or "-"),
@@ -35,8 +39,8 @@ def sweep_page(title: str, result: SweepResult) -> str:
         ),
         note(f"{processor['model']}, {processor['usable']} processors. Timed: {TIMED}. Medians over the repeats."),
     ]
-    body += _plots(result)
     body += _table(result)
+    body += _plots(result)
     body += _inflation(result)
     return document(f"{title}: settings compared", body)
 
@@ -52,6 +56,8 @@ def _verdict(result: SweepResult) -> list[str]:
         told.append(f'<p class="warn">Not told apart from it by these repeats: {escape(names)}{more}.</p>')
     if not crowned:
         told.append(f'<p class="warn">Its own repeats differ by {result.best.spread * 100:.0f} %.</p>')
+    if noisy := [f"{m.cell.id} ({m.spread * 100:.0f} %)" for m in result.noisy if m is not result.best]:
+        told.append(f'<p class="warn">In doubt, because their repeats differ: {escape(", ".join(noisy))}.</p>')
     if result.disturbed:
         told.append(
             f'<p class="warn">The baseline, one partition at a time, was disturbed: {escape(result.disturbed)}. '
@@ -118,15 +124,16 @@ def setting_cells(measured: Measured) -> list[str]:
 
 
 def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
-    """Time of a proof, proofs a minute, their range, proving, busy share, gaps, the longest, memory, worst stage."""
+    """The columns of `FIGURES`."""
     stage, ratio = max(headline_inflation(measured.inflation(result.isolated)), key=lambda p: p[1], default=("", 1.0))
     return [
         format_seconds(measured.seconds_per_proof),
-        format_rate(measured.proofs_per_minute),
-        " to ".join(format_rate(rate) for rate in measured.range),
-        f"{format_seconds(measured.prove_latency.median)}, {format_seconds(measured.prove_latency.p95)}",
+        format_seconds(measured.prove_latency.mean),
+        format_seconds(measured.device_seconds),
         f"{measured.busy_share * 100:.1f} %",
-        str(measured.idle.count),
+        f"{measured.spread * 100:.0f} %",
+        format_rate(measured.proofs_per_minute),
+        f"{format_seconds(measured.prove_latency.median)}, {format_seconds(measured.prove_latency.p95)}",
         format_seconds(measured.idle.most) if measured.idle.count else "-",
         format_bytes(measured.node_peak),
         f"{(ratio - 1) * 100:+.0f} % {stage}" if stage else "-",
@@ -134,11 +141,21 @@ def figure_cells(measured: Measured, result: SweepResult) -> list[str]:
 
 
 def _table(result: SweepResult) -> list[str]:
-    figures = ("a proof", "a minute", "of repeats", "prove: median, p95", "busy", "gaps", "longest", "memory")
-    head = (*SETTINGS, *figures, "worst stage")
+    head = ("concurrency", *SETTINGS[1:], *FIGURES)
     rows = [(*setting_cells(m), *figure_cells(m, result)) for m in result.measured]
     best = next(i for i, m in enumerate(result.measured) if m is result.best)
-    return ["<h2>Settings</h2>", table(head, rows, numbers=range(len(head)), best=best)]
+    place = len(SETTINGS) + FIGURES.index(REPEATS)
+    doubtful = {(row, place) for row, m in enumerate(result.measured) if m in result.noisy}
+    used = "by events on the device" if result.best.by_events else "as the host saw it"
+    return [
+        "<h2>Settings</h2>",
+        table(head, rows, numbers=range(len(head)), best=best, doubtful=doubtful),
+        note(
+            "Concurrency: copies of the job at once. Seconds a proof: the median of the time of all copies, by their "
+            f"number. Device time: the seconds in which devices were busy, {used}; utilisation: their part of the time "
+            "from the first launch to the last result. Repeats: extra time of the slowest over the fastest."
+        ),
+    ]
 
 
 def _inflation(result: SweepResult) -> list[str]:

@@ -28,12 +28,38 @@ def test_the_spread_of_repeats_is_told_and_what_it_leaves_open() -> None:
     assert "disturbed" not in steady.text
     noisy = made_sweep(repeats=(0.9, 1.0, 1.3))
     page = Page(sweep_page("job", noisy))
-    least, most = noisy.best.range
-    assert f"{least:.3g} to {most:.3g}" in page.text
     assert "Its own repeats differ by 44 %" in page.text
     assert f"best: {noisy.best.cell.id}" not in page.text, "nothing is crowned on a disturbed machine"
     assert "baseline, one partition at a time, was disturbed: its repeats differ by 44 %" in page.text
     assert f"Not told apart from it by these repeats: {noisy.close[0].cell.id}" in page.text
+
+
+def test_every_setting_whose_repeats_differ_is_marked() -> None:
+    """Only the best one and the baseline were: others differed by half without a word."""
+    result = made_sweep(repeats=(0.99, 1.0, 1.01))
+    shaken = result.measured[5]
+    wall = tuple(seconds * factor for seconds, factor in zip(shaken.wall, (1.0, 1.5, 1.0), strict=True))
+    measured = [replace(m, wall=wall) if m is shaken else m for m in result.measured]
+    page = Page(sweep_page("job", replace(result, measured=measured)))
+    marked = [attributes for tag, attributes in page.tags if tag == "td" and "warn" in str(attributes.get("class"))]
+    assert len(marked) == 1
+    assert f"In doubt, because their repeats differ: {shaken.cell.id} (5" in page.text
+    assert "best: " in page.text, "the others say enough"
+
+
+def test_the_table_answers_what_an_operator_asks() -> None:
+    result = made_sweep()
+    result = replace(result, measured=[replace(m, device_seconds=0.0625) for m in result.measured])
+    prove = Spread.of([1.0, 2.0, 6.0])
+    result = replace(result, measured=[replace(m, prove_latency=prove) for m in result.measured])
+    page = Page(sweep_page("job", result))
+    for column in ("concurrency", "seconds a proof", "average prove time", "device time a partition", "utilisation"):
+        assert column in page.text
+    assert (prove.mean, prove.median) == (3.0, 2.0)
+    assert "3.00 s" in page.text
+    assert "2.00 s" in page.text
+    assert "62.5 ms" in page.text
+    assert "90.0 %" in page.text
 
 
 def test_a_baseline_slower_than_what_competes_is_said_to_be_disturbed() -> None:

@@ -34,7 +34,7 @@ Make = Callable[..., Faults]
 def measured(cell: Cell, wall: float, **stages: float) -> Measured:
     spreads = {name: Spread.of([seconds]) for name, seconds in stages.items()}
     times = Spread.of([wall])
-    return Measured(cell, 4, (wall, wall * 3, wall), times, times, spreads, 0.5, Spread.of([]), 0.0, 0, 0, 1.0)
+    return Measured(cell, 4, (wall, wall * 3, wall), times, times, spreads, 0.5, 0.25, Spread.of([]), 0.0, 0, 0, 1.0)
 
 
 # -- the grid ---------------------------------------------------------------------------------------------------------
@@ -152,6 +152,12 @@ def test_a_sweep_measures_every_setting_and_keeps_it(
         assert each.prove_latency.median >= 0.02
         assert each.proof_latency.count == 2 * each.cell.jobs
         assert 0 < each.busy_share <= 1
+        # A device is busy with a partition for no longer than it has it, and no device longer than the round takes.
+        assert (
+            0
+            < each.device_seconds
+            <= sum(each.wall) * len(each.devices) / (each.partitions * each.cell.jobs * len(each.wall))
+        )
         assert [node["limits"] for node in each.governors] == [{}]
         assert each.devices == ("toy",)
         assert not any(each.counters.values())

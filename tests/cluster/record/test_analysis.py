@@ -98,8 +98,8 @@ def test_quantiles_lie_between_neighbours() -> None:
     assert quantile([5.0], 0.95) == 5.0
     samples = [float(i) for i in range(101)]
     random.Random(3).shuffle(samples)
-    assert Spread.of(samples) == Spread(101, 50.0, 95.0, 100.0, 4.5)
-    assert Spread.of([]) == Spread(0, 0.0, 0.0, 0.0, 0.0)
+    assert Spread.of(samples) == Spread(101, 50.0, 95.0, 100.0, 4.5, 50.0)
+    assert Spread.of([]) == Spread(0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def test_steps_count_in_full_where_they_are_known() -> None:
