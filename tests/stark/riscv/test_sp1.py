@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from distprove.stark.keyfile import own_key
 from distprove.stark.riscv.elf import Elf, parse_elf, read_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Stop, Trap
 from distprove.stark.riscv.program import RiscV
-from distprove.stark.riscv.sp1.translate import HANDLER, private_input, public_values, stdin_file, translate
+from distprove.stark.riscv.sp1.translate import HANDLER, VALUES, private_input, public_values, stdin_file, translate
 from tests.cli.conftest import run
 from tests.stark.riscv.test_guests import GUESTS
 from tests.stark.riscv.test_machine import proven
@@ -29,6 +30,11 @@ from tests.support.riscv_traces import LAYOUT
 END = 0x78000000
 """Where the memory of a guest of SP1 ends."""
 DATA_OF_HANDLER, SCRATCH = 0xF0010000, 0xFFFFF000
+STRAY = translate(read_elf(GUESTS / "sp1_stray.elf"), "guest")
+CALLS_BEFORE_COMMIT, CALLS = 5, 14
+"""Calls of `sp1_stray.c`."""
+PLACES = (*range(DATA_OF_HANDLER, DATA_OF_HANDLER + 64, 4), VALUES, 0xF00FFFF0, *range(SCRATCH + 4096 - 80, 2**32, 4))
+"""The handler's memory: what it keeps, the size of public values, its stack, and the registers that it saves."""
 
 GUEST = translate(read_elf(GUESTS / "sp1.elf"), "guest")
 
@@ -52,6 +58,70 @@ def test_a_guest_of_sp1(buffers: list[bytes]) -> None:
     assert public_values(execution) == expected
     assert execution.outcome.output == struct.pack("<8I", *(digests[-1] if digests else 8 * [0]))
     assert execution.outcome.exit_code == 0
+
+
+def stray_digest() -> bytes:
+    """The words that `sp1_stray.c` commits to."""
+    words = list(struct.unpack(">8I", hashlib.sha256(b"abc").digest()))
+    words[7] ^= keccak_f([0] * 25)[0] & 0xFFFFFFFF
+    return struct.pack("<8I", *words)
+
+
+@pytest.mark.parametrize("before", range(2, CALLS))
+def test_a_stray_store_does_not_change_what_is_committed(before: int) -> None:
+    """Whatever a guest's unchecked index changes of the handler's memory, no other digest is public: the call traps, or
+    the output has the words of the guest's own calls."""
+    ended = 0
+    for place in PLACES:
+        for value in (0, 1, 7, 8, 0x200000 - 4, 0xFFFFFFFF):
+            try:
+                execution = executed(STRAY, [struct.pack("<3I", before, place, value)])
+            except Trap:
+                continue
+            assert (execution.outcome.output, execution.outcome.exit_code) == (stray_digest(), 0), (place, value)
+            ended += 1
+    assert ended > 50
+
+
+def test_a_stray_store_of_public_values() -> None:
+    """A changed size of public values does not make the handler write over the guest's own memory."""
+    target = 0x30000
+    words = [*asm.li(5, VALUES), *asm.li(6, target - VALUES - 4), asm.store("sw", 6, 5, 0)]
+    words += [
+        *asm.li(10, 13),
+        *asm.li(11, 0x10000),
+        *asm.li(12, 4),
+        *asm.li(5, 2),
+        0x73,
+        *asm.li(10, 0),
+        *asm.li(5, 0),
+        0x73,
+    ]
+    execution = Execution(translate(parse_elf(code_file(words), "guest"), "guest"), max_cycles=1 << 12)
+    with pytest.raises(Trap, match="unknown host call"):
+        execution.run()
+    assert execution.memory(target, 4) == bytes(4)
+
+
+def test_no_load_depends_on_the_handlers_own_words() -> None:
+    """The tables know no memory that is read-only, so that a prover may change the words of code segments as data. With
+    all of the handler's zero, it computes the same."""
+    (code,) = (each for each in STRAY.segments if each.address == HANDLER)
+    words = struct.unpack_from(f"<{code.data_size // 4}I", STRAY.data, code.offset)
+    blank = STRAY.data[: code.offset] + bytes(code.data_size) + STRAY.data[code.offset + code.data_size :]
+    patches = (*STRAY.patches, *((HANDLER + 4 * k, word) for k, word in enumerate(words)))
+    changed = replace(STRAY, data=blank, patches=patches)
+    assert [list(w) for _, w in changed.program] == [list(w) for _, w in STRAY.program]
+    assert executed(changed, [b""]).outcome.output == executed(STRAY, [b""]).outcome.output == stray_digest()
+
+
+@pytest.mark.parametrize("order", [(1,), (0, 0), (0, 2), (*range(8), 0)])
+def test_words_are_committed_in_order(order: tuple[int, ...]) -> None:
+    code = [word for k in order for word in (*asm.li(10, k), *asm.li(11, 9), *asm.li(5, 0x10), 0x73)]
+    execution = Execution(translate(parse_elf(code_file(code), "guest"), "guest"), max_cycles=1 << 12)
+    with pytest.raises(Trap, match="unknown host call"):
+        execution.run()
+    assert execution.output == struct.pack(f"<{len(order) - 1}I", *[9] * (len(order) - 1))
 
 
 def calling(code: int, *arguments: int) -> Elf:

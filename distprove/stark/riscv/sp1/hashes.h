@@ -1,7 +1,8 @@
-// What SP1 has tables of its own for, as ordinary instructions: SHA-256 (FIPS 180-4, 6.2.2) and Keccak-f[1600] (FIPS 202, 3.2).
+// SHA-256 (FIPS 180-4, 6.2.2), for which SP1 has tables of its own, as ordinary instructions.
 #pragma once
 #include <stdint.h>
 
+// Unrolled loops have these as immediates: no load of them, which a store could change, is left.
 static const uint32_t K[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,
     0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa,
@@ -23,6 +24,7 @@ static void extend(uint32_t w[64]) {
 
 static void compress(const uint32_t w[64], uint32_t state[8]) {
   uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6], h = state[7];
+#pragma GCC unroll 64
   for (int i = 0; i < 64; ++i) {
     const uint32_t sum = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
     const uint32_t first = h + sum + ((e & f) ^ (~e & g)) + K[i] + w[i];
@@ -31,33 +33,4 @@ static void compress(const uint32_t w[64], uint32_t state[8]) {
     h = g, g = f, f = e, e = d + first, d = c, c = b, b = a, a = first + second;
   }
   state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e, state[5] += f, state[6] += g, state[7] += h;
-}
-
-static const uint64_t ROUND[24] = {
-    0x0000000000000001, 0x0000000000008082, 0x800000000000808a, 0x8000000080008000, 0x000000000000808b, 0x0000000080000001,
-    0x8000000080008081, 0x8000000000008009, 0x000000000000008a, 0x0000000000000088, 0x0000000080008009, 0x000000008000000a,
-    0x000000008000808b, 0x800000000000008b, 0x8000000000008089, 0x8000000000008003, 0x8000000000008002, 0x8000000000000080,
-    0x000000000000800a, 0x800000008000000a, 0x8000000080008081, 0x8000000000008080, 0x0000000080000001, 0x8000000080008008};
-
-static uint64_t rotate_left(uint64_t x, unsigned n) { return n ? x << n | x >> (64 - n) : x; }
-
-static void permute(uint64_t a[25]) {
-  for (int round = 0; round < 24; ++round) {
-    uint64_t c[5], b[25];
-    for (int x = 0; x < 5; ++x) c[x] = a[x] ^ a[x + 5] ^ a[x + 10] ^ a[x + 15] ^ a[x + 20];
-    for (int x = 0; x < 5; ++x) {
-      const uint64_t d = c[(x + 4) % 5] ^ rotate_left(c[(x + 1) % 5], 1);
-      for (int y = 0; y < 25; y += 5) a[x + y] ^= d;
-    }
-    // Rho and pi, along the orbit of (1, 0): the offsets are the triangular numbers.
-    b[0] = a[0];
-    for (int t = 0, x = 1, y = 0; t < 24; ++t) {
-      const int to = (2 * x + 3 * y) % 5;
-      b[y + 5 * to] = rotate_left(a[x + 5 * y], ((t + 1) * (t + 2) / 2) % 64);
-      x = y, y = to;
-    }
-    for (int y = 0; y < 25; y += 5)
-      for (int x = 0; x < 5; ++x) a[x + y] = b[x + y] ^ (~b[(x + 1) % 5 + y] & b[(x + 2) % 5 + y]);
-    a[0] ^= ROUND[round];
-  }
 }

@@ -46,7 +46,7 @@ static void run(void) {
     call(0x010109, (uint32_t)state, 0, 0);
     call(2, 13, (uint32_t)state, sizeof state);
   }
-  for (uint32_t i = 0; i < 8; ++i) call(0x10, 7 - i, h[7 - i], 0);
+  for (uint32_t i = 0; i < 8; ++i) call(0x10, i, h[i], 0);
   // An instruction word among data of the code is what it was, though it is an ecall.
   const volatile uint32_t* const word = (const volatile uint32_t*)0x200800;
   call(0, changed() + (*word != 0x73), 0, 0);
