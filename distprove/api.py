@@ -140,6 +140,8 @@ def verify(
     program: str | None = None,
     arguments: Mapping[str, int | str] | None = None,
     output: str | Path | bytes | None = None,
+    exit_code: int = 0,
+    public_input: str | Path | bytes | None = None,
     threads: int = 1,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
@@ -154,8 +156,11 @@ def verify(
 
     For a program of your own, `program` names it as "module:Class" with its `arguments`, in place of `vk`: it is
     imported, and the key is made from it. A proof of other arguments is refused. One that ships is named likewise, to
-    hold a proof to its `arguments`, such as `{"elf": "guest.elf"}` of "riscv". Arguments on which no key depends, such
-    as the file of "file-root", raise UsageError: `proven` says what was proven of these.
+    hold a proof to its `arguments`, such as `{"elf": "guest.elf"}` of "riscv". Those that the public values tell, such
+    as the file of "file-root", are compared with them. Others, such as a seed, raise UsageError.
+
+    `exit_code` is the one that a proof of a guest must state. `public_input`, a file or the bytes themselves, is what
+    the guest of "riscv" was given: the words that it read are compared.
 
     A job may have an output of variable length, whose length and digest the proof states. It is verified with the one
     in the run folder, or with `output`, the file or the bytes themselves. Without either OutputMissing is raised,
@@ -179,5 +184,7 @@ def verify(
         trust_own_key=trust_own_key,
         program=OwnProgram(program, arguments or {}) if program is not None else None,
         output=read_bounded(Path(output), MAX_OUTPUT) if isinstance(output, (str, Path)) else output,
+        exit_code=exit_code,
+        public_input=Path(public_input) if isinstance(public_input, str) else public_input,
         threads=threads,
     )

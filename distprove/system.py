@@ -19,6 +19,8 @@ from distprove.wanted import require_wanted
 from kernels.interface.busy import DeviceTime
 
 if TYPE_CHECKING:  # what reads runs and proofs needs no arrays
+    from pathlib import Path
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -394,6 +396,15 @@ class KnowsWeakness(Protocol):
 
     def weakness(self) -> str | None:
         """Why anybody can forge proofs under the key, in words; None if the key does not show that."""
+
+
+@runtime_checkable
+class Compares(Protocol):
+    """Optional interface of a verifier whose jobs may state an exit code or values that the caller expects."""
+
+    def compare(self, proofs: Sequence[PartitionProof], exit_code: int, public_input: Path | bytes | None) -> None:
+        """Raise InvalidProof where proofs that hold state other values than the caller's, UsageError where they state
+        no such value."""
 
 
 @runtime_checkable

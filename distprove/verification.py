@@ -13,7 +13,7 @@ from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
 from distprove.proof import Proof, TakesOutput
 from distprove.registry import SYSTEMS, entry_of
-from distprove.system import Explains, KnowsWeakness
+from distprove.system import Compares, Explains, KnowsWeakness
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,6 +54,8 @@ def verify_proof(
     trust_own_key: bool = False,
     program: OwnProgram | None = None,
     output: bytes | None = None,
+    exit_code: int = 0,
+    public_input: Path | bytes | None = None,
     threads: int = 1,
 ) -> Verified:
     """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors. `output` takes
@@ -90,6 +92,10 @@ def verify_proof(
             "verification key that you trust (--vk, vk=), or say that you trust this one (--trust-own-key, "
             f"trust_own_key=True): its digest is {proof.key_digest.hex()}"
         )
+    if isinstance(verifier, Compares):
+        verifier.compare(proof.partitions, exit_code, public_input)
+    elif exit_code or public_input is not None:
+        raise UsageError(f"a proof of {proof.system} states neither an exit code nor a public input of a program")
     return Verified(
         system=proof.system,
         job_digest=proof.job_digest,

@@ -109,6 +109,11 @@ def _totals(run: Path, report: dict[str, Any]) -> Table:
         table.add_row("trouble", f"[yellow]{escape(', '.join(trouble))}[/]")
     for name, value in proven_rows(report.get("proven", {})):
         table.add_row(name, escape(value))
+    code = report.get("proven", {}).get("exit_code")
+    if code:
+        table.add_row(
+            "guest", f"[bold yellow]exit code {code}[/]: `verify` refuses it, unless --exit-code {code} is given"
+        )
     table.add_row("key", key_line(report["key_digest"], report["facts"]))
     if report["job_digest"]:
         table.add_row("job", escape(str(report["job_digest"])))

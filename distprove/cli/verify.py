@@ -64,6 +64,13 @@ def verify(
         Path | None,
         typer.Option(help="The job's output, if it has one; by default output.bin of the run folder."),
     ] = None,
+    exit_code: Annotated[
+        int, typer.Option("--exit-code", metavar="N", help="The exit code that the guest must have ended with.")
+    ] = 0,
+    public_input: Annotated[
+        Path | None,
+        typer.Option("--public-input", metavar="FILE", help="The public input of the guest."),
+    ] = None,
     security: Annotated[
         float | None,
         typer.Option(
@@ -83,9 +90,10 @@ def verify(
 
     Groth16 needs --vk: the key in the file may be anyone's. A STARK of a program that ships needs none: see that
     program and arguments are those you expect. For a program of your own give --vk, or --program with its arguments;
-    --program riscv --with elf=guest.elf holds a proof to that guest. A job with an output needs it, beside the proof or
-    as --output. Exit code 0 only if everything holds; 1 if something does not, or holds only under the file's own key;
-    2 if the file cannot be read as a proof.
+    --program riscv --with elf=guest.elf holds a proof to that guest, --program file-root --with file=FILE to that file.
+    A guest must have ended with --exit-code. A job with an output needs it, beside the proof or as --output. Exit code
+    0 only if everything holds; 1 if something does not, or holds only under the file's own key; 2 if the file cannot be
+    read as a proof.
     """
     from cluster.record.run import read_proof
     from distprove.cli.aggregate import is_aggregate, verify_aggregate_file
@@ -100,8 +108,8 @@ def verify(
     if is_aggregate(proof):
         if vk is None or srs_verifier is None:
             raise UsageError("an aggregate needs --vk and --srs-verifier, the keys that you trust")
-        if security is not None or output is not None:
-            raise UsageError("--security and --output are not for aggregates, which tell no proven bits and no output")
+        if security is not None or output is not None or exit_code or public_input is not None:
+            raise UsageError("--security, --output, --exit-code and --public-input are not for aggregates")
         verify_aggregate_file(
             proof, vk, srs_verifier, statement, digests, threads=most, show_public=show_public, as_json=as_json
         )
@@ -122,6 +130,8 @@ def verify(
         trust_own_key=trust_own_key,
         program=own,
         output=loaded.output if output is not None else None,
+        exit_code=exit_code,
+        public_input=public_input,
         threads=most,
     )
     if as_json:

@@ -29,7 +29,8 @@ def own_verifier(own_key: dict[str, Any], program: OwnProgram) -> Verifier:
     from distprove.stark.job_verifier import StarkVerifier
     from distprove.stark.keyfile import own_key as key_of_own
 
-    return StarkVerifier(*key_of_own(own_key, program))
+    key, made = key_of_own(own_key, program)
+    return StarkVerifier(key, made, asked={n: v for n, v in program.arguments.items() if n in made.compared})
 
 
 def export(proof: Proof, run: Path, folder: Path) -> Exported:

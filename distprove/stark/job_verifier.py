@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from distprove.errors import InvalidProof
+from distprove.errors import InvalidProof, UsageError
 from distprove.formats.owncode import own_faults
 from distprove.stark.output import digest_of
 from distprove.stark.program import Program
@@ -19,16 +20,22 @@ from distprove.system import PartitionProof
 class StarkVerifier:
     """Verifies partition proofs, and whole jobs, under one verifying key.
 
-    Implements `Verifier` and `TakesOutput` of `distprove.proof`, and `VerifiesInPython`, `VerifiesJob` and `Explains`
-    of `distprove.system`.
+    Implements `Verifier` and `TakesOutput` of `distprove.proof`, and `VerifiesInPython`, `VerifiesJob`, `Explains`
+    and `Compares` of `distprove.system`.
     """
 
     verifies_in_python = True
 
-    def __init__(self, key: VerifyingKey, program: Program | None = None, output: bytes | None = None) -> None:
+    def __init__(
+        self,
+        key: VerifyingKey,
+        program: Program | None = None,
+        output: bytes | None = None,
+        asked: Mapping[str, Any] | None = None,
+    ) -> None:
         """`program` is the key's program, if it is available, to explain the public values. `output` is the job's, if
-        its statement has one of variable length."""
-        self.key, self.program, self.output = key, program, output
+        its statement has one of variable length. `asked` are arguments that `compare` compares."""
+        self.key, self.program, self.output, self.asked = key, program, output, asked or {}
 
     @property
     def has_output(self) -> bool:
@@ -36,7 +43,7 @@ class StarkVerifier:
         return self.key.statement.output is not None
 
     def with_output(self, output: bytes) -> StarkVerifier:
-        return StarkVerifier(self.key, self.program, output)
+        return StarkVerifier(self.key, self.program, output, self.asked)
 
     def key_digest(self) -> bytes:
         return self.key.digest
@@ -62,6 +69,24 @@ class StarkVerifier:
         parsed = [JobPart.of_record(p.data, self.key, p.name) for p in proofs]
         verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed, self.output)
 
+    def compare(self, proofs: Sequence[PartitionProof], exit_code: int, public_input: Path | bytes | None) -> None:
+        public = [proof.public for proof in proofs]
+        stated = self.key.statement.exit_code(public)
+        if stated is None and exit_code:
+            raise UsageError(f"an exit code is given, and a proof of {self.key.program} states none")
+        if stated not in (None, exit_code):
+            raise InvalidProof(
+                f"the proof holds, and states exit code {stated}; {exit_code} is expected (--exit-code, exit_code=)"
+            )
+        given = {} if public_input is None else {"public": public_input}
+        for name, value in {**self.asked, **given}.items():
+            if self.program is None or name not in self.program.compared:
+                raise UsageError(f"a public input is given, and a proof of {self.key.program} is compared with none")
+            with own_faults(self.program.__module__):
+                told, meant = self.program.compare(name, value, public)
+            if told != meant:
+                raise InvalidProof(f"the proof holds, and states {name}: {told}; expected as named here: {meant}")
+
     def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
         """The program, what was proven, and the security of the job's proof, given proofs that hold.
 
@@ -75,8 +100,10 @@ class StarkVerifier:
                 says = self.program.explain([p.public for p in proofs], heights)
         stated = self.key.statement.output_public(proofs[0].public)
         output = {"output": {"bytes": stated[0], "keccak256": digest_of(stated[1:]).hex()}} if stated else {}
+        code = self.key.statement.exit_code([p.public for p in proofs])
         return {
             **output,
+            **({} if code is None else {"exit_code": code}),
             "program": self.key.program,
             "known": self.program is not None,
             "arguments": dict(self.key.arguments) if self.program is not None else {},

@@ -76,7 +76,8 @@ def own_key(named: Any, own: OwnProgram) -> tuple[VerifyingKey, Program]:
 
     Nothing else is taken from the file: program and arguments are the caller's, and no value of the file reaches the
     program's code before its proof is verified. Raises InvalidProof if the file names another program or arguments,
-    FormatError, UsageError, also for an argument that the key does not depend on, and CodeFault.
+    FormatError, UsageError, also for an argument that neither key nor public values (`Program.compared`) depend on, and
+    CodeFault.
     """
     _check_named(named)
     params = Parameters.from_record(named["params"])
@@ -85,11 +86,12 @@ def own_key(named: Any, own: OwnProgram) -> tuple[VerifyingKey, Program]:
     else:
         entry = find_program(own.name)
         program = entry.make(own.arguments, proving=False)
-        _refuse_unbound(own.name, entry.unbound(own.arguments))
+        _refuse_unbound(own.name, [name for name in entry.unbound(own.arguments) if name not in program.compared])
     with own_faults(program.__module__):
         key = key_of(program, params)
     if names_code(own.name):
-        _refuse_unbound(own.name, [name for name in own.arguments if _does_without(own, name, key)])
+        left = [name for name in own.arguments if name not in program.compared]
+        _refuse_unbound(own.name, [name for name in left if _does_without(own, name, key)])
     # Only the key has all arguments: some follow from the preprocessed columns (`Program.key_arguments`).
     if (named["program"], named["arguments"]) != (key.program, key.arguments):
         raise InvalidProof(
@@ -105,8 +107,8 @@ def _refuse_unbound(program: str, names: Sequence[str]) -> None:
     """Raise UsageError if there are such arguments: the proof would seem to be of these, and may be of any others."""
     if names:
         raise UsageError(
-            f"a proof of {program} cannot be held to {', '.join(names)}, on which its key does not depend: leave that "
-            "out, and compare what the verified proof says"
+            f"a proof of {program} cannot be held to {', '.join(names)}, on which neither its key nor its public "
+            "values depend: leave that out, and compare what the verified proof says"
         )
 
 

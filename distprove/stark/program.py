@@ -60,6 +60,8 @@ class Program(ABC):
     """A program with its arguments. `distprove prove stark NAME` proves one of its subclasses."""
 
     name: ClassVar[str]
+    compared: ClassVar[Sequence[str]] = ()
+    """Names of arguments on which the key does not depend, and the public values do: `verify` compares them."""
 
     @property
     @abstractmethod
@@ -208,6 +210,11 @@ class Program(ABC):
 
         Its arrays may be among the inputs; otherwise they must be new each time, since the prover overwrites them.
         """
+
+    def compare(self, argument: str, value: Any, public: Sequence[Sequence[int]]) -> tuple[str, str]:
+        """What the public values of a verified job state for an argument in `compared`, and what they would state for
+        `value`, as `verify` was given it. Raises InputError, UsageError."""
+        raise NotImplementedError(f"{type(self).__name__} has no `compare` for {argument}")
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[Any]]) -> dict[str, str]:
         """What a verified job states, for people, for example the root in hexadecimal. The arguments are the public

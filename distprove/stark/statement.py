@@ -159,6 +159,11 @@ class Statement:
         layout = self.layout()
         return tuple(v for at, count in map(layout.__getitem__, self._output_names) for v in public[at : at + count])
 
+    def exit_code(self, publics: Sequence[Sequence[int]]) -> int | None:
+        """The last partition's public value called `exit_code`; None for a statement without one."""
+        at, length = self.layout().get("exit_code", (0, 0))
+        return publics[-1][at] if length == 1 else None
+
     def boundary_tuples(self, publics: Sequence[Sequence[int]]) -> Iterator[tuple[str, list[int], int]]:
         """Yield bus, values and signed multiplicity of each tuple that the statement puts on the global buses."""
         layout = self.layout()

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import distprove
+from distprove.errors import InvalidProof
 from tests.cli.conftest import run, why_refused
 from tests.support import ROOT
+from tests.support import riscv_asm as asm
+from tests.support.riscv_elf import code_file
 
 GUESTS = ROOT / "tests" / "stark" / "riscv" / "guests"
 LOCAL = ("--local", "--threads", "2", "--backend", "cpu")
@@ -43,6 +47,59 @@ def test_a_guest_is_verified_from_its_file_its_name_and_its_key(
     assert "and not" in why_refused(run("prove", "stark", "riscv", *guest, "--guest", wrong, "--out", tmp_path / "r"))
     assert run("key", "riscv", *guest, "--out", tmp_path / "vk").exit_code == 0
     assert run("verify", out, "--vk", tmp_path / "vk").exit_code == 0
+
+
+@pytest.fixture(scope="module")
+def panicked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a guest that reads two of three words of public input, and exits with 254."""
+    folder = tmp_path_factory.mktemp("panicked")
+    (folder / "known").write_bytes(b"abcdefgh")
+    (folder / "guest.elf").write_bytes(code_file([*asm.call(4), *asm.call(4), *asm.leave(254)]))
+    guest = ("--elf", folder / "guest.elf", "--public", folder / "known", "--segment", "4")
+    done = run("prove", "stark", "riscv", *guest, "--out", folder / "run", *LOCAL)
+    assert done.exit_code == 0, done.output
+    assert "exit code 254: `verify` refuses it, unless --exit-code 254 is given" in " ".join(done.output.split())
+    return folder / "run"
+
+
+def test_a_guest_that_panicked_is_verified_if_that_is_expected(panicked: Path, tmp_path: Path) -> None:
+    elf, vk = panicked.parent / "guest.elf", tmp_path / "files" / "verifying_key.msgpack"
+    assert run("export", panicked, "--out", tmp_path / "files").exit_code == 0
+    ways = (
+        (panicked,),
+        (panicked, "--program", "riscv", "--with", f"elf={elf}"),
+        (panicked, "--vk", vk),
+        (panicked / "proof.msgpack", "--output", panicked / "output.bin"),
+    )
+    for way in ways:
+        refused = run("verify", *way)
+        assert (refused.exit_code, "states exit code 254; 0 is expected" in " ".join(refused.stderr.split())) == (
+            1,
+            True,
+        )
+        assert run("verify", *way, "--exit-code", 254).exit_code == 0
+        assert run("verify", *way, "--exit-code", 255).exit_code == 1
+    with pytest.raises(InvalidProof, match="exit code 254"):
+        distprove.verify(panicked)
+    assert distprove.verify(panicked, exit_code=254).proven["exit_code"] == 254
+
+
+def test_a_guest_is_verified_with_its_public_input(panicked: Path, tmp_path: Path) -> None:
+    known = panicked.parent / "known"
+    by_program = ("--program", "riscv", "--with", f"elf={panicked.parent / 'guest.elf'}", "--with")
+    verify = ("verify", panicked, "--exit-code", 254)
+    assert run(*verify, "--public-input", known).exit_code == 0
+    assert run(*verify, *by_program, f"public={known}").exit_code == 0
+    for content in (b"", b"abcdefg", b"abcdefghi", b"Abcdefgh"):
+        (tmp_path / "wrong").write_bytes(content)
+        refused = run(*verify, "--public-input", tmp_path / "wrong")
+        assert (refused.exit_code, "states public: 080000006162" in " ".join(refused.stderr.split())) == (1, True)
+        assert run(*verify, *by_program, f"public={tmp_path / 'wrong'}").exit_code == 1
+        with pytest.raises(InvalidProof, match="states public"):
+            distprove.verify(panicked, exit_code=254, public_input=content)
+    assert run(*verify, "--public-input", tmp_path / "nothing").exit_code == 2
+    assert distprove.verify(panicked, exit_code=254, public_input=str(known)).proven["exit_code"] == 254
+    distprove.verify(panicked, exit_code=254, public_input=b"abcdefgh")
 
 
 def test_a_run_is_verified_with_its_output(proven: tuple[Path, tuple[str, ...]], tmp_path: Path) -> None:

@@ -214,22 +214,57 @@ def test_every_argument_is_bound_or_no_part_of_the_key() -> None:
 @pytest.mark.parametrize(
     ("name", "given", "refused"),
     [
-        ("fibonacci", {"rows": 4, "first": 3, "second": 5}, "first, second"),
-        ("keccak-f", {"permutations": 2}, "permutations"),
-        ("range-check", {"bits": 2, "values": 40}, "values"),
-        ("file-root", {"file": "another"}, "file"),
-        ("riscv", {"guest": f"{'0' * 64}-00010000-6-6", "public": "known", "input": "secret"}, "input, public"),
+        ("wide-fibonacci", {"rows": 4, "seed": 5}, "seed"),
+        ("range-check", {"bits": 2, "values": 40, "seed": 2}, "seed"),
+        (
+            "riscv",
+            {"guest": f"{'0' * 64}-00010000-6-6", "public": "known", "input": "secret", "segment": 64},
+            "input, segment",
+        ),
     ],
 )
 def test_no_proof_seems_to_be_held_to_what_its_key_leaves_open(
     name: str, given: dict[str, int | str], refused: str
 ) -> None:
-    """A proof of any file verified with `--program file-root --with file=MINE`."""
+    """A proof with any seed verified with `--program range-check --with seed=MINE`."""
     held = {argument: value for argument, value in given.items() if argument not in refused}
     key = key_of(PROGRAMS[name].make(held, proving=False), Parameters(2, 3, 0, 1))
     assert own_key(key.named(), OwnProgram(name, held))[0].digest == key.digest
     with pytest.raises(UsageError, match=f"cannot be held to {refused},"):
         own_key(key.named(), OwnProgram(name, given))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wrong"),
+    [
+        ("fibonacci", {"rows": 4, "first": 3, "second": 5}, {"first": 5, "second": "3"}),
+        ("keccak-f", {"permutations": 1, "first": 9}, {"permutations": 2, "first": 8}),
+        ("range-check", {"bits": 2, "values": 3}, {"values": 4}),
+        ("file-root", {"file": __file__}, {"file": str(GUESTS / "sp1.c")}),
+    ],
+)
+def test_a_proof_is_held_to_what_its_public_values_tell(
+    tmp_path: Path, name: str, given: dict[str, int | str], wrong: dict[str, int | str]
+) -> None:
+    """A proof of any file verified with `--program file-root --with file=MINE`."""
+    proof = forged(load_program(name, given))
+    assert set(wrong) == set(load_program(name, given).compared)
+    assert verify_proof(proof, least_security=0, program=OwnProgram(name, given)).own_program == name
+    for argument, value in wrong.items():
+        with pytest.raises(InvalidProof, match=f"the proof holds, and states {argument}: "):
+            verify_proof(proof, least_security=0, program=OwnProgram(name, {**given, argument: value}))
+    proof.write(tmp_path / "proof.msgpack")
+    command = ("verify", tmp_path / "proof.msgpack", "--security", 0, "--program", name)
+    texts = [f"--with={argument}={value}" for argument, value in given.items()]
+    assert run(*command, *texts).exit_code == 0
+    assert run(*command, *texts, *(f"--with={argument}={value}" for argument, value in wrong.items())).exit_code == 1
+
+
+def test_no_exit_code_and_no_public_input_are_expected_of_what_states_none() -> None:
+    proof = forged(load_program("fibonacci", {"rows": 4}))
+    for more in ({"exit_code": 1}, {"public_input": b""}):
+        with pytest.raises(UsageError, match="a proof of fibonacci"):
+            verify_proof(proof, least_security=0, **more)  # type: ignore[arg-type]
 
 
 def test_no_proof_of_ones_own_program_does_either() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from distprove.stark.air import Air, Table
 from distprove.stark.field import P
 from distprove.stark.program import Program, Slice, Trace
-from distprove.stark.programs.registry import PROGRAMS
+from distprove.stark.programs.registry import PROGRAMS, integer
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -42,6 +42,7 @@ class Fibonacci(Program):
     """
 
     name = "fibonacci"
+    compared = ("first", "second")
     tables = (FibonacciAir(),)
     statement = Statement(public=(("start", 2), ("end", 2)), chain=(("end", "start"),))
 
@@ -84,6 +85,9 @@ class Fibonacci(Program):
             columns[1, done : 2 * done] = field.add(field.mul(left, here), field.mul(right, after))
             done, step = 2 * done, advance_index(step)
         return Trace([columns], (first, second, *advance((first, second), self.rows)))
+
+    def compare(self, argument: str, value: Any, public: Sequence[Sequence[int]]) -> tuple[str, str]:
+        return str(public[0][self.compared.index(argument)]), str(integer(argument, value))
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
         steps = sum(1 << height for (height,) in log_heights)

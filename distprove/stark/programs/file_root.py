@@ -71,6 +71,7 @@ class FileRoot(Program):
     """The program `file-root`. Partitions hash consecutive parts of the file; the last also hashes the nodes above."""
 
     name = "file-root"
+    compared = ("file",)
 
     def __init__(self, file: str = "", layout: str = "wide") -> None:
         """`file` is the path of the file to hash. A verifier needs none. Raises UsageError for an unknown layout."""
@@ -209,6 +210,11 @@ class FileRoot(Program):
         public = tuple(int(v) for v in backend.to_host(inputs["public"]))
         leaves, start, stop = public[-3:]
         return Trace(self._layout.main(backend, inputs, (start, stop), has_tail=stop == leaves), public)
+
+    def compare(self, argument: str, value: Any, public: Sequence[Sequence[int]]) -> tuple[str, str]:
+        path, told = Path(value), self.explain(public, ())
+        tree = FileTree(path, max(0, (leaf_count(file_length(path)) // PIECES).bit_length() - 1))
+        return f"root {told['root']} of {told['bytes']} bytes", f"root {tree.root.hex()} of {tree.length} bytes"
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
         root = self._layout.root_bytes(public[0][:DIGEST_WORDS])

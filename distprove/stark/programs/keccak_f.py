@@ -33,7 +33,7 @@ from distprove.stark.programs.keccak_rounds import (
     over_rounds,
     rows_for,
 )
-from distprove.stark.programs.registry import PROGRAMS
+from distprove.stark.programs.registry import PROGRAMS, integer
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -70,6 +70,7 @@ class KeccakF(Program):
     """The program `keccak-f`. The public values of a partition tell its number of permutations and its first state."""
 
     name = "keccak-f"
+    compared = ("permutations", "first")
     tables = (KeccakFAir(),)
     row_functions = (ROWS,)
     statement = Statement(public=(("start", 1), ("end", 1), ("total", SUMMED)), chain=(("end", "start"),))
@@ -122,6 +123,11 @@ class KeccakF(Program):
         columns[first_sum : first_sum + SUMMED] = over_rounds(sums, rows)
         total = [int(v) for v in backend.to_host(sums[:, -1].copy())]
         return Trace([columns], (start, start + used, *total))
+
+    def compare(self, argument: str, value: Any, public: Sequence[Sequence[int]]) -> tuple[str, str]:
+        counts = sorted({(p[1] - p[0]) % P for p in public})
+        stated = [public[0][0]] if argument == "first" else counts
+        return ", ".join(map(str, stated)), str(integer(argument, value))
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
         totals = [sum(p[2 + k] for p in public) % P for k in range(SUMMED)]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from distprove.errors import UsageError
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.program import Program, Slice, Trace
-from distprove.stark.programs.registry import PROGRAMS
+from distprove.stark.programs.registry import PROGRAMS, integer
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -64,6 +64,7 @@ class RangeCheck(Program):
     """The program `range-check`. The prover makes the values from a seed; their number is public."""
 
     name = "range-check"
+    compared = ("values",)
     buses = (LIMB,)
     statement = Statement(public=(("count", 1), ("total", 1)))
 
@@ -109,6 +110,9 @@ class RangeCheck(Program):
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         total = int(backend.to_host(inputs["values"][4, -1:])[0])
         return Trace([inputs["values"], None], (self.values, total))
+
+    def compare(self, argument: str, value: Any, public: Sequence[Sequence[int]]) -> tuple[str, str]:
+        return ", ".join(map(str, sorted({p[0] for p in public}))), str(integer(argument, value))
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[int]]) -> dict[str, str]:
         return {

@@ -24,7 +24,7 @@ from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.riscv.buses import BUSES, OUTPUT, STATED
 from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf
-from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
+from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot, input_words
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
 from distprove.stark.riscv.links import Words, cut_evenly
@@ -69,6 +69,7 @@ class RiscV(Program):
     """The machine with a guest. A prover gives the guest's file; a verifier its name, which the key has."""
 
     name = "riscv"
+    compared = ("public",)
     tables = TABLES
     buses = BUSES
     optional = OPTIONAL
@@ -223,18 +224,29 @@ class RiscV(Program):
 
     def explain(self, public: Sequence[Sequence[int]], log_heights: Sequence[Sequence[Any]]) -> dict[str, str]:
         named = [dict(zip((name for name, _ in PUBLIC), values, strict=False)) for values in public]
-        stated = [values[-MOST_WORDS:] for values in public]
         # The machine's own tables rule this out. A name that nobody vouches for may stand for other lookups and places.
-        if any(n["inputs"] > MOST_WORDS for n in named) or any(w >> 32 for s in stated for w in s):
+        if any(n["inputs"] > MOST_WORDS for n in named) or any(w >> 32 for v in public for w in v[-MOST_WORDS:]):
             raise InvalidProof("the guest's name stands for tables other than the machine's: no guest has such words")
-        read = [word for words, n in zip(stated, named, strict=True) for word in words[: n["inputs"]]]
-        given = np.array(read, dtype="<u4").tobytes()
         return {
             "exit code": str(named[-1]["exit_code"]),
             "cycles": str(named[-1]["cycles_end"]),
             "segments": str(len(public)),
-            "public input read": given.hex() or "none",
+            "public input read": _words_read(public).hex() or "none",
         }
+
+    def compare(self, argument: str, value: Any, public: Sequence[Sequence[int]]) -> tuple[str, str]:
+        """A guest that stops reading states the words that it read, and these alone are compared: with the rest of its
+        input, whatever it is, the run is the same."""
+        data = value if isinstance(value, bytes) else _input(Path(value)) if value else b""
+        read = _words_read(public)
+        return read.hex(), input_words(data).astype("<u4").tobytes()[: len(read)].hex()
+
+
+def _words_read(public: Sequence[Sequence[int]]) -> bytes:
+    """The words of public input that the segments read, in order."""
+    at = [name for name, _ in PUBLIC].index("inputs")  # each before it has one element
+    read = [word for values in public for word in values[-MOST_WORDS:][: values[at]]]
+    return np.array(read, dtype="<u4").tobytes()
 
 
 def _input(path: Path) -> bytes:
