@@ -12,6 +12,7 @@ from distprove.cli.console import (
     err,
     escape,
     facts_table,
+    fail,
     format_seconds,
     out,
     plain_table,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from distprove.stark.riscv.executor import Execution, Inputs
     from distprove.stark.riscv.forecast import Forecast
     from distprove.stark.riscv.profile import Profile
+    from distprove.stark.riscv.program import RiscV
 
 MOST_INPUT = 1 << 30
 """Bytes of a file that a guest reads."""
@@ -56,27 +58,24 @@ def run(
     """Execute a RISC-V program (an ELF file for RV32IM) without proving it; docs/riscv.md says how to write one.
 
     Exit code 0 only if the guest's own is 0; 1 if it is not, and for a trap or when the cycles are used up; 2 if a file
-    cannot be used.
+    cannot be used, or the run cannot be proven.
     """
     from distprove.formats.files import read_bounded, write_atomically
     from distprove.stark.programs.registry import integer
-    from distprove.stark.riscv.executor import MOST_SEGMENT_CYCLES, Execution, Inputs, Trap
+    from distprove.stark.riscv.executor import Execution, Inputs, Trap
     from distprove.stark.riscv.profile import profile as profile_of
-    from distprove.stark.riscv.program import FOREIGN_CALLS, loaded
+    from distprove.stark.riscv.program import RiscV, loaded
     from distprove.stark.riscv.sp1.translate import private_input, public_values
 
     size, most = integer("--segment", segment), integer("--max-cycles", max_cycles)
-    if not 0 < size <= MOST_SEGMENT_CYCLES or size & (size - 1):
-        raise UsageError(f"--segment is a power of two of at most {MOST_SEGMENT_CYCLES} cycles, not {size}")
     if most <= 0:
         raise UsageError(f"--max-cycles is a positive number, not {most}")
-    if calls not in ("", *FOREIGN_CALLS):
-        raise UsageError(f"--calls must be one of {', '.join(FOREIGN_CALLS)}, not {calls!r}")
+    program = RiscV(elf=str(guest), segment=size, calls=calls)
     elf, _ = loaded(str(guest), calls)
     private, public = (read_bounded(path, MOST_INPUT) if path else b"" for path in (private_file, public_input))
     inputs = Inputs(private_input(private, str(private_file)) if calls else private, public)
     try:
-        execution, seconds, forecast, refusal = _executed(guest, calls, elf, inputs, most, size)
+        execution, seconds, forecast, refusal = _executed(program, elf, inputs, most)
         counted = Execution(elf, inputs, max_cycles=most) if profile else None
         profiled = profile_of(elf, counted.count(), counted.call_counts()) if counted is not None else None
     except Trap as trap:
@@ -118,35 +117,30 @@ def run(
         )
         if forecast is not None:
             _show_forecast(table, forecast)
-        else:
-            table.add_row("proving", escape(refusal or ""))
         out().print(table)
         if profiled is not None:
             _show_profile(profiled, done.cycles)
+    if refusal is not None:
+        if not as_json:
+            fail(refusal)
+        raise typer.Exit(UsageError.exit_code)
     if done.exit_code != 0:
         raise typer.Exit(DistproveError.exit_code)
 
 
 def _executed(
-    path: Path, calls: str, elf: Elf, inputs: Inputs, max_cycles: int, segment: int
+    program: RiscV, elf: Elf, inputs: Inputs, max_cycles: int
 ) -> tuple[Execution, float, Forecast | None, str | None]:
     """Run to the end. Return the run, its seconds, and what proving it takes, or why it cannot be proven. Raises Trap,
-    CycleLimit."""
+    CycleLimit, UsageError for more segments than a proof has."""
     from distprove.stark.riscv.executor import Execution
     from distprove.stark.riscv.forecast import forecast
-    from distprove.stark.riscv.program import RiscV
     from distprove.stark.riscv.segment import Fixed, operation_classes, run_heights
 
-    try:
-        program = RiscV(elf=str(path), segment=segment, calls=calls)
-    except UsageError as error:
-        execution, started = Execution(elf, inputs, max_cycles=max_cycles), time.perf_counter()
-        execution.run()
-        return execution, time.perf_counter() - started, None, str(error)
     fixed = Fixed.of(elf.image())
     execution = Execution(elf, inputs, max_cycles=max_cycles, classes=operation_classes(fixed, elf.program))
     started = time.perf_counter()
-    usages = [execution.usage for _ in execution.segments(segment)]
+    usages = [execution.usage for _ in program.segments(execution)]
     seconds = time.perf_counter() - started
     try:
         heights = run_heights(fixed, usages, len(execution.words()[0]))

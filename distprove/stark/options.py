@@ -75,6 +75,8 @@ class StarkOptions(Options):
         return replace(self, arguments=_arguments(self.program, self.arguments, base, self.prefer))
 
     def check(self) -> None:
+        from distprove.stark.programs import load_program
+
         if self.prefer not in BLOWUPS:
             raise UsageError(f"prefer must be {' or '.join(BLOWUPS)}, not {self.prefer!r}")
         if self.blowup not in (None, 2, 4, 8):
@@ -82,6 +84,8 @@ class StarkOptions(Options):
         super().check()
         for source in self.sources:
             require_file(source.name, source.path)
+        if not names_code(self.program):
+            load_program(self.program, self.arguments)  # it refuses what no job can prove
 
 
 def _arguments(program: str, given: Mapping[str, Any], base: Path, prefer: str) -> dict[str, int | str]:

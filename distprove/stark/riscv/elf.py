@@ -7,7 +7,7 @@ a header claims: every part lies in the file or is refused, and the file's size 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -18,6 +18,7 @@ import numpy as np
 
 from distprove.errors import FormatError, InputError
 from distprove.formats.files import read_bounded
+from distprove.stark.riscv.decode import LAST_PC, decode
 from distprove.stark.riscv.record import U32, Image
 
 LARGEST_FILE = 1 << 28
@@ -40,6 +41,8 @@ _EXECUTE, _WRITE = 1, 2
 _SYMBOLS = 2
 _FUNCTION, _UNTYPED = 2, 0
 _CODE = 4
+_PIECE = 1 << 12
+"""Words that are decoded at a time to find the first instruction."""
 
 
 class Segment(NamedTuple):
@@ -158,7 +161,23 @@ def parse_elf(data: bytes, what: str) -> Elf:
     elf = Elf(data, entry, ordered(_segments(data, program_at, program_count, what), what))
     if not any(start <= entry < start + 4 * len(words) for start, words in elf.program) or entry % 4 != 0:
         raise InputError(f"{what}: the entry {entry:#x} is not an instruction of the program")
+    _check_provable(elf.program, what)
     return elf
+
+
+def _check_provable(program: Sequence[tuple[int, U32]], what: str) -> None:
+    """Raise InputError for a program that can be run and not proven, or has nothing that can be run."""
+    start, words = program[-1]
+    if start + 4 * len(words) == 1 << 32 and _instructions(words[-1:]):
+        raise InputError(f"{what}: the instruction at 0xfffffffc cannot be proven; the last one is at {LAST_PC:#x}")
+    pieces = (words[at : at + _PIECE] for _, words in program for at in range(0, len(words), _PIECE))
+    if not any(map(_instructions, pieces)):
+        raise InputError(f"{what}: no word of its executable segments is an instruction of RV32IM")
+
+
+def _instructions(words: U32) -> int:
+    """How many of these words are instructions."""
+    return int(decode(np.zeros(len(words), dtype=np.uint32), words).shape[1])
 
 
 def ordered(segments: Iterable[Segment], what: str) -> tuple[Segment, ...]:

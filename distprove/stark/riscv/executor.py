@@ -61,7 +61,7 @@ class Stop(enum.IntEnum):
     UNKNOWN_CALL = 11, "an unknown host call"
     PRIVATE_END = 12, "a read beyond the end of the private input"
     PUBLIC_END = 13, "a read beyond the end of the public input"
-    MEMORY_LIMIT = 14, "more memory is touched than was allowed"
+    MEMORY_LIMIT = 14, f"more memory is touched than a run may have, {MEMORY >> 30} GiB in pages of 4 KiB by default"
     OUTPUT_LIMIT = 15, "more output is written than a run may have"
     BEYOND = 16, "an access beyond the end of memory"
 

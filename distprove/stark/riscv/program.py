@@ -8,7 +8,7 @@ stated.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -86,13 +86,15 @@ class RiscV(Program):
     ) -> None:
         """`input` and `public` are files with the private and the public input; "" is an empty one. `segment` is the
         number of cycles of a segment. `calls` names a system whose guest the file `elf` is, one of `FOREIGN_CALLS`.
-        Raises UsageError."""
+        Raises UsageError, and InputError and FormatError for a file `elf` that cannot be proven."""
         PROGRAMS["riscv"].check(segment=segment, calls=calls)
         if calls and not elf:
             raise UsageError("calls says how the file of a guest is read: it needs elf; a name (guest) needs no calls")
         self.elf, self.input, self.public, self.segment, self.guest = elf, input, public, segment, guest
         self.calls = calls
         self._known = Guest.parse(guest) if guest else None
+        if elf:
+            loaded(elf, calls)  # what cannot be proven is refused before a job of it is taken
 
     # -- the key ------------------------------------------------------------------------------------------------------
 
@@ -172,13 +174,8 @@ class RiscV(Program):
             private = private_input(private, self.input)
         execution = Execution(elf, Inputs(private, public), classes=operation_classes(fixed, elf.program))
         snapshots, usages, taken, looked = list[bytes](), list[Usage](), 0, 0
-        for snapshot in execution.segments(self.segment):
+        for snapshot in self.segments(execution):
             require_wanted()
-            if len(snapshots) == MOST_SEGMENTS:
-                raise UsageError(
-                    f"the guest has not ended after {MOST_SEGMENTS} segments of {self.segment} cycles, and a proof has "
-                    "no more of them"
-                )
             snapshots.append(snapshot.to_bytes())
             taken += len(snapshots[-1])
             if taken > looked + LOOK_BYTES:
@@ -207,6 +204,16 @@ class RiscV(Program):
             slices.append(Slice(f"segment-{index:05}", source))
             start = int(part.key[-1]) if len(part.key) else start
         return Cut(slices, heights, output)
+
+    def segments(self, execution: Execution) -> Iterator[Snapshot]:
+        """Run to the end by segments, of which a proof has only so many. Raises UsageError, InputError, Trap."""
+        for snapshot in execution.segments(self.segment):
+            if snapshot.index == MOST_SEGMENTS:
+                raise UsageError(
+                    f"the guest has not ended after {MOST_SEGMENTS} segments of {self.segment} cycles, and a proof has "
+                    "no more of them"
+                )
+            yield snapshot
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """Replay the segment, and make the arrays from which its trace is made."""
