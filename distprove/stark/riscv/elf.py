@@ -7,7 +7,7 @@ a header claims: every part lies in the file or is refused, and the file's size 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -19,7 +19,7 @@ import numpy as np
 from distprove.errors import FormatError, InputError
 from distprove.formats.files import read_bounded
 from distprove.stark.riscv.decode import LAST_PC, decode
-from distprove.stark.riscv.record import U32, Image
+from distprove.stark.riscv.record import U32, Image, Words64
 
 LARGEST_FILE = 1 << 28
 """Bytes that the file of a guest may have."""
@@ -40,7 +40,12 @@ _LOAD, _DYNAMIC, _INTERPRETER = 1, 2, 3
 _EXECUTE, _WRITE = 1, 2
 _SYMBOLS = 2
 _FUNCTION, _UNTYPED = 2, 0
-_CODE = 4
+_CODE, _THREAD_LOCAL = 0x4, 0x400
+_INIT_ARRAYS = (14, 16)
+_TP = 4
+_RUNS_THEM = {"__init_array_start", "__preinit_array_start", "__libc_init_array"}
+"""Symbols of linker scripts and C libraries that a start which runs constructors needs."""
+_LINK = "link it with start.S and guest.ld of distprove/stark/riscv/runtime, which do that"
 _PIECE = 1 << 12
 """Words that are decoded at a time to find the first instruction."""
 
@@ -162,22 +167,27 @@ def parse_elf(data: bytes, what: str) -> Elf:
     if not any(start <= entry < start + 4 * len(words) for start, words in elf.program) or entry % 4 != 0:
         raise InputError(f"{what}: the entry {entry:#x} is not an instruction of the program")
     _check_provable(elf.program, what)
+    _check_start(elf, what)
     return elf
 
 
 def _check_provable(program: Sequence[tuple[int, U32]], what: str) -> None:
     """Raise InputError for a program that can be run and not proven, or has nothing that can be run."""
     start, words = program[-1]
-    if start + 4 * len(words) == 1 << 32 and _instructions(words[-1:]):
+    if start + 4 * len(words) == 1 << 32 and _decoded(words[-1:]).size:
         raise InputError(f"{what}: the instruction at 0xfffffffc cannot be proven; the last one is at {LAST_PC:#x}")
-    pieces = (words[at : at + _PIECE] for _, words in program for at in range(0, len(words), _PIECE))
-    if not any(map(_instructions, pieces)):
+    if not any(_decoded(piece).size for piece in _pieces(program)):
         raise InputError(f"{what}: no word of its executable segments is an instruction of RV32IM")
 
 
-def _instructions(words: U32) -> int:
-    """How many of these words are instructions."""
-    return int(decode(np.zeros(len(words), dtype=np.uint32), words).shape[1])
+def _pieces(program: Sequence[tuple[int, U32]]) -> Iterator[U32]:
+    """The program's words, some thousands at a time."""
+    return (words[at : at + _PIECE] for _, words in program for at in range(0, len(words), _PIECE))
+
+
+def _decoded(words: U32) -> Words64:
+    """The fields of those words that are instructions, as `decode` makes them."""
+    return decode(np.zeros(len(words), dtype=np.uint32), words)
 
 
 def ordered(segments: Iterable[Segment], what: str) -> tuple[Segment, ...]:
@@ -214,27 +224,78 @@ def _segments(data: bytes, at: int, count: int, what: str) -> Iterator[Segment]:
         yield Segment(address, size, offset, data_size, writable, executable)
 
 
-def _functions(data: bytes) -> tuple[Function, ...]:
+def _check_start(elf: Elf, what: str) -> None:
+    """Raise InputError for a file with constructors or thread-local data that its start-up code leaves out, as far as
+    the file tells."""
+    sections = _sections(elf.data)
+    names = {each.name for each in sections if each.kind in _INIT_ARRAYS and each.size}
+    if names & {".init_array", ".preinit_array"} and not _RUNS_THEM & {s.name for s in _symbols(elf.data, sections)}:
+        raise InputError(
+            f"{what}: has constructors ({', '.join(sorted(names))}), and no symbol of a start that runs them: {_LINK}, "
+            "or keep the symbols of one that does"
+        )
+    if any(each.flags & _THREAD_LOCAL and each.size for each in sections) and not any(
+        (fields[3] == _TP).any() for fields in map(_decoded, _pieces(elf.program))
+    ):
+        raise InputError(f"{what}: has thread-local data, and no instruction sets the thread pointer (tp): {_LINK}")
+
+
+class _Section(NamedTuple):
+    """A part of the file as linkers see it."""
+
+    name: str
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+    width: int
+
+
+class _Symbol(NamedTuple):
+    name: str
+    value: int
+    size: int
+    kind: int
+    section: int
+
+
+def _sections(data: bytes) -> list[_Section]:
+    """The file's sections; none where their table makes no sense. No run and no proof depends on them."""
     header = _HEADER.unpack_from(data)
-    at, entry, count = header[6], header[11], header[12]
-    if entry != _SECTION_HEADER.size or at + count * entry > len(data):
-        return ()
-    sections = [_SECTION_HEADER.unpack_from(data, at + i * entry) for i in range(count)]
-    table = next((section for section in sections if section[1] == _SYMBOLS), None)
-    if table is None:
-        return ()
-    start, size, link, width = table[4], table[5], table[6], table[9]
-    if width != _SYMBOL.size or link >= count or size > width * MOST_SYMBOLS or start + size > len(data):
-        return ()
-    names_at, names_size = sections[link][4:6]
-    names = data[names_at : names_at + names_size]
-    found: dict[int, Function] = {}
-    for name_at, value, length, info, _, section in _SYMBOL.iter_unpack(data[start : start + size - size % width]):
-        if info & 15 not in (_FUNCTION, _UNTYPED) or not 0 < section < count or not sections[section][2] & _CODE:
+    at, entry, count, named = header[6], header[11], header[12], header[13]
+    if entry != _SECTION_HEADER.size or at + count * entry > len(data) or named >= count:
+        return []
+    found = [_SECTION_HEADER.unpack_from(data, at + i * entry) for i in range(count)]
+    names = _text(data, *found[named][4:6])
+    return [_Section(names(f[0]), f[1], f[2], f[4], f[5], f[6], f[9]) for f in found]
+
+
+def _symbols(data: bytes, sections: Sequence[_Section]) -> Iterator[_Symbol]:
+    table = next((section for section in sections if section.kind == _SYMBOLS), None)
+    if table is None or table.width != _SYMBOL.size or table.link >= len(sections):
+        return
+    end = table.offset + table.size
+    if table.size > _SYMBOL.size * MOST_SYMBOLS or end > len(data):
+        return
+    names = _text(data, sections[table.link].offset, sections[table.link].size)
+    for at, value, size, info, _, section in _SYMBOL.iter_unpack(data[table.offset : end - table.size % _SYMBOL.size]):
+        yield _Symbol(names(at), value, size, info & 15, section)
+
+
+def _text(data: bytes, at: int, size: int) -> Callable[[int], str]:
+    """Read the names in a table of them."""
+    names = data[at : at + size]
+    return lambda at: names[at : min(names.find(b"\0", at), at + LONGEST_NAME)].decode("utf-8", "replace")
+
+
+def _functions(data: bytes) -> tuple[Function, ...]:
+    sections, found = _sections(data), dict[int, Function]()
+    for name, value, size, kind, section in _symbols(data, sections):
+        if kind not in (_FUNCTION, _UNTYPED) or not 0 < section < len(sections) or not sections[section].flags & _CODE:
             continue
-        name = names[name_at : min(names.find(b"\0", name_at), name_at + LONGEST_NAME)].decode("utf-8", "replace")
         known = found.get(value)
         # Of several at one address the one that says its size; assemblers' own labels are not names.
-        if name and not name.startswith(("$", ".L")) and (known is None or (length and not known.size)):
-            found[value] = Function(value, length, name)
+        if name and not name.startswith(("$", ".L")) and (known is None or (size and not known.size)):
+            found[value] = Function(value, size, name)
     return tuple(found[address] for address in sorted(found))

@@ -57,7 +57,7 @@ class Stop(enum.IntEnum):
     OUTSIDE = 7, "a jump to where there is no program"
     SELF_JUMP = 8, "a jump to itself, which would never end"
     LOW_ADDRESS = 9, f"an access below address {LOWEST_ADDRESS}, where the machine has nothing"
-    READ_ONLY = 10, "a store to memory that is not writable"
+    READ_ONLY = 10, "a store to memory that is not writable: code, constants, or beyond the end of the stack"
     UNKNOWN_CALL = 11, "an unknown host call"
     PRIVATE_END = 12, "a read beyond the end of the private input"
     PUBLIC_END = 13, "a read beyond the end of the public input"
