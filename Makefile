@@ -11,7 +11,8 @@ UV := .uv/bin/uv
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt
-NATIVE := kernels/CMakeLists.txt $(shell find kernels -name '*.cpp' -o -name '*.h' -o -name '*.inc')
+NATIVE := kernels/CMakeLists.txt $(shell find kernels distprove -name '*.cpp' -o -name '*.h' -o -name '*.inc') \
+  $(shell grep -rl --include='*.py' CppRows distprove/stark)
 INTEROP := tests/interop/node_modules/.ready
 
 .PHONY: demo test fuzz lint format setup gpu-compile performance constraints node clean check-tools FORCE

@@ -107,7 +107,7 @@ def _compiler() -> Finding:
     try:
         return Finding("processor", "C++ compiler", "ok", find_compiler().version)
     except CompilerMissing:
-        advice = "AIRs' row functions in C++ need one on the CPU; keccak-f and file-root do without, by NumPy"
+        advice = "row functions in C++ of your own AIRs need one on the CPU; programs that ship do without"
         return Finding("processor", "C++ compiler", "note", "none", advice)
 
 

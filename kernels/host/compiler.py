@@ -1,7 +1,8 @@
 """Compiles C++ with the machine's own compiler into a library that this process loads, cached on disk by content.
 
-This is for code that is known only at run time: the row functions of AIRs (`kernels.interface.row_source`). Code that
-ships is in the extension modules and needs no compiler.
+This is for code that is known only at run time: the row functions of a user's own AIRs
+(`kernels.interface.row_source`). Those of programs that ship lie compiled beside the extension modules, named by the
+digests of their texts (kernels/CMakeLists.txt), and need no compiler.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from pathlib import Path
 
 from kernels.errors import BackendError, CompilerMissing
 from kernels.host import cache
+from kernels.host.native import native
 from kernels.host.private import NotPrivate
 from kernels.host.scratch import scratch_folder
 
 PROGRAMS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-exceptions", "-Wno-unknown-pragmas")
 """Compiler flags, without -march: machines with different CPUs may share the cache."""
+SHIPPED = "rows"
+"""Folder of the libraries that ship, beside the extension modules."""
 TIMEOUT = 600
 """Most seconds that a compiler may take."""
 
@@ -51,17 +55,21 @@ def find_compiler() -> HostCompiler:
         if said.returncode == 0 and said.stdout:
             return HostCompiler(program, said.stdout.splitlines()[0])
     raise CompilerMissing(
-        f"no C++ compiler was found ({', '.join(PROGRAMS)}): row functions in C++ need one on the CPU; install, for "
-        "example, the package g++"
+        f"no C++ compiler was found ({', '.join(PROGRAMS)}): row functions in C++ of your own AIRs need one on the "
+        "CPU, those of programs that ship do not; install, for example, the package g++"
     )
 
 
 def load(title: str, text: str, *, probe: str, cache_dir: Path | None = None) -> ctypes.CDLL:
-    """Return the library of `text`, compiled unless the cache holds it. Safe to call in several processes at once.
+    """Return the library of `text`, compiled unless it ships or the cache holds it. Safe to call in several processes
+    at once.
 
     `title` names the text in messages. `probe` is a text that every usable compiler compiles: it tells whether the text
     or the compiler is at fault. Raises BackendError with the compiler's messages, CompilerMissing.
     """
+    shipped = Path(native.__file__ or "").with_name(SHIPPED) / f"{digest(text)}.so"
+    if shipped.is_file():
+        return _open(title, str(shipped))
     compiler = find_compiler()
     folder = cache.user_cache_dir("rows") if cache_dir is None else cache_dir
     key = hashlib.sha256(json.dumps([compiler.version, FLAGS]).encode() + b"\0" + text.encode()).hexdigest()
@@ -86,6 +94,11 @@ def load(title: str, text: str, *, probe: str, cache_dir: Path | None = None) ->
             return _open(title, str(library))
         with kept:
             return _open(title, kept.name)
+
+
+def digest(text: str) -> str:
+    """Name of a text's library among those that ship."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _compile(compiler: HostCompiler, text: str, library: Path) -> str:
