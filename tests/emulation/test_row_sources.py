@@ -7,11 +7,12 @@ import pytest
 
 from distprove.stark.program import Trace
 from distprove.stark.programs import keccak_slices
-from distprove.stark.programs.keccak_rounds import ROWS, WIDTH, blocks_for, fill_rounds_vectorised
+from distprove.stark.programs.keccak_rounds import ROWS, WIDTH, blocks_for
 from distprove.stark.riscv.record import Image
 from distprove.stark.riscv.segment import Fixed, segment_inputs, segment_trace
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
+from tests.support import keccak_vectors
 from tests.support.riscv_oracle import run
 from tests.support.riscv_programs import permuting, random_program
 from tests.support.riscv_traces import places_of
@@ -31,7 +32,7 @@ def test_keccak_rounds(emulated: CudaBackend) -> None:
     states = np.random.default_rng(4).integers(0, 2**64, (25, blocks_for(rows)), dtype=np.uint64)
     made = emulated.to_host(ROWS.make(emulated, rows, states=emulated.to_device(states)))
     expected = np.empty((WIDTH, rows), dtype=np.uint64)
-    fill_rounds_vectorised(expected, states, emulated)
+    keccak_vectors.fill_rounds(expected, states, emulated)
     assert np.array_equal(made, expected)
 
 
@@ -41,7 +42,7 @@ def test_keccak_slices(emulated: CudaBackend) -> None:
     columns = emulated.empty((width, rows))
     keccak_slices.fill_slices(columns, emulated.to_device(states), 1, emulated)
     expected = np.empty((keccak_slices.WIDTH, rows), dtype=np.uint64)
-    keccak_slices.fill_slices_vectorised(expected, states, emulated)
+    keccak_vectors.fill_slices(expected, states, emulated)
     assert np.array_equal(emulated.to_host(columns)[: keccak_slices.WIDTH], expected)
 
 

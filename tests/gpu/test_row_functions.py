@@ -7,9 +7,10 @@ import pytest
 
 from distprove.stark.air import CppRows
 from distprove.stark.programs import keccak_slices
-from distprove.stark.programs.keccak_rounds import WIDTH, blocks_for, fill_rounds, fill_rounds_vectorised
+from distprove.stark.programs.keccak_rounds import WIDTH, blocks_for, fill_rounds
 from kernels.cuda.backend import CudaBackend
 from kernels.errors import BackendError
+from tests.support import keccak_vectors
 from tests.support.row_source_cases import CASE, case_columns, case_inputs, case_sums
 
 pytestmark = pytest.mark.gpu
@@ -27,7 +28,7 @@ def test_columns(cuda: CudaBackend, rows: int) -> None:
 def test_keccak_rounds(cuda: CudaBackend, rows: int) -> None:
     states = np.random.default_rng(4).integers(0, 2**64, (25, blocks_for(rows)), dtype=np.uint64)
     made = []
-    for fill in (fill_rounds, fill_rounds_vectorised):
+    for fill in (fill_rounds, keccak_vectors.fill_rounds):
         columns = cuda.empty((WIDTH, rows))
         fill(columns, cuda.to_device(states), cuda)
         made.append(cuda.to_host(columns))
@@ -40,7 +41,7 @@ def test_keccak_slices(cuda: CudaBackend, rows: int) -> None:
     columns = cuda.empty((keccak_slices.WIDTH + len(keccak_slices.FLAGS), rows))
     expected = cuda.empty((keccak_slices.WIDTH, rows))
     keccak_slices.fill_slices(columns, cuda.to_device(states), 1, cuda)
-    keccak_slices.fill_slices_vectorised(expected, cuda.to_device(states), cuda)
+    keccak_vectors.fill_slices(expected, cuda.to_device(states), cuda)
     assert np.array_equal(cuda.to_host(columns[: keccak_slices.WIDTH]), cuda.to_host(expected))
 
 

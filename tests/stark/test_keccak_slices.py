@@ -16,7 +16,6 @@ from distprove.stark.air.bounds import unconfirmed
 from distprove.stark.air.check import check_trace
 from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Slice, Trace
-from distprove.stark.programs import keccak_slices
 from distprove.stark.programs.keccak_rounds import LANES, RATE_LANES, ROUNDS
 from distprove.stark.programs.keccak_slices import (
     COLUMNS,
@@ -32,17 +31,15 @@ from distprove.stark.programs.keccak_slices import (
     blocks_for,
     constrain_slices,
     fill_slices,
-    fill_slices_vectorised,
     rows_for,
     total,
 )
 from distprove.stark.statement import Statement
 from kernels.cpu.backend import CpuBackend
-from kernels.errors import CompilerMissing
-from kernels.host import compiler as host_compiler
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from tests.stark.test_proofs import check, prove_job
+from tests.support import keccak_vectors
 from tests.support.air_examples import compile_air
 from tests.support.plain_keccak import keccak_f
 
@@ -187,15 +184,10 @@ def test_proofs(backend: CpuBackend) -> None:
 
 
 @pytest.mark.parametrize("rows", [32, 256, 1 << 10])
-def test_rows_without_a_compiler(rows: int, backend: CpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows(rows: int, backend: CpuBackend) -> None:
     states = np.random.default_rng(rows).integers(0, 2**64, (LANES, blocks_for(rows)), dtype=np.uint64)
     expected, columns = np.empty((WIDTH, rows), dtype=np.uint64), np.full((WIDTH + 3, rows), 7, dtype=np.uint64)
-    fill_slices_vectorised(expected, states, backend)
-    monkeypatch.setattr(keccak_slices, "fill_slices_vectorised", lambda *_: pytest.fail("not by the row function"))
-    try:
-        host_compiler.find_compiler()
-    except CompilerMissing as error:
-        pytest.skip(str(error))
+    keccak_vectors.fill_slices(expected, states, backend)
     fill_slices(columns, states, 0, backend)
     assert np.array_equal(columns[:WIDTH], expected)
     assert (columns[WIDTH : WIDTH + 2] == 0).all()

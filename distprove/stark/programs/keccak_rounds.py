@@ -17,14 +17,9 @@ Lanes are numbered x + 5 y, bits from the least significant, words low half firs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import xor
 from pathlib import Path
 
-import numpy as np
-
 from distprove.stark.air import CppRows, Expression, Table
-from kernels.errors import CompilerMissing
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -42,8 +37,6 @@ ROWS = CppRows(Path(__file__).with_name("keccak_rounds.cpp"), COLUMNS, ("states"
 
 CONSTANT_BITS = (0, 1, 3, 7, 15, 31, 63)
 """Bits of lane 0 that a round constant can set. The columns `chi` hold their values before iota."""
-_BITS_AT_ONCE = 8
-"""Number of bit columns made together, which bounds the scratch memory of a trace."""
 
 
 def _round_constants() -> tuple[int, ...]:
@@ -171,53 +164,6 @@ def over_rounds(values: Array, rows: int) -> Array:
 def fill_rounds(columns: Array, states: Array, backend: Backend) -> None:
     """Write the first WIDTH columns of `columns`, (>= WIDTH, rows), for permutations of the initial states `states`.
 
-    `states` holds lanes, (25, blocks_for(rows)) uint64. The row function `ROWS` does the work, or vectorised operations
-    on a machine that lacks a C++ compiler for it.
+    `states` holds lanes, (25, blocks_for(rows)) uint64.
     """
-    try:
-        ROWS.make(backend, columns.shape[1], out=columns[:WIDTH], states=states)
-    except CompilerMissing:
-        fill_rounds_vectorised(columns, states, backend)
-
-
-def fill_rounds_vectorised(columns: Array, states: Array, backend: Backend) -> None:
-    """Do what `fill_rounds` does by operations on whole columns, with scratch memory of about 3 % of the columns."""
-    rows, blocks = columns.shape[1], states.shape[1]
-    lanes = backend.empty((60, blocks, ROUNDS))  # A', C', D, out
-    state = [states[i] for i in range(LANES)]
-    for r in range(ROUNDS):
-        before = [reduce(xor, state[x::5]) for x in range(5)]
-        added = [before[(x - 1) % 5] ^ rotated(before[(x + 1) % 5], 1) for x in range(5)]
-        state = [lane ^ added[i % 5] for i, lane in enumerate(state)]
-        for i, lane in enumerate((*state, *(b ^ d for b, d in zip(before, added, strict=True)), *added)):
-            lanes[i, :, r] = lane
-        moved = [rotated(state[source], ROTATIONS[source]) for source in PI_SOURCE]
-        state = [moved[i] ^ (~moved[i // 5 * 5 + (i + 1) % 5] & moved[i // 5 * 5 + (i + 2) % 5]) for i in range(LANES)]
-        after_chi = state[0]
-        for i, z in enumerate(CONSTANT_BITS):
-            columns[_START["chi"] + i][r::ROUNDS] = (after_chi[: -(-(rows - r) // ROUNDS)] >> np.uint64(z)) & _ONE
-        state[0] = after_chi ^ np.uint64(ROUND_CONSTANTS[r])
-        for i, lane in enumerate(state):
-            lanes[35 + i, :, r] = lane
-    flat = lanes.reshape(60, blocks * ROUNDS)[:, :rows]
-    shifts = backend.to_device(np.arange(64, dtype=np.uint64).reshape(64, 1))
-    for i in range(35):  # the bits of A', C' and D have this order in the table too
-        for z in range(0, 64, _BITS_AT_ONCE):
-            bits = columns[64 * i + z : 64 * i + z + _BITS_AT_ONCE]
-            bits[...] = flat[i] >> shifts[z : z + _BITS_AT_ONCE]
-            bits &= _ONE
-    for i in range(LANES):
-        columns[_START["out"] + 2 * i][...] = flat[35 + i] & _LOW
-        columns[_START["out"] + 2 * i + 1][...] = flat[35 + i] >> np.uint64(32)
-    for r in range(ROUNDS):
-        flag = columns[_START["round"] + r]
-        flag[...] = 0
-        flag[r::ROUNDS] = 1
-
-
-_ONE, _LOW = np.uint64(1), np.uint64(0xFFFFFFFF)
-_START = {name: sum(list(COLUMNS.values())[:i]) for i, name in enumerate(COLUMNS)}
-
-
-def rotated(lane: Array, by: int) -> Array:
-    return (lane << np.uint64(by)) | (lane >> np.uint64(64 - by)) if by else lane
+    ROWS.make(backend, columns.shape[1], out=columns[:WIDTH], states=states)

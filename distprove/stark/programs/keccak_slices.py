@@ -22,15 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import add, xor
+from operator import add
 from pathlib import Path
 
 import numpy as np
 
 from distprove.stark.air import Bus, CppRows, Expression, Table
 from distprove.stark.air.definition import Value
-from distprove.stark.programs.keccak_rounds import LANES, PI_SOURCE, ROTATIONS, ROUND_CONSTANTS, ROUNDS, rotated
-from kernels.errors import CompilerMissing
+from distprove.stark.programs.keccak_rounds import LANES, PI_SOURCE, ROTATIONS, ROUND_CONSTANTS, ROUNDS
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -264,14 +263,10 @@ def fill_slices(columns: Array, states: Array, used: int, backend: Backend) -> N
     """Write `COLUMNS` and `FLAGS` of `columns`, (>= WIDTH + 2, rows), for permutations of the initial states `states`,
     of which the first `used` are in use.
 
-    `states` holds lanes, (25, blocks_for(rows)) uint64. The row function `ROWS` does the work, or vectorised operations
-    on a machine that lacks a C++ compiler for it.
+    `states` holds lanes, (25, blocks_for(rows)) uint64.
     """
-    pieces = backend.to_device(np.array(_PIECES, dtype=np.uint64).T.copy())
-    try:
-        ROWS.make(backend, columns.shape[1], out=columns[:WIDTH], states=states, pieces=pieces)
-    except CompilerMissing:
-        fill_slices_vectorised(columns, states, backend)
+    pieces = backend.to_device(np.array(PIECES, dtype=np.uint64).T.copy())
+    ROWS.make(backend, columns.shape[1], out=columns[:WIDTH], states=states, pieces=pieces)
     flags = np.ones((len(FLAGS), 1, ROWS_EACH), dtype=np.uint64)
     flags[0, :, -PARTS:] = flags[1, :, :PARTS] = 0
     columns[WIDTH : WIDTH + len(FLAGS)] = 0
@@ -280,76 +275,9 @@ def fill_slices(columns: Array, states: Array, used: int, backend: Backend) -> N
     )
 
 
-_PIECES = [
+PIECES = [
     (k, p.source, p.start, p.length, sum(q.length for q in pieces[:i]))
     for k, pieces in enumerate(word for words in WORDS for word in words)
     for i, p in enumerate(pieces)
 ]
 """(word, lane, first bit, length, place in the word) of each piece, for the row function."""
-
-
-def chi_preimage(lanes: Sequence[Array]) -> list[Array]:
-    """The lanes whose chi are these 25. Of a plane, every third lane follows from the one before, from any start on."""
-    out = list(lanes)
-    for y in range(0, LANES, 5):
-        for i in range(6):
-            x = 3 * i % 5
-            out[y + x] = lanes[y + x] ^ (out[y + (x + 2) % 5] & ~lanes[y + (x + 1) % 5])
-    return out
-
-
-def fill_slices_vectorised(columns: Array, states: Array, backend: Backend) -> None:
-    """Do what the row function does by operations on whole columns."""
-    rows, blocks = columns.shape[1], states.shape[1]
-    made = backend.zeros((LANES + 5 + LANES + LANES, blocks, STAGES, PARTS))  # B, C, A, A'
-    at = backend.to_device(np.arange(0, 64, SLICES, dtype=np.uint64))
-    limb = np.uint64((1 << SLICES) - 1)
-    state = [states[i] for i in range(LANES)]
-    before = chi_preimage(state)
-    for stage in range(STAGES):
-        parity = [reduce(xor, state[x::5]) for x in range(5)]
-        moved = [a ^ parity[(i - 1) % 5] ^ rotated(parity[(i + 1) % 5], 1) for i, a in enumerate(state)]
-        for i, lane in enumerate((*before, *parity, *state, *moved)):
-            made[i, :, stage] = (lane[:, None] >> at) & limb
-        if stage < ROUNDS:
-            before = [rotated(moved[source], ROTATIONS[source]) for source in PI_SOURCE]
-            state = [
-                before[i] ^ (~before[i // 5 * 5 + (i + 1) % 5] & before[i // 5 * 5 + (i + 2) % 5]) for i in range(LANES)
-            ]
-            state[0] = state[0] ^ np.uint64(ROUND_CONSTANTS[stage])
-    flat = made.reshape(len(made), -1)[:, :rows]
-    for j in range(SLICES):
-        shift = np.uint64(j)
-        for lane in range(LANES):
-            columns[START["bits"] + SLICES * lane + j] = flat[lane] >> shift & _ONE
-        for x in range(5):
-            columns[START["parity"] + SLICES * x + j] = flat[LANES + x] >> shift & _ONE
-            ones = sum((flat[LANES + 5 + x + 5 * y] >> shift & _ONE for y in range(1, 5)), flat[30 + x] >> shift & _ONE)
-            columns[START["carry"] + SLICES * x + j] = ones >> _ONE
-    tops = made[LANES : LANES + 5] >> np.uint64(SLICES - 1)
-    for x in range(5):
-        around = tops[x, :, :, -1:]
-        below = backend.zeros(tops[x].shape)
-        below[:, :, 1:] = tops[x, :, :, :-1]
-        below[:, :, :1] = around
-        columns[START["below"] + x] = below.reshape(-1)[:rows]
-        columns[START["around"] + x] = around.repeat(PARTS, axis=2).reshape(-1)[:rows]
-    index = np.arange(rows)
-    part, stages = index % PARTS, index // PARTS % STAGES
-    constants = np.array([0, *ROUND_CONSTANTS], dtype=np.uint64)[stages] >> np.asarray(SLICES * part, dtype=np.uint64)
-    for i, j in enumerate(CONSTANT_PLACES):
-        columns[START["iota"] + i] = flat[LANES + 5] >> np.uint64(j) & _ONE
-        columns[START["constant"] + i] = backend.to_device(constants >> np.uint64(j) & _ONE)
-    for name, number in (("outer", stages // 5), ("inner", stages % 5), ("slices", part)):
-        flags = backend.to_device((np.arange(COLUMNS[name])[:, None] == number).astype(np.uint64))
-        for i, flag in enumerate(flags):
-            columns[START[name] + i] = flag
-    columns[START["stamp"]] = backend.to_device((index // PARTS).astype(np.uint64))
-    for k in range(COLUMNS["moved"]):
-        columns[START["moved"] + k] = 0
-    for k, source, start, length, place in _PIECES:
-        bits = flat[2 * LANES + 5 + source] >> np.uint64(start) & np.uint64((1 << length) - 1)
-        columns[START["moved"] + k] = columns[START["moved"] + k] | bits << np.uint64(place)
-
-
-_ONE = np.uint64(1)
