@@ -166,17 +166,16 @@ def parse_elf(data: bytes, what: str) -> Elf:
     elf = Elf(data, entry, ordered(_segments(data, program_at, program_count, what), what))
     if not any(start <= entry < start + 4 * len(words) for start, words in elf.program) or entry % 4 != 0:
         raise InputError(f"{what}: the entry {entry:#x} is not an instruction of the program")
-    _check_provable(elf.program, what)
+    start, words = elf.program[-1]
+    if start + 4 * len(words) == 1 << 32 and _decoded(words[-1:]).size:
+        raise InputError(f"{what}: the instruction at 0xfffffffc cannot be proven; the last one is at {LAST_PC:#x}")
     _check_start(elf, what)
     return elf
 
 
-def _check_provable(program: Sequence[tuple[int, U32]], what: str) -> None:
-    """Raise InputError for a program that can be run and not proven, or has nothing that can be run."""
-    start, words = program[-1]
-    if start + 4 * len(words) == 1 << 32 and _decoded(words[-1:]).size:
-        raise InputError(f"{what}: the instruction at 0xfffffffc cannot be proven; the last one is at {LAST_PC:#x}")
-    if not any(_decoded(piece).size for piece in _pieces(program)):
+def require_instructions(elf: Elf, what: str) -> None:
+    """Raise InputError for a program without any: it traps at once, and the tables have no row for it."""
+    if not any(_decoded(piece).size for piece in _pieces(elf.program)):
         raise InputError(f"{what}: no word of its executable segments is an instruction of RV32IM")
 
 

@@ -23,7 +23,7 @@ from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.programs.registry import PROGRAMS
 from distprove.stark.riscv.buses import BUSES, OUTPUT, STATED
-from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf
+from distprove.stark.riscv.elf import LARGEST_FILE, Elf, parse_elf, require_instructions
 from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot, input_words
 from distprove.stark.riscv.guest import Guest
 from distprove.stark.riscv.host import MOST_WORDS
@@ -283,6 +283,7 @@ def loaded(path: str, calls: str = "") -> tuple[Elf, bytes]:
 @lru_cache(maxsize=2)
 def _parsed(data: bytes, path: str, calls: str) -> Elf:
     elf = parse_elf(data, path)
+    require_instructions(elf, path)
     return translate(elf, path) if calls else elf
 
 

@@ -308,9 +308,10 @@ def operation_classes(fixed: Fixed, program: Sequence[tuple[int, U32]]) -> NDArr
     or `NO_CLASS`. `program` is `Elf.program`."""
     ends = [start + 4 * np.arange(len(words) + 1, dtype=np.uint64) for start, words in program]
     address = np.concatenate(ends)
-    at = np.minimum(np.searchsorted(fixed.rom[0], address), fixed.rom.shape[1] - 1)
-    classes = classes_of(fixed.rom)[at]
-    asks = (fixed.rom[0, at] == address) & (classes < len(CLASSES))
+    rom = filled(fixed.rom, NO_PC)  # has a row, whatever the program
+    at = np.minimum(np.searchsorted(rom[0], address), rom.shape[1] - 1)
+    classes = classes_of(rom)[at]
+    asks = (rom[0, at] == address) & (classes < len(CLASSES))
     found: NDArray[np.uint8] = np.where(asks, classes.astype(np.uint8), np.uint8(NO_CLASS))
     return found
 

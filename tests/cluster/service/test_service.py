@@ -429,6 +429,18 @@ def test_a_job_that_is_being_cut_is_cancelled_and_leaves_its_place(place: Place)
     assert [view.exit_code for view in ends] == [130, 130, 0]
 
 
+def test_a_guest_that_cannot_be_proven_is_refused_when_it_is_submitted(place: Place) -> None:
+    service = place.open(Limits(allow_code=True))
+    for code, address, why in (
+        ([0], 0x10000, "no word of its"),
+        (asm.leave(), 2**32 - 12, "0xfffffffc cannot be proven"),
+    ):
+        (place.folder / "guest.elf").write_bytes(code_file(code, address))
+        job = {"system": "stark", "program": "riscv", "arguments": {"elf": str(place.folder / "guest.elf")}}
+        with pytest.raises(InputError, match=why):
+            service.submit(JobRequest("guest", job))
+
+
 def test_a_service_that_stops_goes_on_and_proves_nothing_twice(place: Place) -> None:
     place.gate.closed_at = lambda job, name: (job, name) == ("large", "p20")
     service = place.open(Limits(running=1, allow_code=True))
