@@ -145,9 +145,11 @@ def climb(
 
 
 def select(b: CircuitBuilder, values: Sequence[Linear], bits: Sequence[Linear]) -> Linear:
-    """The value at the index whose bits are given, of as many values as the bits can count."""
-    for bit in bits:
-        values = [pick(b, bit, odd, even) for even, odd in zip(values[::2], values[1::2], strict=True)]
+    """The value at the index whose bits are given, the least significant first, of as many values as the bits can
+    count. As in bellperson's circuits the most significant bit is taken first: it halves the values."""
+    for bit in reversed(bits):
+        half = len(values) // 2
+        values = [pick(b, bit, above, below) for below, above in zip(values[:half], values[half:], strict=True)]
     (chosen,) = values
     return chosen
 
