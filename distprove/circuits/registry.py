@@ -66,15 +66,16 @@ def _entries() -> dict[str, CircuitEntry]:
     made: dict[str, CircuitEntry] = {}
 
     def add(kind: str, size: str, module: str, arguments: tuple[Any, ...], partitions: int = 1) -> None:
-        name, what = f"filecoin/{kind}-{size}", "post" if module == "post" else kind.replace("-deals", "")
-        what = what.replace("-", "_")
-        made[name] = CircuitEntry(name, module, f"{what}_circuit", f"{what}_inputs", arguments, partitions)
+        name, what = f"filecoin/{kind}-{size}", kind.replace("-deals", "").replace("-", "_")
+        circuit = "post" if module == "post" else what
+        inputs = what if kind == "winning-post" else circuit
+        made[name] = CircuitEntry(name, module, f"{circuit}_circuit", f"{inputs}_inputs", arguments, partitions)
 
     for size, tree in _TREES.items():
         production = size in _PRODUCTION
         if size != "1KiB":
             add("porep", size, "porep", (18, 11, tree) if production else (2, 2, tree), 10 if production else 1)
-            add("winning-post", size, "post", (1, 66, tree))
+            add("winning-post", size, "post", (66, 1, tree))
             add("window-post", size, "post", (_WINDOW.get(size, 2), 10, tree))
         add("snap-deals", size, "snap", (tree,), {"1KiB": 1, "2KiB": 1, "8MiB": 4}.get(size, 16))
         add("snap-deals-poseidon", size, "snap", (tree,))

@@ -163,7 +163,7 @@ def test_faults_in_a_circuit_are_its_own(
 
 
 def test_circuits_that_ship() -> None:
-    sizes = {"filecoin/winning-post-2KiB": 313 + 66 * 1062, "filecoin/snap-deals-poseidon-1KiB": 32_164}
+    sizes = {"filecoin/winning-post-2KiB": 66 * (313 + 1062), "filecoin/snap-deals-poseidon-1KiB": 32_164}
     for name, constraints in sizes.items():
         assert find_circuit(name).make().shape().constraints == constraints
     for kind in ("porep", "winning-post", "window-post", "snap-deals", "snap-deals-poseidon"):

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from distprove.circuits.filecoin.inputs import porep_inputs, post_inputs
+from distprove.circuits.filecoin.inputs import porep_inputs, winning_post_inputs
 from distprove.circuits.filecoin.porep import porep_circuit
 from distprove.circuits.filecoin.post import post_circuit
 from distprove.errors import UnsatisfiedWitness
@@ -45,8 +45,8 @@ def test_a_replica(cpu: CpuBackend, cuda: CudaBackend, group_threads: int, monke
 
 
 def test_a_winning_post_is_proven_where_its_witness_is_made(cpu: CpuBackend, cuda: CudaBackend, tmp_path: Path) -> None:
-    circuit = post_circuit(1, 3, (8, 8)).build()
-    inputs = post_inputs(1, 3, (8, 8), Random(3))
+    circuit = post_circuit(3, 1, (8, 8)).build()
+    inputs = winning_post_inputs(3, 1, (8, 8), Random(3))
     setup(circuit.r1cs, insecure_dev=True, backend=cpu, out=tmp_path / "post.zkey")
     key, blinding = read_zkey(tmp_path / "post.zkey"), Blinding(3, 5)
     want, _ = prove(load_key(key, cpu), circuit.witness(inputs, cpu), lambda _: blinding)
@@ -56,7 +56,7 @@ def test_a_winning_post_is_proven_where_its_witness_is_made(cpu: CpuBackend, cud
 
 @pytest.mark.parametrize("monomial", [False, True])
 def test_a_key_that_the_device_makes_and_keeps(cuda: CudaBackend, monomial: bool) -> None:
-    builder, inputs = post_circuit(1, 3, (8, 8)), post_inputs(1, 3, (8, 8), Random(3))
+    builder, inputs = post_circuit(3, 1, (8, 8)), winning_post_inputs(3, 1, (8, 8), Random(3))
     key = dev_key(TemplatedQap.from_system(builder.system()), cuda, monomial=monomial)
     program = builder.witness_program()
     proof, _ = prove(load_key(key, cuda), lambda device: program.witness_on(device, inputs))

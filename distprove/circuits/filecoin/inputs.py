@@ -134,6 +134,15 @@ def post_inputs(sectors: int, challenges: int, arities: Sequence[int], random: R
     }
 
 
+def winning_post_inputs(sectors: int, challenges: int, arities: Sequence[int], random: Random) -> dict[str, list[int]]:
+    """Inputs of `post_circuit` with one sector in place of all sectors, at random challenges."""
+    one = post_inputs(1, sectors * challenges, arities, random)
+    comm_r, *indices = one["public"]
+    own = [indices[first : first + challenges] for first in range(0, len(indices), challenges)]
+    one["public"] = [value for of_sector in own for value in (comm_r, *of_sector)]
+    return {**one, "comm_c": one["comm_c"] * sectors, "comm_r_last": one["comm_r_last"] * sectors}
+
+
 def porep_inputs(challenges: int, layers: int, arities: Sequence[int], random: Random) -> dict[str, list[int]]:
     """Inputs of `porep_circuit`, with distinct random challenges and random parents that are not challenged.
 

@@ -1,5 +1,8 @@
 """Proof of space-time: random leaves of sectors' trees R are still there (WinningPoSt, WindowPoSt).
 
+A WindowPoSt has 10 leaves in each of its sectors. A WinningPoSt has one leaf in each of 66, which are one sector, named
+66 times with leaves of its own.
+
 Public, sector by sector: comm_r, then the index of each challenged leaf. Private: comm_c, comm_r_last (a value a
 sector), leaf (a value a challenge), siblings (the path of each challenge).
 """
@@ -25,11 +28,8 @@ def post_circuit(sectors: int, challenges: int, arities: Sequence[int]) -> Circu
 
     comm_r = b.settle(public[:: 1 + challenges])
     assert_same(b, comm_r, hash_elements(b, [comm_c, comm_r_last]), "comm_r is the hash of comm_c and comm_r_last")
-    # Paths are lanes: those of one sector, else of one challenge in every sector.
-    groups = [(0, 1)] if sectors == 1 else [(k, challenges) for k in range(challenges)]
-    for first, step in groups:
-        index = public[1:] if sectors == 1 else public[1 + first :: 1 + challenges]
-        path = [siblings[first * length + k :: step * length] for k in range(length)]
-        leaves = leaf[first::step]
+    for first in range(challenges):  # the sectors' paths of one challenge are lanes
+        index, leaves = public[1 + first :: 1 + challenges], leaf[first::challenges]
+        path = [siblings[first * length + k :: challenges * length] for k in range(length)]
         assert_included(b, poseidon_level, arities, leaves, index, path, comm_r_last, "a challenged leaf")
     return b

@@ -1,15 +1,16 @@
-"""Filecoin's circuits: as large as the published ones, satisfied by true inputs, refusing false ones, provable."""
+"""Filecoin's circuits: as large as theirs, satisfied by true inputs, refusing false ones, provable."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from distprove.circuits.builder import CircuitBuilder
-from distprove.circuits.filecoin.gadgets import assert_included, poseidon_level, sha256_level
-from distprove.circuits.filecoin.inputs import porep_inputs, post_inputs
+from distprove.circuits.filecoin.gadgets import assert_included, poseidon_level, select, sha256_level
+from distprove.circuits.filecoin.inputs import porep_inputs, post_inputs, winning_post_inputs
 from distprove.circuits.filecoin.porep import porep_circuit
 from distprove.circuits.filecoin.post import post_circuit
 from distprove.errors import UnsatisfiedWitness
@@ -18,10 +19,12 @@ from distprove.groth16.resident import load_key
 from distprove.groth16.setup import setup
 from distprove.groth16.verifier import verify
 from distprove.groth16.zkey import read_zkey
+from kernels.cuda.backend import CudaBackend
 from kernels.interface.backend import Backend
 from kernels.maths.curves import BLS12_381
 from kernels.maths.encoding import unpack
 from tests.circuits.filecoin.conftest import satisfies
+from tests.support.emulated_device import EmulatedDevice
 
 KIB_2, GIB_32, GIB_64 = (8, 8), (8,) * 10, (*(8,) * 10, 2)
 
@@ -57,8 +60,8 @@ def sizes(b: CircuitBuilder) -> tuple[int, ...]:
 @pytest.mark.parametrize(
     ("sectors", "challenges", "arities", "published"),
     [
-        (1, 66, GIB_32, (350_245, 354_800, 68, 2_411_255, 356_187, 440_080, 268_921, 256_974)),
-        (1, 66, GIB_64, (370_969, 375_590, 68, 2_551_571, 377_043, 465_820, 284_563, 272_484)),
+        (66, 1, GIB_32, (370_590, 375_210, 133, 2_549_185, 376_662, 465_300, 284_196, 272_184)),
+        (66, 1, GIB_64, (391_314, 396_000, 133, 2_689_501, 397_518, 491_040, 299_838, 287_694)),
         (
             2349,
             10,
@@ -112,15 +115,59 @@ def changed(inputs: dict[str, list[int]], name: str, place: int, by: int = 1) ->
     return {**inputs, name: values}
 
 
+def test_the_value_at_each_index_is_selected(backend: Backend) -> None:
+    b = CircuitBuilder(BLS12_381)
+    values = [b.private_input(f"value{k}") for k in range(8)]
+    chosen = select(b, values, [b.private_input(f"bit{k}", 8) for k in range(3)])
+    b.output("chosen", chosen)
+    circuit = b.build()
+    inputs = {f"value{k}": [100 + k] for k in range(8)} | {f"bit{k}": [i >> k & 1 for i in range(8)] for k in range(3)}
+    witness = circuit.witness(inputs, backend)
+    assert unpack(witness[1:9]) == list(range(100, 108))
+    assert satisfies(circuit, witness, backend)
+    for wire in range(1 + 8 + 8, circuit.n_wires):
+        other = witness.copy()
+        other[wire, 0] ^= 1
+        assert not satisfies(circuit, other, backend), f"wire {wire} is free"
+
+
+@pytest.mark.parametrize(("sectors", "challenges"), [(5, 1), (2, 3)])
+def test_a_winner_names_one_sector_again_and_again(sectors: int, challenges: int, backend: Backend) -> None:
+    circuit = post_circuit(sectors, challenges, (8, 8)).build()
+    inputs = winning_post_inputs(sectors, challenges, (8, 8), Random(7))
+    witness = circuit.witness(inputs, backend)
+    assert satisfies(circuit, witness, backend)
+    public = unpack(witness[1 : 1 + sectors * (1 + challenges)])
+    assert public == inputs["public"]
+    assert len(set(public[:: 1 + challenges])) == len(set(inputs["comm_c"])) == 1
+    assert len(set(public[1 :: 1 + challenges])) > 1, "each time with leaves of its own"
+    for wire in Random(3).sample(range(1, circuit.n_wires), 60):
+        other = witness.copy()
+        other[wire, 0] ^= 1
+        assert not satisfies(circuit, other, backend), f"wire {wire} is free"
+
+
+def test_a_gpu_makes_the_witnesses_of_the_cpu(backend: Backend) -> None:
+    emulated = CudaBackend(EmulatedDevice())
+    for sectors, challenges, made in ((3, 1, winning_post_inputs), (2, 2, post_inputs)):
+        circuit, inputs = (
+            post_circuit(sectors, challenges, (8, 2)).build(),
+            made(sectors, challenges, (8, 2), Random(9)),
+        )
+        assert np.array_equal(circuit.witness(inputs, emulated), circuit.witness(inputs, backend))
+        with pytest.raises(UnsatisfiedWitness, match="a challenged leaf: the path leads to the root, lane 1"):
+            circuit.witness(changed(inputs, "leaf", challenges), emulated)
+
+
 def test_lies_about_a_sector_are_refused(backend: Backend) -> None:
-    circuit = post_circuit(1, 3, (8, 8)).build()
-    inputs = post_inputs(1, 3, (8, 8), Random(5))
+    circuit = post_circuit(3, 1, (8, 8)).build()
+    inputs = winning_post_inputs(3, 1, (8, 8), Random(5))
     root = "a challenged leaf: the path leads to the root, lane 1"
     for lie, message in (
         (changed(inputs, "leaf", 1), root),
         (changed(inputs, "siblings", 14 + 9), root),
-        (changed(inputs, "public", 2), root),
-        (changed(inputs, "public", 2, 64), "a challenged leaf: the index lies in the tree, lane 1"),
+        (changed(inputs, "public", 3), root),
+        (changed(inputs, "public", 3, 64), "a challenged leaf: the index lies in the tree, lane 1"),
         (changed(inputs, "public", 0), "comm_r is the hash"),
         (changed(inputs, "comm_c", 0), "comm_r is the hash"),
     ):
@@ -145,8 +192,8 @@ def test_a_replica_is_satisfied_and_lies_about_it_are_refused(backend: Backend) 
 
 
 def test_a_winning_post_of_2_kib_is_proven(backend: Backend, tmp_path: Path) -> None:
-    circuit = post_circuit(1, 1, KIB_2).build()
-    inputs = post_inputs(1, 1, KIB_2, Random(8))
+    circuit = post_circuit(2, 1, KIB_2).build()
+    inputs = winning_post_inputs(2, 1, KIB_2, Random(8))
     setup(circuit.r1cs, insecure_dev=True, backend=backend, out=tmp_path / "post.zkey")
     key = read_zkey(tmp_path / "post.zkey")
     loaded, blinding = load_key(key, backend), Blinding(3, 5)

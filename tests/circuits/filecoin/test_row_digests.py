@@ -2,14 +2,16 @@
 
 Nothing of theirs was written here. The program in tests/interop/filecoin synthesises the circuits with storage-proofs
 19.1.0 and bellperson 0.27.0, keeps every row, and prints the digests below. The same rule gives ours
-(tests/support/row_digest.py).
+(tests/support/row_digest.py). The names of published parameter files come with filecoin-proofs 19.1.0.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,9 @@ from kernels.interface.matrix import CsrMatrix
 from tests.support.row_digest import row_digest
 
 THEIRS = """
+winning-post-2KiB                90750    91674 133 8446435fde7432ce2f80009e718a7aebb31db904c178266ac37b8babfcc24641
+winning-post-32KiB              146454   147906 133 46f01217562dea001dfc15bed81e21f3b2662dedd2fee8ceb4f2d24b9cd67447
+winning-post-32GiB              370590   375210 133 7fe8c707f756196f3658f6fe29652114b99f182ce7385a6becd49b7e6bb552eb
 window-post-2KiB                 21866    22128  23 74c51b82c1422e94398cec198174ee0d70635ac5fda8595bafca26a2bdff1ec9
 window-post-32KiB                38746    39168  23 46b680b639bed9fc0348afc75397528b05817b94077563e59c55037d091031c5
 snap-deals-poseidon-2KiB         36424    36834   5 fe61bab8184bd58294d5be1342e27b8aa39ce24d8bf9e899b2d8085ef5755bcb
@@ -42,6 +47,7 @@ trees on top of trees, challenges from several digests, several partitions, diff
 PoRep's others are named by challenges, layers and arities."""
 KIB_32 = (8, 8, 8, 2)
 DO_NOT_SHIP: dict[str, Callable[[], CircuitBuilder]] = {
+    "winning-post-32KiB": lambda: post_circuit(66, 1, KIB_32),
     "window-post-32KiB": lambda: post_circuit(2, 10, KIB_32),
     "snap-deals-poseidon-32KiB": lambda: snap_poseidon_circuit(KIB_32),
     "snap-deals-32KiB": lambda: snap_circuit(KIB_32),
@@ -111,3 +117,32 @@ def test_the_digest_changes_with_any_entry(small: R1cs) -> None:
                 assert found.constraints == digest.constraints
                 assert found.sha256 != digest.sha256
     assert row_digest(replace(small, a=small.b, b=small.a)).sha256 != digest.sha256
+
+
+PARAMETERS = """
+2KiB   winning-post 3ea05428c9d11689 window-post 0170db1f394b35d9 porep 032d3138d22506ec
+8MiB   winning-post 50c7368dea9593ed window-post 5294475db5237a2e porep ecd683648512ab17
+512MiB winning-post 7d739b8cf60f1b07 window-post 0cfb4f178bbb71cf porep 6babf46ce344ae49
+32GiB  winning-post 559e581f022bb4e4 window-post 0377ded656c6f524 porep 82a357d2f2ca81dc
+64GiB  winning-post b62098629d07946e window-post 2627e4006b67f99c porep 96f1b4a04c5c51e4
+"""
+"""How the digests in the names of published parameter files begin. Each is the SHA-256 of a circuit's shape."""
+
+
+@pytest.mark.parametrize("line", PARAMETERS.split("\n")[1:-1], ids=lambda line: line.split()[0])
+def test_shapes_are_those_of_the_published_parameters(line: str) -> None:
+    size, *pairs = line.split()
+    for kind, digest in zip(pairs[::2], pairs[1::2], strict=True):
+        first, second, tree = CIRCUITS[f"filecoin/{kind}-{size}"].arguments
+        nodes = prod(tree)
+        if kind == "porep":
+            shape = {"32GiB": "8-8-0", "64GiB": "8-8-2"}.get(size, "8-0-0")
+            graph = f"drgraph::BucketGraph{{size: {nodes}; degree: 6; hasher: poseidon_hasher}}"
+            graph = f"stacked_graph::StackedGraph{{expansion_degree: 8 base_graph: {graph} }}"
+            challenges = f"LayerChallenges {{ layers: {second}, max_count: {first} }}"
+            tree_name = f"merkletree-poseidon_hasher-{shape}"
+            text = f"layered_drgporep::PublicParams{{ graph: {graph}, challenges: {challenges}, tree: {tree_name} }}"
+        else:
+            counts = f"challenge_count: {second}, sector_count: {first}"
+            text = f"FallbackPoSt::PublicParams{{sector_size: {32 * nodes}, {counts}}}"
+        assert hashlib.sha256(text.encode()).hexdigest().startswith(digest), kind
