@@ -61,7 +61,7 @@ def theirs() -> Iterator[Any]:
         name, *sizes, sha256 = line.split()
         marks, constraints = [], int(sizes[0])
         if constraints > 1_000_000:
-            marks.append(pytest.mark.slow)
+            marks += [pytest.mark.slow, pytest.mark.timeout(1500)]  # 10 to 150 s of CPU
         if constraints > 3_000_000 and "DISTPROVE_LONG" not in os.environ:
             marks.append(pytest.mark.skip(reason="a minute and 3 GiB; with DISTPROVE_LONG=1 only"))
         yield pytest.param(name, tuple(map(int, sizes)), sha256, marks=marks, id=name)
