@@ -1,4 +1,4 @@
-"""Updates of sectors: as large as the published circuits, satisfied by true inputs, refusing false ones, provable."""
+"""Updates of sectors: as large as Filecoin's circuits, satisfied by true inputs, refusing false ones, provable."""
 
 from __future__ import annotations
 
@@ -84,6 +84,10 @@ def test_lies_about_an_update_are_refused(backend: Backend) -> None:
     witness = circuit.witness(inputs, backend)
     assert satisfies(circuit, witness, backend)
     assert unpack(witness[1:5]) == inputs["public"]
+    for wire in Random(3).sample(range(1, circuit.n_wires), 3):
+        other = witness.copy()
+        other[wire, 0] ^= 1
+        assert not satisfies(circuit, other, backend), f"wire {wire} is free"
     data, own = ("a leaf of the new data: the path leads to its apex leaf", "comm_r of the")
     for name, place, by, message in (
         ("public", 0, 64, "the partition and the choice of h are a number of 6 bits"),
