@@ -56,6 +56,7 @@ def drive(
         status = StatusFile(run.folder, lambda: executor.governor_report(session.began))
         report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
         report.started, report.chosen = session.began, executor.chosen
+        report.left_out = [*(run.record["job"] or {}).get("left_out", ())]
         try:
             # 1. Plan. The same job gives the same partitions, and a resumed run must still be about the same inputs.
             plan = plan if plan is not None else system.plan()

@@ -43,6 +43,8 @@ class Job:
     """The folder from which code of the user's own is imported, beside what Python finds by itself: that of the job
     file, or the one that the job was made in. Empty for a job without such code, or one from a record: a run does not
     choose where code comes from."""
+    left_out: tuple[str, ...] = field(default=(), compare=False)
+    """What was met among the inputs and is none, as `distprove.options.expand` names it."""
 
     @classmethod
     def from_toml(cls, path: Path) -> Job:
@@ -73,7 +75,7 @@ class Job:
         Paths may be `Path` objects and lists of them; they are relative to `base` (default: here).
         """
         job = cls.from_table(system, title, options, real(base or Path.cwd()))
-        return cls(job.system, job.options, job.title, executor or settings_from({}), job.code_folder)
+        return replace(job, executor=executor or settings_from({}))
 
     @classmethod
     def from_table(cls, system: str, title: str, options: Mapping[str, Any], base: Path) -> Job:
@@ -94,7 +96,8 @@ class Job:
             kind = entry_of(system).options
             _check_program(options.get(kind.code_field), program)
             named = {} if program is None else {kind.code_field: program}
-            job = cls(system, kind.from_record({**options, **named}), str(record["title"]))
+            left_out = tuple(map(str, record.get("left_out", ())))
+            job = cls(system, kind.from_record({**options, **named}), str(record["title"]), left_out=left_out)
             settings = executor
             if not isinstance(settings, ExecutorSettings):
                 settings = _recorded_settings(record["executor"], settings or {})
@@ -197,7 +200,9 @@ def options_of(table: Mapping[str, Any]) -> type[Options]:
 def _job_from_table(table: Mapping[str, Any], base: Path) -> Job:
     options = options_of(table)
     settings = settings_from(table.get("executor", {}))
-    job = Job(table["system"], options.from_table(table, base), table.get("title", ""), settings)
+    left_out: list[str] = []
+    read = options.from_table(table, base, left_out)
+    job = Job(table["system"], read, table.get("title", ""), settings, left_out=tuple(left_out))
     return replace(job, code_folder=str(base)) if job.code else job
 
 

@@ -6,6 +6,7 @@ the file) and from a run's job.json (`from_record`), with the same checks.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
@@ -13,9 +14,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from distprove.errors import InputError, UsageError
+from distprove.errors import InputError, UsageError, typed
 from distprove.formats import jsontext
-from distprove.formats.files import is_file, real, require_file
+from distprove.formats.files import FILE, FOLDER, kind_at, require_file
 from distprove.formats.names import name_after, natural_key, unique
 from distprove.formats.nearest import nearest
 from distprove.formats.patterns import Search
@@ -167,13 +168,15 @@ class Options:
     code_field: ClassVar[str] = "program"
 
     @classmethod
-    def from_table(cls: type[Own], table: Mapping[str, Any], base: Path) -> Own:
-        """Read a job file's table, with paths relative to `base`. Raises UsageError, and InputError for bad files."""
+    def from_table(cls: type[Own], table: Mapping[str, Any], base: Path, left_out: list[str] | None = None) -> Own:
+        """Read a job file's table, with paths relative to `base`; see `expand` for `left_out`. Raises UsageError, and
+        InputError for bad files."""
         settings = settings_of(cls)
         for name, told in settings.items():
             if name not in table and told.default is MISSING:
                 raise UsageError(f"no `{name}`: {told.about}")
-        return cls(**{n: _read(n, told, table[n], base) for n, told in settings.items() if n in table})._checked(base)
+        given = {n: told for n, told in settings.items() if n in table}
+        return cls(**{n: _read(n, told, table[n], base, left_out) for n, told in given.items()})._checked(base)
 
     @classmethod
     def from_record(cls: type[Own], record: Mapping[str, Any]) -> Own:
@@ -234,7 +237,7 @@ def _with_files(value: Any, named: Callable[[str], str]) -> Any:
     return named(value) if isinstance(value, str) else value
 
 
-def _read(name: str, told: Setting, value: Any, base: Path) -> Any:
+def _read(name: str, told: Setting, value: Any, base: Path, left_out: list[str] | None) -> Any:
     """A setting from the value in a job file."""
     if told.types == (Path,):
         return fetch(value).path if is_url(value) else base / value
@@ -249,17 +252,7 @@ def _read(name: str, told: Setting, value: Any, base: Path) -> Any:
         return tuple(_given(f"input-{index}", value) for index, value in enumerate(patterns))
     if not all(isinstance(pattern, str) for pattern in patterns):
         raise UsageError(f"{name} must be a list of strings{', or one of tables' if told.values else ''}")
-    if not any(map(is_url, patterns)):
-        return expand(patterns, base, told.suffix)
-    found = [item for each in patterns for item in (_at(each) if is_url(each) else expand([each], base, told.suffix))]
-    names = unique([item.name for item in found])
-    return tuple(replace(item, name=name) for name, item in zip(names, found, strict=True))
-
-
-def _at(url: str) -> tuple[InputFile]:
-    """The input that a URL names. It is not fetched yet. Raises UsageError."""
-    check_url(url)
-    return (InputFile(name_after(Path(name_of(url))), Path(), url=url),)
+    return expand(patterns, base, told.suffix, left_out)
 
 
 def _given(name: str, value: Mapping[str, Any]) -> InputFile:
@@ -294,42 +287,73 @@ def _recalled(item: Mapping[str, Any]) -> InputFile:
     return InputFile(str(item["name"]), Path(item["path"]), content)
 
 
-def expand(patterns: Iterable[str | Path], base: Path, suffix: str) -> tuple[InputFile, ...]:
-    """Expand files, globs (`**` included) and folders into named inputs, in order.
+MOST_LEFT_OUT = 20
+"""Names of a setting that are kept of what was left out; of the others the number."""
+
+
+def expand(
+    patterns: Iterable[str | Path], base: Path, suffix: str, left_out: list[str] | None = None
+) -> tuple[InputFile, ...]:
+    """Expand files, globs (`**` included), folders and URLs, which are not fetched yet, into named inputs, in order.
 
     Patterns keep their order; the files of one glob or folder are sorted naturally (`in2` before `in10`). A folder
-    stands for its files that end in `suffix`. A file that several patterns match counts once. Names follow
-    `names.name_after`; files of equal name become `name`, `name-2`, ... in order. Raises InputError for a pattern that
-    matches nothing, and where too much is to be looked at.
+    stands for its files that end in `suffix`. A name that several patterns match counts once; each of several links to
+    one file is an input. Names follow `names.name_after`; files of equal name become `name`, `name-2`, ... in order,
+    but the first one whose own name fits keeps it.
+
+    What was met and is no input, a pipe or a file with another ending, is named in `left_out`. Raises InputError for a
+    pattern that matches nothing, for a link to nothing, and where too much is to be looked at.
     """
-    files: dict[Path, Path] = {}
-    search, patterns = Search(), list(patterns)
+    files: dict[tuple[str, ...], Path | str] = {}
+    search = Search()
     for pattern in patterns:
-        path = base / pattern
+        text = str(pattern)
+        if is_url(text):
+            check_url(text)
+            files[(text,)] = text
+            continue
         try:
-            folder = path.is_dir()
-            found = _matches(search, path, str(pattern), base, suffix if folder else None)
-        except (OSError, ValueError) as error:  # a name that no file can have, a folder that may not be read
-            raise InputError(f"{pattern}: {getattr(error, 'strerror', None) or error}") from None
-        if not found:
-            kind = f"folder without {suffix} files" if folder else "no file matches"
-            raise InputError(f"{pattern}: {kind}")
-        if len(patterns) == len(found) == 1:  # no other can be the same file
-            files[found[0]] = found[0]
-            break
-        for file in sorted(found, key=natural_key):
-            files.setdefault(real(file), file)  # named as it was given, also when it is a link
+            found = sorted(_matches(search, base / pattern, text, base, suffix), key=natural_key)
+        except OSError as error:  # a name that no file can have, a folder that may not be read
+            raise typed(error, pattern) from None
+        except ValueError as error:
+            raise InputError(f"{pattern}: {error}") from None
+        for file in found:  # the way up from a link leads elsewhere than its name says
+            way = os.path.abspath(file)
+            files.setdefault((way, os.path.realpath(file)) if ".." in file.parts else (way,), file)
         if len(files) > MAX_PARTITIONS:
             raise InputError(f"{pattern}: a job has at most {MAX_PARTITIONS} inputs")
+    if left_out is not None:
+        left_out += search.left_out[:MOST_LEFT_OUT]
+        if more := len(search.left_out[MOST_LEFT_OUT:]):
+            left_out.append(f"{more} more")
     given = list(files.values())
-    return tuple(InputFile(name, path) for name, path in zip(unique(map(name_after, given)), given, strict=True))
+    sources = [file if isinstance(file, Path) else Path(name_of(file)) for file in given]
+    wanted = [name_after(source) for source in sources]
+    by_right = [name == source.stem for name, source in zip(wanted, sources, strict=True)]
+    return tuple(
+        InputFile(name, file) if isinstance(file, Path) else InputFile(name, Path(), url=file)
+        for name, file in zip(unique(wanted, by_right), given, strict=True)
+    )
 
 
-def _matches(search: Search, path: Path, pattern: str, base: Path, suffix: str | None) -> list[Path]:
-    """The files that one pattern matches. `path` is the pattern as a path; `suffix` is given if that is a folder."""
-    if suffix is not None:
-        found = (path / entry.name for entry in search.entries(path))
-        return [p for p in found if p.suffix == suffix and is_file(p)]
-    if is_file(path):
+def _matches(search: Search, path: Path, pattern: str, base: Path, suffix: str) -> list[Path]:
+    """The files that one pattern matches; `path` is the pattern as a path. Raises InputError and OSError."""
+    kind = kind_at(path)
+    if kind == FILE:
         return [path]
-    return [p for p in search.matches(base, pattern) if is_file(p)]
+    if kind and kind != FOLDER:
+        raise InputError(f"{pattern} is {kind}, not a file")
+    found, others = list[Path](), len(search.left_out)
+    for match in (path / entry.name for entry in search.entries(path)) if kind else search.matches(base, pattern):
+        at = kind_at(match)
+        if at == FILE and (not kind or match.suffix == suffix):
+            found.append(match)
+        elif at.startswith("a link") and (not kind or match.suffix == suffix):
+            raise InputError(f"{match} is {at}: is what it leads to not mounted?")
+        elif at:
+            search.left_out.append(f"{match} ({at if at != FILE else f'does not end in {suffix}'})")
+    if not found:
+        met = f"; {', '.join(search.left_out[others:][:3])}" if search.left_out[others:] else ""
+        raise InputError(f"{pattern}: {f'folder without {suffix} files' if kind else 'no file matches'}{met}")
+    return found

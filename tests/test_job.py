@@ -264,9 +264,8 @@ def test_settings_of_a_record_and_of_a_file_are_checked_alike(folder: Path, way:
 
 @given(st.lists(st.text(min_size=1, max_size=200), max_size=20))
 def test_names_are_names_and_unique(stems: list[str]) -> None:
-    names = unique(
-        name_after(Path("/folder") / (stem.replace("/", "_").replace("\0", "_") + ".json")) for stem in stems
-    )
+    files = [Path("/folder") / (stem.replace("/", "_").replace("\0", "_") + ".json") for stem in stems]
+    names = unique([name_after(file) for file in files])
     assert all(is_name(name) and len(name) <= MAX_LENGTH for name in names)
     assert len({name.lower() for name in names}) == len(names)
 
@@ -388,3 +387,117 @@ def test_a_float_of_python_that_may_have_been_rounded_is_no_input(value: float, 
     with pytest.raises(InputError, match="exact integers"):
         Job.from_options("groth16", inputs=[{"a": [value]}], **files)
     assert Job.from_options("groth16", inputs=[{"a": [5.0, "1e20"]}], **files)
+
+
+# -- every name that is given is proven, or named as not ---------------------------------------------------------------
+
+
+def test_each_link_to_a_file_is_an_input_of_its_own(folder: Path) -> None:
+    (folder / "links").mkdir()
+    for name in ("p0", "p1", "p2"):
+        (folder / "links" / f"{name}.json").symlink_to(folder / "inputs" / "in1.json")
+    (folder / "again").symlink_to("links")
+    names = [source.name for source in expand(["links", "links/p1.json", "./links/p2.json"], folder, ".json")]
+    assert names == ["p0", "p1", "p2"]
+    twice = expand(["links/p0.json", "again/p0.json", "inputs/in1.json"], folder, ".json")
+    assert [source.name for source in twice] == ["p0", "p0-2", "in1"]
+
+
+def test_a_path_whose_way_up_leads_elsewhere_is_another_file(folder: Path) -> None:
+    (folder / "far" / "inner").mkdir(parents=True)
+    (folder / "far" / "in1.json").write_text("{}")
+    (folder / "near").symlink_to("far/inner")
+    (folder / "in1.json").write_text("{}")
+    found = expand(["near/../in1.json", "in1.json"], folder, ".json")
+    assert [source.path.resolve() for source in found] == [folder / "far" / "in1.json", folder / "in1.json"]
+
+
+@pytest.mark.parametrize("pattern", ["inputs", "inputs/*.json", "inputs/gone.json", "**/*.json", "inputs/g*"])
+@pytest.mark.parametrize("target", ["/nowhere/share/gone.json", "gone.json"])
+def test_a_link_to_nothing_is_an_error(folder: Path, pattern: str, target: str) -> None:
+    (folder / "inputs" / "gone.json").symlink_to(target)
+    with pytest.raises(InputError, match=r"inputs/gone\.json.* a link to (nothing|itself)"):
+        expand([pattern], folder, ".json")
+
+
+@pytest.mark.parametrize("pattern", ["inputs", "inputs/*", "**"])
+def test_what_is_no_file_is_named_and_left_out(folder: Path, pattern: str) -> None:
+    os.mkfifo(folder / "inputs" / "pipe.json")
+    (folder / "inputs" / "sub.json").mkdir()
+    left: list[str] = []
+    found = expand([pattern], folder, ".json", left)
+    assert {source.name for source in found} >= {"in1", "in2", "in10"}
+    assert not {source.name for source in found} & {"pipe", "sub"}
+    assert f"{folder}/inputs/pipe.json (a pipe)" in left
+    assert f"{folder}/inputs/sub.json (a folder)" in left
+
+
+def test_what_has_another_ending_in_a_folder_is_named(folder: Path) -> None:
+    for name in ("X.JSON", "w.wtns", ".json", ".hidden.json"):
+        (folder / "inputs" / name).write_text("{}")
+    left: list[str] = []
+    assert ".hidden" in {source.path.stem for source in expand(["inputs"], folder, ".json", left)}
+    assert {Path(each.split(" (")[0]).name for each in left} == {"X.JSON", "w.wtns", ".json", "notes.txt"}
+    assert all(each.endswith("(does not end in .json)") for each in left)
+
+
+def test_a_folder_that_leads_nowhere_is_named_by_patterns_through_it(folder: Path) -> None:
+    (folder / "inputs" / "share").symlink_to("/nowhere/share")
+    for pattern in ("**/*.json", "inputs/**/*.json"):
+        left: list[str] = []
+        assert len(expand([pattern], folder, ".json", left)) == 3
+        assert left == [f"{folder}/inputs/share (a link to nothing)"]
+
+
+def test_what_is_left_out_of_a_job_is_kept_in_its_record_and_bounded(folder: Path) -> None:
+    for number in range(1000):
+        (folder / "inputs" / f"{number}.txt").write_text("")
+    made = job(folder, GOOD.replace("inputs/*.json", "inputs"))
+    assert len(made.left_out) == 21
+    assert made.left_out[-1] == "981 more"
+    again = Job.from_record(json.loads(json.dumps(made.to_record())))
+    assert again.left_out == made.left_out
+    assert Job.from_record({k: v for k, v in made.to_record().items() if k != "left_out"}).left_out == ()
+
+
+@pytest.mark.parametrize("key", ["zkey", "wasm", "inputs"])
+def test_a_pipe_is_called_one(folder: Path, key: str) -> None:
+    os.mkfifo(folder / "pipe")
+    table = {"zkey": "c.zkey", "wasm": "c.wasm", "inputs": ["inputs/*.json"]}
+    with pytest.raises(InputError, match=r"pipe.* is a pipe, not a file"):
+        Job.from_options("groth16", base=folder, **{**table, key: "pipe"})  # type: ignore[arg-type]
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["a b.json", "a_b.json"], ["a_b-2", "a_b"]),
+        (["a\nb.json", "a b.json", "a_b.json"], ["a_b-2", "a_b-3", "a_b"]),
+        (["é.json", "_.json", "e\u0301.json"], ["_-2", "_", "e_"]),
+        (["x" * 125 + ".json", "x" * 120 + ".json"], ["x" * 118 + "-2", "x" * 120]),
+        (["A.json", "a.json", "a-2.json"], ["A", "a-3", "a-2"]),
+        (["A b.json", "a_B.json"], ["A_b-2", "a_B"]),
+        (["..json", "...json", "_.json", "_..json"], ["_.-2", "_..", "_", "_."]),
+    ],
+)
+def test_who_has_a_name_by_right_keeps_it(tmp_path: Path, files: list[str], names: list[str]) -> None:
+    for file in files:
+        (tmp_path / file).write_text("{}")
+    assert [source.name for source in expand(files, tmp_path, ".json")] == names
+
+
+def test_many_files_of_one_name_are_named_in_time_that_grows_with_their_number() -> None:
+    """A count of comparisons, not of seconds: each name is tried once, and not from the first number on."""
+
+    class Counted(str):
+        tried = 0
+
+        def lower(self) -> str:
+            Counted.tried += 1
+            return super().lower()
+
+    assert unique([Counted("x")] * 3000)[-1] == "x-3000"
+    assert Counted.tried < 10_000

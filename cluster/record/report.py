@@ -129,6 +129,8 @@ class Report:
     """The most memory that the driver's process was resident in, in bytes; its workers' are in `governors`."""
     set_aside: list[str] = field(default_factory=list)
     """Devices that the job did not use because earlier jobs gave them up, in words."""
+    left_out: list[str] = field(default_factory=list)
+    """What was met among the inputs and is none (`distprove.options.expand`)."""
     chosen: str = ""
     """Why the job ran over this executor, in words."""
 

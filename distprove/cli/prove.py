@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from distprove.cli.console import fail, print_json, reports_errors
+from distprove.cli.console import fail, print_json, reports_errors, warn
 from distprove.cli.console import out as stdout
 from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, takes_groups
 from distprove.cli.plain_help import App, PlainCommand, PlainGroup
@@ -204,6 +204,8 @@ def _start(job: Job, folder: RunFolder, execution: Execution, as_json: bool) -> 
         raise UsageError("--resume and --overwrite exclude each other")
     given = execution.given()
     job = replace(job, executor=job.executor.changed(given))
+    if job.left_out:
+        warn(f"left out: {', '.join(job.left_out)}")
     if job.code:
         import_from_here()
         job.find_code()

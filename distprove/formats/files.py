@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from distprove.errors import FormatError, InputError, typed
+
+FILE, FOLDER = "a file", "a folder"
 
 _allowed: ContextVar[Callable[[Path], object] | None] = ContextVar("allowed", default=None)
 
@@ -122,12 +125,28 @@ def is_file(path: Path) -> bool:
         return False
 
 
+_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+
+
+def kind_at(path: str | os.PathLike[str]) -> str:
+    """What a path leads to: `FILE`, `FOLDER`, or in words what is no file; empty for nothing. Raises OSError, but for a
+    link that leads to nothing."""
+    try:
+        return _KINDS.get(stat.S_IFMT(os.stat(path).st_mode), "a device")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "a link to itself"
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            raise
+        return "a link to nothing" if os.path.islink(path) else ""
+
+
 def require_file(what: str, path: Path) -> None:
     """Raise InputError, which says `what` the file is for, unless there is a regular file at `path`."""
     if not is_file(path):
         with contextlib.suppress(OSError, ValueError):
-            if path.is_dir():
-                raise InputError(f"{what}: {path} is a folder, not a file")
+            if kind := kind_at(path):
+                raise InputError(f"{what}: {path} is {kind}, not a file")
         raise InputError(f"{what}: no file at {path}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 MAX_LENGTH = 120
@@ -32,21 +32,26 @@ def name_after(path: Path) -> str:
     return name if is_name(name) else f"_{name}"[:MAX_LENGTH]
 
 
-def unique(names: Iterable[str]) -> list[str]:
+def unique(names: Sequence[str], by_right: Sequence[bool] = ()) -> list[str]:
     """Return `names` in the same order, with repeats renamed to `name-2`, `name-3`, ...
 
-    Names that differ only in case count as repeats, because some file systems treat them as equal.
+    Of equal names the first keeps its own, but one that is had `by_right`, in the same place there, comes before all
+    others. Names that differ only in case count as repeats, because some file systems treat them as equal.
     """
-    wanted = list(names)
-    reserved = {name.lower() for name in wanted}  # a suffix must not take a name that another file has by right
-    seen: set[str] = set()
-    result = []
-    for name in wanted:
-        chosen, count = name, 1
-        while chosen.lower() in seen or (count > 1 and chosen.lower() in reserved):
+    seen, last = set(map(str.lower, names)), dict[str, int]()  # no suffix takes a name that another has
+    result = list(names)
+    for place in sorted(range(len(names)), key=lambda i: bool(by_right) and not by_right[i]):
+        name = result[place]
+        count = last.get(low := name.lower(), 0) + 1
+        while count > 1 and (made := _numbered(name, count)).lower() in seen:
             count += 1
-            suffix = f"-{count}"
-            chosen = name[: MAX_LENGTH - len(suffix)] + suffix
-        seen.add(chosen.lower())
-        result.append(chosen)
+        last[low] = count
+        if count > 1:
+            seen.add(made.lower())
+            result[place] = made
     return result
+
+
+def _numbered(name: str, number: int) -> str:
+    suffix = f"-{number}"
+    return name[: MAX_LENGTH - len(suffix)] + suffix

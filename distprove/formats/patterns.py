@@ -6,6 +6,7 @@ ever where links lead back, as in /proc. Whoever may submit jobs to a service na
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from glob import has_magic
 from pathlib import Path
 
 from distprove.errors import InputError
+from distprove.formats.files import FILE, FOLDER, kind_at
 
 MAX_LOOKS = 1 << 22
 """Entries and folders that one job may have looked at: four for each input that it may have."""
@@ -25,6 +27,8 @@ class Search:
 
     def __init__(self) -> None:
         self._left = MAX_LOOKS
+        self.left_out: list[str] = []
+        """What was met and not looked into: folders that may not be read, links to nothing."""
 
     def entries(self, folder: Path | str) -> Iterator[os.DirEntry[str]]:
         """The entries of a folder. Raises OSError, and InputError when the job has looked at too many."""
@@ -36,8 +40,8 @@ class Search:
 
     def matches(self, base: Path, pattern: str) -> Iterator[Path]:
         """What a pattern matches, relative to `base`, as for Python's `glob` with `**`: only a dot matches a leading
-        dot, and what cannot be read matches nothing. A folder counts once for `**`, however many links lead to it.
-        Raises InputError."""
+        dot, and what may not be read matches nothing. A folder counts once for `**`, however many links lead to it.
+        Raises InputError, and OSError where a disk fails."""
         path = Path(pattern)
         parts = path.parts[1:] if path.is_absolute() else path.parts
         if len(parts) > MAX_PARTS:
@@ -74,22 +78,27 @@ class Search:
             if (facts.st_dev, facts.st_ino) not in seen:
                 seen.add((facts.st_dev, facts.st_ino))
                 yield folder
-                waiting.append(entry.path for entry in self._readable(folder) if entry.name[0] != "." and _leads(entry))
+                waiting.append(e.path for e in self._readable(folder) if e.name[0] != "." and self._leads(e))
 
     def _readable(self, folder: str) -> Iterator[os.DirEntry[str]]:
         try:
             yield from self.entries(folder)
-        except OSError:  # no folder, or one that may not be read
-            return
+        except PermissionError:
+            self.left_out.append(f"{folder} (a folder that may not be read)")
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # no folder
+                raise
+
+    def _leads(self, entry: os.DirEntry[str]) -> bool:
+        """Whether an entry is, or leads to, a folder."""
+        if not entry.is_symlink():
+            return entry.is_dir()
+        kind = kind_at(entry.path)
+        if kind not in (FILE, FOLDER):
+            self.left_out.append(f"{entry.path} ({kind})")
+        return kind == FOLDER
 
     def _look(self) -> None:
         if not self._left:
             raise InputError("too many files and folders to look at; name a smaller folder, or a narrower pattern")
         self._left -= 1
-
-
-def _leads(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link to itself
-        return False

@@ -166,6 +166,19 @@ def test_a_bad_witness_fails_its_partition_and_no_other(small_job: SmallJob, tmp
     assert "bad" in done.stderr
 
 
+def test_what_is_left_out_is_said_and_reported(small_job: SmallJob, tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "a.wtns").symlink_to(small_job.witnesses / "member-0.wtns")
+    os.mkfifo(tmp_path / "w" / "b.wtns")
+    done = run("prove", "groth16", "--zkey", small_job.zkey, "--wtns", tmp_path / "w", "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    left = f"{tmp_path / 'w' / 'b.wtns'} (a pipe)"
+    assert f"warning: left out: {left}" in " ".join(done.stderr.split())
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["left_out"] == [left]
+    assert run("resume", tmp_path / "run").exit_code == 0
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["left_out"] == [left]
+
+
 def test_a_job_file_is_the_same_job(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
     for name in ("c.zkey", "w"):
         (tmp_path / name).symlink_to(small_job.folder / name)
