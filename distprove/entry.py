@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from distprove.proof import Proof, Verifier
 
 
+MAP = "files.json"
+"""The file in an exported folder that says which input each partition there was made from."""
+
+
 @dataclass(frozen=True)
 class OwnProgram:
     """A program with its arguments, as a verifier names them: no proof chooses either."""

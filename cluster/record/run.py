@@ -121,6 +121,17 @@ class StoredRun:
         folder = (self.record["job"] or {}).get("code_folder", "")
         return folder if isinstance(folder, str) else ""
 
+    def files(self) -> dict[str, str]:
+        """The file that each partition is named after, by the partition's name, relative to the folder that holds them
+        all; none of inputs that were given as values."""
+        options = (self.record["job"] or {}).get("options")
+        listed = [value for value in options.values() if isinstance(value, list)] if isinstance(options, dict) else []
+        items = [item for value in listed for item in value if isinstance(item, dict)]
+        paths = {str(item.get("name")): str(item.get("path") or item.get("url", "")) for item in items}
+        paths = {name: os.path.join("/", path) for name, path in paths.items() if path}
+        above = os.path.commonpath([os.path.dirname(path) for path in paths.values()]) if paths else ""
+        return {name: os.path.relpath(path, above) for name, path in paths.items()}
+
     def is_of(self, job: Job) -> bool:
         """Whether this run was made for the same system and options, whatever the settings, and wherever the files lie
         by now: it is then taken for the run's job."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -21,7 +22,7 @@ from distprove.cli.console import (
     warn,
 )
 from distprove.cli.option_groups import AsJson
-from distprove.errors import UsageError
+from distprove.errors import InputError, UsageError
 from distprove.options import SECURITY_BITS
 
 if TYPE_CHECKING:
@@ -230,15 +231,36 @@ def export(
     made = entry_of(loaded.system).export(loaded, run, destination)
     if made.weakness is not None:
         warn(made.weakness)
+    mapped = _keep_map(run, destination, {p.name: name for p, name in zip(loaded.partitions, made.names, strict=True)})
     count = len(made.names)
     if as_json:
-        print_json({"out": str(destination), "partitions": made.names, "weakness": made.weakness})
+        shown = {"out": str(destination), "partitions": made.names, "files": mapped}
+        print_json({**shown, "weakness": made.weakness})
         return
     which = "it" if count == 1 else "them" if made.checks_all else "one"
     out().print(f"{count} partition{'s' * (count != 1)} in {escape(str(destination))}. To check {which}:")
     if made.own_key:
         out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")
     out().print(f"  {' '.join(map(escape, made.command))}")
+
+
+def _keep_map(run: Path, destination: Path, exported: dict[str, str]) -> dict[str, str]:
+    """Write which file each exported partition was made from, beside what an earlier export wrote there; empty where
+    the run names none. Raises InputError."""
+    from cluster.record.run import MAX_RECORD, StoredRun, is_run
+    from distprove.entry import MAP
+    from distprove.formats.folder import Folder
+    from distprove.formats.jsontext import read_in
+
+    files = StoredRun.read(run).files() if is_run(run) else {}
+    mapped = {name: files[partition] for partition, name in exported.items() if partition in files}
+    with Folder.open_ours(destination) as folder:
+        before = read_in(folder, MAP, MAX_RECORD) if mapped and folder.has(MAP) else {}
+        if not isinstance(before, dict) or any(before.get(name, file) != file for name, file in mapped.items()):
+            raise InputError(f"{destination / MAP} is there already, with another content; choose another folder")
+        if mapped:
+            folder.write(MAP, json.dumps({**before, **mapped}, indent=1).encode() + b"\n")
+    return mapped
 
 
 def _digest(text: str) -> bytes:

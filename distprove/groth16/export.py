@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from distprove.entry import Exported
+from distprove.entry import MAP, Exported
 from distprove.errors import InvalidProof
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
@@ -27,7 +27,7 @@ def export(proof: Proof, folder: Path) -> Exported:
     key = VerificationKey.from_dict(proof.verification_key)
     if key.digest() != proof.key_digest:
         raise InvalidProof("the key that came with the proof is not the one that its digest names")
-    names = unique([KEY, *(partition.name for partition in proof.partitions)])[1:]
+    names = unique([KEY, MAP, *(partition.name for partition in proof.partitions)])[2:]
     with Folder.make(folder, private=False) as out:
         out.write_new(KEY, format_verification_key(key).encode())
         for name, partition in zip(names, proof.partitions, strict=True):

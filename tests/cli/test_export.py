@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from distprove.groth16.export import export as export_groth16
+from distprove.groth16.wtns import read_wtns
 from distprove.proof import Proof, heights_of, partition_digest
 from distprove.stark.export import export as export_stark
 from distprove.stark.keyfile import read_key, shipped_key
 from distprove.stark.verifying_key import MAX_BYTES
-from tests.cli.conftest import run, why_refused
+from tests.cli.conftest import SmallJob, run, why_refused
 
 LOCAL = ("--local", "--no-isolate", "--threads", "2", "--backend", "cpu")
 
@@ -90,3 +92,41 @@ def test_export_overwrites_nothing(proven: Path, fibonacci: Path, tmp_path: Path
 def current_umask(folder: Path) -> int:
     (folder / "made").mkdir()
     return 0o777 & ~(folder / "made").stat().st_mode
+
+
+def test_an_export_says_which_file_each_partition_is_of(small_job: SmallJob, tmp_path: Path) -> None:
+    """`a b` and `a_b` are the names of two files, of which only one can be a partition's."""
+    witnesses = sorted(small_job.witnesses.iterdir())
+    names = {"a b.wtns": "a_b-2", "a_b.wtns": "a_b", os.fsdecode(b"\xff.wtns"): "_", "files.json.wtns": "files.json"}
+    for place, name in enumerate(names):
+        (tmp_path / name).symlink_to(witnesses[place % 3])
+    args = ("--zkey", small_job.zkey, "--wtns", *(tmp_path / name for name in names), "--out", tmp_path / "run", *LOCAL)
+    assert run("prove", "groth16", *args).exit_code == 0
+    assert run("prove", "groth16", *args, "--resume").exit_code == 0
+    out = tmp_path / "E"
+    for _ in range(2):
+        done = run("export", tmp_path / "run", "--out", out, "--json")
+        assert done.exit_code == 0, done.output
+    expected = {kept if kept != "files.json" else "files.json-2": name for name, kept in names.items()}
+    assert json.loads(done.stdout)["files"] == json.loads((out / "files.json").read_text()) == expected
+    for name, file in expected.items():
+        shown = json.loads((out / name / "public.json").read_text())
+        witness = read_wtns(tmp_path / file).values
+        assert shown == [str(int.from_bytes(value.tobytes(), "little")) for value in witness[1 : 1 + len(shown)]]
+
+
+def test_the_maps_of_two_runs_in_one_folder_become_one(small_job: SmallJob, proven: Path, tmp_path: Path) -> None:
+    (tmp_path / "z.wtns").symlink_to(small_job.witnesses / "member-0.wtns")
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "z.wtns").symlink_to(small_job.witnesses / "member-0.wtns")
+    for place, pattern in enumerate(("z.wtns", "w/../*.wtns", "*/z.wtns")):
+        args = ("--zkey", small_job.zkey, "--wtns", tmp_path / pattern, "--out", tmp_path / f"run{place}", *LOCAL)
+        assert run("prove", "groth16", *args).exit_code == 0
+    out = tmp_path / "E"
+    for path in (proven, tmp_path / "run0"):
+        assert run("export", path, "--out", out).exit_code == 0
+    whole = {f"member-{i}": f"member-{i}.wtns" for i in range(3)} | {"z": "z.wtns"}
+    assert json.loads((out / "files.json").read_text()) == whole
+    (out / "files.json").write_text(json.dumps({"z": "other.wtns"}))
+    assert "files.json is there already" in why_refused(run("export", tmp_path / "run0", "--out", out))
+    assert json.loads((out / "files.json").read_text()) == {"z": "other.wtns"}
