@@ -27,7 +27,8 @@ from cluster.record.story import read_report
 from cluster.session import prove_job, resume_job
 from distprove.entry import OwnProgram
 from distprove.errors import UsageError
-from distprove.formats.files import read_bounded
+from distprove.formats.files import read_bounded, require_apart
+from distprove.formats.owncode import require_outside
 from distprove.job import Job
 from distprove.options import SECURITY_BITS
 from distprove.proof import MAX_OUTPUT, PROOF_FILE, Proof
@@ -86,6 +87,7 @@ def prove(
     Raises UsageError and InputError for bad arguments and files, ClusterError when the workers cannot be placed,
     JobFailed when a partition could not be proven (the run keeps the others and can be resumed).
     """
+    described = [Path(job)] if isinstance(job, (str, Path)) else []
     if job is not None and options:
         raise UsageError(f"give either a job or {', '.join(options)}, not both")
     if job is None:
@@ -100,6 +102,9 @@ def prove(
     with _unless(cancel):
         if resume_existing and is_run(run):
             return ProveResult(run, resume_job(run, progress, expected=job), read_report(run))
+        require_apart([], [*described, *job.files], [run])
+        for name in job.code:
+            require_outside(name, run)
         return ProveResult(run, prove_job(job, run, progress, overwrite=overwrite), read_report(run))
 
 

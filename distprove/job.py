@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from distprove.errors import InputError, UntrustedName, UsageError
-from distprove.formats.files import read_bounded, real
+from distprove.formats.files import is_file, read_bounded, real
 from distprove.formats.jsontext import number
 from distprove.formats.nearest import nearest
 from distprove.formats.owncode import import_also_from, names_code
@@ -122,6 +122,14 @@ class Job:
     def sources(self) -> tuple[InputFile, ...]:
         """The files that are proven about, in order."""
         return self.options.sources
+
+    @property
+    def files(self) -> list[Path]:
+        """All files of this machine that the job names; of a user's own program those that its arguments may name."""
+        named = [value for value in vars(self.options).values() if isinstance(value, Path)]
+        arguments = getattr(self.options, "arguments", {}).values() if self.code else ()
+        given = [Path(value) for value in arguments if isinstance(value, str) and is_file(Path(value))]
+        return [*named, *given, *(source.path for source in self.sources if source.is_here)]
 
     def find_code(self) -> None:
         """Have Python find the user's own code in `code_folder` too, if the job imports any."""

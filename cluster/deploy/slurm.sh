@@ -48,5 +48,5 @@ while :; do
   [[ -n $ending && $code -eq 143 ]] || break # the signal ended this wait, not what is waited for
   ending=""
 done
-distprove report "$run" --metrics "$run/metrics.prom" || true
+distprove report "$run" --overwrite --metrics "$run/metrics.prom" || true
 exit "$code"

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from actors.spans import quoted
-from cluster.record.journal import MAX_LINE, Journal, journal_tail
+from cluster.record.journal import JOURNAL, MAX_LINE, Journal, journal_tail
 from cluster.record.packs import Packed, Packs, own_file
 from cluster.record.report import REPORT
 from cluster.record.status import FILE as STATUS
@@ -72,6 +72,8 @@ VERSION = 1
 BARRIER = "barrier.msgpack"
 RECORD, COPY = "job.json", "job.json.copy"
 LOCK, PARTITIONS = "lock", "partitions"
+FILES = (RECORD, COPY, LOCK, BARRIER, JOURNAL, PROOF_FILE, KEY_FILE, OUTPUT_FILE, TIMELINE, REPORT, STATUS)
+"""What a run is made of, beside its partitions."""
 MAX_RECORD = 1 << 28
 MAX_PARTITION = 1 << 28
 NAME_BYTES = 255
@@ -203,7 +205,7 @@ class Run(StoredRun):
         self.is_new = is_new
         """Whether it holds nothing yet that a session left."""
         if not is_new:
-            folder.require_files(BARRIER, PROOF_FILE, KEY_FILE, OUTPUT_FILE, TIMELINE, REPORT, STATUS)
+            folder.require_files(*FILES)
             folder.remove_temporaries()
         self._partitions = folder.folder(PARTITIONS)
         if not is_new:

@@ -116,7 +116,7 @@ def require_allowed_files(job: Job, limits: Limits, folder: Path, looked: set[Pa
     """Raise UsageError unless all files that a job names are allowed, wherever links lead. A job is asked when it is
     submitted, and when it begins: it may have waited while links were laid, or been taken by a service with other
     limits. Those that were `looked` at just before are not looked at again; the others are added."""
-    for path in paths_of(job):
+    for path in job.files:
         if path in looked:
             continue
         try:
@@ -177,12 +177,6 @@ def digest_of(request: JobRequest, key: bytes, limits: Limits) -> bytes:
     if len(text) > limits.request_bytes:
         raise UsageError(f"a job has at most {limits.request_bytes} bytes as JSON, not {len(text)}")
     return hashlib.blake2b(text, key=key, digest_size=32).digest()
-
-
-def paths_of(job: Job) -> list[Path]:
-    """All files that a job names."""
-    named = [value for value in vars(job.options).values() if isinstance(value, Path)]
-    return [*named, *(source.path for source in job.sources if source.content is None)]
 
 
 def _texts(value: Any) -> Iterator[str]:

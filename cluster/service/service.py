@@ -62,7 +62,7 @@ from distprove.errors import (
     forget_frames,
     typed,
 )
-from distprove.formats.files import real
+from distprove.formats.files import real, require_apart
 from distprove.formats.folder import Folder
 from distprove.formats.owncode import names_code
 from distprove.host.provenance import version
@@ -348,6 +348,7 @@ class Service:
             job = job_of(request, self.settings, self.limits, self.folder, looked)
         out = out_of(request, self.limits, self.folder)
         if out is not None:
+            require_apart([], job.files, [out])
             require_creatable(out)
         return _Asked(request, digest, job, job.to_record(), out, str(out or self.folder / RUNS / request.id))
 

@@ -11,7 +11,7 @@ import typer
 
 from distprove.cli.backends import Computing
 from distprove.cli.console import escape, facts_table, format_seconds, out, print_json, reports_errors, warn
-from distprove.cli.option_groups import AsJson, Overwrite, require_new, takes_groups
+from distprove.cli.option_groups import AsJson, Overwrite, Reads, Writes, run_files, takes_groups
 from distprove.errors import UsageError
 from kernels.host.units import format_bytes
 
@@ -24,14 +24,18 @@ _INSECURE = "the aggregation keys are insecure development keys: whoever made th
 @reports_errors
 @takes_groups
 def aggregate(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or proof.msgpack files.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run folders, or proof.msgpack files."), Reads(run_files)
+    ],
     srs: Annotated[Path, typer.Option(help="The aggregation keys: a .srs of `distprove setup aggregation`.")],
-    destination: Annotated[Path, typer.Option("--out", metavar="A", help="The aggregate to write.")],
+    destination: Annotated[Path, typer.Option("--out", metavar="A", help="The aggregate to write."), Writes()],
     statement: Annotated[
-        Path | None, typer.Option(help="Write names and public values here, and not into the aggregate.")
+        Path | None, typer.Option(help="Write names and public values here, and not into the aggregate."), Writes()
     ] = None,
     bellperson: Annotated[
-        Path | None, typer.Option(help="Over BLS12-381: write the bytes of bellperson's AggregateProof here too.")
+        Path | None,
+        typer.Option(help="Over BLS12-381: write the bytes of bellperson's AggregateProof here too."),
+        Writes(),
     ] = None,
     overwrite: Overwrite = False,
     *,
@@ -52,14 +56,6 @@ def aggregate(
     from distprove.host.machine import usable_threads
     from kernels.maths.curves import BLS12_381
 
-    written = [path for path in (destination, statement, bellperson) if path is not None]
-    places = {path.resolve() for path in written}
-    if len(places) < len(written):
-        raise UsageError("--out, --statement and --bellperson must be different files")
-    for path in (srs, *runs):
-        if path.resolve() in places:
-            raise UsageError(f"{path} is read, and would be overwritten")
-    require_new(overwrite, *written)
     proofs = [read_proof(run) for run in runs]
     keys = read_srs(srs)
     if bellperson is not None and keys.curve is not BLS12_381:

@@ -142,11 +142,15 @@ def fail(text: str, hint: str | None = None) -> None:
 
 
 def reports_errors(command: Command) -> Command:
-    """Turns the errors of a command into a sentence and an exit code; tracebacks only with `--debug`."""
+    """Turns the errors of a command into a sentence and an exit code; tracebacks only with `--debug`. Its paths are
+    checked first (`check_paths`)."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
+        from distprove.cli.option_groups import check_paths
+
         try:
+            check_paths(run, kwargs)
             return command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise

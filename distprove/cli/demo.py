@@ -13,6 +13,7 @@ import typer
 
 from distprove.cli.backends import open_backend
 from distprove.cli.console import escape, format_seconds, out, reports_errors
+from distprove.cli.option_groups import Writes
 from distprove.cli.prove import run_job
 from distprove.errors import UsageError
 from kernels.host.units import format_bytes
@@ -30,7 +31,9 @@ VOTERS = 8
 
 @reports_errors
 def demo(
-    destination: Annotated[Path, typer.Option("--out", help="A folder for what the demo makes.")] = Path("demo-run"),
+    destination: Annotated[
+        Path, typer.Option("--out", help="A folder for what the demo makes."), Writes(None, owns=True)
+    ] = Path("demo-run"),
     partitions: Annotated[int, typer.Option(min=1, max=1000, help="Members who vote: one partition each.")] = VOTERS,
     ray: Annotated[bool, typer.Option("--ray", help="Over a Ray that is started for it.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,

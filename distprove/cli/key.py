@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from distprove.cli.console import escape, facts_table, out, print_json
-from distprove.cli.option_groups import AsJson, Overwrite, require_new, takes_groups
+from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.cli.programs import PROGRAM, Partitions, Soundness, program_app, shown
 
 
@@ -18,7 +18,9 @@ def key(
     program: str,
     arguments: Mapping[str, int | str],
     *,
-    destination: Annotated[Path, typer.Option("--out", help="The key file to write.", rich_help_panel=PROGRAM)],
+    destination: Annotated[
+        Path, typer.Option("--out", help="The key file to write.", rich_help_panel=PROGRAM), Writes()
+    ],
     soundness: Soundness,
     partitions: Partitions = None,
     overwrite: Overwrite = False,
@@ -32,7 +34,6 @@ def key(
     from distprove.stark.programs import load_program
     from distprove.stark.provable import check_program
 
-    require_new(overwrite, destination)
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
         without_cut = soundness.values["queries"] is not None  # nothing is run then, and no input needed

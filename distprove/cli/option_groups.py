@@ -16,14 +16,15 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Collection
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import typer
 
 from distprove.errors import UsageError
+from distprove.formats.files import FILE, kind_at, require_apart
 from distprove.options import Setting, settings_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -32,10 +33,58 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing el
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
 
 
-def require_new(overwrite: bool, *paths: Path | None) -> None:
-    """Raise UsageError where one of the files that a command writes is there, unless it may be replaced."""
-    for path in paths:
-        if path is not None and path.exists() and not overwrite:
+@dataclass(frozen=True)
+class Writes:
+    """Marks an option as a path that its command writes: `Annotated[Path, typer.Option(...), Writes()]`.
+
+    All other paths of a command are read. `check_paths` compares them before anything is written.
+    """
+
+    files: Callable[[Path, Mapping[str, Any]], Iterable[Path]] | None = lambda path, given: (path,)
+    """The files that are written for it, none of which may be there without --overwrite; None for a folder that the
+    command itself looks into."""
+    owns: bool = False
+    """Whether the command may replace all that is in the folder."""
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Marks an option that is a text, or texts NAME=VALUE, as one that may name files that are read; or says which
+    `files` are read beside a path."""
+
+    files: Callable[[Path], Iterable[Path]] = lambda path: ()
+
+
+def run_files(path: Path) -> list[Path]:
+    """The files of a run, which others may lie beside."""
+    from cluster.record.run import FILES, PARTITIONS
+
+    return [*(path / name for name in (*FILES, PARTITIONS)), *(path / PARTITIONS).glob("*")]
+
+
+def check_paths(command: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Raise UsageError where a command with these arguments would write over what it reads, two things at one place, or
+    over a file unasked."""
+    files, folders, owned, read = list[Path](), list[Path](), list[Path](), list[Path]()
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        marks = {type(mark): mark for mark in getattr(parameter.annotation, "__metadata__", ())}
+        mark, value = marks.get(Writes), given.get(name)
+        if mark is None:
+            for each in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(each, str) and Reads in marks:
+                    read.append(Path(each.partition("=")[2] or each))
+                elif isinstance(each, Path):
+                    read += [each, *marks.get(Reads, Reads()).files(each)]
+        elif value is not None and mark.files is not None:
+            files += mark.files(value, given)
+        elif value is not None and not (mark.owns and given.get("resume_existing")):
+            (owned if mark.owns else folders).append(value)
+    require_apart([*files, *folders], read, owned)
+    for path in files:
+        kind = kind_at(path)
+        if kind not in ("", FILE):
+            raise UsageError(f"{path} is {kind}, and no file can be written there")
+        if kind and not given.get("overwrite"):
             raise UsageError(f"{path} is there already; --overwrite replaces it")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from distprove.cli.console import reports_errors
-from distprove.cli.option_groups import NEEDED, SettingsGroup, option
+from distprove.cli.option_groups import NEEDED, Reads, SettingsGroup, option
 from distprove.cli.plain_help import App, PlainCommand, PlainGroup
 from distprove.errors import UsageError
 from distprove.formats.owncode import import_also_from
@@ -69,6 +69,7 @@ class Soundness(SettingsGroup):
 With = Annotated[
     list[str] | None,
     typer.Option("--with", metavar="NAME=VALUE", help="An argument of the program.", rich_help_panel=PROGRAM),
+    Reads(),
 ]
 
 
@@ -156,7 +157,8 @@ def _annotation(argument: Argument) -> Any:
     default = shown(argument.default) if argument.default is not None else None
     help = argument.help if default is None else f"{argument.help} (default {default})"
     said = typer.Option(f"--{argument.name.replace('_', '-')}", metavar=metavar, help=help, rich_help_panel=PROGRAM)
-    return Annotated[str if argument.default is None else (str | None), said]
+    kind: Any = str if argument.default is None else str | None
+    return Annotated[kind, said, Reads()] if argument.kind == "path" else Annotated[kind, said]
 
 
 def shown(value: int | str) -> str:

@@ -14,7 +14,7 @@ import typer
 
 from distprove.cli.console import fail, print_json, reports_errors, warn
 from distprove.cli.console import out as stdout
-from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, takes_groups
+from distprove.cli.option_groups import AsJson, OptionGroup, SettingsGroup, Writes, takes_groups
 from distprove.cli.plain_help import App, PlainCommand, PlainGroup
 from distprove.cli.programs import command_of, import_from_here, program_app
 from distprove.cli.variadic import VariadicCommand
@@ -50,7 +50,9 @@ class Execution(SettingsGroup):
 class RunFolder(OptionGroup):
     """Options for a run's folder, and for a run that is there already."""
 
-    out: Annotated[Path, typer.Option(help="The run folder: journal, partition proofs, proof, report.")]
+    out: Annotated[
+        Path, typer.Option(help="The run folder: journal, partition proofs, proof, report."), Writes(None, owns=True)
+    ]
     resume_existing: Annotated[bool, typer.Option("--resume", help="Continue the run at --out if there is one.")] = (
         False
     )

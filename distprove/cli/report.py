@@ -9,19 +9,25 @@ from typing import Annotated
 import typer
 
 from distprove.cli.console import escape, out, reports_errors
+from distprove.cli.option_groups import Overwrite, Reads, Writes, run_files
 from distprove.errors import UsageError
 
 
 @reports_errors
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
-    destination: Annotated[Path | None, typer.Option("--out", help="The page; RUN/report.html by default.")] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder."), Reads(run_files)],
+    destination: Annotated[
+        Path | None, typer.Option("--out", help="The page; RUN/report.html by default."), Writes()
+    ] = None,
     trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The trace for Perfetto; RUN/trace.json by default.")
+        Path | None, typer.Option(metavar="FILE", help="The trace for Perfetto; RUN/trace.json by default."), Writes()
     ] = None,
     metrics: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Metrics too, for the node exporter's textfile collector.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Metrics too, for the node exporter's textfile collector."),
+        Writes(),
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write one HTML page that says where the time of a run went, and a trace that Perfetto opens."""
     from cluster.record.story import Story

@@ -20,7 +20,7 @@ from distprove.cli.console import (
     reports_errors,
     shown_bytes,
 )
-from distprove.cli.option_groups import AsJson
+from distprove.cli.option_groups import AsJson, Overwrite, Writes
 from distprove.errors import DistproveError, UsageError
 from kernels.host.units import format_bytes
 
@@ -52,7 +52,10 @@ def run(
     calls: Annotated[
         str, typer.Option(metavar="SYSTEM", help="sp1 for a guest of SP1; its input is an SP1Stdin as bincode.")
     ] = "",
-    output: Annotated[Path | None, typer.Option("--output", help="File to write the public output to.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="File to write the public output to."), Writes()
+    ] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Execute a RISC-V program (an ELF file for RV32IM) without proving it; docs/riscv.md says how to write one.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from distprove.cli.backends import Computing
 from distprove.cli.console import escape, format_seconds, out, print_json, reports_errors, warn
-from distprove.cli.option_groups import AsJson, Overwrite, require_new, takes_groups
+from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.cli.plain_help import App
 from distprove.cli.programs import import_from_here
 from distprove.errors import UsageError
@@ -19,6 +20,19 @@ from kernels.host.units import format_bytes
 CircuitName = Annotated[
     str | None, typer.Option(help="A circuit in Python: one that ships, or one of your own as module:function.")
 ]
+
+
+def _key_files(path: Path, given: Mapping[str, Any]) -> list[Path]:
+    from distprove.groth16 import params
+
+    return [path, params.vk_beside(path)] if path.suffix == params.SUFFIX else [path]
+
+
+def _srs_files(path: Path, given: Mapping[str, Any]) -> list[Path]:
+    from distprove.groth16.aggregate.srs import VERIFIER_SUFFIX
+
+    return [path, path.with_name(path.name + VERIFIER_SUFFIX)]
+
 
 app = App(no_args_is_help=True, help="Make proving keys, and inputs for measurements.")
 
@@ -33,7 +47,7 @@ def options() -> None:
 @takes_groups
 def groth16(
     destination: Annotated[
-        Path, typer.Option("--out", help="The .zkey to write; or a .params, and the .vk beside it.")
+        Path, typer.Option("--out", help="The .zkey to write; or a .params, and the .vk beside it."), Writes(_key_files)
     ],
     r1cs: Annotated[Path | None, typer.Option(help="The circuit, as circom writes it.")] = None,
     circuit: CircuitName = None,
@@ -41,7 +55,7 @@ def groth16(
     insecure_dev: Annotated[
         bool, typer.Option("--insecure-dev", help="No ceremony: a fresh secret. Quick, and safe for nothing.")
     ] = False,
-    vk: Annotated[Path | None, typer.Option(help="Write verification_key.json here too.")] = None,
+    vk: Annotated[Path | None, typer.Option(help="Write verification_key.json here too."), Writes()] = None,
     overwrite: Overwrite = False,
     *,
     computing: Computing,
@@ -63,7 +77,6 @@ def groth16(
         import_from_here()
     make = None if circuit is None else circuit_maker(circuit)
     bellperson = destination.suffix == params.SUFFIX
-    require_new(overwrite, destination, vk, params.vk_beside(destination) if bellperson else None)
     with computing.opened() as chosen:
         count = int(chosen.info().details.get("threads", computing.threads or 1))
         given = make().build().r1cs if make is not None else read_r1cs(r1cs or "")
@@ -96,7 +109,7 @@ def groth16(
 @takes_groups
 def aggregation(
     destination: Annotated[
-        Path, typer.Option("--out", help="The .srs to write; its verifier's part is put beside it.")
+        Path, typer.Option("--out", help="The .srs to write; its verifier's part is put beside it."), Writes(_srs_files)
     ],
     proofs: Annotated[
         int, typer.Option(min=1, help="Proofs that one aggregate may be of, rounded up to a power of two.")
@@ -114,7 +127,6 @@ def aggregation(
     as_json: AsJson = False,
 ) -> None:
     """Make the keys that proofs are aggregated with, from the files of two ceremonies; every point is checked."""
-    from distprove.groth16.aggregate.srs import VERIFIER_SUFFIX
     from distprove.groth16.aggregate.srs_setup import insecure_srs, srs_from_ceremonies
     from distprove.groth16.ptau import read_ptau
     from kernels.maths.curves import curve_by_name
@@ -122,8 +134,7 @@ def aggregation(
     given = ptau or []
     if (not given) != insecure_dev or len(given) not in (0, 2):
         raise UsageError("give --ptau twice, for two ceremonies, or --insecure-dev")
-    verifier = destination.with_name(destination.name + VERIFIER_SUFFIX)
-    require_new(overwrite, destination, verifier)
+    _, verifier = _srs_files(destination, {})
     with computing.opened() as chosen:
         if given:
             srs = srs_from_ceremonies(read_ptau(given[0]), read_ptau(given[1]), proofs, chosen)
@@ -150,9 +161,14 @@ def aggregation(
 @reports_errors
 def inputs(
     circuit: Annotated[str, typer.Option(help="A circuit that ships.")],
-    destination: Annotated[Path, typer.Option("--out", help="The folder to write 0.json, 1.json and so on into.")],
+    destination: Annotated[
+        Path,
+        typer.Option("--out", help="The folder to write 0.json, 1.json and so on into."),
+        Writes(lambda path, given: (path / f"{number}.json" for number in range(given["count"]))),
+    ],
     count: Annotated[int, typer.Option(min=1, max=1 << 20, help="Inputs to make.")] = 1,
     seed: Annotated[int, typer.Option(help="What they are drawn from.")] = 0,
+    overwrite: Overwrite = False,
 ) -> None:
     """Make random inputs that satisfy a circuit, for measurements."""
     import json

@@ -20,7 +20,7 @@ from distprove.cli.console import (
     print_json,
     reports_errors,
 )
-from distprove.cli.option_groups import AsJson, takes_groups
+from distprove.cli.option_groups import AsJson, Writes, takes_groups
 from distprove.cli.programs import import_from_here
 from distprove.cli.prove import Execution
 from distprove.errors import UsageError
@@ -39,7 +39,11 @@ T = TypeVar("T")
 @takes_groups
 def sweep(
     path: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The job to measure.")],
-    destination: Annotated[Path, typer.Option("--out", help="A folder for what is measured; continued if it is one.")],
+    destination: Annotated[
+        Path,
+        typer.Option("--out", help="A folder for what is measured; continued if it is one."),
+        Writes(None, owns=True),
+    ],
     execution: Execution,
     jobs: Annotated[
         str, typer.Option(help="Copies of the job in progress at once, such as 1,2,5.", rich_help_panel=AXES)
@@ -68,6 +72,7 @@ def sweep(
     from cluster.lab.sweep.grid import Grid
     from cluster.lab.sweep.sweep import sweep as run_sweep
     from distprove.cli.pages.sweep import sweep_page
+    from distprove.formats.files import require_apart
     from distprove.formats.folder import Folder
     from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
@@ -76,6 +81,7 @@ def sweep(
     import_from_here()
     grid = Grid(numbers("jobs", jobs), numbers("parallel", parallel), numbers("gpu-workers", gpu_workers))
     job = Job.from_toml(path)
+    require_apart([], job.files, [destination])
     job = replace(job, executor=job.executor.changed(execution.given()))
     give_back_large_blocks()
     system = job.load()

@@ -21,7 +21,7 @@ from distprove.cli.console import (
     shown_bytes,
     warn,
 )
-from distprove.cli.option_groups import AsJson
+from distprove.cli.option_groups import AsJson, Reads, Writes, run_files
 from distprove.errors import InputError, UsageError
 from distprove.options import SECURITY_BITS
 
@@ -212,8 +212,10 @@ def own_program(program: str | None, arguments: list[str], proof: Path) -> OwnPr
 
 @reports_errors
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a proof.msgpack.")],
-    destination: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write DIR/<partition>/...")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a proof.msgpack."), Reads(run_files)],
+    destination: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where to write DIR/<partition>/..."), Writes(None)
+    ],
     partial: Annotated[
         bool, typer.Option("--partial", help="Of a run that is not finished: the partitions that are proven.")
     ] = False,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
-from distprove.errors import FormatError, InputError, typed
+from distprove.errors import FormatError, InputError, UsageError, typed
 
 FILE, FOLDER = "a file", "a folder"
 
@@ -139,6 +141,48 @@ def kind_at(path: str | os.PathLike[str]) -> str:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR):
             raise
         return "a link to nothing" if os.path.islink(path) else ""
+
+
+Place = tuple[int, int, str]
+
+
+def place_of(path: Path) -> Place:
+    """The same for every name of a file, by links or in another case: device and inode; for what is not there those of
+    the folder above it, and the names below that."""
+    real, below = os.path.realpath(path), ""
+    while True:
+        try:
+            facts = os.stat(real)
+            return facts.st_dev, facts.st_ino, below
+        except OSError:
+            real, name = os.path.split(real)
+            below = unicodedata.normalize("NFC", f"/{name}{below}".casefold())
+            if not name:
+                return 0, 0, below
+
+
+def require_apart(written: Sequence[Path], read: Sequence[Path], owned: Sequence[Path] = ()) -> None:
+    """Raise UsageError where two things would be `written` at one place, or over what is `read`. `owned` are folders
+    that are written, and whose content is replaced."""
+    place, owned = functools.cache(place_of), [path for path in owned if os.path.lexists(path)]
+    if not written and not owned:
+        return
+
+    def above(path: Path) -> set[Place]:
+        """The folders that hold a file, by its name and by where that leads."""
+        return {place(up) for way in (os.path.abspath(path), os.path.realpath(path)) for up in Path(way).parents}
+
+    places: dict[Place, Path] = {}
+    for path in (*written, *owned):
+        if (other := places.setdefault(place(path), path)) is not path:
+            raise UsageError(f"{other} and {path} are one place, and both would be written")
+    inputs = {place(path): path for path in read}
+    for at, path in places.items():
+        if at in inputs:
+            raise UsageError(f"{inputs[at]} is read, and would be overwritten (as {path})")
+    for path in read if owned else ():
+        if around := above(path) & set(map(place, owned)):
+            raise UsageError(f"{path} is read, and is in {places[around.pop()]}, which would be replaced")
 
 
 def require_file(what: str, path: Path) -> None:

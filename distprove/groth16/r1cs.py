@@ -62,6 +62,8 @@ class R1cs(Counts):
     """Number of signals before simplification; 0 means as many as wires."""
     wire_labels: NDArray[np.uint64] | None = field(default=None, repr=False)
     """Each wire's signal before simplification, (n_vars,); None means the wire's own number."""
+    name: str | None = field(default=None, repr=False, compare=False)
+    """The file that it was read from, if it was."""
 
     @property
     def n_constraints(self) -> int:
@@ -97,7 +99,8 @@ class R1csFile(Counts):
         section = self.file.section(2, "constraints")
         a, b, c = _read_constraints(section, self.curve.fr, self.n_constraints, self.n_vars)
         counts = {each.name: getattr(self, each.name) for each in fields(Counts)}
-        return R1cs(**counts, a=a, b=b, c=c, n_labels=self.n_labels, wire_labels=_read_labels(self.file, self.n_vars))
+        labels = _read_labels(self.file, self.n_vars)
+        return R1cs(**counts, a=a, b=b, c=c, n_labels=self.n_labels, wire_labels=labels, name=self.file.name)
 
 
 def read_r1cs(source: Source, *, name: str | None = None) -> R1cs:

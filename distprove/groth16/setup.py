@@ -12,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from distprove.errors import UsageError
+from distprove.formats.files import require_apart
 from distprove.groth16 import params
 from distprove.groth16.ceremony import ceremony_hash, check_ptau, initial_points, with_delta
 from distprove.groth16.dev_setup import ToxicWaste, dev_points
@@ -71,6 +73,8 @@ def setup(
     bellperson = os.fspath(out).endswith(params.SUFFIX)
     if bellperson and ptau is not None:
         raise UsageError("a .params file is made without a ceremony: give insecure_dev")
+    written = [Path(out), params.vk_beside(Path(out))] if bellperson else [Path(out)]
+    require_apart(written, [Path(path) for path in (r1cs.name, ptau) if path is not None])
     qap = params.bellperson_qap(r1cs) if bellperson else Qap.from_r1cs(r1cs)
     steps = Steps()
     report = SetupReport(

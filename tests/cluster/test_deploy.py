@@ -218,7 +218,7 @@ def test_the_slurm_script_starts_a_cluster_ends_it_and_exits_as_the_job_does(
     told = notes.read_text().splitlines()
     assert sum(line.startswith("ray start") for line in told) == 2
     assert any(line.startswith("ray start --head") and f"/var/tmp/dp-{job}" in line for line in told)
-    assert told[-1] == "distprove report /shared/run --metrics /shared/run/metrics.prom"
+    assert told[-1] == "distprove report /shared/run --overwrite --metrics /shared/run/metrics.prom"
     assert ("ended" in told) is not bool(ends)
     assert not Path(f"/var/tmp/dp-{job}").exists()
 

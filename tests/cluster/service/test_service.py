@@ -140,6 +140,21 @@ def system(place: Place, count: int) -> ToySystem:
 # -- jobs -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("way", ["lock", "link"])
+def test_a_job_whose_run_would_replace_its_input_is_refused_when_it_is_submitted(place: Place, way: str) -> None:
+    """A run may be made in a folder that holds no more than the lock and the copy of one that was begun."""
+    out = place.folder / "run"
+    out.mkdir()
+    (out / "lock").write_text("what is mine")
+    (place.folder / "link").symlink_to(out / "lock")
+    file = str(out / "lock" if way == "lock" else place.folder / "link")
+    table = {"system": "stark", "program": "file-root", "partitions": 1, "arguments": {"file": file}}
+    service = place.open()
+    with pytest.raises(UsageError, match="would be replaced"):
+        service.submit(JobRequest("a", table, out=str(out)))
+    assert (out / "lock").read_text() == "what is mine"
+
+
 def test_jobs_are_proved_as_runs_by_workers_that_stay(place: Place) -> None:
     service = place.open(pool=Pool)
     told: list[str] = []
