@@ -15,7 +15,7 @@ from typing import Any
 
 from distprove.errors import InputError, UntrustedName, UsageError
 from distprove.formats.files import is_file, read_bounded, real
-from distprove.formats.jsontext import number
+from distprove.formats.jsontext import number, utf8
 from distprove.formats.nearest import nearest
 from distprove.formats.owncode import import_also_from, names_code
 from distprove.options import InputFile, Options, check_keys, keys_of, settings_of
@@ -50,7 +50,7 @@ class Job:
     def from_toml(cls, path: Path) -> Job:
         """Read a job file. Raises InputError for the file, UsageError for what it says."""
         try:
-            table = tomllib.loads(read_bounded(path, MAX_JOB_FILE).decode(), parse_float=number)
+            table = tomllib.loads(utf8(read_bounded(path, MAX_JOB_FILE), path).decode(), parse_float=number)
         except ValueError as error:  # not TOML, not UTF-8, an integer of thousands of digits
             raise InputError(f"{path}: not a TOML file: {error}") from None
         except RecursionError:

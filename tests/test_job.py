@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import json
 import os
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.service.client import request_of
 from distprove.errors import InputError, UsageError
 from distprove.formats import patterns
 from distprove.formats.names import MAX_LENGTH, is_name, name_after, natural_key, unique
@@ -466,6 +468,33 @@ def test_a_pipe_is_called_one(folder: Path, key: str) -> None:
     table = {"zkey": "c.zkey", "wasm": "c.wasm", "inputs": ["inputs/*.json"]}
     with pytest.raises(InputError, match=r"pipe.* is a pipe, not a file"):
         Job.from_options("groth16", base=folder, **{**table, key: "pipe"})  # type: ignore[arg-type]
+
+
+# -- encodings ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_byte_order_mark_is_no_part_of_a_job_file(folder: Path) -> None:
+    (folder / "job.toml").write_bytes(codecs.BOM_UTF8 + GOOD.encode())
+    assert Job.from_toml(folder / "job.toml") == job(folder, GOOD)
+    (folder / "job.toml").write_bytes(codecs.BOM_UTF8 + GOOD.encode())
+    assert request_of(folder / "job.toml").job["system"] == "groth16"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+def test_a_job_file_of_another_encoding_is_called_so(folder: Path, encoding: str) -> None:
+    (folder / "job.toml").write_bytes(GOOD.encode(encoding))
+    for reads in (Job.from_toml, request_of):
+        with pytest.raises(InputError, match=r"job\.toml: a text of UTF-16 or UTF-32, or none; save it as UTF-8"):
+            reads(folder / "job.toml")
+
+
+def test_a_file_whose_name_is_not_utf8_is_an_input(folder: Path) -> None:
+    name = os.fsdecode(b"\xff\xfe.json")
+    (folder / "inputs" / name).write_text("{}")
+    made = job(folder, GOOD.replace("*.json", ""))
+    assert made.sources[-1].name == "__"
+    again = Job.from_record(json.loads(json.dumps(made.to_record())))
+    assert again.sources[-1].path == folder / "inputs" / name
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

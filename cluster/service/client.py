@@ -386,7 +386,8 @@ def request_of(
         path = Path(job)
         base = base if base is not None else real(path).parent
         try:
-            keys = tomllib.loads(read_bounded(path, MAX_JOB).decode(), parse_float=jsontext.number)
+            text = jsontext.utf8(read_bounded(path, MAX_JOB), path).decode()
+            keys = tomllib.loads(text, parse_float=jsontext.number)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: not a TOML file: {bounded(str(error), 200)}") from None
     if title is not None:

@@ -30,9 +30,9 @@ def _run() -> None:
     # What reads arguments also prints them, in words and ways of its own.
     for argument in sys.argv[1:]:
         if visible(argument) != argument:
-            fail(
-                f"the argument {argument} has characters that act on a terminal", "rename the file, or name its folder"
-            )
+            utf8 = argument.isascii() or argument == argument.encode("utf-8", "replace").decode()
+            wrong = "has characters that act on a terminal" if utf8 else "is not UTF-8"
+            fail(f"the argument {argument} {wrong}", "rename the file, or name its folder")
             raise SystemExit(2)
     # --debug is global, but one adds it at the end of the command that just failed.
     app(args=[arg for arg in sys.argv[1:] if arg != DEBUG_FLAG], prog_name="distprove")

@@ -82,6 +82,7 @@ def sweep(
     grid = Grid(numbers("jobs", jobs), numbers("parallel", parallel), numbers("gpu-workers", gpu_workers))
     job = Job.from_toml(path)
     require_apart([], job.files, [destination])
+    job_text(job)  # a path that no job file can hold is told now
     job = replace(job, executor=job.executor.changed(execution.given()))
     give_back_large_blocks()
     system = job.load()

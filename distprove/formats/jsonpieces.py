@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from distprove.errors import FormatError
-from distprove.formats.jsontext import brackets, check_depth, hide_escapes, number
+from distprove.formats.jsontext import brackets, check_depth, hide_escapes, number, utf8
 
 PIECE = 1 << 14
 """Bytes of a piece, where there are commas."""
@@ -61,7 +61,7 @@ def pieces(data: bytes, what: str) -> Iterator[Piece]:
     holds of an object. What comes before a fault is given before it is raised.
     """
     opened: list[_Open] = []
-    start = 0
+    data, start = utf8(data, what), 0
     while start < len(data) or not start:
         end = _cut(data, start, what)
         part = data[start:end]

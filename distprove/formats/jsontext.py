@@ -7,6 +7,7 @@ also makes an object of a hundred bytes from a list of two bytes.
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -39,6 +40,14 @@ _MAY_BE_FLOAT = re.compile(r"[0-9][.e]")
 _OTHERS = bytes(set(range(256)) - {*_STEPS, ord('"')})
 
 
+def utf8(data: bytes, what: object) -> bytes:
+    """A text of UTF-8 without the byte order mark that it may begin with. Raises FormatError for one of UTF-16 or
+    UTF-32."""
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or 0 in data[:4]:
+        raise FormatError(f"{what}: a text of UTF-16 or UTF-32, or none; save it as UTF-8")
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
 def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> Any:
     """The value of a JSON text; `hooks` are those of `json.loads`.
 
@@ -49,7 +58,7 @@ def loads(data: bytes, what: str, max_depth: int = MAX_DEPTH, **hooks: Any) -> A
         raise FormatError(f"{what}: more small values than a file of {len(data)} bytes may hold")
     check_depth(data, what, max_depth)
     try:
-        text = data.decode()
+        text = utf8(data, what).decode()
     except UnicodeDecodeError:
         raise FormatError(f"{what}: not UTF-8 text") from None
     return json.loads(text, **hooks)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from distprove.cli.bench import parse_sizes
 from distprove.cli.variadic import spread
 from distprove.errors import JobFailed, UsageError
 from distprove.settings import ExecutorSettings
-from tests.cli.conftest import run, why_refused
+from tests.cli.conftest import SmallJob, run, why_refused
 
 REPEATABLE = {"--input", "--wtns"}
 
@@ -124,3 +127,28 @@ def test_errors_are_json_too_when_json_is_asked_for(tmp_path: Path) -> None:
     assert error["status"] == "error"
     assert error["error"]["type"] == "InputError"
     assert "no.msgpack" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"), [(b"in\xff.json", "is not UTF-8"), (b"in\x1b.json", "has characters that act on a terminal")]
+)
+def test_an_argument_that_cannot_be_shown_is_refused_for_what_it_is(argument: bytes, says: str) -> None:
+    command: list[bytes | str] = [sys.executable, "-m", "distprove", "verify", argument]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "name its folder" in done.stderr
+
+
+def test_names_that_are_not_utf8_are_shown_and_reported(small_job: SmallJob, tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / os.fsdecode(b"good\xff.wtns")).symlink_to(small_job.witnesses / "member-0.wtns")
+    (tmp_path / "w" / os.fsdecode(b"bad\xfe.wtns")).write_text("x")
+    os.mkfifo(tmp_path / "w" / os.fsdecode(b"pipe\xfd.wtns"))
+    done = run("prove", "groth16", "--zkey", small_job.zkey, "--wtns", tmp_path / "w", "--out", tmp_path / "run")
+    assert done.exit_code == 2, done.output
+    assert "good_" in done.stdout
+    assert r"bad\udcfe.wtns: " in done.stderr
+    assert r"left out: " in done.stderr
+    assert run("report", tmp_path / "run", "--metrics", tmp_path / "m.prom").exit_code == 0
+    assert rb"bad\udcfe.wtns" in (tmp_path / "run" / "report.html").read_bytes()

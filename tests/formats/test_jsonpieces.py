@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import tracemalloc
 from typing import Any
@@ -105,6 +106,15 @@ def test_nesting_is_bounded_over_all_pieces() -> None:
 def test_text_that_is_not_utf8() -> None:
     with pytest.raises(FormatError, match="not UTF-8"):
         whole(b'["a", "\xff"]')
+
+
+@pytest.mark.parametrize("bom", [codecs.BOM_UTF8, b""])
+def test_a_byte_order_mark_is_no_part_of_a_text(bom: bytes) -> None:
+    assert whole(bom + b'{"a": [1, 2]}') == {"a": [1, 2]}
+    with pytest.raises(FormatError, match="save it as UTF-8" if not bom else "JSON"):
+        whole(bom + '{"a": [1]}'.encode("utf-16-le"))
+    with pytest.raises(FormatError, match="JSON"):
+        whole(2 * codecs.BOM_UTF8 + b"[1]")
 
 
 @pytest.mark.parametrize("unit", [b" ", b"x", b"\\n", b'\\"', b"\\\\", "\U0001f600".encode()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import sys
@@ -74,6 +75,13 @@ def test_numbers_too_small_to_divide_by_are_zero(tmp_path: Path) -> None:
 def test_brackets_in_strings_do_not_count() -> None:
     value = {"a" + "[" * 500: ["{" * 500, '\\"[' * 100], "b": [[1], [2]] * 200}
     assert jsontext.loads(json.dumps(value).encode(), "file") == value
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text() -> None:
+    assert jsontext.loads(codecs.BOM_UTF8 + b'{"a": 1}', "x") == {"a": 1}
+    for encoding in ("utf-16", "utf-16-be", "utf-32-le"):
+        with pytest.raises(FormatError, match="x: a text of UTF-16 or UTF-32"):
+            jsontext.loads('{"a": 1}'.encode(encoding), "x")
 
 
 def test_depth_is_counted_exactly() -> None:
