@@ -566,7 +566,8 @@ class Worker:
         self.stop()
         late = time.monotonic() + UNHEARD
         for thread in self._running:
-            thread.join(max(0.0, late - time.monotonic()))  # code of a user's own may never end, on a thread
+            if thread.ident:  # code of a user's own may never end, on a thread
+                thread.join(max(0.0, late - time.monotonic()))
         with suppress(RuntimeError), self._governor.lease(lane=True):  # it may not have been loaded
             self.prover.close()
 

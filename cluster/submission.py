@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from cluster.executor.connection import first_line, prepare
 from cluster.service.http.access import is_loopback
-from distprove.errors import ClusterError, InputError, JobFailed, UsageError
+from distprove.errors import ClusterError, InputError, JobFailed, UsageError, typed
 from distprove.formats.remote import origin_of
 from distprove.job import Job
 from distprove.jobfile import job_text
@@ -63,7 +63,7 @@ def pack(job: Job, folder: Path, *, send: bool = True) -> list[Path]:
     try:
         options = replace(job.options, **_moved(job, moved))  # type: ignore[type-var]
     except OSError as error:
-        raise InputError(f"{error.filename}: {error.strerror}") from None
+        raise typed(error) from None
     (folder / JOB_FILE).write_text(job_text(replace(job, options=options)), encoding="utf-8")
     return named
 

@@ -6,6 +6,14 @@ imported on first use, so that the layers below the API (and the command line's 
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` imports more, in which an interrupt would be told
+import os
+import sys
+
+if os.path.basename("".join(sys.argv[:1])) in ("distprove", "-m") and callable(_signal.getsignal(_signal.SIGINT)):
+    # The command line: what is imported before its `main` can only end, and without a traceback.
+    _signal.signal(_signal.SIGINT, lambda *_: os._exit(130))
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

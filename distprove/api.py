@@ -23,7 +23,7 @@ from typing import Any
 
 from cluster.dispatch import Progress
 from cluster.record.run import is_run, read_proof, require_code_outside
-from cluster.record.story import read_report
+from cluster.record.story import report_of_ours
 from cluster.session import prove_job, resume_job
 from distprove.entry import OwnProgram
 from distprove.errors import UsageError
@@ -101,11 +101,11 @@ def prove(
     run = Path(out)
     with _unless(cancel):
         if resume_existing and is_run(run):
-            return ProveResult(run, resume_job(run, progress, expected=job), read_report(run))
+            return ProveResult(run, resume_job(run, progress, expected=job), report_of_ours(run))
         require_apart([], [*described, *job.files], [run])
         for name in job.code:
             require_outside(name, run)
-        return ProveResult(run, prove_job(job, run, progress, overwrite=overwrite), read_report(run))
+        return ProveResult(run, prove_job(job, run, progress, overwrite=overwrite), report_of_ours(run))
 
 
 def _unless(cancel: Event | None) -> AbstractContextManager[None]:
@@ -132,7 +132,7 @@ def resume(
     run = Path(run)
     with _unless(cancel):
         proof = resume_job(run, progress, executor, program=program, same_inputs=same_inputs)
-    return ProveResult(run, proof, read_report(run))
+    return ProveResult(run, proof, report_of_ours(run))
 
 
 def verify(

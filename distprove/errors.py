@@ -7,6 +7,7 @@ The exit codes of the command line are decided here, by `exit_code`: 0 done, 1 t
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterable
 
 from kernels import errors as backend_errors
@@ -145,37 +146,63 @@ class ServiceGone(EnvironmentFailed):
     """No service answers, or it went away."""
 
 
-_MEMORY = "free memory on this machine, or give the job fewer workers"
+_MEMORY = "free memory on this machine, raise its limits (ulimit -v), or give the job fewer workers"
 _ROOM = "make room there"
+_FILES = "raise the limit of open files (ulimit -n)"
+_THREADS = "raise the limit of processes and threads (ulimit -u, or the container's), or end some"
+_GONE = "the file system is gone, or its server does not answer"
 _WAYS_ON = {
     errno.ENOSPC: _ROOM,
     errno.EDQUOT: _ROOM,
     errno.ENOMEM: _MEMORY,
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EMFILE: _FILES,
     errno.ENFILE: "raise the system's limit of open files",
-    errno.EAGAIN: "raise the limit of processes (ulimit -u), or end some",
-    errno.EIO: "the disk is failing, or was removed",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+    errno.EAGAIN: _THREADS,
+    errno.ENOLCK: "raise the limit of file locks, or choose a disk that has them",
     errno.EROFS: "the disk is mounted read-only",
+    **dict.fromkeys((errno.EIO, errno.ENODEV, errno.ENXIO), "the disk is failing, or was removed"),
     errno.ESTALE: "the file system was mounted again meanwhile",
+    **dict.fromkeys((errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.ESHUTDOWN), _GONE),
 }
 """Errors of the system that are the environment's, and what to do about them."""
+_SIGNS = {
+    "can't start new thread": _THREADS,
+    os.strerror(errno.EAGAIN): _THREADS,
+    os.strerror(errno.EMFILE): _FILES,
+    os.strerror(errno.ENOMEM): _MEMORY,
+    "failed to map segment": _MEMORY,
+    "mmap failed": _MEMORY,
+}
+"""The same, as other libraries and the dynamic loader say it."""
 
 
-def typed(error: BaseException, path: object = None) -> BaseException:
+def typed(error: BaseException, path: object = None, otherwise: type[DistproveError] | None = None) -> BaseException:
     """The error as one of ours, where it says by itself what failed; any other as it is. `path`: what an error of the
-    system is about, unless it says so."""
+    system is about, unless it says so. `otherwise`: the type of one about a file that is not the environment's, by
+    default InputError."""
     if isinstance(error, OSError):
         about = error.filename if error.filename is not None else path
         text = f"{about}: {error.strerror}" if about is not None else error.strerror or str(error)
         way_on = _WAYS_ON.get(error.errno or 0)
         if way_on is not None:
             return ResourceError(f"{text}; {way_on}")
-        return ResourceError(text) if about is None else InputError(text)  # of no file: a connection, a process
+        return ResourceError(text) if about is None else (otherwise or InputError)(text)  # a connection, a process
     if isinstance(error, MemoryError):
         return ResourceError(f"out of memory; {_MEMORY}")
+    if isinstance(error, (RuntimeError, ImportError)) and (told := starved(str(error))) is not None:
+        return told
+    if type(error).__module__ == "sqlite3":
+        return ResourceError(f"the service's books: {error}")
     if type(error).__module__.partition(".")[0] == "ray":  # which is imported by jobs that use it
         return ClusterError(f"Ray failed: {(str(error).strip().splitlines() or [type(error).__name__])[0]}")
     return error
+
+
+def starved(text: str) -> ResourceError | None:
+    """The error of the environment that another library or process tells, if it tells one."""
+    sign = next((sign for sign in _SIGNS if sign in text), None)
+    return ResourceError(f"{sign}; {_SIGNS[sign]}") if sign is not None else None
 
 
 def forget_frames(error: BaseException) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sqlite3
 
 import pytest
 
@@ -25,6 +26,15 @@ from kernels.errors import CompilerMissing, OutOfMemory
         (OSError(errno.EMFILE, "Too many open files", "run"), 3),
         (ConnectionResetError(errno.ECONNRESET, "Connection reset"), 3),
         (MemoryError(), 3),
+        *((OSError(code, "gone", "run/p0"), 3) for code in (errno.EROFS, errno.EDQUOT, errno.EIO, errno.ESTALE)),
+        *((OSError(code, "gone", "run/p0"), 3) for code in (errno.ENOTCONN, errno.ENODEV, errno.EFBIG, errno.ENOLCK)),
+        (RuntimeError("can't start new thread"), 3),
+        (RuntimeError("Resource temporarily unavailable"), 3),
+        (RuntimeError("thread constructor failed: Resource temporarily unavailable"), 3),
+        (RuntimeError("a fault of ours"), 1),
+        (ImportError("x.so: failed to map segment from shared object"), 3),
+        (ImportError("no module"), 1),
+        (sqlite3.OperationalError("database or disk is full"), 3),
         (OutOfMemory("x"), 3),
         (CompilerMissing("x"), 3),
         (InUse("x"), 3),
@@ -39,6 +49,11 @@ def test_every_error_has_its_exit_code(error: BaseException, code: int) -> None:
 def test_errors_of_the_system_say_of_what_they_are_and_what_to_do() -> None:
     full = errors.typed(OSError(errno.ENOSPC, "No space left", "run/p0"))
     assert (type(full), str(full)) == (ResourceError, "run/p0: No space left; make room there")
+    read_only = OSError(errno.EROFS, "Read-only", "out")
+    assert type(errors.typed(read_only, otherwise=UsageError)) is ResourceError
+    assert type(errors.typed(OSError(errno.EACCES, "denied", "out"), otherwise=UsageError)) is UsageError
+    secret = errors.typed(RuntimeError("8271640355928173645: can't start new thread"))
+    assert str(secret) == f"can't start new thread; {errors._THREADS}"
     assert str(errors.typed(OSError(errno.EMFILE, "Too many"), "x")) == "x: Too many; " + errors._WAYS_ON[errno.EMFILE]
 
     lost = type("ActorDiedError", (Exception,), {"__module__": "ray.exceptions"})

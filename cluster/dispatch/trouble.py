@@ -14,13 +14,14 @@ meets partitions at which every worker fails is not.
 
 from __future__ import annotations
 
+import os
 import time
 
 from actors.processes import WorkerDied, WorkerStuck
 from cluster.dispatch import handing
 from cluster.dispatch.state import OVER, SAFE, PartitionState, Stage, State, WorkerState
 from cluster.record.report import public_message
-from distprove.errors import ClusterError, InputError
+from distprove.errors import ClusterError, InputError, ResourceError
 from kernels.errors import OutOfMemory
 
 LOOK = 0.25
@@ -76,7 +77,9 @@ def refused(state: State, partition: PartitionState, worker: WorkerState, error:
     partition.refused[node] = kind
     others = {other.node for other in state.workers.live()} - partition.refused.keys()
     if agreed or not others:
-        state.fail(partition, str(error), kind)
+        source = partition.planned.source.get("path")
+        gone = isinstance(source, str) and not os.path.lexists(source)  # it was there when the job began
+        state.fail(partition, str(error), ResourceError.__name__ if gone else kind)
         return
     partition.avoid |= {other.handle.id for other in state.workers.by_id.values() if other.node == node}
     state.run.note("fault", partition=partition.planned.name, worker=worker.report.id, reason=str(error))

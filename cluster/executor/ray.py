@@ -549,8 +549,9 @@ class RayFleet(Fleet):
                 break
             time.sleep(BEAT / 10)  # until the name is free
             self._governors |= {node: self._govern(where) for node, where in waiting.items()}
-        self._beating = threading.Thread(target=self._beat, name="distprove-driver", daemon=True)
-        self._beating.start()
+        beating = threading.Thread(target=self._beat, name="distprove-driver", daemon=True)
+        beating.start()
+        self._beating = beating
 
     def _beat(self) -> None:
         """Look what is free for workers without a place, have processes stand by, now and then say that we live, and

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors import grants
@@ -58,8 +59,9 @@ class LocalGovernor(grants.Governor):
 
     def start(self) -> None:
         """Begin to look at the node. Needs `close`."""
-        self._ticker = threading.Thread(target=self._tick, name="distprove-governor", daemon=True)
-        self._ticker.start()
+        ticker = threading.Thread(target=self._tick, name="distprove-governor", daemon=True)
+        ticker.start()
+        self._ticker = ticker  # one that could not start is not waited for
 
     def close(self) -> None:
         """Stop looking. Leases are still given and taken back."""
@@ -161,5 +163,6 @@ class LocalGovernor(grants.Governor):
 
     def _tick(self) -> None:
         while not self._stop.wait(PERIOD):
-            self.sample()
-            self.watch.look()
+            with suppress(OSError):  # no descriptor is free: the next look is soon
+                self.sample()
+                self.watch.look()

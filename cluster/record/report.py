@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.spans import quoted
-from distprove.errors import DistproveError
+from distprove.errors import DistproveError, typed
 from distprove.host.provenance import provenance
 from distprove.system import MemoryUse
 from kernels.errors import BackendError
@@ -149,6 +149,7 @@ class Report:
 def public_message(error: BaseException) -> str:
     """Text of an error that may be shown to anyone. Our own messages are written without secrets; those of others may
     quote values."""
+    error = typed(error)
     if isinstance(error, (DistproveError, BackendError)):
         return str(error)
     return f"{type(error).__name__} (not told in full, because it may quote the witness)"

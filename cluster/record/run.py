@@ -604,7 +604,7 @@ def take_lock(folder: Folder, name: str = LOCK) -> IO[str]:
                 if not patience:
                     raise
                 time.sleep(patience)
-    except OSError:
+    except BlockingIOError:
         holder = lock.read(200).strip() or "another process"
         lock.close()
         raise InUse(f"{folder.path} is in use by {holder}; wait for it, or choose another folder") from None

@@ -11,6 +11,7 @@ from cluster.record.journal import JOURNAL, MAX_TEXT, read_journal
 from cluster.record.report import FORMAT, REPORT, VERSION
 from cluster.record.run import abandoned_by, read_record, require_run
 from cluster.record.timeline import FILE, Session, read_timeline
+from distprove.errors import InputError, ResourceError, UsageError
 from distprove.formats import jsontext
 from distprove.formats.files import real
 from distprove.formats.folder import Folder
@@ -101,6 +102,14 @@ def read_report(path: Path) -> dict[str, Any]:
     Raises InputError or FormatError.
     """
     return jsontext.read_shaped(path, REPORT, MAX_REPORT, _is_shaped, "a report")
+
+
+def report_of_ours(path: Path) -> dict[str, Any]:
+    """The report of a session that just ended. Raises ResourceError where the run is gone with it."""
+    try:
+        return read_report(path)
+    except (InputError, UsageError) as error:
+        raise ResourceError(f"{error}; the run was removed, or its disk, while it was made") from None
 
 
 _OPTIONAL = {

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from distprove.errors import InputError, ServiceGone, UsageError
+from distprove.errors import InputError, ServiceGone, UsageError, typed
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
 from distprove.formats.plain_data import read
@@ -59,8 +59,10 @@ def make_folder(folder: Path) -> None:
     """Make a service's folder, unless it is there. Raises UsageError where others could change it, or replace it."""
     try:
         require_private(folder, create=True)
-    except (NotPrivate, OSError) as error:
+    except NotPrivate as error:
         raise UsageError(f"{folder} cannot be a service's folder, which is private: {error}") from None
+    except OSError as error:
+        raise typed(OSError(error.errno, error.strerror), folder, UsageError) from None
     with Folder.open_ours(folder) as opened:
         opened.close_to_others()
 
@@ -104,8 +106,10 @@ def contact_in(folder: Path) -> Contact:
             found = jsontext.read_in(opened, CONTACT, MAX_FILE) if opened.has(CONTACT) else None
     except FileNotFoundError:
         found = None
-    except (NotPrivate, OSError) as error:
+    except NotPrivate as error:
         raise InputError(f"{folder} is not used as a service's folder: {error}") from None
+    except OSError as error:
+        raise typed(OSError(error.errno, error.strerror), folder) from None
     holder = holder_of(folder)
     if holder is not None:
         # One that was just started holds the lock before it has replaced what a dead one said, and somebody else may

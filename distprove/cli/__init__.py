@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import _thread
 import os
+import signal
 import sys
 import threading
-from typing import NoReturn
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from distprove.errors import ResourceError, typed
 
 
 def main() -> None:
     """Entry point of `distprove`. Its exit codes are those of `distprove.errors`."""
+    # NumPy's BLAS has nothing to do that threads would help, and where they cannot start it sends itself SIGINT.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.unraisablehook = _interrupt_again
     try:
+        if callable(signal.getsignal(signal.SIGINT)):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         _run()
     except KeyboardInterrupt:  # while something was imported
         end = SystemExit(130)
     except SystemExit as raised:
         # Typer knows of an interrupt that it meets itself, between our own code, but not of its exit code.
         end = SystemExit(130) if type(raised.__context__).__name__ == "Abort" else raised
+    except Exception as error:  # of an import: commands tell their own
+        told = typed(error)
+        if not isinstance(told, ResourceError):
+            raise
+        os.write(2, f"error: {told}\n".encode(errors="backslashreplace"))
+        end = SystemExit(told.exit_code)
     _leave(end)
+
+
+def _interrupt_again(unraisable: Any) -> None:
+    """Deliver an interrupt that Python met where it cannot be raised, in a callback of an import."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        threading.Timer(0.05, _thread.interrupt_main).start()  # once that callback, and this one, have ended
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _run() -> None:
@@ -43,6 +67,8 @@ def _leave(end: SystemExit) -> NoReturn:
 
     A kernel under way cannot be interrupted, and the interpreter's own shutdown would unwind its thread through C++.
     """
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     code = end.code if isinstance(end.code, int) else int(end.code is not None)
     if any(thread.daemon for thread in threading.enumerate()):
         sys.stdout.flush()

@@ -273,10 +273,10 @@ def run_job(
 
 def _show_failed(run: Path, error: str, as_json: bool) -> NoReturn:
     """Show a run some of whose partitions failed, and exit as their errors say."""
-    from cluster.record.story import read_report
+    from cluster.record.story import report_of_ours
 
     # What succeeded is kept, so the table is worth as much as after a success.
-    report = read_report(run)
+    report = report_of_ours(run)
     _show(run, report, as_json)
     failed = [partition["error_kind"] for partition in report["partitions"] if partition["status"] == "failed"]
     code = JobFailed(error, failed).exit_code

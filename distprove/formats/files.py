@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
-from distprove.errors import FormatError, InputError, UsageError, typed
+from distprove.errors import FormatError, InputError, ResourceError, UsageError, typed
 
 FILE, FOLDER = "a file", "a folder"
 
@@ -80,6 +80,8 @@ def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = 
     temporary = temporary_name(path.name)
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
+    except FileNotFoundError:  # the folder is open
+        raise ResourceError(f"{path.parent} is gone: it was removed, or its disk") from None
     except OSError as error:
         error.filename = str(path)
         raise

@@ -217,7 +217,7 @@ class Folder:
         try:
             _empty(self._descriptor, self.path, _MAX_DEPTH, keep)
         except OSError as error:
-            raise InputError(f"{self.path}: {error.strerror}") from None
+            raise typed(OSError(error.errno, error.strerror), self.path) from None
 
     def delete(self, last: str) -> None:
         """Delete the folder with all that is in it, the file `last` after all others, and nothing that has taken its
@@ -232,7 +232,7 @@ class Folder:
         except FileNotFoundError:
             raise InputError(f"{self.path} was moved, or changed, while it was deleted") from None
         except OSError as error:
-            raise InputError(f"{self.path}: {error.strerror}") from None
+            raise typed(OSError(error.errno, error.strerror), self.path) from None
 
     def sync(self) -> None:
         """Make new names in the folder durable."""
@@ -310,7 +310,7 @@ def _open_folder(path: Path, make: int | None = None) -> int:
             raise UsageError(f"{path} is a symbolic link; name the folder that it points to") from None
         if error.errno == errno.ENOTDIR:
             raise UsageError(f"{path} is not a folder") from None
-        raise UsageError(f"{path}: {error.strerror}") from None
+        raise typed(OSError(error.errno, error.strerror), path, UsageError) from None
 
 
 def _empty(folder: int, path: Path, depth: int, keep: str | None = None) -> None:

@@ -25,7 +25,7 @@ from typing import BinaryIO, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import FormatError, InputError, UsageError
+from distprove.errors import FormatError, InputError, UsageError, typed
 from distprove.formats.files import open_given, replacing
 from kernels.maths.curves import Curve, Group
 
@@ -58,8 +58,10 @@ def map_file(path: str | os.PathLike[str]) -> Bytes:
             return np.frombuffer(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ), dtype=np.uint8)
         finally:
             os.close(descriptor)
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except OSError as error:
+        raise typed(error, name) from error
+    except ValueError as error:  # a name with a zero byte
+        raise InputError(f"{name}: cannot be read: {error}") from error
 
 
 def load(source: Source, name: str | None = None) -> tuple[Bytes, str]:
@@ -212,7 +214,7 @@ class BinFileWriter:
         try:
             self._file = self._stack.enter_context(replacing(Path(self._path), self._mode))
         except OSError as error:
-            raise InputError(f"{os.fspath(self._path)}: cannot be written: {error.strerror}") from error
+            raise typed(error, self._path) from error
         self._file.write(self._header)
         return self
 

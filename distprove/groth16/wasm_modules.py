@@ -31,7 +31,7 @@ from typing import IO, Any
 
 import wasmtime
 
-from distprove.errors import DistproveError, FormatError
+from distprove.errors import DistproveError, FormatError, starved, typed
 from distprove.groth16 import wasm_field, wasm_rewrite
 from distprove.groth16.wasm_limits import check_limits
 from distprove.wanted import called_off, require_wanted
@@ -77,6 +77,7 @@ def new_engine() -> wasmtime.Engine:
     """The engine that programs are compiled for and run on: interrupted by epochs."""
     config = wasmtime.Config()
     config.epoch_interruption = True
+    config.parallel_compilation = False  # of some lines; threads that cannot start would end the process
     return wasmtime.Engine(config)
 
 
@@ -155,7 +156,8 @@ def _compile_beside(name: str, wasm: bytes, out: IO[bytes], limits: CompileLimit
     except subprocess.TimeoutExpired:
         raise FormatError(f"{name}: the program takes more than {limits.wall:g} s to compile, the limit") from None
     except OSError as error:
-        raise DistproveError(f"{name}: no process to compile the program starts: {error.strerror}") from None
+        error = OSError(error.errno, error.strerror)
+        raise typed(error, f"{name}: no process to compile the program starts", DistproveError) from None
     finally:
         over.set()
         os.close(theirs)
@@ -165,13 +167,15 @@ def _compile_beside(name: str, wasm: bytes, out: IO[bytes], limits: CompileLimit
     if done.returncode == -signal.SIGXCPU:
         raise FormatError(f"{name}: the program takes more than {limits.cpu} s of CPU time to compile, the limit")
     if any(sign in said for sign in _NO_MEMORY):
+        if 0 <= resource.getrlimit(resource.RLIMIT_AS)[1] < limits.memory:
+            raise typed(MemoryError())
         raise FormatError(f"{name}: the program takes more than {limits.memory >> 20} MiB to compile, the limit")
     if done.returncode == _REFUSED:
         raise FormatError(f"{name}: not a WebAssembly module: {said.splitlines()[-1]}")
     if done.returncode < 0:
         raise FormatError(f"{name}: the program ends the compiler with signal {-done.returncode}")
     last = (said.splitlines() or [f"exit status {done.returncode}"])[-1]
-    raise DistproveError(f"{name}: the process that compiles the program fails: {last}")
+    raise starved(said) or DistproveError(f"{name}: the process that compiles the program fails: {last}")
 
 
 def _map(engine: wasmtime.Engine, file: IO[bytes]) -> wasmtime.Module:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import wasmtime
 
-from distprove.errors import DistproveError, FormatError, WitnessGenerationError
+from distprove.errors import DistproveError, FormatError, WitnessGenerationError, starved
 from distprove.groth16.binfile import Source, load
 from distprove.groth16.elements import Words, curve_by_order, first_not_canonical
 from distprove.groth16.inputs import Inputs, flatten, fnv1a, signals
@@ -239,7 +239,8 @@ class WitnessProgram:
             reason = getattr(trap.trap_code, "name", "unknown").lower().replace("_", " ")
             raise WitnessGenerationError(f"{self.name}: the program trapped: {reason}") from None
         except wasmtime.WasmtimeError as error:
-            raise WitnessGenerationError(f"{self.name}: the program cannot run: {str(error).splitlines()[0]}") from None
+            said = str(error).splitlines()[0]
+            raise starved(said) or WitnessGenerationError(f"{self.name}: the program cannot run: {said}") from None
         finally:
             store.close()
             self._idle.append(runtime)

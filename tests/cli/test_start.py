@@ -68,17 +68,24 @@ LINES = ("--help", "--version", PROGRAM, *(f"{name} --help" for name in COMMANDS
 
 INTERRUPTED = """
 import importlib.abc, os, signal, sys
-from distprove.cli import main
 
 
 class Interrupts(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name == module:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT) if where == "import" else Last()
 
 
-module = sys.argv.pop(1)
+class Last:
+    def __del__(self):  # Python raises nothing from here, as from the callbacks of its own imports
+        os.kill(os.getpid(), signal.SIGINT)
+        [None for _ in range(100)]
+
+
+sys.argv[0] = "/usr/bin/distprove"
+module, where = sys.argv.pop(1), sys.argv.pop(1)
 sys.meta_path.insert(0, Interrupts())
+from distprove.cli import main
 main()
 """
 
@@ -167,11 +174,17 @@ def test_what_is_no_aggregate_is_told_without_what_verifies_one(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("module", ["typer", "distprove.cli.prove", "cluster.session"])
-def test_an_interrupt_during_imports_has_its_exit_code(module: str, tmp_path: Path) -> None:
-    """Before Typer is there, while it looks for the command, and in the command."""
+@pytest.mark.parametrize(
+    ("module", "where"),
+    [
+        *(("distprove.cli", "import"), ("typer", "import"), ("distprove.cli.prove", "import")),
+        *(("cluster.session", "import"), ("typer", "callback"), ("cluster.session", "callback")),
+    ],
+)
+def test_an_interrupt_during_imports_has_its_exit_code(module: str, where: str, tmp_path: Path) -> None:
+    """Before the command's `main`, before Typer is there, while it looks for the command, and in the command."""
     (tmp_path / "job.toml").write_text('system = "stark"\nprogram = "fibonacci"\narguments = { rows = 8 }\n')
-    command = [sys.executable, "-c", INTERRUPTED, module, "prove", "job.toml", "--out", "run", "--local"]
+    command = [sys.executable, "-c", INTERRUPTED, module, where, "prove", "job.toml", "--out", "run", "--local"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr

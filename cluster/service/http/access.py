@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from pathlib import Path
 
-from distprove.errors import AccessDenied, InputError, QueueFull, UsageError
+from distprove.errors import AccessDenied, InputError, QueueFull, UsageError, typed
 
 TOKENS = "tokens"
 """The file of tokens in a service's folder: a name and a token on each line."""
@@ -51,7 +51,7 @@ def read_tokens(path: Path, *, bare: bool = False) -> dict[str, str]:
                 raise InputError(f"{path}: tokens are kept in a file of your own that nobody else can read (mode 0600)")
             text = file.read(MAX_FILE + 1)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+        raise typed(error, path) from None
     if len(text) > MAX_FILE:
         raise InputError(f"{path}: more than {MAX_FILE} bytes")
     if bare and _BARE.match(stripped := text.decode("ascii", "replace").strip()):

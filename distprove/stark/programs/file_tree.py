@@ -17,7 +17,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InputError
+from distprove.errors import InputError, typed
 from distprove.formats.files import open_given
 from kernels.cpu.keccak import keccak256, keccak256_rows
 
@@ -107,7 +107,7 @@ def file_length(path: Path) -> int:
             raise InputError(f"{path}: not a regular file" if path.exists() else f"{path}: no such file")
         return path.stat().st_size
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+        raise typed(error, path) from None
 
 
 def read_slice(path: Path, start: int, size: int, length: int, chunks: int = READ_CHUNKS) -> Iterator[bytes]:
@@ -124,7 +124,7 @@ def read_slice(path: Path, start: int, size: int, length: int, chunks: int = REA
             for done in range(chunks * CHUNK, size, chunks * CHUNK):
                 yield _exactly(file, min(size - done, chunks * CHUNK), path)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+        raise typed(error, path) from None
 
 
 def _exactly(file: BinaryIO, size: int, path: Path) -> bytes:

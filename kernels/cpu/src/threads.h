@@ -18,16 +18,14 @@ class Pool {
  public:
   explicit Pool(int threads) {
     if (threads < 1) throw std::invalid_argument("a pool needs at least one thread");
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
-  }
-  ~Pool() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      stopping_ = true;
+    try {
+      for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
+    } catch (...) {  // a thread that is not joined would end the process
+      stop();
+      throw;
     }
-    wake_.notify_all();
-    for (auto& w : workers_) w.join();
   }
+  ~Pool() { stop(); }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
@@ -71,6 +69,14 @@ class Pool {
   }
 
  private:
+  void stop() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (auto& w : workers_) w.join();
+  }
   void work(int worker) {
     for (;;) {
       size_t task = next_.fetch_add(1, std::memory_order_relaxed);
