@@ -22,6 +22,7 @@ from kernels.interface.leases import Lease
 
 if TYPE_CHECKING:
     from kernels.cpu.goldilocks.kernels import CpuGoldilocks
+    from kernels.cpu.goldilocks.multilinear import CpuMultilinear
     from kernels.cpu.inner_products import CpuInnerProducts
 
 
@@ -72,6 +73,12 @@ class CpuBackend(Backend):
 
             self._goldilocks = CpuGoldilocks(self.pool.native, self.pool.threads, self._empty)
         return self._goldilocks
+
+    @property
+    def multilinear(self) -> CpuMultilinear:
+        from kernels.cpu.goldilocks.multilinear import CpuMultilinear
+
+        return CpuMultilinear(self.pool.native, self.pool.threads, self._empty)
 
     @property
     def inner_products(self) -> CpuInnerProducts:

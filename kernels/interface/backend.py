@@ -29,6 +29,7 @@ from kernels.maths.curves import Curve
 if TYPE_CHECKING:
     from kernels.interface.goldilocks import GoldilocksKernels
     from kernels.interface.inner_products import InnerProducts
+    from kernels.interface.multilinear import MultilinearKernels
 
 
 SelfBackend = TypeVar("SelfBackend", bound="Backend")
@@ -76,6 +77,11 @@ class Backend(ABC):
     def goldilocks(self) -> GoldilocksKernels:
         """The family of a STARK's kernels. Raises BackendError if this backend has none."""
         raise BackendError(f"the {self.name} backend has no Goldilocks kernels")
+
+    @property
+    def multilinear(self) -> MultilinearKernels | None:
+        """The family of the multilinear engine; None for a backend without, which then has only `goldilocks`."""
+        return None
 
     @property
     def inner_products(self) -> InnerProducts:

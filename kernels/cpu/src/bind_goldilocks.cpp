@@ -6,6 +6,7 @@
 
 #include "bindings.h"
 #include "goldilocks_lde.h"
+#include "goldilocks_multilinear.h"
 #include "goldilocks_ops.h"
 #include "hash/poseidon2.h"
 
@@ -61,6 +62,42 @@ void lde(Pool& pool, const std::string& set, InWords columns, int log_n, u64 roo
   call.shifts = shifts.data();
   nb::gil_scoped_release release;
   goldilocks_lde(pool, ops, call);
+}
+
+void encode(Pool& pool, const std::string& set, InWords coefficients, int log_n, u64 root, InWords shifts, OutWords out) {
+  if (log_n < 0 || log_n > 32) throw std::invalid_argument("log_n: out of range");
+  if (shifts.size() == 0) throw std::invalid_argument("shifts: empty");
+  EncodeCall call{};
+  call.log_n = log_n;
+  call.width = count_of(coefficients, (size_t)1 << log_n, "coefficients");
+  call.cosets = shifts.size();
+  expect(out, coefficients.size() * shifts.size(), "out");
+  call.coefficients = coefficients.data();
+  call.out = out.data();
+  call.root = root;
+  call.shifts = shifts.data();
+  nb::gil_scoped_release release;
+  goldilocks_encode(pool, ops_of(set), call);
+}
+
+void apply_runs(Pool& pool, InWords columns, size_t size, InWords matrix, OutWords out) {
+  if (size == 0) throw std::invalid_argument("runs of no element");
+  const size_t runs = count_of(columns, size, "columns"), rows = count_of(matrix, size, "matrix");
+  expect(out, runs * rows, "out");
+  const u64 *in = columns.data(), *m = matrix.data();
+  u64* words = out.data();
+  nb::gil_scoped_release release;
+  goldilocks_apply_runs(pool, in, runs, size, m, rows, words);
+}
+
+void sum_runs(Pool& pool, InWords columns, size_t size, InWords weights, OutWords out) {
+  if (size == 0 || columns.size() == 0) throw std::invalid_argument("runs of no element");
+  const size_t runs = count_of(columns, size, "columns"), sets = count_of(weights, runs, "weights");
+  expect(out, sets * size, "out");
+  const u64 *in = columns.data(), *w = weights.data();
+  u64* words = out.data();
+  nb::gil_scoped_release release;
+  goldilocks_sum_runs(pool, in, runs, size, w, sets, words);
 }
 
 constexpr size_t HASH_GRAIN = 256;  // digests; below, waking a thread costs more than it saves
@@ -217,6 +254,9 @@ void bind_goldilocks(nb::module_& m) {
   m.def("gl_sub", &elementwise<&GoldilocksOps::sub>);
   m.def("gl_mul", &elementwise<&GoldilocksOps::mul>);
   m.def("gl_lde", &lde);
+  m.def("gl_encode", &encode);
+  m.def("gl_apply_runs", &apply_runs);
+  m.def("gl_sum_runs", &sum_runs);
   m.def("gl_leaves", &leaves);
   m.def("gl_parents", &parents);
   m.def("gl_inject", &inject);

@@ -192,6 +192,10 @@ class Lde {
 
 }  // namespace
 
+NttRoots ntt_roots(const GoldilocksOps& ops, int log_n, u64 root, u64 shift) {
+  return root_tables.get(ops, log_n, checked(root, log_n), shift);
+}
+
 void goldilocks_lde(Pool& pool, const GoldilocksOps& ops, const LdeCall& call) { Lde(pool, ops, call).run(); }
 
 }  // namespace dp

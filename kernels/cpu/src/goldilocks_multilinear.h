@@ -1,0 +1,26 @@
+// Steps of the multilinear engine over Goldilocks: codewords of coefficients, small matrices applied to runs of a column, and
+// weighted sums of runs. All elements are canonical.
+#pragma once
+#include "goldilocks_ops.h"
+#include "threads.h"
+
+namespace dp {
+
+struct EncodeCall {
+  const u64* coefficients;  // (width, n), in natural order
+  u64* out;                 // (width, cosets, n)
+  size_t width, cosets;
+  int log_n;
+  u64 root;           // primitive n-th root of unity
+  const u64* shifts;  // (cosets): values at shift * root^j
+};
+
+void goldilocks_encode(Pool& pool, const GoldilocksOps& ops, const EncodeCall& call);
+
+// out[i * rows + r] = sum over a < size of matrix[r * size + a] in[i * size + a] for each of `runs` runs.
+void goldilocks_apply_runs(Pool& pool, const u64* in, size_t runs, size_t size, const u64* matrix, size_t rows, u64* out);
+
+// out[c * size + a] = sum over i < runs of weights[c * runs + i] in[i * size + a].
+void goldilocks_sum_runs(Pool& pool, const u64* in, size_t runs, size_t size, const u64* weights, size_t sets, u64* out);
+
+}  // namespace dp
