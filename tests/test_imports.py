@@ -29,6 +29,9 @@ NOT_FOR_VERIFIERS = (
     "distprove.stark.air.check",
     "distprove.stark.proving_key",
     "distprove.stark.prover",
+    "distprove.stark.multilinear.proving_key",
+    "distprove.stark.multilinear.prover",
+    "distprove.stark.multilinear.vectors",
 )
 """What a verifier does not import, be it later; for types alone it may."""
 REACHED = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,8 +50,13 @@ def key(
     table.add_row("digest", made.digest.hex())
     named = ", ".join(f"{name} = {shown(value)}" for name, value in made.arguments.items())
     table.add_row("program", escape(f"{made.program}({named})"))
-    table.add_row("queries", f"{params.queries} at blow-up {params.blowup}, {params.grinding_bits} bits of work")
+    table.add_row("queries", f"{queries(params)} at blow-up {params.blowup}, {params.grinding_bits} bits of work")
     out().print(table)
+
+
+def queries(params: Any) -> str:
+    """The number of queries, or the numbers of an engine's rounds."""
+    return str(params.queries) if isinstance(params.queries, int) else ", ".join(map(str, params.queries))
 
 
 app = program_app(

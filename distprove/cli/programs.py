@@ -22,7 +22,6 @@ from distprove.stark.options import StarkOptions
 from distprove.stark.params import BLOWUPS
 
 if TYPE_CHECKING:
-    from distprove.stark.params import Parameters as StarkParameters
     from distprove.stark.program import Program
     from distprove.stark.programs import Argument, ProgramEntry
 
@@ -46,7 +45,7 @@ class Soundness(SettingsGroup):
     """Options that the parameters of a proof follow from."""
 
     settings, panel = StarkOptions, SECURITY
-    only = ("prefer", "blowup", "security", "grinding", "queries", "hash")
+    only = ("engine", "prefer", "blowup", "security", "grinding", "queries", "hash")
 
     @property
     def prefer(self) -> str:
@@ -56,14 +55,13 @@ class Soundness(SettingsGroup):
             raise UsageError(f"--prefer must be {' or '.join(BLOWUPS)}, not {prefer!r}")
         return prefer
 
-    def choose(
-        self, program: Program, partitions: int, known: Sequence[Sequence[int | None]] | None = None
-    ) -> StarkParameters:
+    def choose(self, program: Program, partitions: int, known: Sequence[Sequence[int | None]] | None = None) -> Any:
         """The parameters for `program` in so many partitions; `known` are the heights of their tables that its cut has
         told. Raises UsageError."""
-        from distprove.stark.security import choose_parameters
+        from distprove.stark.engine import engine_named
 
-        return choose_parameters(program, partitions, known=known, **self.values)
+        given = {name: value for name, value in self.values.items() if name != "engine"}
+        return engine_named(self.values["engine"]).choose(program, partitions, known=known, **given)
 
 
 With = Annotated[

@@ -24,17 +24,18 @@ def security(
 ) -> None:
     """Choose the queries, and list the proven bits of every round."""
     from distprove.formats.owncode import own_faults
+    from distprove.stark.engine import engine_of
     from distprove.stark.example import counted
     from distprove.stark.programs import load_program
-    from distprove.stark.security import job_security, told_heights
-    from distprove.stark.verifying_key import compile_program
+    from distprove.stark.security import told_heights
 
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
         count, known = counted(loaded, partitions)
-        key = compile_program(loaded, soundness.choose(loaded, count, known))
+        params = soundness.choose(loaded, count, known)
+        key = engine_of(params).compile_key(loaded, params)
         heights = told_heights(loaded, count, known)
-    record = job_security(key, heights).to_record()
+    record = engine_of(key).security(key, heights).to_record()
     if as_json:
         print_json({"program": loaded.name, "arguments": dict(loaded.arguments), "security": record})
     else:

@@ -59,10 +59,14 @@ class Commitment:
         return cls(name, decode_heights(heights), tuple(public), root, anchors)
 
 
-def job_challenge(key_digest: bytes, commitments: Sequence[Commitment]) -> bytes:
-    """The challenge of a job, 32 bytes, which every partition's transcript starts from."""
+JOB = b"distprove stark job 2"
+
+
+def job_challenge(key_digest: bytes, commitments: Sequence[Commitment], purpose: bytes = JOB) -> bytes:
+    """The challenge of a job, 32 bytes, which every partition's transcript starts from. Each engine has a purpose of
+    its own."""
     content = [key_digest, len(commitments), [c.to_list() for c in commitments]]
-    return keccak256(b"distprove stark job 2" + canonical.encode(content))
+    return keccak256(purpose + canonical.encode(content))
 
 
 def global_challenges(challenge: bytes, tree_hash: TreeHash = TreeHash.KECCAK) -> tuple[Ext, Ext]:

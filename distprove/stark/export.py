@@ -9,9 +9,10 @@ from distprove.errors import InputError, InvalidProof
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
 from distprove.proof import KEY_FILE, OUTPUT_FILE, PROOF_FILE, Proof, encode_partition
+from distprove.stark.engine import AnyKey
 from distprove.stark.keyfile import key_content, parse_key, shipped_key
 from distprove.stark.programs import PROGRAMS
-from distprove.stark.verifying_key import MAX_BYTES, VerifyingKey
+from distprove.stark.verifying_key import MAX_BYTES
 
 
 def export(proof: Proof, run: Path, folder: Path) -> Exported:
@@ -38,7 +39,7 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
     return Exported(names, command, checks_all=True, own_key=not shipped)
 
 
-def _key_in(run: Path) -> VerifyingKey:
+def _key_in(run: Path) -> AnyKey:
     """The key that lies in a run whose program does not ship: no program is imported."""
     if not run.is_dir():
         raise InputError(f"the program of {run} does not ship with distprove: name the run folder, which holds its key")

@@ -8,12 +8,9 @@ from typing import Any
 
 from distprove.errors import InvalidProof, UsageError
 from distprove.formats.owncode import own_faults
+from distprove.stark.engine import AnyKey, engine_of
 from distprove.stark.output import digest_of
 from distprove.stark.program import Program
-from distprove.stark.proof import JobPart, StarkProof, heights_in
-from distprove.stark.security import job_security
-from distprove.stark.verifier import verify, verify_job
-from distprove.stark.verifying_key import VerifyingKey
 from distprove.system import PartitionProof
 
 
@@ -28,7 +25,7 @@ class StarkVerifier:
 
     def __init__(
         self,
-        key: VerifyingKey,
+        key: AnyKey,
         program: Program | None = None,
         output: bytes | None = None,
         asked: Mapping[str, Any] | None = None,
@@ -36,6 +33,13 @@ class StarkVerifier:
         """`program` is the key's program, if it is available, to explain the public values. `output` is the job's, if
         its statement has one of variable length. `asked` are arguments that `compare` compares."""
         self.key, self.program, self.output, self.asked = key, program, output, asked or {}
+        self._engine = engine_of(key)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_engine"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _engine=engine_of(state["key"]))
 
     @property
     def has_output(self) -> bool:
@@ -50,9 +54,9 @@ class StarkVerifier:
 
     def verify(self, proof: PartitionProof) -> bool:
         """Whether this partition's own proof holds. Raises FormatError for a malformed proof."""
-        parsed, shape = StarkProof.from_record(proof.data, self.key, proof.name)
+        parsed, shape = self._engine.parse(proof.data, self.key, proof.name)
         try:
-            verify(self.key, proof.name, proof.public, parsed, shape)
+            self._engine.verify(self.key, proof.name, proof.public, parsed, shape)
         except InvalidProof:
             return False
         return True
@@ -66,8 +70,8 @@ class StarkVerifier:
         Each was verified alone, which parsed all of it: only what ties it to the job is parsed again. Raises
         InvalidProof, OutputMissing, FormatError.
         """
-        parsed = [JobPart.of_record(p.data, self.key, p.name) for p in proofs]
-        verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed, self.output)
+        parsed = [self._engine.part(p.data, self.key, p.name) for p in proofs]
+        self._engine.verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed, self.output)
 
     def compare(self, proofs: Sequence[PartitionProof], exit_code: int, public_input: Path | bytes | None) -> None:
         public = [proof.public for proof in proofs]
@@ -93,7 +97,7 @@ class StarkVerifier:
         Without the program only its name is told, and the names of public values: nothing but the word of the key's
         maker ties the arguments in the key to its tables.
         """
-        heights = [heights_in(p.data, self.key, p.name) for p in proofs]
+        heights = [self._engine.heights_in(p.data, self.key, p.name) for p in proofs]
         says: dict[str, str] = {}
         if self.program is not None:
             with own_faults(self.program.__module__):
@@ -109,5 +113,5 @@ class StarkVerifier:
             "arguments": dict(self.key.arguments) if self.program is not None else {},
             "says": says,
             "public": [list(named) for named in self.key.statement.public],
-            "security": job_security(self.key, heights).to_record(),
+            "security": self._engine.security(self.key, heights).to_record(),
         }

@@ -14,11 +14,13 @@ from distprove.formats import canonical
 from distprove.formats.files import read_bounded
 from distprove.formats.owncode import names_code, own_faults
 from distprove.proof import KEY_FILE, check_fields
-from distprove.stark.params import Parameters
+from distprove.stark import proving_key
+from distprove.stark.engine import MULTILINEAR, AnyKey, engine_of, engine_of_record
+from distprove.stark.multilinear import proving_key as multilinear_proving_key
+from distprove.stark.multilinear.key import check_engine
 from distprove.stark.program import Program
 from distprove.stark.programs import PROGRAMS, find_program, load_program
-from distprove.stark.proving_key import make_key
-from distprove.stark.verifying_key import MAX_BYTES, VerifyingKey, check_version, compile_program
+from distprove.stark.verifying_key import MAX_BYTES, check_version
 from kernels.cpu.backend import CpuBackend
 
 FORMAT = "distprove.stark-key"
@@ -26,26 +28,27 @@ BEGINS = b"\x82\xa6format\xb3" + FORMAT.encode()
 """The first bytes of every key file: a map of two entries, the first of which is the format."""
 
 
-def key_content(key: VerifyingKey) -> bytes:
+def key_content(key: AnyKey) -> bytes:
     """The content of a key file, for those who verify without the program."""
     return canonical.encode({"format": FORMAT, "key": key.to_record()})
 
 
-def read_key(path: Path) -> VerifyingKey:
+def read_key(path: Path) -> AnyKey:
     """Read a key file. Raises InputError, FormatError."""
     return parse_key(read_bounded(path, MAX_BYTES, begins=BEGINS, kind=f"a {KEY_FILE}"), str(path))
 
 
-def parse_key(data: bytes, what: str) -> VerifyingKey:
+def parse_key(data: bytes, what: str) -> AnyKey:
     """Parse the content of a key file. Raises FormatError."""
     content = canonical.decode(data, what)
     check_fields(content, {"format": str, "key": dict}, what)
     if content["format"] != FORMAT:
         raise FormatError(f"{what}: not a STARK's verifying key")
-    return VerifyingKey.from_record(content["key"], what)
+    key: AnyKey = engine_of_record(content["key"]).key.from_record(content["key"], what)  # type: ignore[attr-defined]
+    return key
 
 
-def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
+def shipped_key(named: Any) -> tuple[AnyKey, Program]:
     """The key that a proof file names (`VerifyingKey.named`), and its program.
 
     Only programs that ship are made: a proof file must not choose what code a verifier runs. The last few keys are
@@ -62,7 +65,7 @@ def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
         )
     try:
         arguments = PROGRAMS[name].make(named["arguments"], proving=False).arguments
-        key, program = _made(name, tuple(arguments.items()), Parameters.from_record(named["params"]))
+        key, program = _made(name, tuple(arguments.items()), _parameters(named))
     except UsageError as error:
         raise FormatError(f"verification key: {error}") from None
     if not key.is_named(named):
@@ -70,7 +73,7 @@ def shipped_key(named: Any) -> tuple[VerifyingKey, Program]:
     return key, program
 
 
-def own_key(named: Any, own: OwnProgram) -> tuple[VerifyingKey, Program]:
+def own_key(named: Any, own: OwnProgram) -> tuple[AnyKey, Program]:
     """The key of the program that the caller names, its own or one that ships, under the parameters in `named`, which a
     proof file says of its key.
 
@@ -80,7 +83,7 @@ def own_key(named: Any, own: OwnProgram) -> tuple[VerifyingKey, Program]:
     CodeFault.
     """
     _check_named(named)
-    params = Parameters.from_record(named["params"])
+    params = _parameters(named)
     if names_code(own.name):
         program = load_program(own.name, own.arguments)
     else:
@@ -112,7 +115,7 @@ def _refuse_unbound(program: str, names: Sequence[str]) -> None:
         )
 
 
-def _does_without(own: OwnProgram, name: str, key: VerifyingKey) -> bool:
+def _does_without(own: OwnProgram, name: str, key: AnyKey) -> bool:
     """Whether the caller's program has the same key without this argument."""
     if name in key.arguments:
         return False
@@ -130,28 +133,42 @@ def _call(program: str, arguments: Mapping[str, object]) -> str:
 
 def _check_named(named: Any) -> None:
     """Raise FormatError for what is not the map that names a key of this version (`VerifyingKey.named`)."""
-    check_fields(named, {"version": int, "program": str, "arguments": dict, "params": dict}, "verification key")
+    fields = {"version": int, "program": str, "arguments": dict, "params": dict}
+    if engine_of_record(named).name == MULTILINEAR:
+        check_fields(named, {"engine": str, **fields}, "verification key")
+        check_engine(named["engine"], named["version"], "the proof")
+        return
+    check_fields(named, fields, "verification key")
     check_version(named["version"], "the proof")
 
 
+def _parameters(named: Any) -> Any:
+    """The parameters in the map that names a key. Raises FormatError."""
+    return engine_of_record(named).parameters.from_record(named["params"])  # type: ignore[attr-defined]
+
+
 @lru_cache(maxsize=8)
-def _made(name: str, arguments: tuple[tuple[str, int | str], ...], params: Parameters) -> tuple[VerifyingKey, Program]:
+def _made(name: str, arguments: tuple[tuple[str, int | str], ...], params: Any) -> tuple[AnyKey, Program]:
     program = PROGRAMS[name].make(dict(arguments), proving=False)
     return key_of(program, params), program
 
 
-def key_of(program: Program, params: Parameters) -> VerifyingKey:
-    """Make the verifying key of a program on the CPU. Raises UsageError."""
+def key_of(program: Program, params: Any) -> AnyKey:
+    """Make the verifying key of a program under the parameters of either engine, on the CPU. Raises UsageError."""
+    engine = engine_of(params)
     root = program.preprocessed_root
     if root is not None:
-        key = replace(compile_program(program, params), preprocessed_root=root)
+        changes: dict[str, Any] = {"preprocessed_root": root}
+        key: AnyKey = replace(engine.compile_key(program, params), **changes)
         key.check(f"program {program.name}")
         return key
+    make_key = multilinear_proving_key.make_key if engine.name == MULTILINEAR else proving_key.make_key
     with CpuBackend() as backend:
-        return make_key(program, params, backend).key
+        made: AnyKey = make_key(program, params, backend).key
+        return made
 
 
-def program_of(key: VerifyingKey) -> Program | None:
+def program_of(key: AnyKey) -> Program | None:
     """The program that ships with exactly this key; None for any other key."""
     try:
         made, program = shipped_key(key.named())

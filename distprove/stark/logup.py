@@ -14,7 +14,7 @@ import numpy as np
 
 from distprove.errors import InputError, InvalidProof
 from distprove.stark import field
-from distprove.stark.air.compiled import EXTENSION_DEGREE, SCOPES, CompiledAir
+from distprove.stark.air.compiled import EXTENSION_DEGREE, SCOPES, CompiledAir, UsesBuses
 from distprove.stark.air.definition import Bus
 from distprove.stark.field import Ext, P, Words
 from distprove.stark.output import MAX_OUTPUT_TUPLES, OUTPUT_WIDTH, output_stream
@@ -62,7 +62,7 @@ def constraint_scalars(
     not use are ignored. Raises InputError when one that it uses is missing, or `public` has a wrong length.
     """
     inverse_height = pow(n, -1, P)
-    parts = _challenge_scalars(air, public, buses)
+    parts = challenge_scalars(air, public, buses)
     for scope, used, terminal in zip(SCOPES, (air.has_local, air.has_global), terminals, strict=True):
         if used:
             if terminal is None:
@@ -75,10 +75,11 @@ def constraint_scalars(
 
 def interaction_scalars(air: CompiledAir, public: Sequence[int], buses: BusChallenges) -> Words:
     """The scalars of `air.interactions`, (air.interactions.scalars, 3), from arguments as of `constraint_scalars`."""
-    return _words([*_challenge_scalars(air, public, buses), field.ZERO])
+    return _words([*challenge_scalars(air, public, buses), field.ZERO])
 
 
-def _challenge_scalars(air: CompiledAir, public: Sequence[int], buses: BusChallenges) -> list[Ext]:
+def challenge_scalars(air: UsesBuses, public: Sequence[int], buses: BusChallenges) -> list[Ext]:
+    """The public values and the challenges of the scopes that a table uses, as its programs number them."""
     if len(public) != air.public_count:
         raise InputError(f"{air.name}: {len(public)} public values, expected {air.public_count}")
     if not all(0 <= value < P for value in public):
@@ -198,7 +199,7 @@ def balanced(terminals: Sequence[Ext | None], boundary: Ext = field.ZERO) -> boo
 
 
 def check_multiplicities(
-    airs: Sequence[CompiledAir],
+    airs: Sequence[UsesBuses],
     partitions: Sequence[Sequence[int | None]],
     stated: Iterable[StatedTuples] = (),
     output_bus: int | None = None,

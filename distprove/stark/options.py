@@ -11,7 +11,7 @@ from distprove.errors import UsageError
 from distprove.formats.files import real, require_file
 from distprove.formats.owncode import names_code
 from distprove.options import MAX_PARTITIONS, SECURITY_BITS, InputFile, Options, setting
-from distprove.stark.params import BLOWUPS, MAX_BLOWUP
+from distprove.stark.params import BLOWUPS, ENGINES, MAX_BLOWUP
 from kernels.interface.tree_hash import TreeHash
 
 MOST_GRINDING = 32
@@ -31,6 +31,9 @@ class StarkOptions(Options):
         bounds=(1, MAX_PARTITIONS),
         flag="--partitions",
         auto=True,
+    )
+    engine: str = setting(
+        "fri, or multilinear: smaller proofs, tables of at least 2^4 rows", "fri", choices=ENGINES, flag="--engine"
     )
     prefer: str = setting(
         "speed: larger proofs, faster; size: smaller ones, slower, of the same security", "speed", flag="--prefer"

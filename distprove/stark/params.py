@@ -13,6 +13,8 @@ from kernels.maths.goldilocks import TWO_ADICITY
 MAX_LOG_HEIGHT = 28
 """Maximum log2 of a table's rows. With blow-up 8 an extension's indices stay below 2^32."""
 MAX_BLOWUP = 8
+ENGINES = ("fri", "multilinear")
+"""The proof systems for tables, by name: the first is the default."""
 BLOWUPS = {"speed": 2, "size": 4}
 """The blow-up for each preference: what makes proofs fastest, or small for at most twice that time."""
 MAX_LOG_ARITY = 3

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from distprove.errors import UsageError
 from distprove.stark.air import Air, Bus, CompiledAir, CppRows, trace_air
 from distprove.stark.air.compiler import compile_definition
+from distprove.stark.air.definition import Definition
 from distprove.stark.counting import Counting, compile_counting
+from distprove.stark.multilinear.air import Rules, compile_rules
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -54,6 +56,10 @@ class Trace:
     """Main columns of each table, (width, rows) canonical uint64 in the backend's memory; rows is a power of two. None
     for an absent table (`Program.optional`), or for one of counts alone, which the prover makes (`Table.receive`)."""
     public: tuple[int, ...]
+
+
+_COMPILED = ("_traced", "_compiled", "_rules")
+"""What a program caches of its compiled tables."""
 
 
 class Program(ABC):
@@ -98,24 +104,41 @@ class Program(ABC):
 
         Raises AirError.
         """
-        return self._compiled[0]
+        return self._compiled
+
+    @property
+    def rules(self) -> tuple[Rules, ...]:
+        """The `tables` compiled for the multilinear engine. Cached like `compiled_tables`. Raises AirError."""
+        return self._rules
 
     @property
     def counting(self) -> Counting:
         """The columns of `tables` that a prover counts. Raises AirError."""
-        return self._compiled[1]
+        return self._traced[1]
 
     @cached_property
-    def _compiled(self) -> tuple[tuple[CompiledAir, ...], Counting]:
-        numbers = {bus.name: number for number, bus in enumerate(self.buses, start=1)}
+    def _traced(self) -> tuple[list[Definition], Counting]:
         layout = self.statement.layout()
         definitions = [trace_air(air, layout) for air in self.tables]
-        counting = compile_counting(definitions)
-        return tuple(compile_definition(definition, numbers) for definition in definitions), counting
+        return definitions, compile_counting(definitions)
+
+    @cached_property
+    def _compiled(self) -> tuple[CompiledAir, ...]:
+        return tuple(compile_definition(definition, self._numbers) for definition in self._traced[0])
+
+    @cached_property
+    def _rules(self) -> tuple[Rules, ...]:
+        return tuple(compile_rules(definition, self._numbers) for definition in self._traced[0])
+
+    @property
+    def _numbers(self) -> dict[str, int]:
+        return {bus.name: number for number, bus in enumerate(self.buses, start=1)}
 
     def compiled_as(self, other: Program) -> None:
         """Use the compiled tables of `other`, a program with the same key, unless this one's are compiled."""
-        vars(self).setdefault("_compiled", other._compiled)
+        for name in _COMPILED:
+            if name in vars(other):
+                vars(self).setdefault(name, vars(other)[name])
 
     @property
     @abstractmethod
@@ -241,7 +264,8 @@ class JobProgram:
     @cached_property
     def _pickled(self) -> bytes:
         bare = copy.copy(self.program)
-        vars(bare).pop("_compiled", None)
+        for name in _COMPILED:
+            vars(bare).pop(name, None)
         return pickle.dumps(bare)
 
 

@@ -17,9 +17,9 @@ from distprove.errors import FormatError
 from distprove.proof import check_fields
 from distprove.stark.air.compiled import EXTENSION_DEGREE
 from distprove.stark.barrier import Commitment
-from distprove.stark.field import P, Words, is_canonical
+from distprove.stark.encoding import exactly, pack, read_digest, read_opening, unpack
+from distprove.stark.field import Words
 from distprove.stark.heights import LogHeights, decode_heights, encode_heights
-from distprove.stark.merkle import TreeShape
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
 from distprove.stark.verifying_key import VerifyingKey
 from kernels.interface.goldilocks import TreeOpening
@@ -61,7 +61,7 @@ class JobPart:
 
     def commitment(self, name: str, public: Sequence[int]) -> Commitment:
         """The partition's commitment before the job's challenge was drawn."""
-        return Commitment(name, self.log_heights, tuple(public), self.roots[0], _pack(self.anchors))
+        return Commitment(name, self.log_heights, tuple(public), self.roots[0], pack(self.anchors))
 
     @staticmethod
     def of_record(record: Any, key: VerifyingKey, what: str = "proof") -> JobPart:
@@ -87,13 +87,13 @@ class StarkProof(JobPart):
             "challenge": self.challenge,
             "heights": encode_heights(self.log_heights),
             "roots": list(self.roots),
-            "anchors": _pack(self.anchors),
-            "terminals": _pack(self.terminals),
-            "values": [_pack(v.here) + _pack(v.after) + _pack(v.quotient) for v in self.values],
+            "anchors": pack(self.anchors),
+            "terminals": pack(self.terminals),
+            "values": [pack(v.here) + pack(v.after) + pack(v.quotient) for v in self.values],
             "fri_roots": list(self.fri_roots),
-            "final": _pack(self.final),
+            "final": pack(self.final),
             "nonce": self.nonce,
-            "trees": [{"path": t.path.tobytes(), "rows": [_pack(r) for r in t.rows]} for t in self.trees],
+            "trees": [{"path": t.path.tobytes(), "rows": [pack(r) for r in t.rows]} for t in self.trees],
         }
 
     @classmethod
@@ -111,14 +111,14 @@ class StarkProof(JobPart):
         proof = cls(
             *_job_fields(record, shape, what),
             tuple(
-                TableValues.split(_unpack(v, (t.opened, 3), what), t)
+                TableValues.split(unpack(v, (t.opened, 3), what), t)
                 for v, t in zip(record["values"], shape.tables, strict=True)
             ),
-            tuple(_digest(r, what) for r in _exactly(record["fri_roots"], len(shape.fri_trees), what)),
-            _unpack(record["final"], (1 << shape.log_final, 3), what),
+            tuple(read_digest(r, what) for r in exactly(record["fri_roots"], len(shape.fri_trees), what)),
+            unpack(record["final"], (1 << shape.log_final, 3), what),
             record["nonce"],
             tuple(
-                _opening(t, s, key.params.queries, what)
+                read_opening(t, s, key.params.queries, what)
                 for t, s in zip(record["trees"], [*rounds, *shape.fri_trees], strict=True)
             ),
         )
@@ -169,52 +169,9 @@ def heights_in(record: Any, key: VerifyingKey, what: str = "proof") -> LogHeight
 def _job_fields(record: Any, shape: ProofShape, what: str) -> tuple[bytes, LogHeights, tuple[bytes, ...], Words, Words]:
     own = len(shape.rounds) - len(shape.key_roots)
     return (
-        _digest(record["challenge"], what),
+        read_digest(record["challenge"], what),
         shape.log_heights,
-        tuple(_digest(r, what) for r in _exactly(record["roots"], own, what)),
-        _unpack(record["anchors"], (shape.anchors, 3), what),
-        _unpack(record["terminals"], (shape.terminals, 3), what),
+        tuple(read_digest(r, what) for r in exactly(record["roots"], own, what)),
+        unpack(record["anchors"], (shape.anchors, 3), what),
+        unpack(record["terminals"], (shape.terminals, 3), what),
     )
-
-
-def _opening(record: Any, shape: TreeShape, queries: int, what: str) -> TreeOpening:
-    check_fields(record, {"path": bytes, "rows": list}, what)
-    nodes = _count(record["path"], 32, queries * shape.most_siblings, what)
-    path = np.frombuffer(record["path"], dtype=np.uint8).reshape(nodes, 32)
-    given = zip(_exactly(record["rows"], len(shape.matrices), what), shape.matrices, strict=True)
-    return TreeOpening(
-        tuple(_unpack(r, (_count(r, 8 * width, queries, what), width), what) for r, (_, width) in given), path
-    )
-
-
-def _pack(words: Words) -> bytes:
-    return np.ascontiguousarray(words).astype("<u8").tobytes()
-
-
-def _unpack(data: Any, shape: tuple[int, ...], what: str) -> Words:
-    """Decode field elements of a given shape and check that each is below p. Raises FormatError."""
-    if not isinstance(data, bytes) or len(data) != 8 * math.prod(shape):
-        raise FormatError(f"{what}: field elements of another number than {shape}")
-    words = np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False).reshape(shape)
-    if not is_canonical(words):
-        raise FormatError(f"{what}: a field element that is not below {P}")
-    return words
-
-
-def _count(data: Any, size: int, most: int, what: str) -> int:
-    """Number of items of `size` bytes in `data`. Raises FormatError for incomplete items and for more than `most`."""
-    if not isinstance(data, bytes) or len(data) % size or len(data) > size * most:
-        raise FormatError(f"{what}: not at most {most} items of {size} bytes")
-    return len(data) // size
-
-
-def _digest(data: Any, what: str) -> bytes:
-    if not isinstance(data, bytes) or len(data) != 32:
-        raise FormatError(f"{what}: a digest has 32 bytes")
-    return data
-
-
-def _exactly(items: Any, count: int, what: str) -> list[Any]:
-    if not isinstance(items, list) or len(items) != count:
-        raise FormatError(f"{what}: a list of another length than {count}")
-    return items

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from distprove.errors import InputError, UsageError
 from distprove.proof import MAX_BYTES
@@ -16,14 +17,12 @@ from distprove.stark.air import Air, trace_air
 from distprove.stark.air.check import BoundaryTuple
 from distprove.stark.air.compiler import compile_definition, number_buses
 from distprove.stark.air.definition import Layout
+from distprove.stark.engine import AnyKey, engine_of
+from distprove.stark.key_front import bus_record
 from distprove.stark.params import Parameters
-from distprove.stark.plan import plans
 from distprove.stark.program import Program
-from distprove.stark.proof import content_bytes
-from distprove.stark.security import job_security
-from distprove.stark.shape import ProofShape, heights_fit
 from distprove.stark.statement import Boundary, Statement
-from distprove.stark.verifying_key import VerifyingKey, bus_record, compile_program, made_key
+from distprove.stark.verifying_key import VerifyingKey, made_key
 from kernels.host.units import format_bytes
 
 MOST_MEMORY = 1 << 42
@@ -34,22 +33,23 @@ Heights = Sequence[Sequence[int | None]]
 """log2 of each table's rows, None for an absent table, for each partition."""
 
 
-def check_program(program: Program, params: Parameters, partitions: int, known: Heights | None = None) -> None:
+def check_program(program: Program, params: Any, partitions: int, known: Heights | None = None) -> None:
     """Raise UsageError or AirError for a job of `program` that no verifier would accept, whatever its traces are.
     `known` are the heights that its cut has told."""
-    key = compile_program(program, params)
+    engine = engine_of(params)
+    key = engine.compile_key(program, params)
     try:
         heights = known or program.log_heights(partitions)
     except UsageError:  # the program does not tell its heights; provers check each trace
         check_sides(key)
         check_multiplicities(key, least_heights(key, partitions))
         return
-    if len(heights) != partitions or not all(heights_fit(key, h) for h in set(map(tuple, heights))):
+    if len(heights) != partitions or not all(engine.heights_fit(key, h) for h in set(map(tuple, heights))):
         raise UsageError(f"program {program.name}: not the heights of {partitions} partitions' tables: 2^{heights}")
     check_job(key, heights)
 
 
-def check_job(key: VerifyingKey, heights: Heights) -> None:
+def check_job(key: AnyKey, heights: Heights) -> None:
     """Raise UsageError unless partitions of these heights can be one job under `key`."""
     check_sides(key)
     check_multiplicities(key, heights)
@@ -57,19 +57,23 @@ def check_job(key: VerifyingKey, heights: Heights) -> None:
     check_size(key, heights)
 
 
-def check_size(key: VerifyingKey, heights: Heights) -> None:
+def check_size(key: AnyKey, heights: Heights) -> None:
     """Raise UsageError for partitions whose proofs no file holds, or one of which no device proves."""
     kinds = Counter(map(tuple, heights))
+    engine = engine_of(key)
     for kind in kinds:
-        shape = ProofShape(key, kind)
-        needed = plans(shape, key_streamed=True)[0].peak
+        needed = engine.least_memory(key, kind)
         if needed > MOST_MEMORY:
-            rows = ", ".join(f"2^{table.log_height} x {table.widths[1]}" for table in shape.tables)
+            rows = ", ".join(
+                f"2^{height} x {table.main_width}"
+                for table, height in zip(key.tables, kind, strict=True)
+                if height is not None
+            )
             raise UsageError(
                 f"a partition with tables of {rows} needs {format_bytes(needed)}, and no device has more than "
                 f"{format_bytes(MOST_MEMORY)}: cut the job into more partitions"
             )
-    size = sum(count * content_bytes(ProofShape(key, kind)) for kind, count in kinds.items())
+    size = sum(count * engine.proof_bytes(key, kind) for kind, count in kinds.items())
     if size > MAX_BYTES:
         raise UsageError(
             f"the proofs of {len(heights)} partitions take {size / (1 << 30):.1f} GiB together, and no file of "
@@ -77,9 +81,9 @@ def check_size(key: VerifyingKey, heights: Heights) -> None:
         )
 
 
-def check_security(key: VerifyingKey, heights: Heights) -> None:
+def check_security(key: AnyKey, heights: Heights) -> None:
     """Raise UsageError for partitions whose proofs would have fewer bits of security than the key requires."""
-    reached = job_security(key, heights).bits
+    reached = engine_of(key).security(key, heights).bits
     if reached < key.params.security_bits:
         raise UsageError(
             f"{key.params.queries} queries give {reached:.1f} bits of security at these heights, and "
@@ -87,7 +91,7 @@ def check_security(key: VerifyingKey, heights: Heights) -> None:
         )
 
 
-def check_sides(key: VerifyingKey) -> None:
+def check_sides(key: AnyKey) -> None:
     """Raise UsageError for a bus on which tables and statement only send, or only receive."""
     sides: dict[str, set[bool]] = {}
     for use in (use for table in key.tables for use in table.uses):
@@ -105,7 +109,7 @@ def check_sides(key: VerifyingKey) -> None:
             raise UsageError(f"bus {name}: no table {missing}, nor does the boundary of a global bus")
 
 
-def check_multiplicities(key: VerifyingKey, heights: Heights) -> None:
+def check_multiplicities(key: AnyKey, heights: Heights) -> None:
     """Raise UsageError when the boundary has too many tuples, or multiplicities could wrap around the field over all
     partitions and the boundary."""
     excess = key.statement.excess(len(heights))
@@ -117,10 +121,12 @@ def check_multiplicities(key: VerifyingKey, heights: Heights) -> None:
         raise UsageError(str(error)) from None
 
 
-def least_heights(key: VerifyingKey, partitions: int) -> Heights:
+def least_heights(key: AnyKey, partitions: int) -> Heights:
     """The minimum heights of the tables of so many partitions: optional ones are absent."""
+    lowest = getattr(key.params, "log_skip", 0)
     least = [
-        (height or 0) if root is None else None for height, root in zip(key.fixed_heights, key.optional, strict=True)
+        None if key.is_optional(number) else lowest if height is None else height
+        for number, height in enumerate(key.fixed_heights)
     ]
     return [least] * partitions
 

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import UsageError
 from distprove.formats.owncode import own_faults
 from distprove.stark import logup
 from distprove.stark.anchor import Anchor, make_anchor
 from distprove.stark.barrier import Commitment
 from distprove.stark.challenges import ProofTranscript, anchor_challenges, next_point
 from distprove.stark.extension import Extender, Extension, Opening
-from distprove.stark.field import Ext, P, Words, e_dot, e_dots, e_mul, element, ext_powers, interpolate, spread
-from distprove.stark.heights import LogHeights
+from distprove.stark.field import Ext, Words, e_dot, e_dots, e_mul, element, ext_powers, interpolate, spread
 from distprove.stark.memory import folded_together, tree_bytes
 from distprove.stark.plan import MemoryPlan, choose, usable
 from distprove.stark.program import Program, Trace, whole_trace
@@ -30,7 +28,7 @@ from distprove.stark.proof import StarkProof, TableValues
 from distprove.stark.proving_key import ProvingKey, copied
 from distprove.stark.quotient import Folded, extend_quotients, folded_constraints
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
-from distprove.stark.verifying_key import VerifyingKey
+from distprove.stark.trace_shape import check_trace_shape
 from distprove.steps import Steps
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -95,7 +93,7 @@ def commit(
     with steps("trace"), own_faults(program.__module__, secret=True, told_by="`distprove air check`"):
         given = {key: backend.to_device(value) for key, value in inputs.items()}
         trace = whole_trace(program, given, pk.fixed_columns, backend)
-    log_heights = check_trace_shape(pk.key, trace)
+    log_heights = check_trace_shape(pk.key, trace, heights_fit)
     shape = ProofShape(pk.key, log_heights)
     pk.prepare_optional(shape)
     plan = plan_for(shape)
@@ -220,38 +218,6 @@ def prove(pk: ProvingKey, committed: Committed, challenge: bytes, steps: Steps) 
     return StarkProof(
         challenge, shape.log_heights, tuple(roots), anchored, flat, values, layer_roots, final, nonce, opened
     )
-
-
-def check_trace_shape(key: VerifyingKey, trace: Trace) -> LogHeights:
-    """log2 of each table's rows, None for an absent table.
-
-    Raises UsageError when the trace does not have the shape that this key needs.
-    """
-    if len(trace.main) != len(key.tables):
-        raise UsageError(f"the trace has {len(trace.main)} tables; the program has {len(key.tables)}")
-    expected = key.statement.public_values
-    if len(trace.public) != expected:
-        raise UsageError(f"the trace has {len(trace.public)} public values; the program's statement has {expected}")
-    if not all(0 <= v < P for v in trace.public):
-        raise UsageError("a public value of the trace is no field element: not an integer from 0 to p - 1")
-    heights: list[int | None] = []
-    for table, columns in zip(key.tables, trace.main, strict=True):
-        if columns is None:
-            heights.append(None)
-            continue
-        width, rows = columns.shape
-        if width != table.main_width or rows & (rows - 1) or rows == 0:
-            raise UsageError(
-                f"table {table.name} has {table.main_width} columns and a power of two of rows, not {columns.shape}"
-            )
-        heights.append(rows.bit_length() - 1)
-    for table, height, root in zip(key.tables, heights, key.optional, strict=True):
-        if height is None and root is None:
-            raise UsageError(f"table {table.name} is absent, and the program does not say that it is optional")
-    if not heights_fit(key, heights):
-        raise UsageError(f"tables of 2^{heights} rows do not fit this key (fixed heights: {key.fixed_heights})")
-    logup.check_multiplicities(key.tables, [heights])
-    return tuple(heights)
 
 
 def take_over(trace: Trace, inputs: Iterable[NDArray[Any]], backend: Backend) -> None:

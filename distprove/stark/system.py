@@ -15,23 +15,20 @@ from numpy.typing import NDArray
 from distprove.errors import UnsatisfiedWitness, UsageError
 from distprove.formats.owncode import own_faults
 from distprove.stark.air.check import check_partitions
-from distprove.stark.barrier import Commitment, job_challenge
+from distprove.stark.barrier import Commitment
+from distprove.stark.engine import FRI, engine_named, engine_of
 from distprove.stark.example import cut, fixed_columns, on_device, partition_trace, read_inputs
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
 from distprove.stark.options import StarkOptions
-from distprove.stark.params import Parameters
 from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, fits, leaves_room, usable
 from distprove.stark.program import Cut, JobProgram, Program, whole_trace
 from distprove.stark.programs import load_program
-from distprove.stark.proof import JobPart
 from distprove.stark.provable import check_program, check_security, least_heights
-from distprove.stark.prover import Committed, commit, prove
-from distprove.stark.proving_key import ProvingKey, make_key
-from distprove.stark.security import choose_parameters
-from distprove.stark.verifier import check_commitments, check_output
-from distprove.stark.verifying_key import VerifyingKey, compile_program
+from distprove.stark.prover import commit, prove
+from distprove.stark.proving_key import make_key
+from distprove.stark.whole_job import check_output
 from distprove.steps import Steps
 from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
@@ -64,11 +61,12 @@ class StarkSystem:
     """
 
     name = "stark"
+    engine = FRI
     needs_barrier = True
     verifies_in_python = True
     names_bind = True
 
-    def __init__(self, program: Program, params: Parameters, partitions: int, cut: Cut | None = None) -> None:
+    def __init__(self, program: Program, params: Any, partitions: int, cut: Cut | None = None) -> None:
         """`cut` is the job's, if it was cut already. Raises UsageError for less than one partition."""
         if partitions < 1:
             raise UsageError(f"a job has at least one partition, not {partitions}")
@@ -84,16 +82,20 @@ class StarkSystem:
 
     @classmethod
     def from_options(cls, options: StarkOptions) -> StarkSystem:
-        """Make the system of a job. Raises UsageError for a bad program or arguments, or an unreachable target."""
+        """Make the system of a job under the class's own engine; `systems` chooses the class.
+
+        Raises UsageError for a bad program or arguments, or an unreachable target.
+        """
         program = load_program(options.program, options.arguments)
+        engine = engine_named(options.engine)
         choose = _choosing(program, options)
         made: Cut | None = None
         partitions = options.partitions
         with own_faults(program.__module__):
             program.check_job(partitions)
             if partitions is None or program.cuts_itself:
-                key = compile_program(program, choose(1, queries=1))
-                made = cut(program, partitions, partial(fits, key))
+                key = engine.compile_key(program, choose(1, queries=1))
+                made = cut(program, partitions, partial(engine.fits, key))
                 partitions = len(made.slices)
             known = None if made is None else made.log_heights
             params = choose(partitions, queries=options.queries, known=known)
@@ -108,7 +110,7 @@ class StarkSystem:
         _check_kind(replace(options, arguments=tuple(sorted(options.arguments.items()))))  # type: ignore[arg-type]
 
     @cached_property
-    def key(self) -> VerifyingKey:
+    def key(self) -> Any:
         return key_of(self.program, self.params)
 
     @cached_property
@@ -116,18 +118,22 @@ class StarkSystem:
         return StarkVerifier(self.key, self.program)
 
     def key_digest(self) -> bytes:
-        return self.key.digest
+        digest: bytes = self.key.digest
+        return digest
 
     def describe(self) -> dict[str, Any]:
         return {
             "program": self.program.name,
             "arguments": dict(self.program.arguments),
-            "tables": [
-                {"name": t.name, "columns": t.main_width, "aux_columns": t.aux_width, "degree": t.degree}
-                for t in self.key.tables
-            ],
+            "tables": self._tables(),
             **self.params.to_record(),
         }
+
+    def _tables(self) -> list[dict[str, Any]]:
+        return [
+            {"name": t.name, "columns": t.main_width, "aux_columns": t.aux_width, "degree": t.degree}
+            for t in self.key.tables
+        ]
 
     def shared(self) -> SharedFiles:
         return {}
@@ -189,17 +195,19 @@ class StarkSystem:
 
     def draw_challenge(self, commitments: Sequence[bytes]) -> bytes:
         """The job's challenge, from the commitments that `commit` returned for all partitions, in order."""
-        return job_challenge(self.key_digest(), [Commitment.from_bytes(c) for c in commitments])
+        parsed = [Commitment.from_bytes(c) for c in commitments]
+        challenge: bytes = engine_of(self.params).job_challenge(self.key_digest(), parsed)
+        return challenge
 
     def check_commitments(self, commitments: Sequence[bytes]) -> None:
         parsed = [Commitment.from_bytes(c) for c in commitments]
-        check_commitments(self.key, parsed)
+        engine_of(self.params).check_commitments(self.key, parsed)
         if self.verifier.has_output:
             check_output(self.key, parsed[0].public, self.output())
 
     def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
         """The commitment and the challenge in a partition's proof. Raises FormatError."""
-        parsed = JobPart.of_record(proof.data, self.key, proof.name)
+        parsed = engine_of(self.params).part(proof.data, self.key, proof.name)
         return parsed.commitment(proof.name, proof.public).to_bytes(), parsed.challenge
 
     def verify(self, proof: PartitionProof) -> bool:
@@ -218,7 +226,8 @@ class StarkSystem:
     def verification_key(self) -> dict[str, Any]:
         """The map that names the key. A verifier makes the key again from the program, or is given it, and compares the
         digest."""
-        return self.key.named()
+        named: dict[str, Any] = self.key.named()
+        return named
 
     def key_file(self) -> bytes:
         return key_content(self.key)
@@ -229,10 +238,10 @@ class StarkSystem:
         return hashlib.sha256(b"".join(parts)).digest()
 
 
-def _choosing(program: Program, options: StarkOptions) -> Callable[..., Parameters]:
-    """`choose_parameters` for a program, with the settings of a job."""
+def _choosing(program: Program, options: StarkOptions) -> Callable[..., Any]:
+    """`choose_parameters` of the job's engine for a program, with the settings of a job."""
     return partial(
-        choose_parameters,
+        engine_named(options.engine).choose,
         program,
         prefer=options.prefer,
         blowup=options.blowup,
@@ -249,7 +258,7 @@ def _check_kind(options: StarkOptions) -> None:
     program = load_program(options.program, dict(options.arguments))
     choose = _choosing(program, options)
     if program.cuts_itself or (options.partitions is None and len(program.counts) > 1):
-        key = compile_program(program, choose(1, queries=options.queries or 1))
+        key = engine_named(options.engine).compile_key(program, choose(1, queries=options.queries or 1))
         if options.queries is not None:
             check_security(key, least_heights(key, 1))
         return
@@ -262,7 +271,7 @@ class StarkSynthesiser:
 
     def synthesise(self, partition: Partition) -> Witness:
         begin = time.perf_counter()
-        arrays = read_inputs(_context(partition).program.program, partition.source)
+        arrays = read_inputs(context_of(partition).program.program, partition.source)
         return Witness(partition.name, arrays, time.perf_counter() - begin)
 
 
@@ -271,20 +280,20 @@ class StarkProver:
 
     def __init__(self, system: StarkSystem, backend: Backend) -> None:
         self._backend = backend
-        self._key: ProvingKey = make_key(system.program, system.params, backend)
+        self._key = self._make_key(system)
         if self._key.key.digest != system.key_digest():
             raise UsageError("this prover's key is not the job's: are two versions of the program in use?")
-        self._kept: dict[tuple[str, str], Committed] = {}
+        self._kept: dict[tuple[str, str], Any] = {}
         """Those that are committed, by job and name."""
 
     def commit(self, partition: Partition, witness: Witness) -> bytes:
         """Commit to the main trace, and keep the commitment for the proof while there is room."""
-        alone = _context(partition).partitions == 1
+        alone = context_of(partition).partitions == 1
         committed = self._commit(partition, witness, Steps(), more=not alone)
-        plan, streamed = committed.plan, self._key.streamed
-        if alone or leaves_room(committed.shape, plan, self._budget, self._held(), key_streamed=streamed):
+        if alone or self._leaves_room(committed):
             self._kept[partition.job, partition.name] = committed
-        return committed.commitment.to_bytes()
+        made: bytes = committed.commitment.to_bytes()
+        return made
 
     def prove_partition(
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
@@ -302,11 +311,11 @@ class StarkProver:
         if committed is None:
             committed = self._commit(partition, witness, steps)
         self._backend.watch_memory()
-        proof = prove(self._key, committed, challenge, steps)
+        record = self._prove(committed, challenge, steps)
         busy.end()
         steps.times.on_device = busy.time()
         moved = self._backend.traffic.since(traffic)
-        made = PartitionProof(partition.name, partition.digest, committed.commitment.public, proof.to_record())
+        made = PartitionProof(partition.name, partition.digest, committed.commitment.public, record)
         steps.times.to_device, steps.times.to_host = moved.to_device, moved.to_host
         proving = self._used()
         peak = None if committed.peak is None or proving is None else max(committed.peak, proving)
@@ -351,7 +360,7 @@ class StarkProver:
         """Bytes that the kept, committed partitions hold."""
         return sum(c.nbytes for c in self._kept.values())
 
-    def _commit(self, partition: Partition, witness: Witness, steps: Steps, *, more: bool = False) -> Committed:
+    def _commit(self, partition: Partition, witness: Witness, steps: Steps, *, more: bool = False) -> Any:
         """Commit to a partition beside the kept ones or, if it does not fit there, after dropping all of them."""
         try:
             return self._commit_beside(partition, witness, steps, more)
@@ -361,9 +370,22 @@ class StarkProver:
         self._kept.clear()
         return self._commit_beside(partition, witness, steps, more)
 
-    def _commit_beside(self, partition: Partition, witness: Witness, steps: Steps, more: bool) -> Committed:
+    # -- what an engine decides -------------------------------------------------------------------------------------
+
+    def _make_key(self, system: StarkSystem) -> Any:
+        return make_key(system.program, system.params, self._backend)
+
+    def _prove(self, committed: Any, challenge: bytes, steps: Steps) -> dict[str, Any]:
+        record: dict[str, Any] = prove(self._key, committed, challenge, steps).to_record()
+        return record
+
+    def _leaves_room(self, committed: Any) -> bool:
+        """Whether another partition fits beside this one while it waits."""
+        return leaves_room(committed.shape, committed.plan, self._budget, self._held(), key_streamed=self._key.streamed)
+
+    def _commit_beside(self, partition: Partition, witness: Witness, steps: Steps, more: bool) -> Any:
         self._backend.watch_memory()
-        told: dict[str, Any] = {"expected": _context(partition).log_heights, "program": self._program(partition)}
+        told: dict[str, Any] = {"expected": context_of(partition).log_heights, "program": self._program(partition)}
         committed = commit(self._key, partition.name, witness.arrays, steps, held=self._held(), more=more, **told)
         committed.peak = self._used()
         check_security(self._key.key, [committed.shape.log_heights])
@@ -371,7 +393,7 @@ class StarkProver:
 
     def _program(self, partition: Partition) -> Program:
         """The program of the partition's job, with the key's compiled tables."""
-        program = _context(partition).program.program
+        program = context_of(partition).program.program
         program.compiled_as(self._key.program)
         return program
 
@@ -381,7 +403,8 @@ class StarkProver:
         return None if peak is None else peak - self._held()
 
 
-def _context(partition: Partition) -> JobContext:
+def context_of(partition: Partition) -> JobContext:
+    """The partition's context, which the system's plan gave it."""
     context = partition.context
     assert isinstance(context, JobContext), "the system's plan made the partition"
     return context

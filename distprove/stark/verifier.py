@@ -6,14 +6,14 @@ partitions form one job. docs/stark-protocol.md is the specification.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distprove.errors import InputError, InvalidProof, OutputMissing
+from distprove.errors import InvalidProof
 from distprove.formats.names import is_name
 from distprove.stark import logup
 from distprove.stark.barrier import Commitment, global_challenges, job_challenge
@@ -51,12 +51,12 @@ from distprove.stark.field import (
     total,
 )
 from distprove.stark.merkle import TreeClaim, openings_hold
-from distprove.stark.output import digest_of, output_public
 from distprove.stark.proof import JobPart, StarkProof
 from distprove.stark.security import job_security, security_bits
 from distprove.stark.shape import ProofShape
 from distprove.stark.transcript import work_is_done
 from distprove.stark.verifying_key import VerifyingKey
+from distprove.stark.whole_job import JobRules, check_multiplicities, verify_whole_job, verify_whole_statement
 from kernels.maths.query_paths import QueryPaths
 
 
@@ -77,7 +77,7 @@ def verify(key: VerifyingKey, name: str, public: Sequence[int], proof: StarkProo
         raise InvalidProof(
             f"{name}: {reached:.1f} bits of security at these heights; the key asks for {params.security_bits}"
         )
-    check_multiplicities(key, [shape.log_heights], [])
+    check_multiplicities(key.tables, [shape.log_heights])
     roots = dict(zip((r for r in shape.rounds if r not in shape.key_roots), proof.roots, strict=True))
 
     # 1. Bind the statement, and draw the challenges of the buses.
@@ -132,84 +132,20 @@ def verify_job(
     proofs: Sequence[JobPart],
     output: bytes | None = None,
 ) -> None:
-    """Raise InvalidProof unless these partitions, each already verified alone, form one whole job.
-
-    The challenge of each must be the one drawn from exactly these commitments in this order; the public values must
-    satisfy the statement; the global buses must balance over all partitions and the statement's own tuples. These
-    include the words of the job's `output`, if the statement has one; without it OutputMissing is raised for a job that
-    holds otherwise.
-    """
-    if not proofs:
-        raise InvalidProof("a job has at least one partition")
-    if len(set(names)) != len(names):
-        raise InvalidProof("two partitions have the same name")
-    commitments = [p.commitment(name, public) for name, public, p in zip(names, publics, proofs, strict=True)]
-    challenge = job_challenge(key.digest, commitments)
-    for name, proof in zip(names, proofs, strict=True):
-        if proof.challenge != challenge:
-            raise InvalidProof(f"{name} was not proven as a part of this job: a partition is missing, moved or changed")
-    check_commitments(key, commitments)
-    z, beta = global_challenges(challenge, key.params.tree_hash)
-    sums = [terminal for proof in proofs for _, terminal in terminals_of(ProofShape(key, proof.log_heights), proof)]
-    stated = logup.boundary_sum(key.boundary_terms(publics), z, beta)
-    if key.output_bus is not None:
-        check_output(key, publics[0], output)
-        stated = e_add(stated, logup.output_sum(key.output_bus, output or b"", z, beta))
-    if not logup.balanced(sums, stated):
-        raise InvalidProof("the global buses do not balance over the partitions")
-
-
-def check_output(key: VerifyingKey, public: Sequence[int], output: bytes | None) -> None:
-    """Raise InvalidProof unless `output` has the length and digest that the public values of a partition state.
-
-    The job's challenge binds these, so that no words can be chosen after the challenges of the buses are known. Raises
-    OutputMissing without an output.
-    """
-    stated = key.statement.output_public(public)
-    if output is None:
-        # A verifier that took the tables' word for what they sent would accept any digest.
-        told = digest_of(stated[1:]).hex() if all(v >> 32 == 0 for v in stated) else "no digest"
-        raise OutputMissing(
-            "every partition's proof holds by itself, but it is not known whether they are one job: it states an "
-            f"output of {stated[0]} bytes (Keccak-256 {told}), which is not here, and without its words nobody can "
-            "tell whether the tables wrote it. Give the output (--output FILE, output=)"
-        )
-    if len(output) != stated[0]:
-        raise InvalidProof(f"the job states an output of {stated[0]} bytes, and the one given has {len(output)}")
-    if output_public(output) != stated:
-        raise InvalidProof("the output given is not the one that the job states: its Keccak-256 digest differs")
+    """Raise InvalidProof unless these partitions form one whole job (`verify_whole_job`)."""
+    verify_whole_job(RULES, key, names, publics, proofs, output)
 
 
 def check_commitments(key: VerifyingKey, commitments: Sequence[Commitment]) -> None:
-    """Raise InvalidProof unless these commitments can be a job under `key`.
-
-    The job's driver checks this too, at the barrier, before any partition is proven.
-    """
-    publics, heights = [c.public for c in commitments], [c.log_heights for c in commitments]
-    violation = key.statement.violation(publics)
-    if violation is not None:
-        raise InvalidProof(violation)
-    check_multiplicities(key, heights, key.stated(len(publics)), key.output_bus)
-    # Each partition has enough bits alone, but the errors of global buses and anchors grow with their number.
-    security = job_security(key, heights)
-    if security.bits < key.params.security_bits:
-        raise InvalidProof(
-            f"{security.bits:.1f} bits of security over all partitions ({security.weakest.name}); the key asks for "
-            f"{key.params.security_bits}"
-        )
+    """Raise InvalidProof unless these commitments can be a job under `key`."""
+    verify_whole_statement(RULES, key, commitments)
 
 
-def check_multiplicities(
-    key: VerifyingKey,
-    partitions: Sequence[Sequence[int | None]],
-    stated: Iterable[logup.StatedTuples],
-    output_bus: int | None = None,
-) -> None:
-    """Raise InvalidProof when multiplicities could wrap around the field in partitions of these log2 heights."""
-    try:
-        logup.check_multiplicities(key.tables, partitions, stated, output_bus)
-    except InputError as error:
-        raise InvalidProof(str(error)) from None
+def _global_terminals(key: VerifyingKey, proof: JobPart) -> list[Ext | None]:
+    return [terminal for _, terminal in terminals_of(ProofShape(key, proof.log_heights), proof)]
+
+
+RULES = JobRules(job_challenge, global_challenges, job_security, _global_terminals)
 
 
 def terminals_of(shape: ProofShape, proof: JobPart) -> list[tuple[Ext | None, Ext | None]]:

@@ -6,22 +6,19 @@ columns it holds the root of their tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
 from distprove.errors import FormatError, UsageError
 from distprove.formats import canonical
-from distprove.formats.shapes import Row, fits
 from distprove.proof import check_fields
-from distprove.stark.air import Bus, CompiledAir
-from distprove.stark.air.compiled import MAX_BUSES, SCOPES
-from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_NAME
-from distprove.stark.logup import BoundaryTerm, StatedTuples
+from distprove.stark.air import CompiledAir
+from distprove.stark.air.compiled import MAX_BUSES
+from distprove.stark.key_front import KeyFront, bus_record, read_bus
 from distprove.stark.merkle import TreeShape
-from distprove.stark.output import OUTPUT_WIDTH
 from distprove.stark.params import MAX_BLOWUP, Parameters, check_log_height
 from distprove.stark.program import Program
 from distprove.stark.statement import Statement
@@ -33,47 +30,21 @@ MAX_BYTES = 1 << 27
 """Maximum bytes of an encoded key."""
 
 
-@dataclass(frozen=True, repr=False)
-class VerifyingKey:
-    """The verifying key of a program under given parameters. `digest` binds all of it into every transcript."""
-
-    program: str
-    arguments: Mapping[str, int | str]
-    params: Parameters
-    tables: tuple[CompiledAir, ...]
-    buses: tuple[tuple[str, str, int], ...]
-    """Name, scope ("local" or "global") and width of each bus. A bus's number is its position, from one."""
-    statement: Statement
-    fixed_heights: tuple[int | None, ...]
-    """log2 of the rows of each table that are the same in every proof, as preprocessed columns need; else None."""
-    preprocessed_root: bytes
-    """Root of the tree of all required tables' preprocessed columns, 32 bytes; empty when these have none."""
-    optional: tuple[bytes | None, ...]
-    """For each table None if every partition has it. For one that may be absent the root of the tree of its own
-    preprocessed columns, 32 bytes, or empty when it has none."""
-
-    def __repr__(self) -> str:
-        named = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        return f"<VerifyingKey: {self.program}({named}), {len(self.tables)} tables, {self.digest.hex()[:16]}...>"
+class VerifyingKey(KeyFront[Parameters, CompiledAir, bytes | None]):
+    """The verifying key of a program under given parameters. `preprocessed_root` is that of the tree of all required
+    tables' columns. `optional` is for each table None if every partition has it; for one that may be absent the root of
+    the tree of its own preprocessed columns, 32 bytes, or empty when it has none."""
 
     @cached_property
     def digest(self) -> bytes:
-        """Keccak-256 of the canonical encoding of the key, 32 bytes."""
         return keccak256(b"distprove stark key" + canonical.encode(self.to_record()))
 
-    @property
-    def anchored(self) -> bool:
-        """Whether a table uses a global bus, so that main traces are anchored before the bus's challenge is drawn."""
-        return any(t.has_global for t in self.tables)
-
     def named(self) -> dict[str, Any]:
-        """The map by which a proof file names its key. A verifier makes the key again from it, or is given the key."""
         arguments, params = dict(self.arguments), self.params.to_record()
         return {"version": VERSION, "program": self.program, "arguments": arguments, "params": params}
 
-    def is_named(self, named: Any) -> bool:
-        """Whether `named`, from a proof file, names exactly this key, without any other argument."""
-        return canonical.encode(named) == canonical.encode(self.named())
+    def is_optional(self, table: int) -> bool:
+        return self.optional[table] is not None
 
     @cached_property
     def preprocessed_trees(self) -> dict[int | None, tuple[int, ...]]:
@@ -137,7 +108,7 @@ class VerifyingKey:
             record["arguments"],
             Parameters.from_record(record["params"]),
             tuple(CompiledAir.from_record(t) for t in record["tables"]),
-            tuple(_bus(b, what) for b in record["buses"]),
+            tuple(read_bus(b, what) for b in record["buses"]),
             Statement.from_record(record["statement"], what),
             tuple(record["fixed_heights"]),
             record["preprocessed_root"],
@@ -146,68 +117,22 @@ class VerifyingKey:
         key.check(what)
         return key
 
-    def boundary_terms(self, publics: Sequence[Sequence[int]]) -> Iterator[BoundaryTerm]:
-        """The tuples that the statement puts on the global buses, given the public values of all partitions."""
-        for bus, values, times in self.statement.boundary_tuples(publics):
-            yield BoundaryTerm(self.bus_numbers[bus], tuple(values), times)
-
-    def stated(self, partitions: int) -> Iterator[StatedTuples]:
-        """The number of these tuples for so many partitions, without their values."""
-        for boundary in self.statement.boundary:
-            count = partitions if boundary.where == "every" else 1
-            yield self.bus_numbers[boundary.bus], len(boundary.values), boundary.times, count
-
-    @property
-    def output_bus(self) -> int | None:
-        """Number of the bus on which the statement receives the job's output; None without one."""
-        output = self.statement.output
-        return None if output is None else self.bus_numbers[output.bus]
-
-    @cached_property
-    def bus_numbers(self) -> dict[str, int]:
-        """Numbers of the buses by name, from one, as they stand in fingerprints."""
-        return {name: number for number, (name, _, _) in enumerate(self.buses, start=1)}
-
     def check(self, what: str) -> None:
         """Raise FormatError unless the parts of the key fit each other."""
         params, fixed = self.params, self.fixed_heights
         if len(fixed) != len(self.tables) or len(self.optional) != len(self.tables):
             raise FormatError(f"{what}: one fixed height and one optional root, or none, for each table")
+        self.check_front(what)
         for table, height in zip(self.tables, fixed, strict=True):
-            if height is None and table.preprocessed_width:
-                raise FormatError(f"{what}: table {table.name}: preprocessed columns without a fixed height")
             if height is not None and not (type(height) is int and check_log_height(height, params)):
                 raise FormatError(f"{what}: table {table.name}: not a height: {height!r}")
             if table.quotient_chunks > params.blowup:
                 raise FormatError(f"{what}: table {table.name} needs a blow-up of {table.quotient_chunks}")
-            if table.public_count != self.statement.public_values:
-                raise FormatError(f"{what}: table {table.name} was compiled for other public values")
-            for use in table.uses:
-                if self.bus_numbers.get(use.bus.name) != use.number or self.buses[use.number - 1] != bus_record(
-                    use.bus
-                ):
-                    raise FormatError(f"{what}: table {table.name} uses a bus that the key declares otherwise")
-        for boundary in self.statement.boundary:
-            number = self.bus_numbers.get(boundary.bus)
-            if number is None or self.buses[number - 1][1:] != ("global", len(boundary.values)):
-                raise FormatError(f"{what}: the boundary's {boundary.bus} is not a global bus of its width")
-        output = self.statement.output
-        if output is not None and (output.bus, "global", OUTPUT_WIDTH) not in self.buses:
-            raise FormatError(f"{what}: the output's {output.bus} is not a global bus of a place and a word")
-        if len(self.bus_numbers) != len(self.buses):
-            raise FormatError(f"{what}: two buses have the same name")
-        if len({t.name for t in self.tables}) != len(self.tables):
-            raise FormatError(f"{what}: two tables have the same name")
         for table, root in zip(self.tables, self.optional, strict=True):
             if root is None:
                 continue
             if type(root) is not bytes or len(root) != (32 if table.preprocessed_width else 0):
                 raise FormatError(f"{what}: table {table.name}: a root of 32 bytes for preprocessed columns, or none")
-            if table.reads_public:
-                raise FormatError(
-                    f"{what}: table {table.name} reads public values and is optional: nothing would hold of them in a "
-                    "partition without it"
-                )
         if len(self.preprocessed_root) != (32 if None in self.preprocessed_trees else 0):
             raise FormatError(f"{what}: a root of 32 bytes for required tables' preprocessed columns, and none without")
 
@@ -271,8 +196,9 @@ def made_key(
 
 def with_roots(key: VerifyingKey, roots: Mapping[int | None, bytes]) -> VerifyingKey:
     """The key with these roots of its `preprocessed_trees`."""
-    optional = tuple(roots.get(i, root) for i, root in enumerate(key.optional))
-    return replace(key, preprocessed_root=roots.get(None, b""), optional=optional)
+    changes: dict[str, Any] = {"preprocessed_root": roots.get(None, b"")}
+    changes["optional"] = tuple(roots.get(i, root) for i, root in enumerate(key.optional))
+    return replace(key, **changes)
 
 
 def check_version(version: int, what: str) -> None:
@@ -296,15 +222,3 @@ def read_back(key: VerifyingKey) -> None:
         raise UsageError(str(error)) from None
     except (TypeError, ValueError) as error:  # an argument of another type, or beyond 64 bits
         raise UsageError(f"{what}: its verifying key cannot be written: {error}") from None
-
-
-def bus_record(bus: Bus) -> tuple[str, str, int]:
-    return bus.name, bus.scope, bus.width
-
-
-def _bus(record: Any, what: str) -> tuple[str, str, int]:
-    if fits(record, Row(str, str, int)):
-        name, scope, width = record
-        if 1 <= len(name) <= MAX_NAME and scope in SCOPES and 1 <= width <= MAX_BUS_WIDTH:
-            return name, scope, width
-    raise FormatError(f"{what}: not a bus: {record!r}")

@@ -7,6 +7,7 @@ import struct
 import tracemalloc
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -286,7 +287,7 @@ def test_multiplicities_of_local_buses_are_added_up_over_the_job() -> None:
     key, own = VerifyingKey.from_record(record), second_verifier.Key(record)
     for partitions, holds in ((1, True), (2, False)):
         checks: list[Callable[[], None]] = [
-            lambda: verifier.check_multiplicities(key, [(6, 4)] * partitions, []),  # noqa: B023
+            lambda: verifier.check_multiplicities(key.tables, [(6, 4)] * partitions, []),  # noqa: B023
             lambda: second_verifier.check_multiplicities(own, [(6, 4)] * partitions, []),  # noqa: B023
         ]
         for check in checks:
@@ -400,7 +401,8 @@ def test_a_boundary_tuple_of_fingerprint_zero(monkeypatch: pytest.MonkeyPatch) -
     job = golden("ring")
     key = VerifyingKey.from_record(job["key"])
     challenges = ((P - key.bus_numbers["ring"], 0, 0), (0, 0, 0))
-    monkeypatch.setattr(verifier, "global_challenges", lambda challenge, tree_hash: challenges)
+    rules = replace(verifier.RULES, global_challenges=lambda challenge, tree_hash: challenges)
+    monkeypatch.setattr(verifier, "RULES", rules)
     monkeypatch.setattr(second_verifier, "global_challenges", lambda challenge, tree_hash: challenges)
     monkeypatch.setattr(second_verifier, "verify_partition", lambda *given: [])
     names, publics = ([part[field] for part in job["partitions"]] for field in ("name", "public"))

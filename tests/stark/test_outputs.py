@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -20,7 +20,7 @@ from cluster.record.run import StoredRun
 from distprove import api
 from distprove.errors import FormatError, InputError, InvalidProof, OutputMissing, UsageError
 from distprove.proof import MAX_OUTPUT, OUTPUT_FILE, Proof
-from distprove.stark import field
+from distprove.stark import field, verifier
 from distprove.stark.air.check import check_partitions
 from distprove.stark.barrier import global_challenges
 from distprove.stark.example import program_example
@@ -32,8 +32,8 @@ from distprove.stark.program import Cut, Trace
 from distprove.stark.provable import check_sides
 from distprove.stark.security import job_security
 from distprove.stark.statement import Boundary, Output, PublicRef, Statement
-from distprove.stark.verifier import check_output
 from distprove.stark.verifying_key import VerifyingKey, compile_program
+from distprove.stark.whole_job import check_output
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.keccak import keccak256
 from tests.cli.conftest import run as command_line
@@ -232,7 +232,7 @@ def test_words_chosen_after_the_challenge() -> None:
         assert len(forged) == len(written)
         false = replace(job, output=forged)
 
-        with mock.patch("distprove.stark.verifier.check_output"):  # the protocol without the digest
+        with mock.patch("distprove.stark.whole_job.check_output"):  # the protocol without the digest
             false.check_partitions()
             false.check_job()
         with pytest.raises(InvalidProof, match="is not the one that the job states"):
@@ -254,12 +254,12 @@ def small(z: Ext, beta: Ext) -> tuple[Ext, Ext]:
 @contextmanager
 def small_challenges() -> Iterator[None]:
     """Challenges of global buses that are elements of F_p, for prover and verifier."""
-    with ExitStack() as stack:
-        for where in ("challenges", "verifier"):
-            replaced = mock.patch(
-                f"distprove.stark.{where}.global_challenges", lambda challenge, *_: small(*global_challenges(challenge))
-            )
-            stack.enter_context(replaced)
+
+    def drawn(challenge: bytes, *_: object) -> tuple[Ext, Ext]:
+        return small(*global_challenges(challenge))
+
+    rules = replace(verifier.RULES, global_challenges=drawn)
+    with mock.patch("distprove.stark.challenges.global_challenges", drawn), mock.patch.object(verifier, "RULES", rules):
         yield
 
 
@@ -550,9 +550,9 @@ def test_a_proof_object_keeps_its_output() -> None:
     job = job_of(TEXT)
     proof = Proof("stark", job.key.digest, job.key.named(), (), TEXT)
     assert proof == replace(proof, output=None)  # it is no part of the file
-    verifier = StarkVerifier(job.key)
-    assert verifier.has_output
-    assert verifier.with_output(TEXT).output == TEXT
+    plain = StarkVerifier(job.key)
+    assert plain.has_output
+    assert plain.with_output(TEXT).output == TEXT
     assert digest_of(output_public(TEXT)[1:]) == keccak256(TEXT)
 
 

@@ -330,7 +330,7 @@ def test_boundary_tuples_take_no_memory_for_each_partition() -> None:
     heights = [JobPart.of_record(RECORDS["ring"]["partitions"][0]["proof"], key).log_heights] * len(publics)
     tracemalloc.start()
     assert key.statement.violation(publics) is None
-    check_multiplicities(key, heights, key.stated(len(publics)), key.output_bus)
+    check_multiplicities(key.tables, heights, key.stated(len(publics)), key.output_bus)
     logup.boundary_sum(key.boundary_terms(publics), (1, 2, 3), (4, 5, 6))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -94,6 +94,25 @@ class BusUse:
     sends: bool
     at_most: int | None
     """Maximum multiplicity of one row; None means unbounded."""
+
+
+class UsesBuses(Protocol):
+    """A compiled table of either engine, as far as LogUp needs it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def public_count(self) -> int: ...
+
+    @property
+    def uses(self) -> tuple[BusUse, ...]: ...
+
+    @property
+    def local_width(self) -> int: ...
+
+    @property
+    def global_width(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -219,9 +238,9 @@ class CompiledAir:
         return {
             "name": self.name,
             "public": self.public_count,
-            "constraints": _program_record(self.constraints),
+            "constraints": program_record(self.constraints),
             "names": list(self.constraint_names),
-            "interactions": None if self.interactions is None else _program_record(self.interactions),
+            "interactions": None if self.interactions is None else program_record(self.interactions),
             "groups": [[group.scope, group.size] for group in self.groups],
             "uses": [
                 [use.bus.name, use.bus.width, use.bus.scope, use.number, use.sends, use.at_most] for use in self.uses
@@ -231,7 +250,7 @@ class CompiledAir:
     @staticmethod
     def from_record(record: object) -> CompiledAir:
         """Read what `to_record` wrote. Everything is checked; raises FormatError for any other `record`."""
-        return _Reader().air(record)
+        return AirReader().air(record)
 
 
 def longest(uses: Sequence[BusUse], scope: Scope) -> int:
@@ -265,7 +284,7 @@ def _degrees(program: RowProgram) -> tuple[array[int], array[int]]:
     return columns, selectors
 
 
-def _program_record(program: RowProgram) -> dict[str, Any]:
+def program_record(program: RowProgram) -> dict[str, Any]:
     return {
         "code": program.code.astype("<i4").tobytes(),
         "constants": list(program.constants),
@@ -274,7 +293,7 @@ def _program_record(program: RowProgram) -> dict[str, Any]:
     }
 
 
-class _Reader:
+class AirReader:
     """Parses a record of an AIR and trusts nothing in it."""
 
     def __init__(self) -> None:

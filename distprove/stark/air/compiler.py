@@ -60,7 +60,7 @@ def compile_definition(definition: Definition, buses: Mapping[str, int]) -> Comp
         raise AirError(f"{definition.name}: two buses of its program have one number, so that their tuples would mix")
     graph = definition.graph
     ordered = [i for scope in SCOPES for i in definition.interactions_of(scope)]
-    uses = tuple(_use(definition.name, i, buses) for i in ordered)
+    uses = tuple(bus_use(definition.name, i, buses) for i in ordered)
     layout = ScalarLayout(definition.public_count, longest(uses, "local"), longest(uses, "global"))
 
     own = [constraint.node for constraint in definition.constraints]
@@ -68,7 +68,7 @@ def compile_definition(definition: Definition, buses: Mapping[str, int]) -> Comp
     # D quotient chunks hold constraints of degree D + 1, so LogUp may use that degree at no cost.
     limit = 1 + chunks_for(max(LEAST_GROUP_DEGREE, degree))
     parts = [
-        _Group(graph, scope, list(group), [_fingerprint(graph, layout, i, buses) for i in group])
+        _Group(graph, scope, list(group), [fingerprint(graph, layout, i, buses) for i in group])
         for scope in SCOPES
         for group in _grouped(graph, definition.interactions_of(scope), limit)
     ]
@@ -113,7 +113,8 @@ class _Group:
             self.numerator = (graph.add if member.sends else graph.sub)(self.numerator, term)
 
 
-def _use(name: str, interaction: Interaction, buses: Mapping[str, int]) -> BusUse:
+def bus_use(name: str, interaction: Interaction, buses: Mapping[str, int]) -> BusUse:
+    """The compiled form of one interaction of the table `name`. Raises AirError for a bus without a number."""
     bus = interaction.bus
     number = buses.get(bus.name)
     if number is None or not 1 <= number <= MAX_BUSES:
@@ -121,7 +122,8 @@ def _use(name: str, interaction: Interaction, buses: Mapping[str, int]) -> BusUs
     return BusUse(bus, number, interaction.sends, interaction.at_most)
 
 
-def _fingerprint(graph: Graph, layout: ScalarLayout, interaction: Interaction, buses: Mapping[str, int]) -> int:
+def fingerprint(graph: Graph, layout: ScalarLayout, interaction: Interaction, buses: Mapping[str, int]) -> int:
+    """The node of z + id + beta t_1 + .. + beta^w t_w, with the scalars of `layout`."""
     start = layout.start(interaction.bus.scope)
     number = graph.constant(buses[interaction.bus.name])
     terms = [graph.add(graph.scalar(start, extension=True), number)]

@@ -1,0 +1,116 @@
+"""Row programs rewritten for the prover's rounds, in which next rows are columns and cells may be elements of F.
+
+In the univariate round cells are base elements on a coset: next columns lie in a matrix of their own. In the
+multilinear rounds all cells of a table are vectors of F in one matrix, coordinate by coordinate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from distprove.stark.air.expression import PREPROCESSED, SELECTORS
+from distprove.stark.multilinear.air import Rules
+from kernels.interface.row_program import Op, RowProgram
+
+NEXT = 4
+"""The matrix of next columns in a program on a coset, after those of the table's programs."""
+
+
+@dataclass(frozen=True)
+class CellPrograms:
+    """A table's programs for the prover. Cells are numbered: columns, next columns, selectors."""
+
+    rules: Rules
+
+    @cached_property
+    def cells(self) -> int:
+        """Number of cells of a row: columns, next columns that are read, and the selectors if one is read."""
+        return self.rules.columns + len(self.rules.next_row) + 3 * self.rules.reads_selectors
+
+    @cached_property
+    def leaves(self) -> RowProgram | None:
+        """All numerators and fingerprints, on base cells."""
+        return None if self.rules.leaves is None else self._on_coset(self.rules.leaves)
+
+    @cached_property
+    def constraints_on_coset(self) -> RowProgram | None:
+        return None if self.rules.constraints is None else self._on_coset(self.rules.constraints)
+
+    @cached_property
+    def interactions_on_coset(self) -> RowProgram | None:
+        return None if self.rules.interactions is None else self._on_coset(self.rules.interactions)
+
+    @cached_property
+    def constraints(self) -> RowProgram | None:
+        """The folded constraints on cells of F."""
+        return None if self.rules.constraints is None else self._on_vectors(self.rules.constraints)
+
+    @cached_property
+    def interactions(self) -> RowProgram | None:
+        return None if self.rules.interactions is None else self._on_vectors(self.rules.interactions)
+
+    @cached_property
+    def _next(self) -> Mapping[int, int]:
+        """The number among next columns of each column that is read at the next row."""
+        return {column: number for number, column in enumerate(self.rules.next_row)}
+
+    def _column(self, matrix: int, column: int) -> int:
+        return column if matrix == PREPROCESSED else self.rules.preprocessed_width + column
+
+    def _on_coset(self, program: RowProgram) -> RowProgram:
+        def load(matrix: int, column: int, later: int) -> list[tuple[int, int, int, int]]:
+            if later:
+                return [(Op.LOAD, NEXT, self._next[self._column(matrix, column)], 0)]
+            return [(Op.LOAD, matrix, column, 0)]
+
+        selectors = 3 * self.rules.reads_selectors
+        widths = (self.rules.preprocessed_width, self.rules.main_width, 0, selectors, len(self.rules.next_row))
+        return _rewritten(program, load, widths, program.scalars)
+
+    def _on_vectors(self, program: RowProgram) -> RowProgram:
+        cells, units = self.cells, program.scalars
+
+        def load(matrix: int, column: int, later: int) -> list[tuple[int, int, int, int]]:
+            if matrix == SELECTORS:
+                cell = self.rules.columns + len(self._next) + column
+            else:
+                cell = self._column(matrix, column)
+                cell = self.rules.columns + self._next[cell] if later else cell
+            loads = [(int(Op.LOAD), 0, k * cells + cell, 0) for k in range(3)]
+            scalars = [(int(Op.SCALAR), units + k, 0, 0) for k in range(2)]
+            # Operands below zero count back from the instruction: a + (b x + c x^2).
+            products = [(int(Op.MUL), -4, -2, 0), (int(Op.MUL), -4, -2, 0)]
+            return [*loads, *scalars, *products, (int(Op.ADD), -2, -1, 0), (int(Op.ADD), -8, -1, 0)]
+
+        return _rewritten(program, load, (3 * cells,), units + 2)
+
+
+Load = Callable[[int, int, int], list[tuple[int, int, int, int]]]
+
+
+def _rewritten(program: RowProgram, load: Load, widths: tuple[int, ...], scalars: int) -> RowProgram:
+    """The program with each load replaced by `load(matrix, column, later)`, whose last instruction has the value."""
+    code: list[tuple[int, int, int, int]] = []
+    place: list[int] = []
+    for op, a, b, c in program.instructions():
+        if op == Op.LOAD:
+            for own, x, y, z in load(a, b, c):
+                at = len(code)
+                code.append((own, at + x, at + y, z) if own >= Op.ADD else (own, x, y, z))
+        elif op >= Op.ADD:
+            code.append((op, place[a], place[b], 0))
+        else:
+            code.append((op, a, b, c))
+        place.append(len(code) - 1)
+    return RowProgram(
+        widths=widths,
+        code=np.array(code, dtype=np.int32).reshape(-1, 4),
+        constants=program.constants,
+        scalars=scalars,
+        outputs=tuple(place[v] for v in program.outputs),
+        fold=program.fold,
+    )

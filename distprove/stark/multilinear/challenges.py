@@ -1,0 +1,154 @@
+"""The transcript of one partition's proof, step by step. Prover and verifier draw every challenge from it.
+
+This file alone decides what is absorbed before each challenge; docs/multilinear-protocol.md specifies it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from distprove.stark.barrier import Commitment, job_challenge
+from distprove.stark.field import Ext, Words
+from distprove.stark.heights import encode_heights
+from distprove.stark.multilinear.shape import Shape
+from distprove.stark.transcript import Transcript, make_transcript
+from kernels.interface.tree_hash import TreeHash
+
+JOB = b"distprove multilinear job 1"
+
+
+class ProofTranscript:
+    """The transcript of a proof. Its methods must be called in the protocol's order."""
+
+    def __init__(
+        self, shape: Shape, challenge: bytes, name: str, public: Sequence[int], root: bytes, anchor: Ext
+    ) -> None:
+        """Absorb the protocol, the key, the job (through its challenge), and all that the partition's anchor binds."""
+        self._t = t = make_transcript(b"multilinear partition", shape.key.params.tree_hash)
+        t.absorb(b"key", shape.key.digest)
+        t.absorb(b"job", challenge)
+        _absorb_statement(t, shape, name, public, root)
+        self._absorb(b"anchor", [anchor])
+
+    def bus_challenges(self) -> tuple[Ext, Ext]:
+        """Draw z and beta of the local buses, when the anchor fixes the trace."""
+        return self._t.extension(b"z"), self._t.extension(b"beta")
+
+    def totals(self, totals: Sequence[Ext]) -> None:
+        """Absorb the stated fractions of the buses."""
+        self._absorb(b"totals", totals)
+
+    def scope(self) -> Ext:
+        """Draw the point between the two scopes' fractions."""
+        return self._t.extension(b"scope")
+
+    def layer(self) -> Ext:
+        """Draw the challenge that batches a layer's numerator and denominator."""
+        return self._t.extension(b"layer")
+
+    def layer_round(self, coefficients: Sequence[Ext]) -> Ext:
+        """Absorb one round's polynomial of a layer, and draw its point."""
+        self._absorb(b"gkr", coefficients)
+        return self._t.extension(b"rho")
+
+    def children(self, values: Sequence[Ext]) -> Ext:
+        """Absorb the values of the two halves of the layer below, and draw the point between them."""
+        self._absorb(b"children", values)
+        return self._t.extension(b"child")
+
+    def further_point(self) -> Ext:
+        """Draw one more coordinate of the point that constraints and leaves share."""
+        return self._t.extension(b"xi")
+
+    def constraint_challenges(self) -> tuple[Ext, Ext]:
+        """Draw lambda, which batches the constraints, and kappa, which batches numerators and denominators."""
+        return self._t.extension(b"lambda"), self._t.extension(b"kappa")
+
+    def skip(self, quotient: Words, leaves: Words) -> tuple[Ext, Ext]:
+        """Absorb the univariate round's polynomials, and draw their point and the challenge that joins them."""
+        self._t.absorb_words(b"quotient", quotient)
+        self._t.absorb_words(b"leaves", leaves)
+        return self._t.extension(b"skip"), self._t.extension(b"nu")
+
+    def row_round(self, coefficients: Sequence[Ext]) -> Ext:
+        """Absorb one multilinear round's polynomial, and draw its point."""
+        self._absorb(b"round", coefficients)
+        return self._t.extension(b"r")
+
+    def openings(self, values: Words) -> Ext:
+        """Absorb the values of all columns at the point, and draw sigma, which batches them."""
+        self._t.absorb_words(b"openings", values)
+        return self._t.extension(b"sigma")
+
+    def reduction_round(self, coefficients: Sequence[Ext]) -> Ext:
+        """Absorb one round's polynomial of the stacked reduction, and draw its point."""
+        self._absorb(b"reduce", coefficients)
+        return self._t.extension(b"fold")
+
+    def stacked(self, values: Sequence[Ext]) -> Ext:
+        """Absorb the values of the stacked columns, and draw mu, which batches them."""
+        self._absorb(b"stacked", values)
+        return self._t.extension(b"mu")
+
+    def fold(self, coefficients: Sequence[Ext]) -> Ext:
+        """Absorb one round's polynomial of WHIR, and draw the challenge that folds."""
+        self._absorb(b"sum", coefficients)
+        return self._t.extension(b"alpha")
+
+    def sample_point(self, root: bytes) -> Ext:
+        """Absorb the root of the next codeword, and draw the point of its sample."""
+        self._t.absorb_root(b"codeword", root)
+        return self._t.extension(b"sample")
+
+    def sample_value(self, value: Ext) -> None:
+        self._absorb(b"value", [value])
+
+    def final(self, coefficients: Words) -> None:
+        """Absorb the final polynomial."""
+        self._t.absorb_words(b"final", coefficients)
+
+    def grinding_seed(self) -> bytes:
+        """Derive the seed of the proof of work before the queries."""
+        return self._t.grinding_seed()
+
+    def queries(self, nonce: int, count: int, log_leaves: int) -> list[int]:
+        """Absorb the nonce of the proof of work, and draw the indices of leaves."""
+        self._t.absorb(b"nonce", nonce.to_bytes(8, "little"))
+        return self._t.indices(b"queries", count, log_leaves)
+
+    def combination(self) -> Ext:
+        """Draw gamma, which adds the sample's and the queries' claims to the running one."""
+        return self._t.extension(b"gamma")
+
+    def _absorb(self, label: bytes, elements: Sequence[Ext]) -> None:
+        self._t.absorb_words(label, np.array(elements, dtype=np.uint64).reshape(-1, 3))
+
+
+def anchor_challenges(shape: Shape, name: str, public: Sequence[int], root: bytes) -> tuple[list[Ext], Ext]:
+    """Draw the point eta and the weight delta of a partition's anchor, after its commitment and before the job's
+    challenge."""
+    t = make_transcript(b"multilinear anchor", shape.key.params.tree_hash)
+    t.absorb(b"key", shape.key.digest)
+    _absorb_statement(t, shape, name, public, root)
+    return [t.extension(b"eta") for _ in range(shape.log_height)], t.extension(b"delta")
+
+
+def multilinear_job_challenge(key_digest: bytes, commitments: Sequence[Commitment]) -> bytes:
+    """The challenge of a job, 32 bytes, which every partition's transcript starts from."""
+    return job_challenge(key_digest, commitments, JOB)
+
+
+def global_challenges(challenge: bytes, tree_hash: TreeHash) -> tuple[Ext, Ext]:
+    """The challenges z and beta of the global buses, which are the same in every partition."""
+    transcript = make_transcript(b"multilinear global buses", tree_hash)
+    transcript.absorb(b"job", challenge)
+    return transcript.extension(b"z"), transcript.extension(b"beta")
+
+
+def _absorb_statement(t: Transcript, shape: Shape, name: str, public: Sequence[int], root: bytes) -> None:
+    t.absorb(b"name", name.encode())
+    t.absorb(b"heights", encode_heights(shape.log_heights))
+    t.absorb_words(b"public", np.array(public, dtype=np.uint64))
+    t.absorb_root(b"main", root)

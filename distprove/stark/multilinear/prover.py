@@ -1,0 +1,198 @@
+"""The prover of one partition. `prove` reads from top to bottom, and `verifier.verify` has the same steps in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.formats.owncode import own_faults
+from distprove.stark import logup
+from distprove.stark.air.definition import Scope
+from distprove.stark.barrier import Commitment
+from distprove.stark.encoding import pack
+from distprove.stark.field import Ext, Words, e_powers
+from distprove.stark.multilinear.bus_prover import build_layers, prove_layers
+from distprove.stark.multilinear.buses import block_weights, shared_point
+from distprove.stark.multilinear.challenges import ProofTranscript, anchor_challenges, global_challenges
+from distprove.stark.multilinear.commitment import Stacked, anchor_of, commit_stack
+from distprove.stark.multilinear.memory import check_room
+from distprove.stark.multilinear.opening_prover import prove_opening
+from distprove.stark.multilinear.proof import MultilinearProof
+from distprove.stark.multilinear.proving_key import MultilinearProvingKey
+from distprove.stark.multilinear.reduction_prover import main_stack, preprocessed_stack, prove_reduction
+from distprove.stark.multilinear.row_prover import (
+    RowTable,
+    bind_univariate,
+    multilinear_rounds,
+    openings_of,
+    univariate_round,
+)
+from distprove.stark.multilinear.rules import leaf_scalars, scalars_of_all
+from distprove.stark.multilinear.shape import Shape, heights_fit
+from distprove.stark.multilinear.vectors import Vectors
+from distprove.stark.plan import MemoryPlan, usable
+from distprove.stark.program import Program, whole_trace
+from distprove.stark.trace_shape import check_trace_shape
+from distprove.steps import Steps
+
+
+@dataclass
+class Committed:
+    """A committed partition, after its first round. It holds secret columns and never leaves the prover."""
+
+    commitment: Commitment
+    shape: Shape
+    plan: MemoryPlan
+    columns: list[Words] = field(repr=False)
+    """The present tables' main columns (width, rows) on the host."""
+    stacked: Stacked
+    anchor: Ext
+    peak: int | None = None
+    """Peak memory of the commitment in bytes; None where the backend does not count it."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it holds in bytes."""
+        return self.plan.held
+
+    def __repr__(self) -> str:
+        return f"Committed({self.commitment.name})"
+
+
+def commit(
+    pk: MultilinearProvingKey,
+    name: str,
+    inputs: Mapping[str, NDArray[Any]],
+    steps: Steps,
+    *,
+    held: int = 0,
+    expected: Sequence[int | None] | None = None,
+    program: Program | None = None,
+) -> Committed:
+    """Make the trace of a partition, stack and encode it, commit to it and anchor it.
+
+    `held` is the number of bytes of the device that other partitions keep. `expected` is log2 of each table's rows, if
+    known: what cannot fit is refused before its trace is made. `program` is the job's, unless its arguments are those
+    that the key was made with. Raises UsageError for a trace of the wrong shape, OutOfMemory for one that the device
+    cannot hold.
+    """
+    backend, program = pk.backend, program or pk.program
+    budget = usable(backend.info().memory_budget) - held
+    if expected is not None and heights_fit(pk.key, tuple(expected)):
+        check_room(Shape(pk.key, tuple(expected)), budget)
+    with steps("trace"), own_faults(program.__module__, secret=True, told_by="`distprove air check`"):
+        given = {key: backend.to_device(value) for key, value in inputs.items()}
+        trace = whole_trace(program, given, pk.fixed_columns, backend)
+    log_heights = check_trace_shape(pk.key, trace, heights_fit)
+    shape = Shape(pk.key, log_heights)
+    plan = check_room(shape, budget)
+    with steps("main_stack"):
+        columns = [np.ascontiguousarray(backend.to_host(m)) for m in trace.main if m is not None]
+        stacked = commit_stack(backend, shape.main, dict(enumerate(columns)), pk.key.params, main=True)
+        root = stacked.tree.root
+    with steps("anchor"):
+        eta, delta = anchor_challenges(shape, name, trace.public, root)
+        anchor = anchor_of(backend, stacked, eta, delta)
+    value = pack(np.array(anchor, dtype=np.uint64))
+    commitment = Commitment(name, log_heights, trace.public, root, value)
+    return Committed(commitment, shape, plan, columns, stacked, anchor)
+
+
+def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, steps: Steps) -> MultilinearProof:
+    """Prove a committed partition under the job's challenge.
+
+    A trace that violates a constraint gives a proof that does not verify, so callers must verify the proof.
+    """
+    backend, shape = pk.backend, committed.shape
+    vectors = Vectors(backend)
+    name, public, root = committed.commitment.name, committed.commitment.public, committed.commitment.main_root
+    tables = [
+        RowTable(pk.programs[number], height, pk.columns[number], columns)
+        for number, height, columns in zip(shape.numbers, shape.heights, committed.columns, strict=True)
+    ]
+
+    # 1. Bind the statement and the anchor, which fixes one trace, and draw the challenges of the buses.
+    transcript = ProofTranscript(shape, challenge, name, public, root, committed.anchor)
+    buses = logup.BusChallenges(transcript.bus_challenges(), global_challenges(challenge, shape.key.params.tree_hash))
+
+    # 2. The buses: from the sums of their fractions to one claim about all leaves.
+    with steps("leaves"):
+        layers = build_layers(vectors, shape, leaves_of(vectors, shape, tables, public, buses))
+    with steps("gkr"):
+        totals, proved_layers, claim = prove_layers(vectors, shape, layers, transcript)
+        del layers
+    xi = shared_point(shape, claim, transcript)
+
+    # 3. The univariate round over constraints and leaves, then a multilinear one for each row variable.
+    weights = block_weights(shape, claim)
+    lambda_, kappa = transcript.constraint_challenges()
+    with steps("univariate"):
+        for table, given in zip(tables, scalars_of_all(shape, public, buses, weights, lambda_, kappa), strict=True):
+            table.scalars = given
+        first = univariate_round(vectors, shape, tables, xi)
+        r_0, nu = transcript.skip(first.quotient, first.leaves)
+        bind_univariate(vectors, shape, tables, r_0)
+    with steps("rounds"):
+        rounds, rows = multilinear_rounds(vectors, shape, tables, xi, nu, transcript)
+
+    # 4. At the point, the rules of all tables follow from the opened values of their columns.
+    openings, point = openings_of(tables), [r_0, *rows]
+    sigma = transcript.openings(openings)
+
+    # 5. All opened values and the anchor become one value of each stacked column.
+    with steps("reduction"):
+        batch = e_powers(sigma, shape.openings + 1)
+        eta, delta = anchor_challenges(shape, name, public, root)
+        stacks = [main_stack(vectors, shape, committed.stacked, point, batch, eta, delta)]
+        if pk.fixed is not None:
+            stacks.append(preprocessed_stack(vectors, shape, pk.fixed, point, batch))
+        reduction, rho, values = prove_reduction(vectors, shape, stacks, transcript)
+        mu = transcript.stacked(values)
+
+    # 6. WHIR: the stacked columns have these values.
+    with steps("opening"):
+        opening = prove_opening(backend, shape, committed.stacked, pk.fixed, rho, mu, transcript)
+    return MultilinearProof(
+        challenge,
+        shape.log_heights,
+        root,
+        committed.anchor,
+        np.array(totals, dtype=np.uint64).reshape(-1, 3),
+        tuple(proved_layers),
+        first.quotient,
+        first.leaves,
+        rounds,
+        openings,
+        reduction,
+        np.array(values, dtype=np.uint64),
+        opening.folds,
+        opening.roots,
+        opening.samples,
+        opening.nonces,
+        opening.final,
+        opening.trees,
+    )
+
+
+def leaves_of(
+    vectors: Vectors, shape: Shape, tables: Sequence[RowTable], public: Sequence[int], buses: logup.BusChallenges
+) -> list[Words]:
+    """The fractions of each used scope's interactions, (3, 2, leaves): numerators and denominators."""
+    made: dict[int, Words] = {}
+    for i, table in enumerate(tables):
+        program = table.programs.leaves
+        if program is not None:
+            made[i] = vectors.run(program, table.base_cells(), leaf_scalars(table.programs.rules, public, buses))
+    scopes: dict[Scope, list[Words]] = {}
+    for scope, blocks in shape.leaves.scopes.items():
+        for block in blocks:
+            found, uses = made[block.table], len(shape.tables[block.table].uses)
+            fractions = np.zeros((3, 2, found.shape[1]), dtype=np.uint64)
+            fractions[0, 0] = found[block.use]
+            fractions[:, 1] = found[uses + 3 * block.use :][:3]
+            scopes.setdefault(scope, []).append(fractions)
+    return [np.concatenate(own, axis=2) for own in scopes.values()]

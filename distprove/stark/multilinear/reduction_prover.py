@@ -1,0 +1,203 @@
+"""The prover of the stacked reduction: all openings and the anchor become one value of each stacked column.
+
+Weights are sums of few kinds that are each a product of low and high variables: powers of r_0, powers of w r_0, ones,
+and the anchor's. So one pass over the columns gives vectors of 2^log_skip elements, which are all that the first rounds
+need; then the low variables are bound at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from distprove.stark.field import ONE, ZERO, Ext, Words, e_add, e_mul, e_powers, e_scale, root_of_unity
+from distprove.stark.multilinear.buses import evaluate
+from distprove.stark.multilinear.challenges import ProofTranscript
+from distprove.stark.multilinear.commitment import Stacked
+from distprove.stark.multilinear.shape import Shape
+from distprove.stark.multilinear.stacking import lagrange, squares
+from distprove.stark.multilinear.vectors import Vectors
+
+
+@dataclass
+class Kind:
+    """One kind of weights of a stack: the product of `low`, over its lowest variables, and `high`."""
+
+    low: list[Ext]
+    """The factors of the low variables: the weight of an index is the product of those at its set bits."""
+    high: Words = field(repr=False)
+    """(3, width 2^(log_height - log_skip))"""
+    sums: list[Ext] = field(default_factory=list)
+    """For each low index the sum of high weight times coefficient."""
+    scale: Ext = ONE
+
+
+@dataclass
+class Reduced:
+    """A stack in the reduction."""
+
+    stacked: Stacked
+    kinds: list[Kind]
+    start: int
+    """Number of the round that binds its first variable."""
+    pair: Words = field(default_factory=lambda: np.empty((3, 2, 0), dtype=np.uint64), repr=False)
+    """Coefficients and weights (3, 2, width 2^variables), once the low variables are bound."""
+    claim: Ext = ZERO
+
+
+def prove_reduction(
+    vectors: Vectors, shape: Shape, stacks: Sequence[Reduced], transcript: ProofTranscript
+) -> tuple[Words, list[Ext], list[Ext]]:
+    """Prove the batched claims: the rounds' h_1 and h_2, the point drawn, and the value of each stacked column."""
+    sent = np.zeros((shape.log_height, 2, 3), dtype=np.uint64)
+    rho: list[Ext] = []
+    for stack in stacks:
+        _sum_low(vectors, stack, shape.log_skip)
+        if shape.log_skip == 0:
+            bind_low(vectors, stack, 0)
+    for i in range(shape.log_height):
+        shares: list[list[Ext]] = [_round(vectors, stack, i, shape.log_skip) for stack in stacks]
+        h_0, h_1, h_2 = (_sum([share[k] for share in shares]) for k in range(3))
+        del h_0  # it follows from the claim
+        sent[i] = h_1, h_2
+        rho.append(transcript.reduction_round([h_1, h_2]))
+        for stack, share in zip(stacks, shares, strict=True):
+            stack.claim = evaluate(share, rho[-1])
+            _bind(vectors, stack, i, rho[-1], shape.log_skip)
+    values = [_element(stack.pair[:, 0, j]) for stack in stacks for j in range(stack.stacked.stack.width)]
+    return sent, rho, values
+
+
+def main_stack(
+    vectors: Vectors,
+    shape: Shape,
+    stacked: Stacked,
+    point: Sequence[Ext],
+    batch: Sequence[Ext],
+    eta: Sequence[Ext],
+    delta: Ext,
+) -> Reduced:
+    """The main stack with its openings' and its anchor's weights. `batch` holds the powers of sigma."""
+    kinds = _opened_kinds(vectors, shape, stacked, point, batch, main=True)
+    width = stacked.stack.width
+    tables = [vectors.power_table(eta[shape.log_skip :], e_mul(batch[-1], power)) for power in e_powers(delta, width)]
+    kinds.append(Kind(list(eta[: shape.log_skip]), np.concatenate(tables, axis=1)))
+    return Reduced(stacked, kinds, 0)
+
+
+def preprocessed_stack(
+    vectors: Vectors, shape: Shape, stacked: Stacked, point: Sequence[Ext], batch: Sequence[Ext]
+) -> Reduced:
+    """The preprocessed stack with its openings' weights."""
+    kinds = _opened_kinds(vectors, shape, stacked, point, batch, main=False)
+    return Reduced(stacked, kinds, shape.log_height - stacked.stack.log_height)
+
+
+def _opened_kinds(
+    vectors: Vectors, shape: Shape, stacked: Stacked, point: Sequence[Ext], batch: Sequence[Ext], *, main: bool
+) -> list[Kind]:
+    """The kinds of the weights of columns and next columns, summed over all tables."""
+    log_skip, stack = shape.log_skip, stacked.stack
+    rows_of_stack = stack.log_height - log_skip
+    high = [np.zeros((3, stack.width << rows_of_stack), dtype=np.uint64) for _ in range(3)]
+    last = lagrange(point[0], log_skip)[-1]
+    at = 0
+    for table, (rules, height) in enumerate(zip(shape.tables, shape.heights, strict=True)):
+        eq = vectors.eq_table(point[1 : 1 + height - log_skip], ONE)
+        rest = vectors.scaled(vectors.sub(np.roll(eq, 1, axis=1), eq), last)
+        after = {c: at + rules.columns + i for i, c in enumerate(rules.next_row)}
+        for c, (of, position) in enumerate(shape.positions(table)):
+            if of != main:
+                continue
+            begin = (position.column << rows_of_stack) + (position.offset >> log_skip)
+            span = slice(begin, begin + eq.shape[1])
+            high[0][:, span] = vectors.scaled(eq, batch[at + c])
+            if c in after:
+                high[1][:, span] = vectors.scaled(eq, batch[after[c]])
+                high[2][:, span] = vectors.scaled(rest, batch[after[c]])
+        at += rules.columns + len(rules.next_row)
+    root = root_of_unity(log_skip)
+    lows = squares(point[0], log_skip), squares(e_scale(point[0], root), log_skip), [ONE] * log_skip
+    return [Kind(low, own) for low, own in zip(lows, high, strict=True)]
+
+
+def _sum_low(vectors: Vectors, stack: Reduced, log_skip: int) -> None:
+    """The sums of each kind at each low index, and the stack's claim."""
+    size = 1 << log_skip
+    found = vectors.sum_runs(stack.stacked.coefficients, [kind.high for kind in stack.kinds], size)
+    for kind, sums in zip(stack.kinds, found, strict=True):
+        kind.sums = sums
+    stack.claim = _sum(
+        [e_mul(s, w) for kind in stack.kinds for s, w in zip(kind.sums, _weights(kind.low), strict=True)]
+    )
+
+
+def _weights(low: Sequence[Ext]) -> list[Ext]:
+    out = [ONE]
+    for factor in low:
+        out += [e_mul(weight, factor) for weight in out]
+    return out
+
+
+def _round(vectors: Vectors, stack: Reduced, number: int, log_skip: int) -> list[Ext]:
+    """h_0, h_1, h_2 of one stack in a round."""
+    own = number - stack.start
+    if own < 0:
+        return [stack.claim, ZERO, ZERO]
+    if own >= log_skip:
+        h_1, h_2 = vectors.pair_round(stack.pair)
+        return [_subtract(stack.claim, h_2), h_1, h_2]
+    h_0 = h_1 = h_2 = ZERO
+    for kind in stack.kinds:
+        factor, rest = kind.low[own], _weights(kind.low[own + 1 :])
+        even, odd = (e_mul(kind.scale, _dot(kind.sums[s::2], rest)) for s in (0, 1))
+        h_0, h_2 = e_add(h_0, even), e_add(h_2, e_mul(factor, odd))
+        h_1 = e_add(h_1, e_add(odd, e_mul(factor, even)))
+    return [h_0, h_1, h_2]
+
+
+def _bind(vectors: Vectors, stack: Reduced, number: int, rho: Ext, log_skip: int) -> None:
+    """Bind the round's variable of a stack, and after the last low one its coefficients and weights."""
+    own = number - stack.start
+    if own >= log_skip:
+        stack.pair = vectors.fold_coefficients(stack.pair, rho)
+        return
+    if own >= 0:
+        for kind in stack.kinds:
+            kind.sums = [e_add(a, e_mul(rho, b)) for a, b in zip(kind.sums[0::2], kind.sums[1::2], strict=True)]
+            kind.scale = e_mul(kind.scale, e_add(ONE, e_mul(rho, kind.low[own])))
+            kind.low[own] = rho  # what the coefficients are bound to
+    if own == log_skip - 1:
+        bind_low(vectors, stack, log_skip)
+
+
+def bind_low(vectors: Vectors, stack: Reduced, log_skip: int) -> None:
+    """Bind the low variables of the coefficients, and join the kinds' weights."""
+    bound = vectors.bind_runs(stack.stacked.coefficients, _weights(stack.kinds[0].low)).reshape(3, -1)
+    joined = np.zeros(bound.shape, dtype=np.uint64)
+    for kind in stack.kinds:
+        joined = vectors.add(joined, vectors.scaled(kind.high, kind.scale))
+    stack.pair = np.stack([bound, joined], axis=1)
+    stack.kinds = []
+
+
+def _element(words: Words) -> Ext:
+    a, b, c = words.tolist()
+    return a, b, c
+
+
+def _subtract(a: Ext, b: Ext) -> Ext:
+    return e_add(a, e_scale(b, -1))
+
+
+def _sum(values: Sequence[Ext]) -> Ext:
+    total = ZERO
+    for value in values:
+        total = e_add(total, value)
+    return total
+
+
+def _dot(a: Sequence[Ext], b: Sequence[Ext]) -> Ext:
+    return _sum([e_mul(x, y) for x, y in zip(a, b, strict=True)])

@@ -1,0 +1,150 @@
+"""Stacks: columns of all tables, the tallest first, in a few columns of one height. And the weights of their claims.
+
+The layout follows from widths and heights alone, so that a proof cannot choose it. A stacked column is a polynomial
+that is multilinear in all bits of its index: its lowest log_skip variables are the powers of the univariate one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from distprove.stark.field import ONE, ZERO, Ext, P, e_add, e_mul, e_powers, e_scale, e_sub, root_of_unity
+from distprove.stark.multilinear.params import LOG_COLUMNS
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a column of a table lies in a stack."""
+
+    column: int
+    """Number of the stacked column."""
+    offset: int
+    """Its first row there, a multiple of the table's height."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The layout of a stack."""
+
+    log_height: int
+    width: int
+    """Number of stacked columns; 0 for a stack of no columns."""
+    positions: dict[int, tuple[Position, ...]]
+    """The positions of each table's columns, by the table's number. Tables without columns have none."""
+
+    @classmethod
+    def of(cls, tables: Iterable[tuple[int, int, int]], least: int) -> Stack:
+        """Stack tables (number, log2 of the rows, columns), in order. `least` is the minimum of log2 of the height."""
+        ordered = sorted((t for t in tables if t[2]), key=lambda t: -t[1])
+        cells = sum(width << height for _, height, width in ordered)
+        tallest = max((height for _, height, _ in ordered), default=0)
+        log_height = max(least, tallest, (max(cells, 1) - 1).bit_length() - LOG_COLUMNS)
+        positions, at = {}, 0
+        for number, height, width in ordered:
+            starts = [at + (i << height) for i in range(width)]
+            positions[number] = tuple(Position(s >> log_height, s & ((1 << log_height) - 1)) for s in starts)
+            at += width << height
+        return cls(log_height, -(-cells >> log_height), positions)
+
+
+@lru_cache(maxsize=8)
+def lagrange(point: Ext, log_skip: int) -> tuple[Ext, ...]:
+    """The Lagrange polynomials of the domain of 2^log_skip points, at `point`. Cached, since all tables share them."""
+    size = 1 << log_skip
+    powers, root = e_powers(point, size), pow(root_of_unity(log_skip), -1, P)
+    scale = pow(size, -1, P)
+    found = []
+    for a in range(size):
+        total = ZERO
+        for k, power in enumerate(powers):
+            total = e_add(total, e_scale(power, pow(root, a * k % size, P)))
+        found.append(e_scale(total, scale))
+    return tuple(found)
+
+
+def eq(point: Sequence[Ext], index: int) -> Ext:
+    """The product over i of point_i if bit i of `index` is set, else of 1 - point_i."""
+    product = ONE
+    for i, x in enumerate(point):
+        product = e_mul(product, x if index >> i & 1 else e_sub(ONE, x))
+    return product
+
+
+def paired(x: Ext, fold: Ext) -> Ext:
+    """The factor 1 - x + x fold by which a variable's weights of eq(x, .) fold."""
+    return e_add(e_sub(ONE, x), e_mul(x, fold))
+
+
+def powers_paired(point: Ext, folds: Sequence[Ext]) -> Ext:
+    """The product over i of 1 + point^(2^i) fold_i, by which the weights 1, point, point^2, .. fold."""
+    product = ONE
+    for fold in folds:
+        product = e_mul(product, e_add(ONE, e_mul(point, fold)))
+        point = e_mul(point, point)
+    return product
+
+
+def point_paired(point: Sequence[Ext], folds: Sequence[Ext]) -> Ext:
+    """The product over i of 1 + point_i fold_i: the weights of a value at `point`."""
+    product = ONE
+    for x, fold in zip(point, folds, strict=True):
+        product = e_mul(product, e_add(ONE, e_mul(x, fold)))
+    return product
+
+
+@dataclass(frozen=True)
+class RowWeights:
+    """The weights of a table's claims at the point (r_0, r), folded at a stack's point."""
+
+    here: Ext
+    """Of a column."""
+    after: Ext
+    """Of a next column."""
+
+    @classmethod
+    def at(cls, point: Sequence[Ext], folds: Sequence[Ext], log_skip: int) -> RowWeights:
+        """`point` is (r_0, r_1, .. r_n) of a table of 2^(log_skip + n) rows, `folds` the stack's point."""
+        skip, (first, *rows) = folds[:log_skip], point
+        own = folds[log_skip : log_skip + len(rows)]
+        same = ONE
+        for x, fold in zip(rows, own, strict=True):
+            same = e_mul(same, paired(x, fold))
+        root = root_of_unity(log_skip)
+        last = lagrange(first, log_skip)[-1]
+        moved = e_mul(last, e_mul(powers_paired(ONE, skip), e_sub(step(rows, own), same)))
+        after = e_add(e_mul(powers_paired(e_scale(first, root), skip), same), moved)
+        return cls(e_mul(powers_paired(first, skip), same), after)
+
+
+def step(point: Sequence[Ext], folds: Sequence[Ext]) -> Ext:
+    """The sum over x of eq(point, x) times the product of the folds at the bits of x + 1, which wraps around."""
+    count = len(point)
+    above = [ONE] * (count + 1)  # the product of paired(point_i, fold_i) over i >= j
+    for j in reversed(range(count)):
+        above[j] = e_mul(above[j + 1], paired(point[j], folds[j]))
+    total, ones = ZERO, ONE  # the product of point_i over i < j
+    for j in range(count):
+        carry = e_mul(e_sub(ONE, point[j]), folds[j])
+        total = e_add(total, e_mul(ones, e_mul(carry, above[j + 1])))
+        ones = e_mul(ones, point[j])
+    return e_add(total, ones)
+
+
+def at_offset(folds: Sequence[Ext], log_height: int, offset: int) -> Ext:
+    """The product of the folds from number log_height on at the set bits of `offset`."""
+    product = ONE
+    for i in range(log_height, len(folds)):
+        if offset >> i & 1:
+            product = e_mul(product, folds[i])
+    return product
+
+
+def squares(x: Ext, count: int) -> list[Ext]:
+    """The point x, x^2, x^4, .. of `count` coordinates."""
+    out = []
+    for _ in range(count):
+        out.append(x)
+        x = e_mul(x, x)
+    return out

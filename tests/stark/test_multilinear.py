@@ -1,0 +1,125 @@
+"""The multilinear engine from end to end: programs of every kind, through keys and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from distprove import api
+from distprove.errors import FormatError, InvalidProof, UsageError
+from distprove.formats import canonical
+from distprove.stark.job_verifier import StarkVerifier
+from distprove.stark.keyfile import key_content, key_of, parse_key, shipped_key
+from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.params import Parameters
+from distprove.stark.multilinear.proof import content_bytes
+from distprove.stark.multilinear.security import choose_parameters
+from distprove.stark.multilinear.shape import Shape
+from distprove.stark.options import StarkOptions
+from distprove.stark.programs import load_program
+from tests.support import ROOT
+from tests.support.multilinear_jobs import MultilinearJob, prove_program
+
+GUESTS = ROOT / "tests" / "stark" / "riscv" / "guests"
+JOBS: Mapping[str, tuple[str, dict[str, int | str], int]] = {
+    "fibonacci": ("fibonacci", {"rows": 32}, 3),
+    "two rows": ("fibonacci", {"rows": 2}, 2),
+    "wide-fibonacci": ("wide-fibonacci", {"rows": 64, "width": 5}, 2),
+    "range-check": ("range-check", {"values": 16, "bits": 4}, 2),
+    "keccak-f": ("keccak-f", {"permutations": 1}, 1),
+    "poseidon2": ("range-check", {"values": 16, "bits": 4}, 2),
+}
+
+
+@pytest.fixture(scope="module", params=JOBS)
+def job(request: pytest.FixtureRequest) -> MultilinearJob:
+    name, arguments, partitions = JOBS[request.param]
+    chosen = {"hash": "poseidon2"} if request.param == "poseidon2" else {}
+    return prove_program(name, arguments, partitions=partitions, **chosen)
+
+
+def test_a_job_verifies_as_a_whole(job: MultilinearJob) -> None:
+    job.check()
+    report = StarkVerifier(job.key).explain(job.proofs)["security"]
+    assert report["bits"] >= report["target"] == 128
+
+
+def test_a_job_with_global_buses_and_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "content"
+    file.write_bytes(bytes(range(200)))
+    job = prove_program("file-root", {"file": str(file)}, partitions=2, security=20)
+    assert {scope for _, scope, _ in job.key.buses} == {"local", "global"}
+    job.check()
+
+
+def test_a_guest_with_absent_tables_and_an_output() -> None:
+    job = prove_program("riscv", {"elf": str(GUESTS / "fibonacci.elf"), "segment": 4096}, partitions=None, security=20)
+    assert 255 in job.proofs[0].data["heights"]
+    job.check()
+
+
+def test_a_key_is_read_back_and_made_from_its_name(job: MultilinearJob) -> None:
+    key = parse_key(key_content(job.key), "key")
+    assert isinstance(key, MultilinearKey)
+    assert key.digest == job.key.digest
+    again, _ = shipped_key(canonical.decode(canonical.encode(job.key.named()), "key"))
+    assert again.digest == job.key.digest
+
+
+def test_the_size_of_a_proof_is_foretold(job: MultilinearJob) -> None:
+    for proof in job.proofs:
+        heights = tuple(None if h == 255 else h for h in proof.data["heights"])
+        size = content_bytes(Shape(job.key, heights))
+        assert abs(len(canonical.encode(proof.data)) - size) < 0.1 * size + 1000
+
+
+def test_partitions_cannot_be_moved_left_out_or_doubled() -> None:
+    job = prove_program("fibonacci", {"rows": 32}, partitions=3)
+    first, second, third = job.proofs
+    for changed in ((second, first, third), (first, second), (first, second, third, third), ()):
+        with pytest.raises(InvalidProof):
+            replace(job, proofs=changed).check_job()
+
+
+def test_a_table_below_the_univariate_domain_is_refused() -> None:
+    params = replace(choose_parameters(load_program("fibonacci", {"rows": 32}), 1), log_skip=4)
+    with pytest.raises(UsageError, match="not a height"):
+        key_of(load_program("fibonacci", {"rows": 8}), params)
+
+
+def test_fewer_queries_than_the_target_needs_are_refused() -> None:
+    params = Parameters(1, 4, (20,) * 8, 4, 128)
+    job = prove_program("fibonacci", {"rows": 32}, params=params)
+    with pytest.raises(InvalidProof, match="bits of security"):
+        job.check()
+
+
+def test_a_key_of_another_engine_is_refused() -> None:
+    job = prove_program("fibonacci", {"rows": 16}, security=20)
+    record = job.key.to_record()
+    for engine in ("fri", "other", 1):
+        with pytest.raises(FormatError):
+            MultilinearKey.from_record({**record, "engine": engine})
+    with pytest.raises(FormatError):
+        shipped_key({**job.key.named(), "engine": "fri"})
+
+
+def test_a_job_file_takes_the_engine_and_its_run_verifies_and_resumes(tmp_path: Path) -> None:
+    text = 'system = "stark"\nprogram = "fibonacci"\npartitions = 2\nengine = "multilinear"\nsecurity = 60\n'
+    (tmp_path / "job.toml").write_text(text + "arguments = { rows = 64 }\n")
+    out = tmp_path / "run"
+    result = api.prove(tmp_path / "job.toml", out=out)
+    assert result.proof.verification_key["engine"] == "multilinear"
+    verified = api.verify(out, least_security=60)
+    given = {"program": "fibonacci", "partitions": 2, "security": 60, "arguments": {"rows": 64}}
+    other = api.prove(system="stark", out=tmp_path / "fri", **given)
+    assert verified.proven["says"] == api.verify(other.proof, least_security=60).proven["says"]
+    before = (out / "proof.msgpack").read_bytes()
+    (out / "proof.msgpack").unlink()
+    api.resume(out)
+    assert (out / "proof.msgpack").read_bytes() == before
+    with pytest.raises(UsageError, match="unknown engine"):
+        StarkOptions("fibonacci", engine="plonk").check()
