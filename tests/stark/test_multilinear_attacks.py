@@ -1,0 +1,402 @@
+"""Attacks on the multilinear engine: cheating provers, one step at a time, and the order of the transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from distprove.errors import FormatError, InvalidProof, UsageError
+from distprove.stark.example import read_inputs
+from distprove.stark.field import P, e_add
+from distprove.stark.multilinear import commitment, prover
+from distprove.stark.multilinear.params import Parameters
+from distprove.stark.multilinear.prover import Committed, commit
+from distprove.stark.multilinear.proving_key import make_key
+from distprove.stark.multilinear.stacking import Position, Stack
+from distprove.stark.multilinear.vectors import Vectors
+from distprove.stark.program import Program, Trace
+from distprove.stark.programs import load_program
+from distprove.stark.transcript import KeccakTranscript as Transcript
+from distprove.steps import Steps
+from kernels.cpu.backend import CpuBackend
+from tests.support.multilinear_jobs import MultilinearJob, prove_committed, prove_program
+from tests.support.stark_programs import Ring, Sparse
+
+SMALL = Parameters(1, 2, (6,) * 8, 0, 0, log_final=1)
+
+
+def forged(patch: Any, program: str | Program = "fibonacci", partitions: int = 1, params: Parameters = SMALL) -> None:
+    """Check that a job that is proven under a patch is refused."""
+    arguments: dict[str, int | str] = {"rows": 32} if program == "fibonacci" else {}
+    with patch:
+        job = prove_program(program, arguments, partitions=partitions, params=params)
+    with pytest.raises(InvalidProof):
+        job.check()
+
+
+def spoiled(program: Program, table: int, column: int, row: int) -> Program:
+    """The program with one cell of its trace changed."""
+    honest = program.trace
+
+    def trace(inputs: Mapping[str, Any], backend: Any) -> Trace:
+        made = honest(inputs, backend)
+        columns = made.main[table]
+        assert columns is not None
+        changed = backend.to_host(columns).copy()
+        changed[column, row] = (int(changed[column, row]) + 1) % P
+        return Trace([*made.main[:table], backend.to_device(changed), *made.main[table + 1 :]], made.public)
+
+    program.trace = trace  # type: ignore[method-assign]
+    return program
+
+
+# -- traces -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [0, 1, 15, 16, 30, 31])
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_trace_that_breaks_a_constraint(column: int, row: int) -> None:
+    job = prove_program(spoiled(load_program("fibonacci", {"rows": 32}), 0, column, row), params=SMALL)
+    with pytest.raises(InvalidProof, match="rules do not hold"):
+        job.check()
+
+
+def test_a_local_bus_that_does_not_balance() -> None:
+    job = prove_program(spoiled(Ring(), 1, 0, 4), partitions=2, params=SMALL)
+    with pytest.raises(InvalidProof, match="a layer of the buses' fractions"):
+        job.check_partition(0)
+
+
+def test_a_global_bus_that_does_not_balance() -> None:
+    """A value that goes around the ring is another one in one partition: its own table and local bus hold."""
+
+    class Other(Ring):
+        def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+            made = super().trace(inputs, backend)
+            own = int(backend.to_host(inputs["facts"])[0])
+            if own != 1:
+                return made
+            squares, times = (backend.to_host(m).copy() for m in made.main if m is not None)
+            squares[0][squares[0] == 3], squares[1][squares[1] == 9] = 2, 4
+            times[0, 2], times[0, 3] = times[0, 3], 0
+            return Trace([backend.to_device(squares), backend.to_device(times)], made.public)
+
+    job = prove_program(Other(), partitions=3, params=SMALL)
+    for number in range(3):
+        job.check_partition(number)
+    with pytest.raises(InvalidProof, match="global buses do not balance"):
+        job.check_job()
+
+
+# -- buses ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_denominator_of_zero(place: int) -> None:
+    job = prove_program(Ring(), partitions=2, params=SMALL)
+    record = job.proofs[0].data
+    totals = bytearray(record["totals"])
+    totals[24 * place : 24 * place + 24] = bytes(24)
+    with pytest.raises(InvalidProof, match="denominator zero"):
+        job.with_record(0, {**record, "totals": bytes(totals)}).check_partition(0)
+
+
+def test_a_tree_of_fractions_0_over_0_is_refused_by_its_root() -> None:
+    """A leaf of denominator zero makes every sum above it 0/0, which any claim about the others satisfies."""
+    honest = prover.leaves_of
+
+    def leaves(*given: Any) -> Any:
+        made = honest(*given)
+        made[0][:, :, 0] = 0
+        return made
+
+    with mock.patch.object(prover, "leaves_of", leaves):
+        job = prove_program(spoiled(Ring(), 1, 0, 4), partitions=2, params=SMALL)
+    with pytest.raises(InvalidProof, match="denominator zero"):
+        job.check_partition(0)
+
+
+def test_a_terminal_that_is_only_claimed() -> None:
+    honest = prover.prove_layers
+
+    def layers(vectors: Any, shape: Any, made: Any, transcript: Any) -> Any:
+        # The global root's numerator, before anything is drawn.
+        made[-1][-1] = made[-1][-1].copy()
+        made[-1][-1][0, 0, 0] ^= 1
+        return honest(vectors, shape, made, transcript)
+
+    forged(mock.patch.object(prover, "prove_layers", layers), Ring(), 2)
+
+
+# -- rounds -----------------------------------------------------------------------------------------------------------
+
+
+def altered(name: str, change: Callable[[Any], Any]) -> Any:
+    """Change what a step of the prover returns, before it is absorbed."""
+    honest = getattr(prover, name)
+    return mock.patch.object(prover, name, lambda *given, **named: change(honest(*given, **named)))
+
+
+def test_leaves_that_only_agree_on_the_domain() -> None:
+    """B + k (Z^L - 1) has the same sum over D."""
+
+    def change(made: Any) -> Any:
+        leaves = made.leaves.copy()
+        if len(leaves) > 4:  # tuples of degree 2, so that B can have degree L
+            leaves[0, 0], leaves[4, 0] = (int(leaves[0, 0]) - 5) % P, (int(leaves[4, 0]) + 5) % P
+            reached.append(len(leaves))
+        return replace(made, leaves=leaves)
+
+    reached: list[int] = []
+    forged(altered("univariate_round", change), Sparse(), 2)
+    assert reached
+
+
+def test_a_quotient_that_is_not_the_constraints() -> None:
+    def change(made: Any) -> Any:
+        quotient = made.quotient.copy()
+        quotient[0, 0] ^= np.uint64(1)
+        return replace(made, quotient=quotient)
+
+    forged(altered("univariate_round", change))
+
+
+def test_next_columns_are_opened_at_the_columns_own_point() -> None:
+    """Values of next columns that satisfy the rules at the point, but are not those of the columns."""
+
+    def change(openings: np.ndarray) -> np.ndarray:
+        # left' - right and right' - left - right: both changes cancel in lambda-weighted sums only by chance, so the
+        # verifier's equation is left out below.
+        changed = openings.copy()
+        changed[-1, 0] = (int(changed[-1, 0]) + 1) % P
+        return changed
+
+    with altered("openings_of", change):
+        job = prove_program("fibonacci", {"rows": 32}, params=SMALL)
+    with pytest.raises(InvalidProof, match="rules do not hold"):
+        job.check()
+    with (
+        mock.patch("distprove.stark.multilinear.verifier.rules_at", _whatever_is_claimed()),
+        pytest.raises(InvalidProof, match="not those of the stacked columns"),
+    ):
+        job.check()
+
+
+def _whatever_is_claimed() -> Any:
+    """A value that equals everything: the check of the rules is left out."""
+
+    class Anything:
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __ne__(self, other: object) -> bool:
+            return False
+
+        __hash__ = None  # type: ignore[assignment]
+
+    return lambda *given: Anything()
+
+
+# -- stacks and anchor ------------------------------------------------------------------------------------------------
+
+
+def test_an_anchor_that_is_not_that_of_the_columns() -> None:
+    forged(altered("anchor_of", lambda y: e_add(y, (1, 0, 0))))
+
+
+def test_a_layout_of_the_provers_choice() -> None:
+    honest = commitment.stack_columns
+
+    def stacked(stack: Stack, columns: Any) -> Any:
+        positions = {n: tuple(reversed(own)) for n, own in stack.positions.items()}
+        return honest(replace(stack, positions=positions), columns)
+
+    forged(mock.patch.object(commitment, "stack_columns", stacked))
+
+
+def test_a_layout_follows_from_heights_alone() -> None:
+    stack = Stack.of([(0, 3, 2), (1, 5, 1), (2, 5, 3)], 0)
+    assert (stack.log_height, stack.width) == (6, 3)  # 144 cells: five columns of 2^5 would be too many
+    assert stack.positions[1] == (Position(0, 0),)
+    assert stack.positions[2] == (Position(0, 32), Position(1, 0), Position(1, 32))
+    assert stack.positions[0] == (Position(2, 0), Position(2, 8))
+    assert Stack.of([(0, 3, 1)], 5).log_height == 5
+    assert Stack.of([], 2) == Stack(2, 0, {})
+
+
+def test_a_root_between_two_traces_has_one_anchor() -> None:
+    """A word that is one trace's on half of the leaves and another's on the others opens to either, but for the anchor,
+    which is in the job's list before any challenge of a bus."""
+    program, params = load_program("fibonacci", {"rows": 64}), replace(SMALL, queries=(1,) * 8)
+    with CpuBackend() as backend:
+        pk = make_key(program, params, backend)
+        both = [_committed(pk, first) for first in (0, 7)]
+        words = [np.asarray(c.stacked.codewords) for c in both]
+        # Index (k, j) is j B + k, and a leaf holds the indices i mod N/16: the lowest bit of j tells leaves apart.
+        mixed = np.where(np.arange(words[0].shape[2]) % 2 == 0, words[0], words[1])
+        tree = backend.goldilocks.commit([np.ascontiguousarray(mixed)], log_arity=4)
+        outcomes: dict[bool, list[str]] = {True: [], False: []}
+        for attempt in range(12):
+            for own in (True, False):
+                chosen = _under(both[0], tree, f"attempt-{attempt}", backend)
+                if not own:  # the other trace, under the root and the anchor that the list holds
+                    other = replace(both[1], stacked=replace(both[1].stacked, tree=tree), anchor=chosen.anchor)
+                    public = both[1].commitment.public
+                    chosen = replace(other, commitment=replace(chosen.commitment, public=public))
+                job = prove_committed(pk, [chosen])
+                try:
+                    job.check_partition(0)
+                    outcomes[own].append("accepted")
+                except InvalidProof as error:
+                    outcomes[own].append(str(error))
+    assert "accepted" in outcomes[True]
+    assert all("not those of the stacked columns" in outcome for outcome in outcomes[False])
+
+
+def _committed(pk: Any, first: int) -> Committed:
+    program = load_program("fibonacci", {"rows": 64, "first": first})
+    return commit(pk, "part", read_inputs(program, program.slices(1)[0].source), Steps())
+
+
+def _under(committed: Committed, tree: Any, name: str, backend: Any) -> Committed:
+    """The commitment under another tree's root, with the anchor that is drawn for it."""
+    stated = replace(committed.commitment, name=name, main_root=tree.root)
+    eta, delta = prover.anchor_challenges(committed.shape, name, stated.public, tree.root)
+    stacked = replace(committed.stacked, tree=tree)
+    anchor = commitment.anchor_of(backend, stacked, eta, delta)
+    value = prover.pack(np.array(anchor, dtype=np.uint64))
+    return replace(committed, commitment=replace(stated, anchors=value), stacked=stacked, anchor=anchor)
+
+
+# -- WHIR -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_codeword_that_is_not_the_fold_of_the_one_before(number: int) -> None:
+    calls = []
+    honest = Vectors.codewords
+
+    def codewords(self: Vectors, coefficients: Any, log_blowup: int) -> Any:
+        calls.append(len(coefficients))
+        if len(calls) == number + 1:
+            coefficients = np.ascontiguousarray(coefficients[::-1])
+        return honest(self, coefficients, log_blowup)
+
+    patched = mock.patch.object(Vectors, "codewords", codewords)
+    with patched:
+        job = prove_program("wide-fibonacci", {"rows": 256, "width": 8}, params=replace(SMALL, log_final=0))
+    assert len(calls) > number
+    with pytest.raises(InvalidProof):
+        job.check()
+
+
+def test_proof_of_work_that_is_not_done() -> None:
+    job = prove_program("fibonacci", {"rows": 32}, params=replace(SMALL, grinding_bits=16))
+    job.check()
+    record = job.proofs[0].data
+    nonces = [record["nonces"][0] + 1, *record["nonces"][1:]]
+    with pytest.raises(InvalidProof, match="proof of work"):
+        job.with_record(0, {**record, "nonces": nonces}).check()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"queries": ()}, {"queries": (0,)}, {"queries": (1,) * 9}, {"queries": [5]}, {"log_skip": 7}, {"log_blowup": 0}],
+)
+def test_parameters_that_prove_nothing(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        replace(SMALL, **wrong)
+    record = {**SMALL.to_record(), **{k: list(v) if isinstance(v, tuple) else v for k, v in wrong.items()}}
+    if record["queries"] != [5]:
+        with pytest.raises(FormatError):
+            Parameters.from_record(record)
+
+
+# -- the transcript ---------------------------------------------------------------------------------------------------
+
+
+def events_of(job: MultilinearJob, number: int) -> list[tuple[str, bytes]]:
+    """What the verifier absorbs (label, data) and draws (label, empty) for one partition, from its own transcript."""
+    found: list[tuple[int, str, bytes]] = []
+    absorb, words, seed = Transcript.absorb, Transcript._words, Transcript.grinding_seed
+
+    def absorbed(self: Transcript, label: bytes, data: bytes) -> None:
+        found.append((id(self), label.decode(), data))
+        absorb(self, label, data)
+
+    def drawn(self: Transcript, label: bytes) -> Any:
+        found.append((id(self), f"draw {label.decode()}", b""))
+        return words(self, label)
+
+    def ground(self: Transcript) -> bytes:
+        found.append((id(self), "draw grind", b""))
+        return seed(self)
+
+    with (
+        mock.patch.object(Transcript, "absorb", absorbed),
+        mock.patch.object(Transcript, "_words", drawn),
+        mock.patch.object(Transcript, "grinding_seed", ground),
+    ):
+        job.check_partition(number)
+    own = next(which for which, label, data in found if (label, data) == ("purpose", b"multilinear partition"))
+    return [(label, data) for which, label, data in found if which == own]
+
+
+def test_the_transcript_has_the_documents_order() -> None:
+    job = prove_program(Ring(), partitions=2, params=replace(SMALL, log_skip=1))
+    record = job.proofs[0].data
+    labels = [label for label, _ in events_of(job, 0)]
+    layers, j = [], 1
+    size = len(record["gkr"]) // 24
+    while size:
+        layers += ["draw layer", *["gkr", "draw rho"] * j, "children", "draw child"]
+        size, j = size - 2 * j - 4, j + 1
+    folds = len(record["folds"]) // 48
+    m = len(record["reduction"]) // 48
+    rounds = len(record["nonces"])
+    whir = []
+    for i in range(rounds):
+        whir += ["sum", "draw alpha"] * min(4, folds - 4 * i)
+        whir += ["final"] if i == rounds - 1 else ["codeword", "draw sample", "value"]
+        whir += ["draw grind", "nonce", "draw queries"] + ["draw gamma"] * (i < rounds - 1)
+    row_rounds = [label for label in labels if label == "round"]
+    assert labels == [
+        *("purpose", "key", "job", "name", "heights", "public", "main", "anchor", "draw z", "draw beta", "totals"),
+        *("draw scope", *layers, *[label for label in labels if label == "draw xi"]),
+        *("draw lambda", "draw kappa", "quotient", "leaves", "draw skip", "draw nu"),
+        *["round", "draw r"] * len(row_rounds),
+        *("openings", "draw sigma", *["reduce", "draw fold"] * m, "stacked", "draw mu", *whir),
+    ]
+
+
+def test_every_field_is_absorbed_whole() -> None:
+    job = prove_program(Ring(), partitions=2, params=SMALL)
+    record, events = job.proofs[0].data, events_of(job, 0)
+
+    def absorbed(*labels: str) -> bytes:
+        return b"".join(data for label, data in events if label in labels)
+
+    assert absorbed("heights", "main", "anchor", "totals") == b"".join(
+        record[name] for name in ("heights", "root", "anchor", "totals")
+    )
+    assert absorbed("gkr", "children") == record["gkr"]
+    assert absorbed("quotient", "leaves") == record["skip"]
+    of_label = {"round": "rounds", "openings": "openings", "reduce": "reduction", "stacked": "stacked", "sum": "folds"}
+    for label, name in {**of_label, "value": "samples", "final": "final"}.items():
+        assert absorbed(label) == record[name], name
+    assert absorbed("codeword") == b"".join(record["roots"])
+    assert absorbed("nonce") == b"".join(nonce.to_bytes(8, "little") for nonce in record["nonces"])
+    assert absorbed("job") == record["challenge"]
+
+
+def test_the_jobs_challenge_binds_the_anchor() -> None:
+    job = prove_program("fibonacci", {"rows": 32}, partitions=2, params=SMALL)
+    record = job.proofs[0].data
+    anchor = bytes([record["anchor"][0] ^ 1]) + record["anchor"][1:]
+    with pytest.raises(InvalidProof, match="not proven as a part of this job"):
+        job.with_record(0, {**record, "anchor": anchor}).check_job()
