@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from distprove.stark.programs import load_program
 from distprove.steps import Steps
 from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Backend
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,16 @@ class MultilinearJob:
 def prove_program(
     name: str | Program, arguments: Mapping[str, int | str] | None = None, *, partitions: int | None = 1, **given: Any
 ) -> MultilinearJob:
-    """Prove a job of a program. `given` are options of `choose_parameters`, or `params` in their place."""
+    """Prove a job of a program. `given` are options of `choose_parameters`, or `params` in their place, and the
+    `backend`, by default the CPU."""
     program = load_program(name, dict(arguments or {})) if isinstance(name, str) else name
     made = cut(program, partitions)
     params: Parameters | None = given.pop("params", None)
+    backend: Backend | None = given.pop("backend", None)
     if params is None:
         params = choose_parameters(program, len(made.slices), known=made.log_heights, **{"grinding": 4, **given})
-    with CpuBackend() as backend:
-        pk = make_key(program, params, backend)
+    with CpuBackend() if backend is None else nullcontext(backend) as device:
+        pk = make_key(program, params, device)
         committed = [commit(pk, s.name, read_inputs(program, s.source), Steps()) for s in made.slices]
         return prove_committed(pk, committed, made.output)
 

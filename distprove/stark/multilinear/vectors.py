@@ -27,16 +27,16 @@ _UNITS: list[Ext] = [(0, 1, 0), (0, 0, 1)]
 
 
 def _program(vectors: int, scalars: int, define: Define) -> RowProgram:
-    """A program over vectors of F and scalars of F."""
+    """A program over vectors of F, which lie in one matrix, and scalars of F."""
     graph = Graph()
     units = [Expression(graph, graph.scalar(i, extension=True)) for i in range(2)]
     given = [Expression(graph, graph.scalar(2 + i, extension=True)) for i in range(scalars)]
     cells = []
-    for matrix in range(vectors):
-        a, b, c = (Expression(graph, graph.load(matrix, i)) for i in range(3))
+    for vector in range(vectors):
+        a, b, c = (Expression(graph, graph.load(0, 3 * vector + i)) for i in range(3))
         cells.append(a + b * units[0] + c * units[1])
     outputs = [operand(graph, value) for value in define(cells, given)]
-    return lower(graph, outputs, widths=(3,) * vectors, scalars=2 + scalars)
+    return lower(graph, outputs, widths=(3 * vectors,), scalars=2 + scalars)
 
 
 @cache
@@ -99,17 +99,16 @@ class Vectors:
         return made.reshape(made.shape[0], -1)
 
     def _vectors(self, program: RowProgram, inputs: Sequence[Words], scalars: Sequence[Ext] = ()) -> Words:
-        """Run a program over vectors (3, .., n), one matrix for each: (outputs, 3, n). A row program has a power of two
+        """Run a program over vectors (3, .., n): (outputs, 3, n). A row program has a power of two
         of rows, so that vectors are filled up with zeros."""
         size = inputs[0].size // 3
         rows = 1 << (size - 1).bit_length()
         given = np.array([*_UNITS, *scalars], dtype=np.uint64)
-        matrices = []
-        for vector in inputs:
-            matrix = np.zeros((3, rows), dtype=np.uint64)
-            matrix[:, :size] = vector.reshape(3, size)
-            matrices.append(matrix)
-        return self.run(program, matrices, given).reshape(-1, 3, rows)[..., :size]
+        matrix = np.empty((3 * len(inputs), rows), dtype=np.uint64)
+        matrix[:, size:] = 0
+        for at, vector in enumerate(inputs):
+            matrix[3 * at : 3 * at + 3, :size] = vector.reshape(3, size)
+        return self.run(program, [matrix], given).reshape(-1, 3, rows)[..., :size]
 
     def _vector(self, program: RowProgram, inputs: Sequence[Words], scalars: Sequence[Ext] = ()) -> Words:
         """Run a program with one output over vectors of one shape: a vector of that shape."""
