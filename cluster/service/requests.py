@@ -28,6 +28,8 @@ and finding out where one leads takes time that grows with the square of its len
 
 _ZERO = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """A zero byte in JSON, and no backslash before `u0000`."""
+Looked = set[Path | tuple[Path, str]]
+"""Paths that were seen to be allowed, and texts of jobs that mean such a path, by the base they are relative to."""
 ELSEWHERE = "a link leads to a file that is not in a folder that this service takes files from"
 
 
@@ -56,7 +58,7 @@ class Limits:
 
 
 def job_of(
-    request: JobRequest, settings: ExecutorSettings, limits: Limits, folder: Path, looked: set[Path] | None = None
+    request: JobRequest, settings: ExecutorSettings, limits: Limits, folder: Path, looked: Looked | None = None
 ) -> Job:
     """The job that is asked for, with the service's settings. `folder` is the service's own, which is no job's to name.
     Files that were `looked` at just before, for jobs that are asked for with it, are not looked at again; the others
@@ -85,6 +87,8 @@ def job_of(
     def judged(text: str) -> str:
         """A text that names files, once it is seen to lead to an allowed place; without `..`, which would have what it
         means depend on folders elsewhere, and tell of them."""
+        if (base, text) in looked:
+            return text
         if is_url(text):
             raise UsageError("this service fetches nothing from elsewhere: name files of its own machine, not URLs")
         place = _before_patterns(Path(text))
@@ -100,7 +104,10 @@ def job_of(
                 _require_allowed(Path(os.path.normpath(path / rest)), limits, folder)
             if not has_magic(text):
                 looked.add(path)
-        return str(place / rest) if text else text
+        meant = str(place / rest) if text else text
+        if meant == text and path in looked:
+            looked.add((base, text))
+        return meant
 
     named = options_of(table).with_files(table, judged)
     job = Job.from_table(named.pop("system"), title, named, base)
@@ -112,7 +119,7 @@ def job_of(
     return replace(job, executor=settings, code_folder="")  # where code lies is not for a client to choose
 
 
-def require_allowed_files(job: Job, limits: Limits, folder: Path, looked: set[Path]) -> None:
+def require_allowed_files(job: Job, limits: Limits, folder: Path, looked: Looked) -> None:
     """Raise UsageError unless all files that a job names are allowed, wherever links lead. A job is asked when it is
     submitted, and when it begins: it may have waited while links were laid, or been taken by a service with other
     limits. Those that were `looked` at just before are not looked at again; the others are added."""

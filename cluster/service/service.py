@@ -35,6 +35,7 @@ from cluster.record.short import Common, Proven
 from cluster.service.lines import LIGHT, Group, Lines, Name
 from cluster.service.requests import (
     Limits,
+    Looked,
     allowed_out,
     digest_of,
     files_stay_allowed,
@@ -287,7 +288,7 @@ class Service:
         what is known of it or why it is refused. Those that are refused leave the others as they are."""
         told: list[JobView | DistproveError | None] = [None] * len(requests)
         asked: dict[int, _Asked] = {}
-        looked: set[Path] = set()
+        looked: Looked = set()
         for place, request in enumerate(requests):
             try:
                 found = self._asked(request, looked)
@@ -331,7 +332,7 @@ class Service:
                 told[place] = outcome
         return [each for each in told if each is not None]
 
-    def _asked(self, request: JobRequest, looked: set[Path]) -> _Asked | JobView:
+    def _asked(self, request: JobRequest, looked: Looked) -> _Asked | JobView:
         """A request, read and checked; or what is known of the job, where it was submitted before. Raises as
         `submit`."""
         digest = digest_of(request, self._key, self.limits)
@@ -643,7 +644,7 @@ class Service:
                     self._sorting = False
                     self._ended_one.notify_all()
                     return
-            looked: set[Path] = set()
+            looked: Looked = set()
             for start in range(0, len(fresh), CHUNK):
                 lines: defaultdict[Name, list[_Ticket]] = defaultdict(list)
                 with _briefly_held(self._reading):
@@ -658,7 +659,7 @@ class Service:
                 with self._lock:
                     self._begin()  # short ones take less of a place than those of which it is not known
 
-    def _line_of(self, ticket: _Ticket, looked: set[Path]) -> Name | None:
+    def _line_of(self, ticket: _Ticket, looked: Looked) -> Name | None:
         """The line of a job; None unless it is short, and its key one that was used before. Files that were `looked` at
         for jobs that begin with it are not again."""
         job, run = ticket.job, Path(ticket.view.run)
