@@ -26,10 +26,7 @@ OF_ONE_SYSTEM = (
         f"distprove/cli/{name}.py"
         for name in ("aggregate", "air", "bench", "demo", "filecoin", "key", "programs", "run", "security", "setup")
     ),
-    *(
-        f"distprove/bench/{name}.py"
-        for name in ("filecoin", "groth16", "render", "stark", "stark_limits", "tables", "versus")
-    ),
+    *(f"distprove/bench/{name}.py" for name in ("filecoin", "groth16", "stark", "stark_limits", "tables", "versus")),
 )
 """What is about one proof system by its nature, and the table."""
 

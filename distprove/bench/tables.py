@@ -128,17 +128,6 @@ def _filecoin(document: Document) -> list[Table]:
     return [Table(head, whole), *steps]
 
 
-def _cluster(document: Document) -> list[Table]:
-    """What the driver of a simulated cluster took."""
-    head = ["workers", "partitions", "of", "workers lost", "wall", "ideal", "driver's CPU", "of a core", "memory"]
-    rows = []
-    for row in document["rows"]:
-        values = [f"{row['workers']:,}", f"{row['partitions']:,}", f"{row['seconds']:g} s", str(row["lost"])]
-        values += [f"{row['wall']:.1f} s", f"{row['ideal']:.1f} s", f"{1e3 * row['driver_cpu_per_partition']:.2f} ms"]
-        rows.append([*values, f"{100 * row['driver_share']:.0f} %", f"{row['peak_memory'] / 2**20:.0f} MiB"])
-    return [Table(head, rows, texts=0)]
-
-
 def _service(document: Document) -> list[Table]:
     """Rates of a service and of bare loops, and the service's CPU time for each job."""
     head = ["jobs a second", "steady", "bare loop", "share", "CPU a job"]
@@ -161,7 +150,6 @@ _TABLES: dict[str, Callable[[Document], list[Table]]] = {
     "stark": _stark,
     "scaling": _scaling,
     "filecoin": _filecoin,
-    "cluster": _cluster,
     "service": _service,
 }
 """Functions for kinds of documents that have their own layout; all others use `_by_size`."""

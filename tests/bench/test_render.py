@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from distprove.bench.measure import Timing
-from distprove.bench.render import PAGE, load, render
 from distprove.bench.results import SCHEMA, Ceiling, Row
 from distprove.errors import FormatError
+from tests.support.performance_page import PAGE, load, render
 
 
 def document(rows: list[Row]) -> dict[str, Any]:

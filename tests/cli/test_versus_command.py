@@ -62,7 +62,7 @@ def versus(job: SmallJob, command: str, *more: object, name: str = "other", witn
 
 
 def test_both_are_timed_and_the_document_renders(small_job: SmallJob, peer: str) -> None:
-    from distprove.bench.render import render
+    from tests.support.performance_page import render
 
     done = versus(small_job, f"{peer} none", "--json")
     assert done.exit_code == 0, done.output
