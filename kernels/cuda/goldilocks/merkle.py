@@ -27,9 +27,9 @@ from kernels.interface.tree_hash import GRIND_TAG, INJECT_TAG, LEAF_TAG, NODE_TA
 RATE_LANES = {TreeHash.KECCAK: 17, TreeHash.POSEIDON2: 12}
 STATE_LANES = {TreeHash.KECCAK: 25, TreeHash.POSEIDON2: 16}
 MATRICES = 8
-"""Matrices per launch of leaves. Must equal MATRICES in both sources."""
+"""Matrices per launch of leaves. Must equal MATRICES in tree_rows.h."""
 RESUME, FINISH = 1, 2
-"""Bits of `Leaves::flags`. Must equal RESUME and FINISH in both sources."""
+"""Bits of `Leaves::flags`. Must equal RESUME and FINISH in tree_rows.h."""
 LOG_BLOCK = NODE_THREADS.bit_length()
 """log2 of the nodes that one block hashes up to the single node above them."""
 LOG_TOP = 2 * LOG_BLOCK
@@ -109,18 +109,17 @@ class CudaTrees:
         groups = [leaves[i : i + MATRICES] for i in range(0, len(leaves), MATRICES)]
         absorbed = 0
         for index, group in enumerate(groups):
-            header_lanes = 0 if index else len(head)
+            header_words = 0 if index else len(head)
             flags = RESUME * (index > 0) | FINISH * (index == len(groups) - 1)
             widths = [leaf.width for leaf in group] + [0] * (MATRICES - len(group))
             first = group[0]
             shape = (first.log_n, first.log_blowup, log_count, first.log_arity)
             filled = absorbed % RATE_LANES[tree_hash]
-            count = (1 << log_count,) if keccak else (1 << log_count, words)
-            fields = (*count, *shape, header_lanes, len(group), filled, flags, widths)
-            launch = np.array(fields, dtype=_LEAVES if keccak else _POSEIDON2_LEAVES)
+            fields = (1 << log_count, words, *shape, header_words, len(group), filled, flags, widths)
+            launch = np.array(fields, dtype=_LEAVES)
             matrices = [leaf.matrix for leaf in group] + [None] * (MATRICES - len(group))
             kernel.launch_items(1 << log_count, (head, *matrices, state, digests, ByValue(launch)), stream=stream)
-            absorbed += header_lanes + sum(leaf.elements for leaf in group)
+            absorbed += header_words + sum(leaf.elements for leaf in group)
 
     def _upload_header(self, elements: tuple[int, ...]) -> Array:
         """Upload the header hashed before leaves with `elements[i]` elements of matrix i, as whole lanes."""
@@ -195,14 +194,8 @@ def _level(digests: Array, log_m: int) -> Array:
 
 
 _LEAVES = layout(
-    ("u8", "count"),
-    ("u4", "log_n log_blowup log_count log_arity header_lanes matrices filled flags"),
-    (("u4", (MATRICES,)), "widths"),
-)
-"""The layout of `struct Leaves` in goldilocks_merkle.cu."""
-_POSEIDON2_LEAVES = layout(
     ("u8", "count words"),
     ("u4", "log_n log_blowup log_count log_arity header_words matrices filled flags"),
     (("u4", (MATRICES,)), "widths"),
 )
-"""The layout of `struct Leaves` in goldilocks_poseidon2.cu."""
+"""The layout of `struct Leaves` in tree_rows.h."""

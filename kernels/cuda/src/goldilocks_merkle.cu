@@ -1,24 +1,9 @@
-// Keccak-256 trees over rows of column-major matrices, their openings, and grinding. goldilocks.py defines the format.
-//
-// A level of m nodes over blow-up B is laid out as the matrices are: with B' = min(B, m), node i = j B' + k is stored at
-// k (m / B') + j. So adjacent threads read adjacent rows, and a parent's children are half a coset apart.
-// A digest is 4 lanes. Bound: permutations of Keccak-f.
-#include "threads.h"
+// Keccak-256 trees over rows of column-major matrices, their openings, and grinding. goldilocks.py defines the format,
+// tree_rows.h the layout. Bound: permutations of Keccak-f.
+#include "tree_rows.h"
 #include "hash/keccak.h"
 
 using namespace dp;
-
-constexpr int MATRICES = 8;  // matrices per launch of merkle_leaves
-constexpr u32 RESUME = 1, FINISH = 2;
-
-struct Leaves {
-  u64 count;                   // leaves
-  u32 log_n, log_blowup;       // of the matrices
-  u32 log_count, log_arity;    // a leaf holds rows i + t count, t < 2^log_arity
-  u32 header_lanes, matrices;  // to absorb in this launch
-  u32 filled, flags;           // lanes of the current block that earlier launches absorbed
-  u32 widths[MATRICES];
-};
 
 struct Digest {
   u64 lane[4];
@@ -30,17 +15,6 @@ __device__ __forceinline__ Digest load_digest(const u64* digests, u64 at) {
   return {{a.x, a.y, b.x, b.y}};
 }
 
-__device__ __forceinline__ void store_digest(u64* digests, u64 at, const u64 (&s)[25]) {
-  ulonglong2* p = reinterpret_cast<ulonglong2*>(digests) + 2 * at;
-  p[0] = make_ulonglong2(s[0], s[1]);
-  p[1] = make_ulonglong2(s[2], s[3]);
-}
-
-// The row of a matrix (B, n) in natural order.
-__device__ __forceinline__ u64 row_place(u64 row, u32 log_n, u32 log_blowup) {
-  return ((row & (((u64)1 << log_blowup) - 1)) << log_n) + (row >> log_blowup);
-}
-
 // One thread per leaf: header, then each matrix's rows. Leaves of more than MATRICES matrices take several launches, and
 // their sponges wait in `state`, (25, count). The last launch writes the digests.
 extern "C" __global__ void __launch_bounds__(LEAF_THREADS, LEAF_BLOCKS)
@@ -50,14 +24,12 @@ extern "C" __global__ void __launch_bounds__(LEAF_THREADS, LEAF_BLOCKS)
   const u64 place = global_thread();
   if (place >= leaves.count) return;
   const u64* const matrices[MATRICES] = {m0, m1, m2, m3, m4, m5, m6, m7};
-  const u32 log_cosets = min(leaves.log_blowup, leaves.log_count), log_rows = leaves.log_count - log_cosets;
-  const u64 index = ((place & (((u64)1 << log_rows) - 1)) << log_cosets) + (place >> log_rows);
-  const u64 height = (u64)1 << (leaves.log_n + leaves.log_blowup);
+  const u64 index = leaves.index(place), height = (u64)1 << (leaves.log_n + leaves.log_blowup);
 
   // The lanes to come: `left` of them from `at` on, `stride` apart; then row t of matrix m.
   const u64* at = header;
   u64 stride = 1;
-  u32 left = leaves.header_lanes, m = 0, t = 0;
+  u32 left = leaves.header_words, m = 0, t = 0;
   auto next = [&]() {
     const u64 row = index + ((u64)t << leaves.log_count);
     at = matrices[m] + row_place(row, leaves.log_n, leaves.log_blowup);
@@ -237,10 +209,6 @@ extern "C" __global__ void merkle_open(const u64* numbers, const Part* parts, u3
   const u64* list = numbers + part.list;
   out[item] = part.nodes ? opened_node(part, list, i) : opened_row(part, list, i);
 }
-
-struct Seed {
-  u64 lane[4];
-};
 
 // best = the least nonce in [first, first + count) whose digest's first lane has no bit of `mask`, if below what it was
 extern "C" __global__ void __launch_bounds__(NODE_THREADS, NODE_BLOCKS)

@@ -1,36 +1,13 @@
-// Poseidon2 trees over rows of column-major matrices, and grinding. goldilocks.py defines the format; levels are laid out, and
-// opened, as goldilocks_merkle.cu has them.
+// Poseidon2 trees over rows of column-major matrices, and grinding. goldilocks.py defines the format, tree_rows.h the layout.
+// goldilocks_merkle.cu opens these trees too.
 //
 // One thread a permutation, its state in registers. Bound: the multiplier; a permutation has 600 products.
-#include "threads.h"
+#include "tree_rows.h"
 #include "hash/poseidon2.h"
 
 using namespace dp;
 
-constexpr int MATRICES = 8;  // matrices per launch of poseidon2_leaves
-constexpr u32 RESUME = 1, FINISH = 2;
-
-struct Leaves {
-  u64 count;                   // leaves
-  u64 words;                   // of a whole leaf with its header
-  u32 log_n, log_blowup;       // of the matrices
-  u32 log_count, log_arity;    // a leaf holds rows i + t count, t < 2^log_arity
-  u32 header_words, matrices;  // to absorb in this launch
-  u32 filled, flags;           // words of the current block that earlier launches absorbed
-  u32 widths[MATRICES];
-};
-
 using State = u64[poseidon2::WIDTH];
-
-__device__ __forceinline__ void store_digest(u64* digests, u64 at, const State& s) {
-  ulonglong2* p = reinterpret_cast<ulonglong2*>(digests) + 2 * at;
-  p[0] = make_ulonglong2(s[0], s[1]);
-  p[1] = make_ulonglong2(s[2], s[3]);
-}
-
-__device__ __forceinline__ u64 row_place(u64 row, u32 log_n, u32 log_blowup) {
-  return ((row & (((u64)1 << log_blowup) - 1)) << log_n) + (row >> log_blowup);
-}
 
 // One thread per leaf: header, then each matrix's rows. Leaves of more than MATRICES matrices take several launches, and
 // their sponges wait in `state`, (16, count). The last launch writes the digests.
@@ -41,9 +18,7 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS, HASH_BLOCKS)
   const u64 place = global_thread();
   if (place >= leaves.count) return;
   const u64* const matrices[MATRICES] = {m0, m1, m2, m3, m4, m5, m6, m7};
-  const u32 log_cosets = min(leaves.log_blowup, leaves.log_count), log_rows = leaves.log_count - log_cosets;
-  const u64 index = ((place & (((u64)1 << log_rows) - 1)) << log_cosets) + (place >> log_rows);
-  const u64 height = (u64)1 << (leaves.log_n + leaves.log_blowup);
+  const u64 index = leaves.index(place), height = (u64)1 << (leaves.log_n + leaves.log_blowup);
 
   // The words to come: `left` of them from `at` on, `stride` apart; then row t of matrix m.
   const u64* at = header;
@@ -141,10 +116,6 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS, HASH_BLOCKS)
   }
   store_digest(out, place, s);
 }
-
-struct Seed {
-  u64 lane[4];
-};
 
 // best = the least nonce in [first, first + count) whose element 0 has no bit of `mask`, if below what it was
 extern "C" __global__ void __launch_bounds__(HASH_THREADS, HASH_BLOCKS)
