@@ -28,6 +28,7 @@ from actors.prover import ProverWorker, Shared
 from actors.spans import of_times, span_json
 from actors.waiting import LastFirst
 from distprove.errors import CalledOff, ClusterError, InputError
+from distprove.host.beside import in_background
 from distprove.system import DeviceTask, Partition, PredictsMemory, ProofSystem, StepTimes, Witness
 from distprove.wanted import unless
 
@@ -380,22 +381,10 @@ class Worker:
             return self._load(epoch, permitted)
 
     def _load(self, epoch: int, permitted: bool) -> Loaded:
-        results: dict[str, Timed | BaseException] = {}
-
-        def load(name: str, synthesiser: SynthesiserHandle) -> None:
-            try:
-                results[name] = synthesiser.load()
-            except BaseException as error:  # raised below
-                results[name] = error
-
-        loading = [threading.Thread(target=load, args=item, daemon=True) for item in self._synthesisers.items()]
-        for thread in loading:
-            thread.start()
+        loading = {name: in_background(each.load, daemon=True) for name, each in self._synthesisers.items()}
         loaded = self.prover.load(self._shared())
-        for thread in loading:
-            thread.join()
-        made = {name: result for name, result in results.items() if isinstance(result, Timed)}
-        lost = [(name, result) for name, result in results.items() if isinstance(result, BaseException)]
+        lost = [(name, error) for name, each in loading.items() if (error := each.exception()) is not None]
+        made = {name: each.result() for name, each in loading.items() if each.exception() is None}
         for name, error in lost:
             if isinstance(error, InputError) or not made:
                 raise error

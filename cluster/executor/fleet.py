@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from concurrent.futures import wait
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
 from distprove.errors import ClusterError
+from distprove.host.beside import in_background
 from distprove.settings import ExecutorSettings
 from distprove.system import PredictsKey, ProofSystem
 
@@ -288,12 +289,7 @@ class FleetExecutor(Executor):
 def _at_once(call: Callable[[Transport], object], transports: Iterable[Transport], patience: float) -> None:
     """Call it for each, all at once, and wait for that for so many seconds, at most: a host that hangs is another's
     business."""
-    calls = [threading.Thread(target=call, args=(each,), name="distprove-shut", daemon=True) for each in transports]
-    for thread in calls:
-        thread.start()
-    late = time.monotonic() + patience
-    for thread in calls:
-        thread.join(max(0.0, late - time.monotonic()))
+    wait([in_background(partial(call, each), "distprove-shut", daemon=True) for each in transports], patience)
 
 
 def _close(host: Transport) -> None:

@@ -47,6 +47,7 @@ from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_m
 from cluster.governor.actor import NodeGovernor, living_jobs
 from cluster.governor.budget import limits_of, memory_for_keys
 from distprove.errors import ClusterError, DistproveError
+from distprove.host.beside import in_background
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.provenance import identity
@@ -277,15 +278,7 @@ class RayFleet(Fleet):
         self.verifying_threads = min(len(provers), usable_threads())
 
     def unless_lost(self, call: Callable[[], Value]) -> Value:
-        waiting: Future[Value] = Future()
-
-        def run() -> None:
-            try:
-                waiting.set_result(call())
-            except BaseException as error:
-                waiting.set_exception(error)
-
-        threading.Thread(target=run, name="distprove-ray-start", daemon=True).start()
+        waiting = in_background(call, "distprove-ray-start", daemon=True)
         while not wait([waiting], GLANCE).done:
             if self.lost:
                 raise ClusterError("Ray is lost: its head or raylet ended while the workers were started")

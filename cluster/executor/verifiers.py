@@ -13,9 +13,10 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from functools import partial
 from typing import Any
 
 from actors.grants import Ungoverned
@@ -24,6 +25,7 @@ from actors.processes import HostProcess, WorkerDied
 from cluster.executor.placement import Node
 from cluster.executor.transport import Transport
 from cluster.hangs import FACTOR, GRACE
+from distprove.host.beside import in_background
 from distprove.host.machine import usable_threads
 from distprove.proof import fingerprint
 from distprove.settings import ExecutorSettings
@@ -181,22 +183,10 @@ class Hangs(Exception):
 def within(limit: float, call: Callable[..., Any], *arguments: Any) -> Any:
     """Call `call` on a thread of its own and return its result. Raises what it raises, or Hangs after `limit` seconds:
     what comes later is not read."""
-    answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-
-    def answer() -> None:
-        try:
-            answers.put((call(*arguments), None))
-        except BaseException as error:  # whatever it is, who asked must hear of it
-            answers.put((None, error))
-
-    threading.Thread(target=answer, name="distprove-verifier-call", daemon=True).start()
-    try:
-        value, error = answers.get(timeout=limit)
-    except Empty:
-        raise Hangs from None
-    if error is not None:
-        raise error
-    return value
+    answer = in_background(partial(call, *arguments), "distprove-verifier-call", daemon=True)
+    if not wait([answer], limit).done:
+        raise Hangs
+    return answer.result()
 
 
 def beside_driver(system: ProofSystem, provers: int, settings: ExecutorSettings) -> Verifiers | None:

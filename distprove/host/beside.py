@@ -13,12 +13,15 @@ Value = TypeVar("Value")
 def begin(threads: int, call: Callable[[], Value]) -> Callable[[], Value]:
     """Begin `call` on a thread of its own, where there are several `threads`. What is returned waits for it, gives its
     value, and raises what it raises."""
-    if threads < 2:
-        return call
+    return call if threads < 2 else in_background(call).result
+
+
+def in_background(call: Callable[[], Value], name: str = "distprove-beside", *, daemon: bool = False) -> Future[Value]:
+    """Begin `call` on a thread of its own: no end of this process waits for a `daemon`."""
     future: Future[Value] = Future()
     # Not one of a pool, which takes no work once the main thread has ended, though others may still prove.
-    threading.Thread(target=_run, args=(call, future), name="distprove-beside").start()
-    return future.result
+    threading.Thread(target=_run, args=(call, future), name=name, daemon=daemon).start()
+    return future
 
 
 def _run(call: Callable[[], Value], future: Future[Value]) -> None:
