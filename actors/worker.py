@@ -758,9 +758,11 @@ class Worker:
         with self._lock:
             busy, now = [making for making in self._making if making.long], time.monotonic()
             if busy and now >= self._stand_in_after and self._needs_stand_in():
-                self._standing_in += 1
-                name = f"distprove-{self._name}-beside"
-                threading.Thread(target=self._stand_in, args=(busy[0].name,), name=name, daemon=True).start()
+                try:
+                    in_background(partial(self._stand_in, busy[0].name), f"distprove-{self._name}-beside", daemon=True)
+                    self._standing_in += 1
+                except RuntimeError:  # no thread can be started: it is tried again
+                    self._stand_in_after = now + UNHEARD
             for making in busy:
                 if making.called_off is not None and now - making.called_off > UNHEARD:
                     making.synthesiser.kill()

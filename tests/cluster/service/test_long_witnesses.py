@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from numpy.typing import NDArray
 
+from actors import worker
 from cluster.executor.local import LocalFleet
 from cluster.service.requests import Limits
 from cluster.service.service import Service
@@ -115,6 +117,32 @@ def test_no_job_waits_behind_the_witness_programs_of_others(service: Service, fo
     for id in ("other-key", "same-key", "last"):
         proved(service, id)
     assert {service.job(f"loop-{number}").state for number in range(3)} == {JobState.RUNNING}
+
+
+def test_a_thread_that_cannot_be_started_is_tried_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under a limit of processes: the worker's looks at its long witnesses go on."""
+    begin, refused = threading.Thread.start, list[str]()
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "distprove-prover-0-beside" and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(worker, "UNHEARD", 0.5)
+    service = Service(tmp_path / "service", TRANSPORTS["threads"], Limits(running=8))
+    service.start()
+    try:
+        submit(service, "loop", toy(folder, LOOPS, LOOPS), Priority.LOW)
+        until(lambda: threads_leased(service) > 0, "it is not at work")
+        submit(service, "next", toy(folder, 1))
+        proved(service, "next")
+        assert refused
+    finally:
+        service.close(drain=False)
 
 
 def test_a_users_program_that_does_not_end_costs_its_process(folder: Path, tmp_path: Path) -> None:
