@@ -65,11 +65,6 @@ class QueryPaths:
         begin, end = self._known_ends[log_size : log_size + 2]
         return begin, end - begin
 
-    def missing(self, log_size: int) -> Indices:
-        """Return the siblings that the known nodes lack at the level of 2^log_size > 1 nodes, ascending."""
-        path = self.path(log_size)
-        return path[: len(path) - self.path_span(log_size - 1)[1]] - (1 << log_size)
-
     def path(self, log_leaves: int) -> Indices:
         """Return the numbers of the nodes that open a tree of 2^log_leaves leaves, level by level from the lowest up.
 
@@ -93,7 +88,8 @@ class QueryPaths:
         of 2^log_size, ascending."""
         size, above = 1 << log_size, 1 << log_above
         if log_size == log_above + 1:
-            return self.missing(log_size) + size
+            path = self.path(log_size)
+            return path[: len(path) - self.path_span(log_above)[1]]
         children = self.known(log_above)[None, :] + np.arange(size // above)[:, None] * above
         return np.setdiff1d(children, self.known(log_size), assume_unique=True) + size
 

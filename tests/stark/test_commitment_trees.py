@@ -89,7 +89,7 @@ def test_known_nodes_and_the_siblings_that_they_lack(log_leaves: int) -> None:
         expected = [size + i for i in missing] + expected
         assert paths.path(log).tolist() == expected
         if log:
-            assert paths.missing(log).tolist() == missing
+            assert paths.missing_of(log, log - 1).tolist() == [size + i for i in missing]
 
 
 def naive_holds(shape: TreeShape, root: bytes, indices: list[int], opened: TreeOpening) -> bool:
