@@ -125,7 +125,7 @@ class LocalGovernor(grants.Governor):
 
     def sample(self) -> None:
         """Look at the node, if that is due."""
-        with self._lock:
+        with suppress(OSError), self._lock:  # no descriptor is free: there is another look
             self._samples.take(time.monotonic(), self._state)
 
     def report(self, began: float = 0.0) -> dict[str, Any]:

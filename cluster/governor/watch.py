@@ -131,7 +131,7 @@ class NodeWatch:
             self._telemetry, self._opened = None, True
 
     def _processes(self) -> None:
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, OSError):  # no descriptor is free: there is another look
             own = psutil.Process()
             root = (own.parent() or own) if self._beside else own
             for process in root.children(recursive=True):

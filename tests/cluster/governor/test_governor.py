@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import os
 import random
@@ -13,6 +14,7 @@ import time
 from queue import SimpleQueue
 from typing import Any, cast
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -737,3 +739,19 @@ def test_a_governor_whose_driver_was_killed_before_it_said_a_word_ends(
         return await asyncio.to_thread(ended.wait, 1.0 if heard else 60.0)
 
     assert asyncio.run(story()) is not heard
+
+
+def test_a_look_without_a_free_descriptor_ends_no_governor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks at the node also sees to holders that died."""
+    governor, refused = LocalGovernor(BUDGET), list[str]()
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        refused.append("open")
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    for owner, name in ((psutil, "cpu_percent"), (psutil.Process, "children")):
+        monkeypatch.setattr(owner, name, refuse)
+    governor.sample()
+    governor.watch.look()
+    assert len(refused) == 2
+    governor.watch.close()
