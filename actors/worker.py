@@ -381,7 +381,7 @@ class Worker:
             return self._load(epoch, permitted)
 
     def _load(self, epoch: int, permitted: bool) -> Loaded:
-        loading = {name: in_background(each.load, daemon=True) for name, each in self._synthesisers.items()}
+        loading = {name: in_background(each.load) for name, each in self._synthesisers.items()}
         loaded = self.prover.load(self._shared())
         lost = [(name, error) for name, each in loading.items() if (error := each.exception()) is not None]
         made = {name: each.result() for name, each in loading.items() if each.exception() is None}
@@ -759,7 +759,7 @@ class Worker:
             busy, now = [making for making in self._making if making.long], time.monotonic()
             if busy and now >= self._stand_in_after and self._needs_stand_in():
                 try:
-                    in_background(partial(self._stand_in, busy[0].name), f"distprove-{self._name}-beside", daemon=True)
+                    in_background(partial(self._stand_in, busy[0].name), f"distprove-{self._name}-beside")
                     self._standing_in += 1
                 except RuntimeError:  # no thread can be started: it is tried again
                     self._stand_in_after = now + UNHEARD

@@ -161,7 +161,7 @@ class Fleet(ABC):
         """End all workers; unless `now`, once they have given back their devices."""
         hosts, self.sites = [site.host for site in self.sites.values()], {}
         if not now:
-            _at_once(_close, hosts, PATIENCE)
+            _at_once(lambda host: host.call("close"), hosts, PATIENCE)
         for host in hosts:
             host.end()
 
@@ -288,10 +288,5 @@ class FleetExecutor(Executor):
 
 def _at_once(call: Callable[[Transport], object], transports: Iterable[Transport], patience: float) -> None:
     """Call it for each, all at once, and wait for that for so many seconds, at most: a host that hangs is another's
-    business."""
-    wait([in_background(partial(call, each), "distprove-shut", daemon=True) for each in transports], patience)
-
-
-def _close(host: Transport) -> None:
-    with suppress(Exception):  # it is at its end, whatever it says; it may not have begun
-        host.call("close")
+    business. What they raise at their end says nothing; they may not have begun."""
+    wait([in_background(partial(call, each), "distprove-shut") for each in transports], patience)

@@ -48,6 +48,7 @@ from cluster.executor.transport import Transport
 from cluster.executor.views import KeyView, WorkerView
 from cluster.recent import Recent
 from distprove.errors import ClusterError, DistproveError, UsageError
+from distprove.host.beside import in_background
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksKey, PartitionProof, ProofSystem
 from kernels.errors import OutOfMemory
@@ -775,12 +776,8 @@ class Client(Executor):
 def _start_all(sites: Sequence[Site]) -> None:
     """Begin to start the processes of workers."""
     for site in sites:
-        threading.Thread(target=_start, args=(site.host,), name="distprove-start", daemon=True).start()
-
-
-def _start(host: Transport) -> None:
-    with suppress(Exception):  # what fails here fails again, and is told, when a key is loaded
-        host.start()
+        # What fails here fails again, and is told, when a key is loaded.
+        in_background(site.host.start, "distprove-start")
 
 
 def identity(system: ProofSystem) -> str:

@@ -278,7 +278,7 @@ class RayFleet(Fleet):
         self.verifying_threads = min(len(provers), usable_threads())
 
     def unless_lost(self, call: Callable[[], Value]) -> Value:
-        waiting = in_background(call, "distprove-ray-start", daemon=True)
+        waiting = in_background(call, "distprove-ray-start")
         while not wait([waiting], GLANCE).done:
             if self.lost:
                 raise ClusterError("Ray is lost: its head or raylet ended while the workers were started")

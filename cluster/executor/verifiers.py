@@ -183,7 +183,7 @@ class Hangs(Exception):
 def within(limit: float, call: Callable[..., Any], *arguments: Any) -> Any:
     """Call `call` on a thread of its own and return its result. Raises what it raises, or Hangs after `limit` seconds:
     what comes later is not read."""
-    answer = in_background(partial(call, *arguments), "distprove-verifier-call", daemon=True)
+    answer = in_background(partial(call, *arguments), "distprove-verifier-call")
     if not wait([answer], limit).done:
         raise Hangs
     return answer.result()

@@ -8,9 +8,7 @@ it looks at what runs there are.
 
 from __future__ import annotations
 
-import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -21,6 +19,7 @@ from cluster.record.run import take_lock
 from cluster.record.short import Common, Proven
 from distprove.errors import DistproveError, InUse, ResourceError
 from distprove.formats.folder import Folder
+from distprove.host.beside import in_background
 from distprove.proof import PROOF_FILE
 
 RUNS, LOCK = "runs", "writer.lock"
@@ -73,11 +72,8 @@ class WriterBeside(Writer):
         self._process = HostProcess("writer", WriterSpec(folder), Ungoverned())
 
     def start(self) -> None:
-        threading.Thread(target=self._start, name="distprove-start", daemon=True).start()
-
-    def _start(self) -> None:
-        with suppress(ResourceError):  # what fails here fails again, and is told, when it is needed
-            self._serve()
+        # What fails here fails again, and is told, when it is needed.
+        in_background(self._serve, "distprove-start")
 
     def _serve(self) -> None:
         """Start the process, unless it serves. Raises ResourceError."""

@@ -13,11 +13,12 @@ Value = TypeVar("Value")
 def begin(threads: int, call: Callable[[], Value]) -> Callable[[], Value]:
     """Begin `call` on a thread of its own, where there are several `threads`. What is returned waits for it, gives its
     value, and raises what it raises."""
-    return call if threads < 2 else in_background(call).result
+    return call if threads < 2 else in_background(call, daemon=False).result
 
 
-def in_background(call: Callable[[], Value], name: str = "distprove-beside", *, daemon: bool = False) -> Future[Value]:
-    """Begin `call` on a thread of its own: no end of this process waits for a `daemon`."""
+def in_background(call: Callable[[], Value], name: str = "distprove-beside", *, daemon: bool = True) -> Future[Value]:
+    """Begin `call` on a thread of its own: no end of this process waits for a `daemon`. What is returned has the value,
+    or the error, which is nobody's where it is not asked for."""
     future: Future[Value] = Future()
     # Not one of a pool, which takes no work once the main thread has ended, though others may still prove.
     threading.Thread(target=_run, args=(call, future), name=name, daemon=daemon).start()
