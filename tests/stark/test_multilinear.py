@@ -22,6 +22,7 @@ from distprove.stark.options import StarkOptions
 from distprove.stark.programs import load_program
 from tests.support import ROOT
 from tests.support.multilinear_jobs import MultilinearJob, prove_program
+from tests.support.stark_programs import OneCell
 
 GUESTS = ROOT / "tests" / "stark" / "riscv" / "guests"
 JOBS: Mapping[str, tuple[str, dict[str, int | str], int]] = {
@@ -88,6 +89,11 @@ def test_a_table_below_the_univariate_domain_is_refused() -> None:
     params = replace(choose_parameters(load_program("fibonacci", {"rows": 32}), 1), log_skip=4)
     with pytest.raises(UsageError, match="not a height"):
         key_of(load_program("fibonacci", {"rows": 8}), params)
+
+
+def test_a_single_cell_is_proven() -> None:
+    """Its anchor is the cell itself, so that the row of anchors has no error, which has no logarithm."""
+    prove_program(OneCell(), params=Parameters(1, 0, (200,), 16, 80)).check()
 
 
 def test_fewer_queries_than_the_target_needs_are_refused() -> None:

@@ -678,7 +678,7 @@ def _round_bits(key: Key, x: Shape, i: int, round_: Round, m: int | None, partit
 
     errors = []
     if i == 0:
-        if L > 1:
+        if L > 1 and x.main.w - 1 + x.main.m:
             errors.append(partitions * L * (L - 1) / 2 * (x.main.w - 1 + x.main.m))
         errors += [L * (x.openings + 1), 2 * L, (gap(round_.m) + L) * max(1, x.main.w + x.fixed.w - 1)]
     else:

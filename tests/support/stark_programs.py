@@ -61,6 +61,30 @@ class Fibonacci(Program):
         return Trace([backend.to_device(main)], (rows[0][0], rows[0][1], rows[-1][1]))
 
 
+class ParityAir(Air):
+    main: ClassVar = {"bit": 1}
+
+    def define(self, t: Table) -> None:
+        t.always(t.this.bit * (t.this.bit - 1))
+
+
+class OneCell(Fibonacci):
+    """One table of one column and one row."""
+
+    name = "test-one-cell"
+
+    @property
+    def tables(self) -> Sequence[Air]:
+        return (ParityAir(),)
+
+    @property
+    def statement(self) -> Statement:
+        return Statement()
+
+    def trace(self, inputs: Mapping[str, Any], backend: Any) -> Trace:
+        return Trace([backend.to_device(np.ones((1, 1), dtype=np.uint64))], ())
+
+
 class StartAir(Air):
     """The beginning of a Fibonacci series, as a table that a program may have several of."""
 

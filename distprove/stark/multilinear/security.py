@@ -145,9 +145,10 @@ def round_rows(params: Parameters, stats: Statistics, number: int, decoding: Dec
     """The rows of one round of WHIR under a regime, but for its queries."""
     size, own, rows = decoding.candidates, decoding.round, []
     if number == 0:
-        if size > 1:
+        degree = stats.main_columns - 1 + own.log_size
+        if size > 1 and degree:  # a single constant is its own anchor
             pairs = size * (size - 1) / 2
-            error = stats.partitions * pairs * (stats.main_columns - 1 + own.log_size)
+            error = stats.partitions * pairs * degree
             rows.append(_row("anchors", error, "partitions * L (L - 1)/2 * (w - 1 + variables) / |F|"))
         rows.append(_row("openings", size * (stats.openings + 1), "L (openings + 1) / |F|"))
         rows.append(_row("stacked reduction", 2 * size, "2 L / |F|"))
