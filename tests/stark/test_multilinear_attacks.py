@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,9 @@ from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.stark.example import read_inputs
 from distprove.stark.field import P, e_add
 from distprove.stark.multilinear import commitment, prover
+from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.params import Parameters
+from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.prover import Committed, commit
 from distprove.stark.multilinear.proving_key import make_key
 from distprove.stark.multilinear.stacking import Position, Stack
@@ -213,8 +216,9 @@ def test_a_layout_of_the_provers_choice() -> None:
     honest = commitment.stack_columns
 
     def stacked(stack: Stack, columns: Any) -> Any:
-        positions = {n: tuple(reversed(own)) for n, own in stack.positions.items()}
-        return honest(replace(stack, positions=positions), columns)
+        chosen = replace(stack)
+        vars(chosen)["positions"] = {n: tuple(reversed(own)) for n, own in stack.positions.items()}
+        return honest(chosen, columns)
 
     forged(mock.patch.object(commitment, "stack_columns", stacked))
 
@@ -226,7 +230,26 @@ def test_a_layout_follows_from_heights_alone() -> None:
     assert stack.positions[2] == (Position(0, 32), Position(1, 0), Position(1, 32))
     assert stack.positions[0] == (Position(2, 0), Position(2, 8))
     assert Stack.of([(0, 3, 1)], 5).log_height == 5
-    assert Stack.of([], 2) == Stack(2, 0, {})
+    assert Stack.of([], 2) == Stack(2, 0, ())
+
+
+def test_a_proof_under_a_key_of_wide_tables_is_refused_in_bounded_memory() -> None:
+    """A few bytes state the width of a table. The values of its columns must be there before any place is computed."""
+    job = prove_program("fibonacci", {"rows": 16}, params=SMALL)
+    record = job.key.to_record()
+    (table,) = record["tables"]
+    wide = {**table, "constraints": {**table["constraints"], "widths": [0, 1 << 17, 0, 3]}}
+    record["tables"] = [{**wide, "name": f"wide-{i}"} for i in range(4)]
+    record |= {"fixed_heights": [None] * 4, "optional": [False] * 4}
+    tracemalloc.start()
+    try:
+        key = MultilinearKey.from_record(record)
+        with pytest.raises(FormatError):
+            MultilinearProof.from_record({**job.proofs[0].data, "heights": bytes([2] * 4)}, key)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
 
 
 def test_a_root_between_two_traces_has_one_anchor() -> None:

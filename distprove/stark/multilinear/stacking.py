@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from distprove.stark.field import ONE, ZERO, Ext, P, e_add, e_mul, e_powers, e_scale, e_sub, root_of_unity
 from distprove.stark.multilinear.params import LOG_COLUMNS
@@ -31,8 +31,19 @@ class Stack:
     log_height: int
     width: int
     """Number of stacked columns; 0 for a stack of no columns."""
-    positions: dict[int, tuple[Position, ...]]
-    """The positions of each table's columns, by the table's number. Tables without columns have none."""
+    tables: tuple[tuple[int, int, int], ...]
+    """Number, log2 of the rows and columns of each table that has columns, the tallest first."""
+
+    @cached_property
+    def positions(self) -> dict[int, tuple[Position, ...]]:
+        """The positions of each table's columns, by the table's number. A proof's heights do not need them, since a key
+        of a few bytes can state millions of columns."""
+        positions, at, last = {}, 0, (1 << self.log_height) - 1
+        for number, height, width in self.tables:
+            starts = range(at, at + (width << height), 1 << height)
+            positions[number] = tuple(Position(s >> self.log_height, s & last) for s in starts)
+            at += width << height
+        return positions
 
     @classmethod
     def of(cls, tables: Iterable[tuple[int, int, int]], least: int) -> Stack:
@@ -41,12 +52,7 @@ class Stack:
         cells = sum(width << height for _, height, width in ordered)
         tallest = max((height for _, height, _ in ordered), default=0)
         log_height = max(least, tallest, (max(cells, 1) - 1).bit_length() - LOG_COLUMNS)
-        positions, at = {}, 0
-        for number, height, width in ordered:
-            starts = [at + (i << height) for i in range(width)]
-            positions[number] = tuple(Position(s >> log_height, s & ((1 << log_height) - 1)) for s in starts)
-            at += width << height
-        return cls(log_height, -(-cells >> log_height), positions)
+        return cls(log_height, -(-cells >> log_height), tuple(ordered))
 
 
 @lru_cache(maxsize=8)
