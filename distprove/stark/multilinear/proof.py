@@ -21,6 +21,7 @@ from distprove.stark.field import Ext, Words, e_inv, e_mul, element
 from distprove.stark.heights import LogHeights, decode_heights, encode_heights
 from distprove.stark.merkle import TreeShape
 from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.params import Round
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from kernels.interface.goldilocks import TreeOpening
 
@@ -178,12 +179,16 @@ def content_bytes(shape: Shape) -> int:
     values = 1 + shape.totals + layers + shape.quotient_length + shape.leaves_length + shape.openings + shape.stacked
     values += shape.row_variables * shape.degree + 2 * shape.log_height + (1 << shape.log_final)
     values += 2 * sum(r.log_fold for r in shape.rounds) + len(shape.rounds) - 1
-    opened = 0.0
-    for tree, queries in tree_shapes(shape):
+    opened, trees = 0.0, tree_shapes(shape)
+    later = shape.rounds[1:]
+    for (tree, _), round_ in zip(trees, [shape.rounds[0]] * (len(trees) - len(later)) + later, strict=True):
         ((log, width),) = tree.matrices
 
-        def distinct(level: int, queries: int = queries) -> float:
-            return -math.expm1(queries * math.log1p(-(0.5**level))) * 2**level if level else 1.0
+        def distinct(level: int, round_: Round = round_) -> float:
+            # Queries are drawn from a round's leaves; they meet whole fibres of the preprocessed tree's lower levels.
+            drawn = min(level, round_.log_leaves)
+            met = -math.expm1(round_.queries * math.log1p(-(0.5**drawn))) * 2**drawn if drawn else 1.0
+            return met * 2.0 ** (level - drawn)
 
         siblings = sum(2 * distinct(level - 1) - distinct(level) for level in range(1, log + 1))
         opened += 32 * siblings + 8 * width * distinct(log)
