@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from distprove.errors import FormatError, InvalidProof, UsageError
-from distprove.stark.example import read_inputs
+from distprove.stark.example import cut, read_inputs
 from distprove.stark.field import P, e_add
 from distprove.stark.multilinear import commitment, prover
 from distprove.stark.multilinear.key import MultilinearKey
@@ -28,7 +28,7 @@ from distprove.stark.transcript import KeccakTranscript as Transcript
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from tests.support.multilinear_jobs import MultilinearJob, prove_committed, prove_program
-from tests.support.stark_programs import Ring, Sparse
+from tests.support.stark_programs import USED, Ring, Sparse
 
 SMALL = Parameters(1, 2, (6,) * 8, 0, 0, log_final=1)
 
@@ -42,8 +42,8 @@ def forged(patch: Any, program: str | Program = "fibonacci", partitions: int = 1
         job.check()
 
 
-def spoiled(program: Program, table: int, column: int, row: int) -> Program:
-    """The program with one cell of its trace changed."""
+def spoiled(program: Program, table: int, column: int, row: int | range) -> Program:
+    """The program with one more in a cell of its trace, or in some of a column."""
     honest = program.trace
 
     def trace(inputs: Mapping[str, Any], backend: Any) -> Trace:
@@ -51,7 +51,7 @@ def spoiled(program: Program, table: int, column: int, row: int) -> Program:
         columns = made.main[table]
         assert columns is not None
         changed = backend.to_host(columns).copy()
-        changed[column, row] = (int(changed[column, row]) + 1) % P
+        changed[column, row] = (changed[column, row] + np.uint64(1)) % np.uint64(P)
         return Trace([*made.main[:table], backend.to_device(changed), *made.main[table + 1 :]], made.public)
 
     program.trace = trace  # type: ignore[method-assign]
@@ -94,6 +94,40 @@ def test_a_global_bus_that_does_not_balance() -> None:
         job.check_partition(number)
     with pytest.raises(InvalidProof, match="global buses do not balance"):
         job.check_job()
+
+
+@pytest.mark.parametrize(
+    ("log_rows", "tree", "match"),
+    [
+        (log_rows, *kind)
+        for log_rows in (3, 7)
+        for kind in (("false", "does not match its commitment"), ("honest", "final polynomial"))
+    ],
+)
+def test_a_preprocessed_table_that_is_not_the_keys(log_rows: int, tree: str, match: str) -> None:
+    """A table says that 3^2 is 10, and all else follows from it. It is of the main stack's height, or far below; its
+    tree is its own, or the key's, whose leaves are not its codeword."""
+
+    class False10(Ring):
+        def preprocessed(self) -> Mapping[str, np.ndarray]:
+            made = super().preprocessed()["TableAir"].copy()
+            made[1, 3] = 10
+            return {"TableAir": made}
+
+    params = replace(SMALL, log_final=2)
+    with CpuBackend() as backend:
+        honest = make_key(Ring(log_rows), params, backend)
+        false = make_key(spoiled(False10(log_rows), 0, 1, range(USED)), params, backend)
+        assert honest.fixed is not None
+        assert false.fixed is not None
+        taken = false.fixed if tree == "false" else replace(false.fixed, tree=honest.fixed.tree)
+        pk = replace(false, key=honest.key, fixed=taken)
+        (made,) = cut(false.program, 1).slices
+        committed = commit(pk, made.name, read_inputs(false.program, made.source), Steps())
+        job = prove_committed(pk, [committed])
+        assert (committed.stacked.stack.log_height > false.fixed.stack.log_height) is (log_rows == 7)
+    with pytest.raises(InvalidProof, match=match):
+        job.check_partition(0)
 
 
 # -- buses ------------------------------------------------------------------------------------------------------------
