@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -145,10 +146,11 @@ def content_bytes(shape: ProofShape, *, at_most: bool = False) -> int:
 
     opened = 0.0
     for tree in (*shape.rounds.values(), *shape.fri_trees):
-        siblings = sum(2 * distinct(level - 1) - distinct(level) for level in range(1, tree.log_leaves + 1))
-        if at_most and tree.log_leaves:  # the most where every second leaf is opened, or as many as there are queries
-            leaves = min(queries, 1 << tree.log_leaves - 1)
-            siblings = 1 - leaves + sum(min(leaves, 1 << level) for level in range(tree.log_leaves))
+        steps = [(1 << below - above, below, above) for below, above in pairwise(tree.levels)]
+        siblings = sum(arity * distinct(above) - distinct(below) for arity, below, above in steps)
+        if at_most and steps:  # the most where one child of each node is opened, or as many as there are queries
+            leaves = min(queries, 1 << tree.levels[1])
+            siblings = 1 - leaves + sum((arity - 1) * min(leaves, 1 << above) for arity, _, above in steps)
         opened += DIGEST_BYTES * siblings + WORD_BYTES * sum(distinct(log) * width for log, width in tree.matrices)
     values = shape.weights + shape.terminals + (1 << shape.log_final)
     content = opened + EXTENSION_DEGREE * WORD_BYTES * values

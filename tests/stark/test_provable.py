@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -20,12 +21,17 @@ from distprove.stark.air.check import BoundaryTuple, Example, PartitionTrace
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P
 from distprove.stark.options import StarkOptions
+from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.programs.fibonacci import Fibonacci
 from distprove.stark.proof import StarkProof, content_bytes
+from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.system import StarkProver, StarkSystem
-from distprove.stark.verifying_key import VerifyingKey
+from distprove.stark.verifying_key import VerifyingKey, compile_program
 from kernels.cpu.backend import CpuBackend
+from kernels.interface.tree_hash import TreeHash
+from kernels.maths.query_paths import QueryPaths
 from tests.support.golden_jobs import JOBS, golden
 
 NEAR, FAR = Bus("near", 1), Bus("far", 1, "global")
@@ -286,6 +292,25 @@ def test_what_a_proof_takes_in_a_file(name: str) -> None:
         _, shape = StarkProof.from_record(part["proof"], key)
         encoded = len(canonical.encode(part["proof"]))
         assert 0.75 * encoded < content_bytes(shape) < 1.1 * encoded  # two or three queries share more or less
+        assert encoded <= content_bytes(shape, at_most=True)
+
+
+@pytest.mark.parametrize("tree_hash", TreeHash)
+@pytest.mark.parametrize("log_rows", [6, 10, 14, 20])
+@pytest.mark.parametrize("queries", [1, 7, 100])
+def test_the_nodes_that_queries_open_are_at_most_what_is_said(tree_hash: TreeHash, log_rows: int, queries: int) -> None:
+    """Also where queries meet no node twice, and under Poseidon2, whose nodes have three siblings."""
+    params = Parameters(1, queries, 0, 0, tree_hash=tree_hash)
+    key = compile_program(Fibonacci(rows=1 << log_rows), params)
+    shape = ProofShape(key, (log_rows,))
+    trees = [*shape.rounds.values(), *shape.fri_trees]
+    most = content_bytes(shape, at_most=True)
+    for at in (range(queries), random.Random(1).sample(range(1 << log_rows), min(queries, 1 << log_rows))):
+        paths = QueryPaths(list(at), shape.log_domain)
+        nodes = sum(len(paths.path_of(tree.levels)) for tree in trees)
+        rows = sum(len(paths.known(log)) * width for tree in trees for log, width in tree.matrices)
+        values = 3 * (shape.weights + shape.terminals + (1 << shape.log_final))
+        assert 32 * nodes + 8 * (rows + values) <= most
 
 
 @pytest.mark.parametrize("names", [["a", "b", "a"], ["a", "b"], ["a", "b", "-c"], ["a", "b", "n" * 121]])
