@@ -103,6 +103,14 @@ def test_a_stray_store_of_public_values() -> None:
     assert execution.memory(target, 4) == bytes(4)
 
 
+def test_a_changed_size_of_public_values_costs_nothing_to_show() -> None:
+    """`distprove run` read up to 4 GiB of them, by gigabytes of addresses."""
+    words = [*asm.li(5, VALUES), *asm.li(6, 0xFFFFFFFF), asm.store("sw", 6, 5, 0), *asm.li(10, 0), *asm.li(5, 0), 0x73]
+    execution = Execution(translate(parse_elf(code_file(words), "guest"), "guest"))
+    execution.run()
+    assert len(public_values(execution)) <= execution.outcome.cycles
+
+
 def test_no_load_depends_on_the_handlers_own_words() -> None:
     """The tables know no memory that is read-only, so that a prover may change the words of code segments as data. With
     all of the handler's zero, it computes the same."""
