@@ -41,9 +41,10 @@ _EXECUTE, _WRITE = 1, 2
 _SYMBOLS = 2
 _FUNCTION, _UNTYPED = 2, 0
 _CODE, _THREAD_LOCAL = 0x4, 0x400
-_INIT_ARRAYS = (14, 16)
+_CONSTRUCTORS = (".init_array", ".preinit_array", ".ctors")
+"""How names of sections with constructors begin; the priority follows where a linker script does not join them."""
 _TP = 4
-_RUNS_THEM = {"__init_array_start", "__preinit_array_start", "__libc_init_array"}
+_RUNS_THEM = {"__init_array_start", "__preinit_array_start", "__libc_init_array", "__CTOR_LIST__"}
 """Symbols of linker scripts and C libraries that a start which runs constructors needs."""
 _LINK = "link it with start.S and guest.ld of distprove/stark/riscv/runtime, which do that"
 _PIECE = 1 << 12
@@ -227,8 +228,8 @@ def _check_start(elf: Elf, what: str) -> None:
     """Raise InputError for a file with constructors or thread-local data that its start-up code leaves out, as far as
     the file tells."""
     sections = _sections(elf.data)
-    names = {each.name for each in sections if each.kind in _INIT_ARRAYS and each.size}
-    if names & {".init_array", ".preinit_array"} and not _RUNS_THEM & {s.name for s in _symbols(elf.data, sections)}:
+    names = {each.name for each in sections if each.size and each.name.startswith(_CONSTRUCTORS)}
+    if names and not _RUNS_THEM & {s.name for s in _symbols(elf.data, sections)}:
         raise InputError(
             f"{what}: has constructors ({', '.join(sorted(names))}), and no symbol of a start that runs them: {_LINK}, "
             "or keep the symbols of one that does"

@@ -77,6 +77,10 @@ LOCAL = (b".tdata", PROGBITS, ALLOC | THREAD_LOCAL, 4)
         (LEAVE, [(b".preinit_array", PREINIT_ARRAY, ALLOC, 4)], (), "has constructors (.preinit_array)"),
         (LEAVE, [CONSTRUCTORS], (b"__init_array_start",), ""),  # newlib's start, and others
         (LEAVE, [CONSTRUCTORS], (b"__libc_init_array",), ""),
+        (LEAVE, [(b".init_array.00101", INIT_ARRAY, ALLOC, 4)], (), "has constructors (.init_array.00101)"),
+        (LEAVE, [(b".ctors", PROGBITS, ALLOC, 4)], (), "has constructors (.ctors)"),
+        (LEAVE, [(b".ctors.65434", PROGBITS, ALLOC, 4)], (b"main",), "has constructors (.ctors.65434)"),
+        (LEAVE, [(b".ctors", PROGBITS, ALLOC, 4)], (b"__CTOR_LIST__",), ""),
         (LEAVE, [(b".init_array", INIT_ARRAY, ALLOC, 0)], (), ""),
         (LEAVE, [(b".rodata", INIT_ARRAY, ALLOC, 4)], (), ""),  # guest.ld, where there are no other constants
         (LEAVE, [LOCAL], (), "no instruction sets the thread pointer"),
