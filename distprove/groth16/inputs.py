@@ -149,7 +149,8 @@ def _any_is(values: Sequence[Any], kinds: type | tuple[type, ...]) -> bool:
 
 def _items(value: Any) -> Sequence[Any]:
     if isinstance(value, np.ndarray):
-        value = value.tolist()
+        # Elements of other kinds would come as Python's numbers, and no longer say that NumPy rounded them.
+        value = value.tolist() if value.dtype.kind in "biuOU" or value.dtype == np.float64 else [*value.flat]
     return value if isinstance(value, (list, tuple)) else (value,)
 
 

@@ -146,6 +146,16 @@ def test_a_float_of_python_that_may_have_been_rounded_is_refused() -> None:
             packed([value])
     with pytest.raises(WitnessGenerationError, match="exact integer"):
         packed(np.array([2.0**53]))
+    assert packed(np.array([5.0, 7.0])) == packed([5, 7])
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, "M8[ns]"])
+def test_an_array_of_numbers_that_are_no_integers_of_python_is_refused(kind: Any) -> None:
+    """2^24 + 1 is 2^24 in float32, which Python's float of it no longer shows."""
+    values = np.array([3, 5]).astype(kind)
+    for given in (values, values[:1], values.reshape(1, 2), [values], values[0]):
+        with pytest.raises(WitnessGenerationError, match="is not an integer"):
+            packed(given)
 
 
 def test_integers_from_the_modulus_on_are_reduced_as_snarkjs_does() -> None:
