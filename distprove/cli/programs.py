@@ -176,7 +176,7 @@ def pairs(given: Sequence[str]) -> Mapping[str, str]:
     named = {}
     for text in given:
         name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--with {text}: expected NAME=VALUE")
+        if not equals or not name or name in named:
+            raise UsageError(f"--with {text}: expected NAME=VALUE, each name once")
         named[name] = value
     return named

@@ -164,6 +164,7 @@ def test_the_same_from_python(fibonacci: Path, tmp_path: Path) -> None:
         ("stark fibonacci --out R --security 129", "--security"),
         ("stark no_such:Thing --out R", "no_such"),
         ("stark no_such:Thing --out R --with a", "NAME=VALUE"),
+        ("stark no_such:Thing --out R --with a=1 --with a=2", "each name once"),
     ],
 )
 def test_bad_usage(args: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
