@@ -81,7 +81,8 @@ class VerificationKey:
         A set-up draws secrets that are related by chance only. With delta = gamma, as before the first contribution,
         A = alpha, B = beta, C = -L prove any public values; with gamma = beta, A = alpha + L, B = beta, C = 0 do. Other
         relations, and a known alpha, beta or delta, leave public inputs or the wires of a matrix unbound. gamma may be
-        known: snarkjs sets it to one. Relations are looked for up to sign.
+        known: snarkjs sets it to one. Under equal IC of two public inputs a proof holds for all with the same sum.
+        Relations are looked for up to sign.
         """
         curve = self.curve
         one, one1 = generator(curve, Group.G2), generator(curve, Group.G1)
@@ -100,6 +101,14 @@ class VerificationKey:
         for name in ("beta", "gamma", "delta"):
             if np.array_equal(alpha, pairing_product(curve, one1[None], getattr(self, f"{name}2")[None])[0]):
                 return _forgeable("alpha", name)
+        abscissas = self.ic[1:, : self.ic.shape[1] // 2]
+        _, begin, place = np.unique(abscissas, axis=0, return_index=True, return_inverse=True)
+        earlier = begin[place.reshape(-1)]
+        for at in np.flatnonzero(earlier != np.arange(len(earlier)))[:1]:
+            return (
+                f"anybody can change public inputs of proofs under this key: its ic[{at + 1}] equals "
+                f"ic[{earlier[at] + 1}] (up to sign)"
+            )
         return None
 
     def digest(self) -> bytes:

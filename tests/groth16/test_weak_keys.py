@@ -131,6 +131,23 @@ def test_what_it_says_is_so(
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_public_inputs_that_can_be_exchanged_are_told(curve: Curve, sign: int) -> None:
+    made, r = trapdoor(curve, 3), curve.fr.modulus
+    made.ic[3] = sign * made.ic[1] % r
+    ic = made.key.ic.copy()
+    ic[3] = multiple(curve, Group.G1, made.ic[3])
+    key = made.key = replace(made.key, ic=ic)
+    proof = made.prove([5, 6, 7], seed=1)
+    assert verify(key, [5, 6, 7], proof)
+    assert verify(key, [5 + 100, 6, (7 - sign * 100) % r], proof)
+    assert "anybody can change public inputs" in str(key.weakness)
+    assert "ic[3] equals ic[1]" in str(key.weakness)
+    assert replace(key, ic=ic[:3]).weakness is None
+    assert replace(key, ic=ic[:1]).weakness is None
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_a_public_input_that_nothing_binds_is_refused(curve: Curve, at: int) -> None:
     key = trapdoor(curve, 2).key
