@@ -81,7 +81,8 @@ class Job:
     def from_table(cls, system: str, title: str, options: Mapping[str, Any], base: Path) -> Job:
         """A job from `options` as `from_options` takes them; `base` is a folder's real path."""
         given = {key: _plain(value) for key, value in options.items() if value is not None}
-        table = {"system": system, "title": title, **{key: value for key, value in given.items() if value != []}}
+        there = {key: value for key, value in given.items() if not isinstance(value, list) or value}
+        table = {"system": system, "title": title, **there}
         return _job_from_table(table, base)
 
     @classmethod

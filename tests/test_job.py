@@ -8,7 +8,9 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -530,3 +532,12 @@ def test_many_files_of_one_name_are_named_in_time_that_grows_with_their_number()
 
     assert unique([Counted("x")] * 3000)[-1] == "x-3000"
     assert Counted.tried < 10_000
+
+
+@pytest.mark.parametrize(
+    "options", [{"partitions": np.int64(2)}, {"partitions": np.array([])}, {"security": np.float64(9)}]
+)
+def test_numbers_of_numpy_are_no_options(options: dict[str, Any]) -> None:
+    """They are compared elementwise, which ended in a ValueError of NumPy's."""
+    with pytest.raises(UsageError, match="must be an integer"):
+        Job.from_options("stark", program="fibonacci", **options)
