@@ -68,6 +68,8 @@ class Program(ABC):
     name: ClassVar[str]
     compared: ClassVar[Sequence[str]] = ()
     """Names of arguments on which the key does not depend, and the public values do: `verify` compares them."""
+    of_key: ClassVar[Sequence[str]] = _COMPILED
+    """Cached attributes that the key's provers have and no partition carries (`JobProgram`)."""
 
     @property
     @abstractmethod
@@ -252,7 +254,8 @@ class Program(ABC):
 class JobProgram:
     """The program of a job with the job's own arguments, for provers that were loaded for another job of the key.
 
-    In another process its copies are one object, so that the program keeps what it caches. Compiled tables stay behind.
+    In another process its copies are one object, so that the program keeps what it caches. What the key has stays
+    behind.
     """
 
     def __init__(self, program: Program) -> None:
@@ -264,7 +267,7 @@ class JobProgram:
     @cached_property
     def _pickled(self) -> bytes:
         bare = copy.copy(self.program)
-        for name in _COMPILED:
+        for name in bare.of_key:
             vars(bare).pop(name, None)
         return pickle.dumps(bare)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,7 @@ class RiscV(Program):
     buses = BUSES
     optional = OPTIONAL
     row_functions = ROW_FUNCTIONS
+    of_key = (*Program.of_key, "_guest_file")
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class RiscV(Program):
         self.calls = calls
         self._known = Guest.parse(guest) if guest else None
         if elf:
-            loaded(elf, calls)  # what cannot be proven is refused before a job of it is taken
+            _ = self._guest_file  # what cannot be proven is refused before a job of it is taken
 
     # -- the key ------------------------------------------------------------------------------------------------------
 
@@ -146,8 +147,9 @@ class RiscV(Program):
     def _entry(self) -> int:
         return self._known.entry if self._known and not self.elf else self._guest_file.entry
 
-    @property
+    @cached_property
     def _guest_file(self) -> Elf:
+        """The guest, as its file was when the job was made: workers load the key again after the file has gone."""
         if not self.elf:
             raise UsageError(
                 "riscv needs the argument elf, the guest's file; or guest, its name, if it is not to prove"

@@ -229,3 +229,25 @@ def test_each_job_of_a_key_is_held_against_its_aggregation_keys(files: Path, tmp
     systems.load(few)
     with pytest.raises(UsageError, match="keys for 2 proofs, the job has 3"):
         systems.load(many)
+
+
+def test_a_warm_key_does_without_the_files_of_its_first_job(files: Path, tmp_path: Path) -> None:
+    """A worker that died loaded the key again from the ELF file of the job that had brought it, which was gone."""
+    service = Service(tmp_path / "service", TRANSPORTS["processes"])
+    service.start()
+    try:
+        for number in range(3):
+            guest = tmp_path / f"{number}.elf"
+            guest.write_bytes((files / "guest.elf").read_bytes())
+            arguments = {"elf": str(guest), "input": str(files / "rounds-200"), "segment": 256}
+            service.submit(JobRequest(f"job-{number}", {**WEAK, "program": "riscv", "arguments": arguments}))
+            view = await_end(service, f"job-{number}", PATIENCE)
+            assert view.state is JobState.PROVED, view.error
+            guest.unlink()
+            (key,) = service._pool._keys.values()
+            verifiers = key.executor.verifiers
+            assert verifiers is not None
+            for transport in (*key.executor.transports.values(), *(each.transport for each in verifiers._all)):
+                transport.kill()
+    finally:
+        service.close(drain=False)
