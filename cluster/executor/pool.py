@@ -29,11 +29,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -84,8 +85,8 @@ class _Standing:
     restarted: bool = False
     """Whether the pool ended its process, for which no job is to blame."""
     lost: str | None = None
-    loading: threading.Lock = field(default_factory=threading.Lock)
-    """Held while it loads a key: one at a time, so that it is known of which it dies."""
+    loading: _Loadings = field(default_factory=lambda: _Loadings())
+    """Its keys load one at a time, so that it is known of which it dies."""
 
     def computes(self, started: float, ended: float) -> None:
         """Its device computed for that time."""
@@ -379,6 +380,29 @@ class Pool:
                     self.changed.notify_all()
 
 
+class _Loadings:
+    """Orders the loadings of keys on one worker: the key of the most urgent job goes first, then the oldest."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[_Key] = []
+        self._busy = False
+
+    @contextmanager
+    def turn(self, key: _Key) -> Iterator[None]:
+        with self._changed:
+            self._waiting.append(key)
+            self._changed.wait_for(lambda: not self._busy and min(self._waiting, key=lambda each: each.rank) is key)
+            self._waiting.remove(key)
+            self._busy = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+
+
 class _KeyExecutor(FleetExecutor):
     """The executor of a resident key, whose reports go to the jobs at work with it."""
 
@@ -401,9 +425,17 @@ class _KeyExecutor(FleetExecutor):
         self.close(now=True)
 
     def _ask(self, finished: Finished, transport: Transport, name: str, *arguments: Any) -> None:
-        loads = finished.kind is Kind.LOAD and finished.worker is not None
-        with self._pool.standing[finished.worker or ""].loading if loads else nullcontext():
+        worker = finished.worker or ""
+        if finished.kind is not Kind.LOAD:
             super()._ask(finished, transport, name, *arguments)
+            return
+        with self._pool.standing[worker].loading.turn(self._key):
+            if self._transports.get(worker) is transport:
+                super()._ask(finished, transport, name, *arguments)
+            else:
+                finished.error = ClusterError("its jobs ended before the key was loaded")
+        if self._transports.get(worker) is not transport:
+            transport.end()  # the room may have opened after the key was given back
 
 
 class _Key:
@@ -439,6 +471,11 @@ class _Key:
     def idle(self) -> bool:
         """Whether it may give way to others."""
         return self.opened and not self.clients and not self.pending
+
+    @property
+    def rank(self) -> int:
+        """The rank of its most urgent job; the last of all where it has none left."""
+        return min((client.rank for client in tuple(self.clients.values())), default=sys.maxsize)
 
     def open(self, client: Client) -> None:
         """Open a room for it on every worker, and begin to load. Raises ClusterError."""

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from actors import worker
+from actors.rooms import RoomsHere
 from cluster.executor.local import LocalFleet
 from cluster.service.requests import Limits
 from cluster.service.service import Service
@@ -160,5 +161,45 @@ def test_a_users_program_that_does_not_end_costs_its_process(folder: Path, tmp_p
         submit(service, "next", {**job, "arguments": {"rows": 16, "first": 1}})
         proved(service, "next")
         assert [worker.lost for worker in service.overview().workers] == [None]
+    finally:
+        service.close(drain=False)
+
+
+def endless_start(folder: Path, number: int) -> dict[str, Any]:
+    """A job whose program runs for ever when it is loaded, under a key of its own."""
+    program = folder / f"start-{number}.wasm"
+    start = f"(func $start {FOREVER}) (start $start)"
+    program.write_bytes(toy_program(imports=start, message=f"program {number}"))
+    return {**toy(folder, 1), "wasm": str(program)}
+
+
+def test_an_urgent_key_is_loaded_before_others_that_wait(folder: Path, service: Service) -> None:
+    """Keys were loaded in the order in which they came: behind ten such programs an urgent job waited for 49 s."""
+    loops = [submit(service, f"loop-{n}", endless_start(folder, n), Priority.LOW) for n in range(6)]
+    until(lambda: service.job(loops[-1]).state is JobState.RUNNING, "they have not begun")
+    submit(service, "urgent", FIBONACCI, Priority.URGENT)
+    proved(service, "urgent")
+    assert JobState.RUNNING in {service.job(id).state for id in loops}
+    for id in loops:
+        service.cancel(id)
+
+
+def test_a_key_is_not_loaded_after_its_job_was_cancelled(folder: Path, tmp_path: Path) -> None:
+    """It was, and stayed on the worker for ever, as it had been given back before."""
+    service = Service(tmp_path / "service", TRANSPORTS["threads"], Limits(running=8))
+    service.start()
+    try:
+        loop = submit(service, "loop", endless_start(folder, 0))
+        until(lambda: bool(service._pool._keys), "its key is not there")
+        submit(service, "cancelled", FIBONACCI)
+        until(lambda: len(service._pool._keys) == 2, "its key is not there")
+        service.cancel("cancelled")
+        assert await_end(service, "cancelled", PATIENCE).state is JobState.CANCELLED
+        assert await_end(service, loop, PATIENCE).state is JobState.FAILED
+        submit(service, "last", toy(folder, 1))
+        proved(service, "last")
+        (site,) = service._pool.fleet.sites.values()
+        assert isinstance(site.host, RoomsHere)
+        assert len(site.host._workers) == len(service._pool.keys()) == 1
     finally:
         service.close(drain=False)
