@@ -8,9 +8,11 @@ what failed is told, and whoever gave the order says what becomes of it. A witne
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
@@ -45,6 +47,8 @@ LONG = 2.0
 UNHEARD = 10.0
 """Seconds that a synthesiser has to give up what is called off, before its process is ended. Loading it again may take
 longer than what it is at, such as one step of a large circuit."""
+AT_EXIT = 30.0
+"""Seconds that the interpreter waits at its exit for what workers of this process compute, in which a step ends."""
 IDLE = 0.02
 """Seconds for which synthesisers beside a GPU keep their threads, at least, while there is nothing for them to make."""
 
@@ -265,7 +269,7 @@ class Crew:
         self._workers: list[Worker] = []
         self._taking = threading.Lock()
         self._over = False
-        self._threads = [
+        self.threads = [
             threading.Thread(target=self._run, name=f"distprove-{name}-prove-{index}", daemon=True)
             for index in range(count)
         ]
@@ -275,9 +279,9 @@ class Crew:
         with self.lock:
             if worker not in self._workers:
                 self._workers.append(worker)
-            begins = not self._threads[0].ident and not self._over
+            begins = not self.threads[0].ident and not self._over
             if begins:
-                for thread in self._threads:
+                for thread in self.threads:
                     thread.start()
 
     def leave(self, worker: Worker) -> None:
@@ -294,7 +298,7 @@ class Crew:
 
     def wait(self) -> None:
         """Wait for what is under way after `end`."""
-        for thread in self._threads:
+        for thread in self.threads:
             if thread.ident:
                 thread.join()
 
@@ -564,14 +568,25 @@ class Worker:
         """Begin nothing more, and end the synthesisers."""
         with self._lock:
             self._over = True
+            for job in self._jobs.values():
+                job.over = True
             for changed in (self._makeable, self._news):
                 changed.notify_all()
             self._call_off(self._making)
+        _STOPPED.add(self)
         self._crew.leave(self)
         for synthesiser in (*self._synthesisers.values(), *(making.synthesiser for making in list(self._making))):
             synthesiser.end()
         self._purse.close()
         self._shifts.close()
+
+    def finish(self, late: float) -> None:
+        """Wait after `stop` until its threads have left native code, or it is `late` on the monotonic clock."""
+        if self._loading.acquire(timeout=max(0.0, late - time.monotonic())):
+            self._loading.release()
+        for thread in (*self._running, *self._crew.threads):
+            if thread.ident:
+                thread.join(max(0.0, late - time.monotonic()))
 
     # -- synthesis --------------------------------------------------------------------------------------------------
 
@@ -905,3 +920,14 @@ class Worker:
             with suppress(Exception):  # the governor is gone: whoever asks it for something next tells
                 self._shifts.look()
             time.sleep(TICK)
+
+
+_STOPPED: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+@atexit.register
+def _finish_all() -> None:
+    """Wait for stopped workers of this process: the interpreter would unwind their threads through C++, and abort."""
+    late = time.monotonic() + AT_EXIT
+    for worker in list(_STOPPED):
+        worker.finish(late)

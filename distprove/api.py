@@ -35,7 +35,7 @@ from distprove.proof import MAX_OUTPUT, PROOF_FILE, Proof
 from distprove.registry import DEFAULT
 from distprove.settings import ExecutorSettings, Settings
 from distprove.verification import Verified, verify_proof
-from distprove.wanted import unless
+from distprove.wanted import require_wanted, unless
 
 __all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
 
@@ -100,6 +100,7 @@ def prove(
         raise UsageError("a run that is there is either resumed or overwritten")
     run = Path(out)
     with _unless(cancel):
+        require_wanted()
         if resume_existing and is_run(run):
             return ProveResult(run, resume_job(run, progress, expected=job), report_of_ours(run))
         require_apart([], [*described, *job.files], [run])
@@ -131,6 +132,7 @@ def resume(
     """
     run = Path(run)
     with _unless(cancel):
+        require_wanted()
         proof = resume_job(run, progress, executor, program=program, same_inputs=same_inputs)
     return ProveResult(run, proof, report_of_ours(run))
 

@@ -26,14 +26,40 @@ distprove.prove(system="stark", program="fibonacci", partitions=2, arguments={"r
 print(distprove.verify(run + "/proof.msgpack").partitions)
 """
 
+CUT_SHORT = """
+import sys
+import distprove
+from distprove.settings import ExecutorSettings
+
+def stop(progress):
+    if progress.stages and progress.stages.get("committing"):
+        raise LookupError
+
+try:
+    distprove.prove(
+        system="stark", program="keccak-f", partitions=3, arguments={"permutations": 300}, out=sys.argv[1],
+        executor=ExecutorSettings(local=True, isolate=False, threads=2), progress=stop,
+    )
+except LookupError:
+    print("ended")
+"""
+
 
 def test_a_job_leaves_nothing_on_standard_error(tmp_path: Path) -> None:
     """The extension's own check for leaks spoke at the end: a pool of threads had the life of a module."""
+    assert run_script(WHOLE, tmp_path) == (0, "", "2\n")
+
+
+def test_a_script_ends_while_partitions_are_proven(tmp_path: Path) -> None:
+    """The interpreter unwound the provers' threads through C++: leaks were told, or the process aborted."""
+    assert run_script(CUT_SHORT, tmp_path) == (0, "", "ended\n")
+
+
+def run_script(script: str, folder: Path) -> tuple[int, str, str]:
     done = subprocess.run(
-        [sys.executable, "-c", WHOLE, str(tmp_path / "run")],
-        capture_output=True, text=True, timeout=250, cwd=ROOT,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "2\n")
+        [sys.executable, "-c", script, str(folder / "run")], capture_output=True, text=True, timeout=250, cwd=ROOT
+    )
+    return done.returncode, done.stderr, done.stdout
 
 
 def proven(out: Path, **given: Any) -> distprove.ProveResult:
