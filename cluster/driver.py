@@ -240,7 +240,7 @@ def _load_barrier(system: ProofSystem, run: Run, plan: list[Partition]) -> Barri
 class _Raised(BaseException):
     """Carries an error of the caller's `progress` past all that handles errors of the job."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
 
@@ -252,7 +252,9 @@ def _raising(progress: Callable[[Progress], None] | None) -> Callable[[Progress]
         assert progress is not None
         try:
             progress(event)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also SystemExit, or that a task of asyncio is cancelled
             raise _Raised(error) from None
 
     return told if progress is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from asyncio import CancelledError
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -69,12 +70,13 @@ def proven(out: Path, **given: Any) -> distprove.ProveResult:
     return distprove.prove(out=out, executor=executor, **fixed, **given)
 
 
-def test_what_progress_raises_is_raised_and_the_run_can_be_resumed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [LookupError("enough"), SystemExit("enough"), CancelledError("enough")], ids=repr)
+def test_what_progress_raises_is_raised_and_the_run_can_be_resumed(error: BaseException, tmp_path: Path) -> None:
     def stop(progress: Progress) -> None:
         if progress.done >= 1:
-            raise LookupError("enough")
+            raise error
 
-    with pytest.raises(LookupError, match="enough"):
+    with pytest.raises(type(error), match="enough"):
         proven(tmp_path / "run", progress=stop)
     result = distprove.resume(tmp_path / "run")
     assert result.report["status"] == "proved"
