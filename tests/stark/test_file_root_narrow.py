@@ -80,7 +80,7 @@ def test_multiplicities_are_bounded() -> None:
 
 
 def test_an_unknown_layout() -> None:
-    with pytest.raises(UsageError, match="wide, narrow"):
+    with pytest.raises(UsageError, match="wide or narrow"):
         FileRoot(layout="thin")
 
 
