@@ -323,7 +323,7 @@ def use_stark_key(data: bytes) -> None:
     path.write_bytes(data)
     key = read_key(path)
     for job in _stark().values():
-        if job.key.program == key.program:
+        if job.key.program == key.program and job.key.params.tree_hash is key.params.tree_hash:
             verifier = StarkVerifier(key, program_of(key), job.output)
             for part in _partitions(job):
                 verifier.verify(part)
