@@ -246,6 +246,14 @@ def integer(name: str, value: int | str) -> int:
     raise UsageError(f"{name} must be an integer, such as 1000 or 2^20, not {value!r}")
 
 
+def log_rows(name: str, rows: int) -> int:
+    """Return log2 of a number of rows, for programs of a user's own. Raises UsageError unless it is a power of two that
+    a table can have."""
+    if rows < 1 or rows & (rows - 1) or rows > 1 << MAX_LOG_HEIGHT:
+        raise UsageError(f"{name} must be a power of two up to 2^{MAX_LOG_HEIGHT}, not {rows}")
+    return rows.bit_length() - 1
+
+
 def _number(value: int | str) -> int | str:
     """Parse an argument of a user's program: an integer if it looks like one, else the text."""
     try:
