@@ -126,12 +126,12 @@ def _watcher(console: Console) -> Callable[[Step], None]:
 
 
 def show_sweep(console: Console, result: SweepResult, folder: Path) -> None:
-    """Print a row for each setting, then the best, and where the figures are."""
+    """Print a row for each setting, in 80 columns, then the best, and where all figures are."""
     from cluster.lab.sweep.results import CLOSE
     from distprove.cli.pages.sweep import SETTINGS, setting_cells
 
     rows = [setting_cells(measured) for measured in result.measured]
-    figures = ("a proof", "a minute", "repeats differ", "prove mean", "device a part", "utilised", "max gap")
+    figures = ("a proof", "a minute", "differ", "prove", "device", "busy")
     asked = [i for i in range(len(SETTINGS)) if any(row[i] != "-" for row in rows)]  # the others were left as they are
     table = plain_table(numbers=(*(SETTINGS[i] for i in asked), *figures))
     for row, measured in zip(rows, result.measured, strict=True):
@@ -139,9 +139,8 @@ def show_sweep(console: Console, result: SweepResult, folder: Path) -> None:
         mark = "! " if measured in result.noisy else ""
         times += [f"{mark}{measured.spread * 100:.0f} %", format_seconds(measured.prove_latency.mean)]
         times += [format_seconds(measured.device_seconds), f"{measured.busy_share * 100:.1f} %"]
-        gap = format_seconds(measured.idle.most) if measured.idle.count else "-"
         style = "bold green" if measured is result.best else None
-        table.add_row(*(row[i] for i in asked), *times, gap, style=style)
+        table.add_row(*(row[i] for i in asked), *times, style=style)
     console.print(table)
     rate = f"{format_rate(result.best.proofs_per_minute)} proofs a minute"
     console.print(f"\n[bold]best[/]: {escape(result.best.cell.id)}, {rate}")

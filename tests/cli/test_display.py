@@ -127,7 +127,7 @@ def test_a_sweep_fits_a_terminal_and_shows_what_was_varied(varied: bool, tmp_pat
     show_sweep(console, sweep, tmp_path)
     head = text(console).splitlines()[0]
     provers = "provers " if varied else ""
-    assert " ".join(head.split()) == f"jobs parallel {provers}a proof a minute prove p95 busy max gap"
+    assert " ".join(head.split()) == f"jobs parallel {provers}a proof a minute differ prove device busy"
     assert "…" not in text(console)
 
 
