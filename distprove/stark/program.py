@@ -58,7 +58,7 @@ class Trace:
     public: tuple[int, ...]
 
 
-_COMPILED = ("_traced", "_compiled", "_rules")
+_COMPILED = ("_definitions", "_counting", "_compiled", "_rules")
 """What a program caches of its compiled tables."""
 
 
@@ -116,21 +116,31 @@ class Program(ABC):
     @property
     def counting(self) -> Counting:
         """The columns of `tables` that a prover counts. Raises AirError."""
-        return self._traced[1]
+        return self._counting
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the traced tables behind, which hold functions of their authors. What was compiled of them travels."""
+        state = dict(vars(self))
+        if state.pop("_definitions", None) is not None:
+            state["_counting"] = self._counting
+        return state
 
     @cached_property
-    def _traced(self) -> tuple[list[Definition], Counting]:
+    def _definitions(self) -> list[Definition]:
         layout = self.statement.layout()
-        definitions = [trace_air(air, layout) for air in self.tables]
-        return definitions, compile_counting(definitions)
+        return [trace_air(air, layout) for air in self.tables]
+
+    @cached_property
+    def _counting(self) -> Counting:
+        return compile_counting(self._definitions)
 
     @cached_property
     def _compiled(self) -> tuple[CompiledAir, ...]:
-        return tuple(compile_definition(definition, self._numbers) for definition in self._traced[0])
+        return tuple(compile_definition(definition, self._numbers) for definition in self._definitions)
 
     @cached_property
     def _rules(self) -> tuple[Rules, ...]:
-        return tuple(compile_rules(definition, self._numbers) for definition in self._traced[0])
+        return tuple(compile_rules(definition, self._numbers) for definition in self._definitions)
 
     @property
     def _numbers(self) -> dict[str, int]:

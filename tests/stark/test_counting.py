@@ -19,6 +19,7 @@ from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Trace, whole_trace
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
+from kernels.interface.tree_hash import TreeHash
 from tests.stark.test_proofs import SMALL, check, prove_job
 from tests.stark.test_streamed import streaming_budget
 from tests.support.counted_program import NIBBLE, Computer, Machine
@@ -226,9 +227,9 @@ def test_preprocessed_columns_are_extended_and_committed_to_once_for_a_key(monke
 
         committed: list[int] = []
 
-        def commits(matrices: Sequence[Any], log_arity: int) -> Any:
+        def commits(matrices: Sequence[Any], log_arity: int, tree_hash: TreeHash) -> Any:
             committed.append(sum(len(m) for m in matrices) if log_arity == 0 else 0)
-            return commit_to(matrices, log_arity)
+            return commit_to(matrices, log_arity, tree_hash)
 
         monkeypatch.setattr(kernels, "_lde_all", extends)
         monkeypatch.setattr(kernels, "_commit", commits)
