@@ -123,7 +123,7 @@ def test_exit_codes(tmp_path: Path) -> None:
     ("args", "says"),
     [
         (["--segment", "1000"], "power of two"),
-        (["--segment", "2^22"], "a power of two of cycles, from 2 to 2^21"),
+        (["--segment", "2^22"], "segment must be a power of two from 2 to 2097152"),
         (["--segment", "many"], "--segment must be an integer"),
         (["--max-cycles", "0"], "positive"),
         (["--input", "missing"], "missing"),
