@@ -81,7 +81,9 @@ def test_what_is_missing_is_said(small_job: SmallJob, proven: Path, keys: Path, 
         assert "--ptau twice" in why_refused(refused)
     assert list(tmp_path.iterdir()) == []
     args = ("verify", made, "--vk", small_job.vk, "--srs-verifier", verifier(keys))
-    assert "--security and --output are not for aggregates" in why_refused(run(*args, "--security", "128"))
+    assert "--security, --output, --exit-code and --public-input are not for" in why_refused(
+        run(*args, "--security", "128")
+    )
 
 
 def test_no_file_is_written_over_another(proven: Path, keys: Path, tmp_path: Path) -> None:
