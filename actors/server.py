@@ -152,7 +152,7 @@ class _Synthesiser(SynthesiserWorker):
         kept = Kept(arena)
         self.drop = kept.drop
         self._called_off = 0
-        """Number of the last row of witnesses that nobody waits for."""
+        """Number of the last cancelled row of witnesses."""
         super().__init__(spec.system, spec.threads, arena, partial(shared_files, spec), kept.send)
 
     def synthesise(self, partitions: Sequence[Partition], unused: Sequence[int], row: int) -> list[Timed]:
@@ -163,7 +163,7 @@ class _Synthesiser(SynthesiserWorker):
             return self.make(partitions)
 
     def call_off(self, row: int) -> None:
-        """Nobody waits for the witnesses of this row."""
+        """Cancel the witnesses of this row."""
         self._called_off = row
 
 

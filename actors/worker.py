@@ -136,7 +136,7 @@ class SynthesiserHandle(Protocol):
         """For each partition, one after the other, its `WitnessRef` or the system's error. Raises WorkerDied."""
 
     def call_off(self) -> None:
-        """Nobody waits any more for what it makes now. Any thread may call, and waits for nothing."""
+        """Cancel the witnesses that it makes now. Any thread may call; the call returns at once."""
 
     def tidy(self) -> None:
         """Have those witnesses given back that were released, and have not been."""
@@ -249,7 +249,7 @@ class _Making:
     shift: Shift
     since: float = field(default_factory=time.monotonic)
     called_off: float | None = None
-    """Time at which it was told that nobody waits for them."""
+    """Time at which these witnesses were cancelled."""
 
     @property
     def long(self) -> bool:
