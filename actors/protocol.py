@@ -1,0 +1,183 @@
+"""The protocol between the scheduler and its workers: orders, outcomes and news, and how a verb is called.
+
+A verb is a method of the class that serves it: `actors.worker.Worker` in a key slot, `actors.rooms.Rooms` for a whole
+device, a synthesiser, a verifier. A caller names it as a function, and type checkers see both sides:
+
+    loaded = transport.call(Worker.load, epoch, permitted)
+
+Threads, processes and Ray actors are transports. They carry a verb and its arguments, and know nothing of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from distprove.system import Partition, StepTimes
+
+Served = TypeVar("Served")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class PartitionId(NamedTuple):
+    """Identity of a partition in a process that serves several jobs, from the plan to the journal."""
+
+    job: str
+    """Name of the job; "" where a process serves one job alone."""
+    name: str
+    """Name of the partition, unique within its job."""
+
+
+class WorkKind(str, Enum):
+    """Kinds of work on a partition. PROVE takes the witness that COMMIT left at the worker, if there is one."""
+
+    COMMIT = "commit"
+    PROVE = "prove"
+    DIAGNOSE = "diagnose"
+
+
+class Place(NamedTuple):
+    """Position of an order among all orders of a worker: the lowest goes first. The scheduler alone decides it."""
+
+    rank: int = 0
+    """Rank of the job's priority; 0 is the most urgent."""
+    turn: int = 0
+    """Number in the fair queue of the rank's jobs."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A partition, and the work to do on it."""
+
+    partition: Partition
+    """The partition, which names its job."""
+    kind: WorkKind
+    challenge: bytes | None = None
+    place: Place = Place()
+    began: float = 0.0
+    """Start of the job's session in seconds since the epoch; spans count from it."""
+
+    @property
+    def id(self) -> PartitionId:
+        return PartitionId(self.partition.job, self.partition.name)
+
+
+class Interval(NamedTuple):
+    """Time that a worker spent on a partition, in seconds since the epoch by the clock of its machine."""
+
+    worker: str
+    stage: str
+    started: float
+    ended: float
+    span: str
+    """The span's text in the timeline, as `actors.spans` writes it."""
+
+
+class Timed(NamedTuple):
+    """A value with the times at which its computation started and ended, in seconds since the epoch."""
+
+    value: Any
+    started: float
+    ended: float
+
+
+@dataclass
+class Outcome:
+    """Result of an order. Errors are those of the proof system and backend, or `WorkerDied` and `WitnessGone`."""
+
+    id: PartitionId
+    kind: WorkKind
+    worker: str
+    """The prover or synthesiser that had it last."""
+    value: Any = None
+    """The commitment, or the `PartitionProof`."""
+    times: StepTimes | None = None
+    """Times of the partition's proof, without the steps that only the timeline holds."""
+    error: BaseException | None = None
+    witness_bytes: int = 0
+    intervals: list[Interval] = field(default_factory=list)
+
+
+class UnderWay(NamedTuple):
+    """An order that a worker has begun."""
+
+    id: PartitionId
+    stage: str
+    worker: str
+    """The prover or synthesiser at work on it."""
+
+
+@dataclass
+class Batch:
+    """News of a worker in one key slot, of all jobs there."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    under_way: list[UnderWay] = field(default_factory=list)
+    """Orders that have begun, the oldest of a stage first."""
+    returned: list[PartitionId] = field(default_factory=list)
+    """Partitions whose orders the scheduler asked back, and that had not begun."""
+    loaded: list[tuple[str, Timed]] = field(default_factory=list)
+    """Synthesisers that came back after they died."""
+    lost: list[tuple[str, BaseException]] = field(default_factory=list)
+    """Synthesisers that did not."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Result of loading a key."""
+
+    prover: Timed
+    synthesisers: dict[str, Timed]
+
+
+class WorkerDied(Exception):
+    """The process ended before it answered. It can be started again."""
+
+    def __init__(self, message: str = "", at: PartitionId | None = None) -> None:
+        """`at`: partition that the process computed at its end, if that is known."""
+        super().__init__(message, at)
+        self.at = at
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class WorkerStuck(WorkerDied):
+    """The process was killed and does not end. What it holds, perhaps a device, is lost for as long as that lasts."""
+
+
+class WitnessGone(Exception):
+    """The process that made the witness has ended, and the witness with it."""
+
+
+class Transport(Protocol):
+    """A way for verbs to reach what serves them. `slot` is the number of a key slot; None is the whole process."""
+
+    def start(self) -> None:
+        """Start what answers, also after its death. Raises WorkerDied, ClusterError."""
+
+    def call(
+        self, verb: Callable[Concatenate[Served, P], R], *arguments: P.args, **named: P.kwargs
+    ) -> R:
+        """Call a verb and return what it returns. Raises what it raises, or WorkerDied."""
+
+    def tell(
+        self, verb: Callable[Concatenate[Served, P], object], *arguments: P.args, **named: P.kwargs
+    ) -> None:
+        """Have a verb called; nothing is waited for. A process that is gone is not told."""
+
+    def kill(self) -> None:
+        """End this life of what answers, where it is a process: calls under way raise WorkerDied."""
+
+    def end(self) -> None:
+        """End what answers, for good."""
+
+
+class Host(Transport, Protocol):
+    """A transport to a whole process, which has key slots."""
+
+    def slot(self, number: int) -> Transport:
+        """The transport to one of its key slots."""
