@@ -56,7 +56,7 @@ class Order:
     """The partition, which names its job."""
     kind: WorkKind
     challenge: bytes | None = None
-    place: Place = Place()
+    place: Place = field(default_factory=Place)
     began: float = 0.0
     """Start of the job's session in seconds since the epoch; spans count from it."""
 
@@ -159,14 +159,10 @@ class Transport(Protocol):
     def start(self) -> None:
         """Start what answers, also after its death. Raises WorkerDied, ClusterError."""
 
-    def call(
-        self, verb: Callable[Concatenate[Served, P], R], *arguments: P.args, **named: P.kwargs
-    ) -> R:
+    def call(self, verb: Callable[Concatenate[Served, P], R], *arguments: P.args, **named: P.kwargs) -> R:
         """Call a verb and return what it returns. Raises what it raises, or WorkerDied."""
 
-    def tell(
-        self, verb: Callable[Concatenate[Served, P], object], *arguments: P.args, **named: P.kwargs
-    ) -> None:
+    def tell(self, verb: Callable[Concatenate[Served, P], object], *arguments: P.args, **named: P.kwargs) -> None:
         """Have a verb called; nothing is waited for. A process that is gone is not told."""
 
     def kill(self) -> None:

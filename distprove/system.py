@@ -45,7 +45,11 @@ class Partition:
     source: dict[str, Any] = field(repr=False)
     """What `synthesise` needs: paths or small inputs. It may be secret and is never logged or written to a run."""
     job: str = ""
-    """Name of its job, for a prover that serves several, whose partitions may be named alike. A worker sets it."""
+    """Name of its job, for a process that serves several, whose partitions may be named alike."""
+    needs: tuple[str, ...] = ()
+    """Names of the partitions of the job whose proofs it needs: it is proven after them."""
+    children: tuple[PartitionProof, ...] = field(default=(), repr=False, compare=False)
+    """Their proofs, in that order. The scheduler fills them in."""
     context: Any = field(default=None, repr=False, compare=False)
     """What synthesiser and prover need to know of the whole job, in a form of the proof system's own. They outlive the
     job that they were loaded for, so that whatever differs between jobs of one key comes with the partition. Secret."""

@@ -1,0 +1,201 @@
+"""Decides every order: which partition goes to which worker, in which place, and which orders come back.
+
+The order of everything is its `Place`: the rank of its job's priority, then its turn in the fair queue of that rank. A
+job's turn counts its orders, and begins where the others of its rank are by then, so that jobs of one rank alternate
+partition by partition and a large job does not hold up a small one. Workers follow the places and decide nothing.
+
+A worker has orders for about `CHUNK` seconds of work, and as many again behind them; orders that go after a job's next
+one do not count, so that an urgent job never waits for room. Near the end each worker gets its share of what is left,
+and returns orders that it has not begun when another worker is idle.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from actors import patience
+from actors.protocol import Order, Place, WorkKind
+from cluster.scheduler.events import AskBack, Hand
+from cluster.scheduler.jobs import Job, PartitionState
+from cluster.scheduler.rules import PREPARING, Fact, Stage
+from cluster.scheduler.state import State
+from cluster.scheduler.workers import Slot, Worker
+from distprove.system import DrawsChallenge
+
+MAX_CHUNK = 2000
+"""Orders in a chunk, at most."""
+
+
+def assign(state: State) -> None:
+    """Hand out all that can be handed out now."""
+    waiting: list[Job] = []
+    for job in state.jobs.values():
+        if job.over:
+            continue
+        if job.barrier is not None and job.at[Stage.COMMITTED]:
+            _hand_to_committers(state, job)
+        if job.at[Stage.WAITING]:
+            waiting.append(job)
+    workers = sorted((w for w in state.workers.values() if w.health.lost is None), key=Worker.load)
+    if waiting:
+        _hand_chunks(state, waiting, workers)
+    busy = {job.key for job in waiting}
+    for key in state.keys.values():
+        if key.id not in busy and key.jobs and len(workers) > 1:
+            _ask_back(state, key.id, [w for w in workers if w.slot(key.id).ready])
+
+
+def diagnose(state: State, job: Job, partition: PartitionState, worker: Worker) -> None:
+    """Have a worker tell whether the witness of a partition is good."""
+    state.apply(job, partition, Fact.SUSPECT)
+    _hand(state, job, worker, [partition], WorkKind.DIAGNOSE)
+
+
+def place_of(state: State, job: Job) -> Place:
+    """The place of a job's next order."""
+    return Place(job.rank, max(state.turns[job.rank], job.turn))
+
+
+def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) -> None:
+    """Give each worker, those with the fewest orders first, what it has room for of the jobs that wait."""
+    left = sum(len(job.at[Stage.WAITING]) for job in waiting) + sum(map(Worker.load, workers))
+    fair = math.ceil(left / max(1, len(workers)))
+    queue = [(place_of(state, job), number, job) for number, job in enumerate(waiting)]
+    heapq.heapify(queue)
+    for worker in workers:
+        later: list[tuple[Place, int, Job]] = []
+        given = 0
+        while queue:
+            place, number, job = queue[0]
+            usable = bool(job.at[Stage.WAITING]) and worker.usable(job.id, job.key)
+            room = _room(state, job, worker, place, fair, given) if usable else 0
+            if usable and not room and not worker.doubtful(job.id):
+                break  # nor has it room for those that go after this one
+            # Up to the next job's turn the orders are this one's.
+            partitions = _allowed(state, job, worker, min(room, 1) if len(queue) > 1 else room)
+            if not partitions:
+                later.append(heapq.heappop(queue))
+                continue
+            _hand(state, job, worker, partitions, *_work(job))
+            given += len(partitions)
+            heapq.heapreplace(queue, (place_of(state, job), number, job))
+        for each in later:
+            if each[2].at[Stage.WAITING]:
+                heapq.heappush(queue, each)
+
+
+def _room(state: State, job: Job, worker: Worker, place: Place, fair: int, given: int) -> int:
+    """Number of orders that a worker may get of a job: up to two chunks, once it has less than one; near the end no
+    more than its fair share of what is left. It was `given` some just now."""
+    in_flight, parallel = state.settings.in_flight, state.settings.parallel
+    chunk = max(in_flight + len(worker.handle.synthesisers), min(MAX_CHUNK, math.ceil(worker.rate * patience.CHUNK)))
+    if worker.doubtful(job.id):
+        chunk = 1
+    held = worker.before(place)
+    if held - given > chunk:
+        return 0
+    room = min(2 * chunk, max(in_flight, fair)) - held
+    if parallel is not None and parallel < len(state.live(job)):  # one at a time, wherever a worker is free
+        room = min(room, 1, parallel - job.count(*PREPARING), in_flight - held)
+    return max(0, room)
+
+
+def _allowed(state: State, job: Job, worker: Worker, count: int) -> list[PartitionState]:
+    """Up to so many partitions that wait and that the worker may have: not those that it failed at, unless all did."""
+    if count <= 0:
+        return []
+    live = None
+
+    def may(partition: PartitionState) -> bool:
+        nonlocal live
+        if worker.id not in partition.avoid:
+            return True
+        live = live or state.live(job)
+        return all(other.id in partition.avoid for other in live)
+
+    return list(itertools.islice(filter(may, job.at[Stage.WAITING].values()), count))
+
+
+def _work(job: Job) -> tuple[WorkKind, bytes | None]:
+    """The work on a partition that waits, and the challenge. After the barrier its commitment is known, and the next
+    worker makes it again as it proves; only where proofs do not name their commitment, it is asked for first."""
+    if not job.system.needs_barrier:
+        return WorkKind.PROVE, None
+    if job.barrier is None or not isinstance(job.system, DrawsChallenge):
+        return WorkKind.COMMIT, None
+    return WorkKind.PROVE, job.barrier[1]
+
+
+def _hand_to_committers(state: State, job: Job) -> None:
+    """Hand out the partitions of a job after its barrier to the workers that committed to them."""
+    assert job.barrier is not None
+    for worker in state.workers.values():
+        mine = [partition for partition in job.at[Stage.COMMITTED].values() if partition.worker == worker.id]
+        if mine and worker.usable(job.id, job.key):
+            mine.sort(key=lambda partition: partition.planned.index)
+            _hand(state, job, worker, mine, WorkKind.PROVE, job.barrier[1])
+
+
+def _hand(
+    state: State,
+    job: Job,
+    worker: Worker,
+    partitions: Sequence[PartitionState],
+    kind: WorkKind,
+    challenge: bytes | None = None,
+) -> None:
+    slot, orders = worker.slot(job.key), []
+    worker.served.add(job.id)
+    for partition in partitions:
+        partition.worker = worker.id
+        if kind is not WorkKind.DIAGNOSE:
+            state.apply(job, partition, Fact.HANDED)
+        place = place_of(state, job)
+        job.turn = place.turn + 1
+        slot.handed[partition.id] = place
+        worker.last = max(worker.last, place)
+        planned = partition.planned
+        if planned.needs:
+            planned = replace(planned, children=job.children(partition))
+        orders.append(Order(planned, kind, challenge, place, job.session.began))
+    last = state.out[-1] if state.out else None
+    if isinstance(last, Hand) and (last.worker, last.key) == (worker.id, job.key):
+        last.orders.extend(orders)
+    else:
+        state.emit(Hand(worker.id, job.key, slot.epoch, orders, _parallel(state, job, worker)))
+
+
+def _parallel(state: State, job: Job, worker: Worker) -> int | None:
+    """A worker's share of the setting `parallel`. Where there are more workers, `_room` counts over all."""
+    parallel = state.settings.parallel
+    if parallel is None:
+        return None
+    live = state.live(job)
+    share, more = divmod(parallel, len(live))
+    return max(1, share + (live.index(worker) < more))
+
+
+def _ask_back(state: State, key: str, ready: Sequence[Worker]) -> None:
+    """Have the worker with the most orders return part of what it has not begun, while others are idle: what its prover
+    holds a commitment of only for other devices, which would make it again while its own device proves. Where
+    `parallel` allows fewer witnesses than there are workers, the orders stay: nobody else may make a witness."""
+    if len(ready) < 2 or (state.settings.parallel is not None and state.settings.parallel < len(ready)):
+        return
+    most = max(ready, key=lambda worker: len(worker.slot(key).handed))
+    slot: Slot = most.slot(key)
+    idle = [worker for worker in ready if not worker.load()]
+    spare = len(slot.handed) - state.settings.in_flight
+    if idle and spare > 0 and not slot.asked_back:
+        slot.asked_back = True
+        elsewhere = all(worker.device != most.device for worker in idle)
+        state.emit(AskBack(most.id, key, max(1, spare // (len(idle) + 1)), elsewhere))
+
+
+def ended(state: State, place: Place | None) -> None:
+    """An order at this place ended: jobs that come now begin from here."""
+    if place is not None:
+        state.turns[place.rank] = max(state.turns[place.rank], place.turn)

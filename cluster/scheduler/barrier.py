@@ -1,0 +1,51 @@
+"""The challenge that binds the partitions of a job, and the proofs that were made under it."""
+
+from __future__ import annotations
+
+from cluster.scheduler.events import StoreBarrier
+from cluster.scheduler.jobs import Barrier, Job
+from cluster.scheduler.rules import Stage
+from cluster.scheduler.state import State
+from distprove.errors import FormatError, InvalidProof, JobFailed
+from distprove.formats import canonical
+from distprove.system import ChecksCommitments, DrawsChallenge, PartitionProof, ProofSystem
+
+
+def raise_barrier(state: State, job: Job) -> None:
+    """Draw the challenge of a job once all its partitions are committed. One that failed fails the others."""
+    if job.at[Stage.FAILED]:
+        for partition in job.partitions.values():
+            if partition.stage is not Stage.FAILED:
+                state.fail(job, partition, "another partition failed before the barrier, and the challenge binds all")
+        return
+    if job.count(Stage.COMMITTED) < len(job.partitions):
+        return
+    commitments = {name: partition.commitment or b"" for name, partition in job.partitions.items()}
+    if isinstance(job.system, ChecksCommitments):
+        try:
+            job.system.check_commitments(list(commitments.values()))
+        except InvalidProof as error:
+            state.end(job, JobFailed(f"the partitions cannot be proven as one job: {error}"))
+            return
+    challenge = draw_challenge(job.system, commitments)
+    job.storing_barrier, job.drawn = True, (commitments, challenge)
+    state.emit(StoreBarrier(job.id, commitments, challenge))
+    state.note(job, "barrier", challenge=challenge.hex())
+
+
+def draw_challenge(system: ProofSystem, commitments: dict[str, bytes]) -> bytes:
+    """The challenge that binds all partitions: the system's own, or a digest of the commitments by name, in order."""
+    if isinstance(system, DrawsChallenge):
+        return system.draw_challenge(list(commitments.values()))
+    listed = [list(c) for c in commitments.items()]
+    return canonical.digest("distprove/challenge/1", system.name, system.key_digest(), listed)
+
+
+def made_under(system: ProofSystem, proof: PartitionProof, barrier: Barrier) -> bool:
+    """Whether a proof names the commitment and challenge of this barrier; True where the system cannot tell."""
+    if not isinstance(system, DrawsChallenge):
+        return True
+    try:
+        return system.made_under(proof) == (barrier[0].get(proof.name), barrier[1])
+    except FormatError:
+        return False

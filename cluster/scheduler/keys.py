@@ -1,0 +1,166 @@
+"""Resident keys: which are opened, loaded where, and evicted for others.
+
+A key comes with its first job and is loaded on every worker; it stays when its jobs are over. One that does not fit, on
+a device or in a node's budget, takes the place of the key that was used longest ago and that no job uses. While every
+other key is in use its jobs wait.
+"""
+
+from __future__ import annotations
+
+from cluster.scheduler.events import CloseKey, Load, OpenKey
+from cluster.scheduler.jobs import Job
+from cluster.scheduler.state import Key, KeyStage, State
+from cluster.scheduler.workers import SlotStage, Watch, Worker
+from distprove.errors import ClusterError
+
+NO_ROOM = "room for its key beside those in use"
+
+
+def admit(state: State, job: Job) -> None:
+    """Find the key of a job, or begin to open it."""
+    key = state.keys.get(job.key)
+    if key is None:
+        _open(state, job.key, {job.id: job})
+        job.cold = True
+    else:
+        key.jobs[job.id] = job
+        slots = [worker.slots[key.id].stage for worker in state.workers.values() if key.id in worker.slots]
+        job.cold = key.stage is not KeyStage.OPEN or not {SlotStage.READY, SlotStage.LOADING} & {*slots}
+    _use(state, state.keys[job.key])
+    for worker in state.live(job):
+        job.add_worker(worker)
+    state.must_load = True
+    state.loading(job)
+
+
+def leave(state: State, job: Job) -> None:
+    """A job is over. Its key stays, unless no worker could load it."""
+    key = state.keys.get(job.key)
+    if key is None or key.jobs.pop(job.id, None) is None:
+        return
+    _use(state, key)
+    if key.jobs:
+        return
+    if key.stage is KeyStage.REFUSED:
+        del state.keys[key.id]
+    elif key.stage is KeyStage.OPEN and state.standing and not _resident(state, key):
+        close(state, key)
+    if any(other.stage is KeyStage.REFUSED or other.crowded_on for other in state.keys.values()):
+        evict_oldest(state)
+
+
+def opened(state: State, key: Key) -> None:
+    """The files of a key are there, and the memory for it is leased."""
+    key.stage = KeyStage.OPEN
+    state.must_load = True
+    if not key.jobs and state.standing:
+        close(state, key)
+
+
+def refused(state: State, key: Key, error: BaseException) -> None:
+    """A key cannot be opened now: it waits for the memory of another one, or its jobs end."""
+    if isinstance(error, ClusterError) and key.jobs and make_room(state, key):
+        key.stage = KeyStage.REFUSED
+        return
+    del state.keys[key.id]
+    for job in list(key.jobs.values()):
+        state.end(job, error)
+
+
+def closed(state: State, key: Key) -> None:
+    """The memory of a key is free: those that wait for memory try again."""
+    del state.keys[key.id]
+    for worker in state.workers.values():
+        worker.slots.pop(key.id, None)
+    if key.jobs:  # they came meanwhile
+        _open(state, key.id, key.jobs)
+    for other in state.keys.values():
+        other.crowded_on.clear()
+        if other.stage is KeyStage.REFUSED:
+            other.stage = KeyStage.OPENING
+            state.emit(OpenKey(other.id, other.system))
+    state.must_load = True
+
+
+def close(state: State, key: Key) -> None:
+    """Give back the memory of a key."""
+    key.stage = KeyStage.CLOSING
+    key.checked = False
+    for worker in state.workers.values():
+        slot = worker.slots.get(key.id)
+        if slot is not None:
+            slot.stage, slot.epoch = SlotStage.ABSENT, 0
+    state.emit(CloseKey(key.id))
+
+
+def evict_oldest(state: State, but: Key | None = None) -> bool:
+    """Close the key that was used longest ago and that no job uses; whether there was one."""
+    idle = [key for key in state.keys.values() if key is not but and _idle(state, key)]
+    oldest = min(idle, key=lambda key: key.used, default=None)
+    if oldest is not None:
+        close(state, oldest)
+    return oldest is not None
+
+
+def make_room(state: State, key: Key) -> bool:
+    """Evict a key for this one, or have its jobs wait for that; False where there is no other key."""
+    closing = any(other.stage is KeyStage.CLOSING for other in state.keys.values())
+    if closing or evict_oldest(state, key):
+        return True
+    if len(state.keys) == 1:
+        return False
+    for job in key.jobs.values():
+        state.wait(job, NO_ROOM)
+    return True
+
+
+def load_all(state: State) -> None:
+    """Have each worker load the keys that its jobs want: one at a time, the key of the most urgent job first."""
+    state.must_load = False
+    for worker in state.workers.values():
+        if worker.loading is not None or worker.health.lost is not None:
+            continue
+        wanted = [key for key in state.keys.values() if _wants(state, worker, key)]
+        first = min(wanted, key=lambda key: (key.rank, key.number), default=None)
+        if first is not None:
+            load(state, worker, first)
+
+
+def load(state: State, worker: Worker, key: Key) -> None:
+    """Have a worker load a key."""
+    state.epochs += 1
+    slot = worker.slot(key.id)
+    slot.stage, slot.epoch, slot.deadline = SlotStage.LOADING, state.epochs, state.now + state.settings.start_timeout
+    worker.loading = key.id
+    state.emit(Load(worker.id, key.id, slot.epoch, key.checked))
+
+
+def _wants(state: State, worker: Worker, key: Key) -> bool:
+    """Whether a worker is to load a key now."""
+    if key.stage is not KeyStage.OPEN or worker.id in key.crowded_on:
+        return False
+    return worker.slot(key.id).stage is SlotStage.ABSENT and any(worker.serves(job) for job in key.jobs)
+
+
+def _open(state: State, id: str, jobs: dict[str, Job]) -> None:
+    system = next(iter(jobs.values())).system
+    watch = Watch(state.settings.hang_timeout, state.settings.in_flight)
+    state.keys[id] = Key(id, system, watch, state.uses, jobs=dict(jobs))
+    state.emit(OpenKey(id, system))
+
+
+def _use(state: State, key: Key) -> None:
+    state.uses += 1
+    key.used = state.uses
+
+
+def _resident(state: State, key: Key) -> bool:
+    """Whether some worker has the key, or loads it."""
+    slots = [worker.slots[key.id].stage for worker in state.workers.values() if key.id in worker.slots]
+    return SlotStage.READY in slots or SlotStage.LOADING in slots
+
+
+def _idle(state: State, key: Key) -> bool:
+    """Whether a key may give way to others."""
+    loading = any(worker.loading == key.id for worker in state.workers.values())
+    return key.stage is KeyStage.OPEN and not key.jobs and not loading

@@ -1,0 +1,506 @@
+"""The state machine of the scheduler: events in, effects out. It has no clock, thread or file.
+
+Rules that are not of a single failure (those are in `rules`):
+
+* Nothing is proven before one worker has checked the key, for systems that have such a check.
+* No proof counts before it is verified and on disk. After a bad one the witness is diagnosed.
+* A partition that needs others waits until they are done, and gets their proofs. With a barrier every partition is
+  committed before any is proven, by the worker that committed to it; one that moves to another worker afterwards must
+  reproduce its commitment.
+* An error of an input is its node's until another node says the same. Everything else is tried again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.protocol import Batch, Outcome, Timed, WitnessGone, WorkerDied, WorkKind
+from actors.spans import span_json, with_attempt
+from cluster.record.report import public_message
+from cluster.record.timeline import Span
+from cluster.scheduler import assign, faults, keys
+from cluster.scheduler.barrier import made_under, raise_barrier
+from cluster.scheduler.events import (
+    BarrierStored,
+    Died,
+    Effect,
+    Event,
+    FleetLost,
+    Forget,
+    JobAdded,
+    JobLeft,
+    JobStopped,
+    Joined,
+    Keep,
+    KeepFailed,
+    Kept,
+    KeyChecked,
+    KeyClosed,
+    KeyLoaded,
+    KeyOpened,
+    KeyRefused,
+    Left,
+    LoadFailed,
+    Looked,
+    News,
+    NoteAll,
+    Permit,
+    Verified,
+    Verify,
+)
+from cluster.scheduler.jobs import TELL, Job, PartitionState
+from cluster.scheduler.rules import OVER, Fact, Stage
+from cluster.scheduler.state import Key, State
+from cluster.scheduler.workers import SlotStage, Worker
+from distprove.errors import InputError
+from distprove.settings import ExecutorSettings
+from distprove.system import PartitionProof, StepTimes
+from kernels.errors import OutOfMemory
+
+
+class Machine:
+    """All jobs, keys and workers of a process."""
+
+    def __init__(self, settings: ExecutorSettings, *, standing: bool = False) -> None:
+        """`standing`: see `State`."""
+        self.state = State(settings, standing=standing)
+
+    def handle(self, events: Sequence[Event], now: float, time: float) -> list[Effect]:
+        """The effects of these events. `now` is on the monotonic clock, and `time` in seconds since the epoch."""
+        state = self.state
+        state.now, state.time = now, time
+        for event in events:
+            HANDLERS[type(event)](state, event)
+        for job in list(state.jobs.values()):
+            _go_on(state, job)
+        if state.must_load:
+            keys.load_all(state)
+        assign.assign(state)
+        effects, state.out = state.out, []
+        return effects
+
+
+def _go_on(state: State, job: Job) -> None:
+    """See whether a job is at its barrier, at its end, or without any worker."""
+    if not job.over and job.system.needs_barrier and job.barrier is None and not job.storing_barrier:
+        raise_barrier(state, job)
+    if not job.over and state.workers:
+        faults.fail_stranded(state, job)
+    if not job.over and not job.open:
+        state.end(job)
+    if job.over:
+        _forget(state, job)
+    elif state.now >= job.told_due and job.listens:
+        job.told_due = state.now + TELL
+        state.tell(job, "stage")
+
+
+def _forget(state: State, job: Job) -> None:
+    """A job is over: nothing of it is kept."""
+    del state.jobs[job.id]
+    for worker in state.workers.values():
+        slot = worker.slots.get(job.key)
+        if slot is not None and slot.ready:
+            for id in [id for id in slot.handed if id.job == job.id]:
+                del slot.handed[id]
+            slot.under_way = [each for each in slot.under_way if each.id.job != job.id]
+            if job.id in worker.served:
+                state.emit(Forget(worker.id, job.key, job.id))
+        worker.served.discard(job.id)
+        worker.health.standings.pop(job.id, None)
+    if job.holds_key:
+        state.held[job.id] = job
+    else:
+        keys.leave(state, job)
+
+
+# -- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def _job_added(state: State, event: JobAdded) -> None:
+    job = state.jobs[event.job.id] = event.job
+    keys.admit(state, job)
+    for worker in state.live(job):
+        slot = worker.slot(job.key)
+        if slot.loaded is not None and slot.ready:
+            _note_loaded(state, job, worker, slot.loaded.prover, slot.loaded.synthesisers)
+    _tell_remarks(state, job)
+
+
+def _job_stopped(state: State, event: JobStopped) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        state.end(job, event.error)
+
+
+def _job_left(state: State, event: JobLeft) -> None:
+    job = state.held.pop(event.job, None)
+    if job is not None:
+        keys.leave(state, job)
+
+
+def _barrier_stored(state: State, event: BarrierStored) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.barrier, job.storing_barrier = job.drawn, False
+
+
+# -- workers and keys -------------------------------------------------------------------------------------------------
+
+
+def _joined(state: State, event: Joined) -> None:
+    for handle in event.workers:
+        late = bool(state.jobs) and bool(state.workers)
+        worker = state.workers[handle.id] = Worker(handle, counted=state.now)
+        for job in state.jobs.values():
+            job.add_worker(worker)
+            if late and state.joined:
+                state.note_worker(job, "joined", handle.id, f"{handle.node} joined the cluster")
+    state.joined = True
+    state.must_load = True
+    for job in state.jobs.values():
+        state.loading(job)
+
+
+def _left(state: State, event: Left) -> None:
+    worker = state.workers.get(event.worker)
+    if worker is not None:
+        faults.lose(state, worker, "its node left the cluster")
+
+
+def _fleet_lost(state: State, event: FleetLost) -> None:
+    for job in list(state.jobs.values()):
+        state.end(job, event.error)
+    for key in list(state.keys.values()):
+        key.jobs.clear()
+    state.keys.clear()
+    state.workers.clear()
+    state.joined = False
+
+
+def _key_opened(state: State, event: KeyOpened) -> None:
+    if event.key in state.keys:
+        keys.opened(state, state.keys[event.key])
+
+
+def _key_refused(state: State, event: KeyRefused) -> None:
+    if event.key in state.keys:
+        keys.refused(state, state.keys[event.key], event.error)
+
+
+def _key_closed(state: State, event: KeyClosed) -> None:
+    if event.key in state.keys:
+        keys.closed(state, state.keys[event.key])
+
+
+def _key_loaded(state: State, event: KeyLoaded) -> None:
+    worker, key = state.workers.get(event.worker), state.keys.get(event.key)
+    if worker is None or key is None or worker.slot(key.id).epoch != event.epoch:
+        return
+    slot, loaded = worker.slot(key.id), event.loaded
+    slot.stage, slot.loaded, worker.loading = SlotStage.READY, loaded, None
+    worker.facts, worker.health.restarted = loaded.prover.value, False
+    worker.finished(0, state.now)
+    key.watch.heard(worker.id)
+    state.must_load = True
+    for job in list(state.users(worker, key.id)):
+        _note_loaded(state, job, worker, loaded.prover, loaded.synthesisers)
+        state.loading(job)
+    state.check_key(key)
+    if key.checked:  # perhaps since it was asked to load
+        state.emit(Permit(worker.id, key.id))
+
+
+def _note_loaded(state: State, job: Job, worker: Worker, prover: Timed, synthesisers: dict[str, Timed]) -> None:
+    for name, timed in synthesisers.items():
+        _note_ready(state, job, worker, name, timed)
+    _note_ready(state, job, worker, worker.id, prover)
+
+
+def _note_ready(state: State, job: Job, worker: Worker, name: str, timed: Timed) -> None:
+    standing = worker.health.known(job.id, name)
+    if standing is not None and standing.given_up:
+        return
+    job.add_worker(worker)
+    report = job.workers[name]
+    report.status, report.facts = "ready", timed.value
+    report.load_seconds += timed.ended - timed.started
+    job.session.spans.append(Span(name, None, "load", timed.started, timed.ended))
+    state.note(job, "worker-ready", sync=False, worker=name, device=timed.value.get("device"))
+    state.tell(job, "worker-ready", None, name)
+
+
+def _load_failed(state: State, event: LoadFailed) -> None:
+    worker, key = state.workers.get(event.worker), state.keys.get(event.key)
+    if worker is None or key is None or worker.slot(key.id).epoch != event.epoch:
+        return
+    error, slot = event.error, worker.slot(key.id)
+    if isinstance(error, WorkerDied):
+        faults.died(state, worker, key.id, event.epoch, error)
+        return
+    worker.loading, state.must_load = None, True
+    slot.stage, slot.epoch = SlotStage.ABSENT, 0
+    if isinstance(error, OutOfMemory) and key.jobs and keys.make_room(state, key):
+        key.crowded_on.add(worker.id)
+        return
+    slot.stage = SlotStage.FAILED
+    _no_use(state, key, worker, error, "load")
+
+
+def _key_checked(state: State, event: KeyChecked) -> None:
+    key, worker = state.keys.get(event.key), state.workers.get(event.worker)
+    if key is None or worker is None or key.checker != worker.id:
+        return  # it died meanwhile, and another one was asked
+    key.checker, result = None, event.result
+    if isinstance(result, WorkerDied):
+        faults.died(state, worker, key.id, worker.slot(key.id).epoch, result)
+    elif isinstance(result, BaseException):
+        _no_use(state, key, worker, result, "check")
+        state.check_key(key)
+    else:
+        key.checked = True
+        seconds = round(result.ended - result.started, 6)
+        for job in key.jobs.values():
+            job.session.spans.append(Span(worker.id, None, "check", result.started, result.ended))
+            state.note(job, "key-checked", sync=False, worker=worker.id, seconds=seconds)
+        for other in state.workers.values():
+            if other.slot(key.id).ready:
+                state.emit(Permit(other.id, key.id))
+
+
+def _no_use(state: State, key: Key, worker: Worker, error: BaseException, verb: str) -> None:
+    """A worker could not load or check a key: the key is at fault, or the worker."""
+    for job in list(state.users(worker, key.id)):
+        if isinstance(error, InputError):
+            state.end(job, error)
+        else:
+            faults.retire(state, job, worker, f"could not {verb} the key: {public_message(error)}")
+
+
+def _died(state: State, event: Died) -> None:
+    worker = state.workers.get(event.worker)
+    if worker is not None:
+        faults.died(state, worker, event.key, event.epoch, event.error)
+
+
+# -- news of workers --------------------------------------------------------------------------------------------------
+
+
+def _news(state: State, event: News) -> None:
+    worker, key = state.workers.get(event.worker), state.keys.get(event.key)
+    if worker is None or key is None or worker.slot(key.id).epoch != event.epoch:
+        return
+    slot, batch = worker.slot(key.id), event.batch
+    worker.finished(len(batch.outcomes), state.now)
+    found: list[PartitionState] = []
+    for outcome in batch.outcomes:
+        place = slot.handed.pop(outcome.id, None)
+        assign.ended(state, place)
+        for interval in outcome.intervals:
+            key.watch.took(interval.stage, interval.ended - interval.started)
+            if interval.stage in ("prove", "commit"):
+                worker.computes(interval.started, interval.ended)
+        known = state.find(outcome.id)
+        if place is None or known is None or known[1].stage in OVER:
+            continue  # its job is over, or the barrier failed it meanwhile
+        job, partition = known
+        for interval in outcome.intervals:
+            _record(job, partition, interval.worker, interval.stage, interval.ended - interval.started, interval.span)
+        if outcome.error is not None:
+            _failed(state, job, partition, worker, outcome, outcome.error)
+        elif _succeeded(state, job, partition, worker, outcome):
+            found.append(partition)
+    if found:
+        proofs = [(partition.id, partition.proof) for partition in found if partition.proof is not None]
+        last = all(job.ends(Stage.VERIFYING) for job in key.jobs.values())
+        state.emit(Verify(key.id, worker.id, proofs, last))
+    for id in batch.returned:
+        if slot.handed.pop(id, None) is not None and (known := state.find(id)) is not None:
+            state.apply(*known, Fact.RETURNED)
+    slot.asked_back = slot.asked_back and not (batch.returned or batch.outcomes)
+    _synthesisers(state, key, worker, batch)
+    slot.under_way = [begun for begun in batch.under_way if begun.id in slot.handed]
+    if slot.ready:
+        key.watch.heard(worker.id, slot.under_way)
+    for id, stage, _ in slot.under_way:
+        known = state.find(id)
+        if known is not None and known[1].stage is not Stage.DIAGNOSING and known[1].stage.value != stage:
+            known[0].move(known[1], Stage(stage))
+
+
+def _synthesisers(state: State, key: Key, worker: Worker, batch: Batch) -> None:
+    """Synthesisers that died and came back, or did not."""
+    for job in list(state.users(worker, key.id)) if batch.loaded or batch.lost else ():
+        for name, loaded in batch.loaded:
+            _note_ready(state, job, worker, name, loaded)
+        for name, error in batch.lost:
+            why = str(error) if isinstance(error, WorkerDied) else public_message(error)
+            faults.give_up_synthesiser(state, job, worker, name, f"could not load its program: {why}")
+
+
+def _succeeded(state: State, job: Job, partition: PartitionState, worker: Worker, outcome: Outcome) -> bool:
+    """An order was carried out; whether there is a proof to verify."""
+    report = partition.report
+    made = next((each for each in outcome.intervals if each.stage == "synthesise"), None)
+    if made is not None:
+        standing = worker.health.known(job.id, made.worker)
+        if standing is not None:
+            standing.strikes = 0
+        job.workers[made.worker].partitions += 1
+        report.synthesise_seconds = made.ended - made.started
+    report.witness_bytes = outcome.witness_bytes
+    if outcome.kind is WorkKind.COMMIT:
+        report.commit_seconds = outcome.intervals[-1].ended - outcome.intervals[-1].started
+        _committed(state, job, partition, worker, outcome.value)
+        return False
+    if outcome.kind is WorkKind.DIAGNOSE:
+        faults.bad_proof(state, job, partition, partition.suspicion)
+        return False
+    worker.proven += 1
+    proof: PartitionProof = outcome.value
+    partition.proof, partition.times = proof, outcome.times or StepTimes()
+    report.prove_seconds = outcome.intervals[-1].ended - outcome.intervals[-1].started
+    if (proof.name, proof.digest) != (partition.planned.name, partition.planned.digest):
+        faults.bad_proof(state, job, partition, "the prover returned the proof of another partition")
+    elif job.barrier is not None and not made_under(job.system, proof, job.barrier):
+        faults.bad_proof(state, job, partition, "the proof was made under another commitment or challenge")
+    else:
+        state.apply(job, partition, Fact.PROVEN)
+        return True
+    return False
+
+
+def _committed(state: State, job: Job, partition: PartitionState, worker: Worker, commitment: Any) -> None:
+    if not isinstance(commitment, bytes):
+        error = TypeError("a system with a barrier commits to bytes")
+        faults.fault(state, job, partition, worker, worker.id, error)
+    elif job.barrier is not None and job.barrier[0].get(partition.id.name) != commitment:
+        faults.bad_proof(state, job, partition, "the commitment differs from the one before the barrier")
+    else:
+        partition.commitment = commitment
+        state.apply(job, partition, Fact.COMMITTED)
+
+
+def _failed(
+    state: State, job: Job, partition: PartitionState, worker: Worker, outcome: Outcome, error: BaseException
+) -> None:
+    """An order failed, at the worker or at one of its synthesisers."""
+    if isinstance(error, OutOfMemory):
+        while keys.evict_oldest(state, state.keys[job.key]):
+            pass  # the partition is tried again
+        job.crowded |= len(state.keys) > 1
+    if isinstance(error, InputError):
+        faults.refused(state, job, partition, worker, error)
+    elif isinstance(error, WitnessGone):
+        state.apply(job, partition, Fact.WITNESS_LOST, "its witness was lost")
+    elif isinstance(error, WorkerDied) and outcome.worker != worker.id:
+        faults.synthesiser_died(state, job, partition, worker, outcome.worker, str(error))
+    elif outcome.kind is WorkKind.DIAGNOSE:
+        faults.bad_proof(state, job, partition, partition.suspicion)  # nothing more can be found out
+    else:
+        faults.fault(state, job, partition, worker, outcome.worker, error)
+
+
+# -- verdicts and proofs on disk --------------------------------------------------------------------------------------
+
+
+def _verified(state: State, event: Verified) -> None:
+    good: defaultdict[str, list[PartitionState]] = defaultdict(list)
+    for verdict in event.verdicts:
+        known = state.find(verdict.id)
+        if known is None or known[1].stage is not Stage.VERIFYING:
+            continue  # its job is over, or the barrier failed it meanwhile
+        job, partition = known
+        outcome = "ok" if verdict.reason is None else "bad proof"
+        name, began, took = verdict.id.name, job.session.began, verdict.ended - verdict.started
+        span = span_json("driver", name, "verify", verdict.started, verdict.ended, outcome, began, {})
+        _record(job, partition, "driver", "verify", took, span)
+        partition.report.verify_seconds = took
+        if verdict.reason is not None:
+            faults.suspect(state, job, partition, verdict.reason)
+            continue
+        partition.credit()
+        state.apply(job, partition, Fact.HOLDS)
+        faults.proven(state, job, partition)
+        good[job.id].append(partition)
+    for name, partitions in good.items():  # to disk, before anything else hears of it
+        proofs = [partition.proof for partition in partitions if partition.proof is not None]
+        state.emit(Keep(name, proofs, last=state.jobs[name].ends(Stage.KEEPING)))
+
+
+def _kept(state: State, event: Kept) -> None:
+    done: defaultdict[str, list[PartitionState]] = defaultdict(list)
+    for id in event.ids:
+        known = state.find(id)
+        if known is not None and known[1].stage is Stage.KEEPING:
+            done[id.job].append(known[1])
+    for name, partitions in done.items():
+        job, facts = state.jobs[name], []
+        for partition in partitions:
+            assert partition.proof is not None
+            report, worker = partition.report, partition.worker or ""
+            report.status = "proved"
+            job.proofs[report.name] = partition.proof
+            job.workers[worker].partitions += 1
+            state.apply(job, partition, Fact.KEPT)
+            facts.append(report.proved_json())
+            state.tell(job, "proved", partition, worker)
+        state.emit(NoteAll(job.id, "proved", facts))
+        job.recent.append((state.time, len(partitions)))
+
+
+def _keep_failed(state: State, event: KeepFailed) -> None:
+    for name in {id.job for id in event.ids}:
+        if name in state.jobs:
+            state.end(state.jobs[name], event.error)
+
+
+def _record(job: Job, partition: PartitionState, worker: str, stage: str, seconds: float, span: str) -> None:
+    """Add a span, which lacks only the attempt, to the timeline."""
+    attempt = partition.attempts[stage] = partition.attempts.get(stage, 0) + 1
+    partition.report.attempts += stage == "prove"
+    job.session.add(partition.id.name, worker, seconds, with_attempt(span, attempt))
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+
+
+def _looked(state: State, event: Looked) -> None:
+    state.grows, state.remarks = event.grows, list(event.remarks)
+    for job in list(state.jobs.values()):
+        _tell_remarks(state, job)
+    faults.look(state, event.queued)
+
+
+def _tell_remarks(state: State, job: Job) -> None:
+    """Report what is new of devices that are not used."""
+    for remark in state.remarks[job.remarked :]:
+        job.remarked += 1
+        job.report.set_aside.append(remark)
+        state.note(job, "set-aside", reason=remark)
+        state.tell(job, "set-aside", detail=remark)
+
+
+HANDLERS: dict[type, Callable[[State, Any], None]] = {
+    JobAdded: _job_added,
+    JobStopped: _job_stopped,
+    JobLeft: _job_left,
+    BarrierStored: _barrier_stored,
+    Joined: _joined,
+    Left: _left,
+    FleetLost: _fleet_lost,
+    KeyOpened: _key_opened,
+    KeyRefused: _key_refused,
+    KeyClosed: _key_closed,
+    KeyLoaded: _key_loaded,
+    LoadFailed: _load_failed,
+    KeyChecked: _key_checked,
+    News: _news,
+    Died: _died,
+    Verified: _verified,
+    Kept: _kept,
+    KeepFailed: _keep_failed,
+    Looked: _looked,
+}

@@ -1,0 +1,193 @@
+"""The state of the scheduler, and the effects of the events that it handles now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from actors.protocol import PartitionId
+from cluster.scheduler.events import Check, Effect, Ended, Note, Tell
+from cluster.scheduler.jobs import Job, PartitionState
+from cluster.scheduler.rules import OVER, RETRIES, RULES, Fact, Stage
+from cluster.scheduler.workers import Watch, Worker
+from distprove.settings import ExecutorSettings
+from distprove.system import ChecksKey, ProofSystem
+
+
+class KeyStage(str, Enum):
+    OPENING = "opening"
+    OPEN = "open"
+    REFUSED = "refused"
+    """Its memory does not fit beside the others: it waits until one of them is closed."""
+    CLOSING = "closing"
+
+
+@dataclass(eq=False)
+class Key:
+    """A resident key, and the jobs that use it."""
+
+    id: str
+    system: ProofSystem
+    watch: Watch
+    number: int
+    """Number of its arrival."""
+    stage: KeyStage = KeyStage.OPENING
+    jobs: dict[str, Job] = field(default_factory=dict)
+    used: int = 0
+    """Number of its last use: the key with the lowest one is evicted first."""
+    checked: bool = False
+    checker: str | None = None
+    """The worker that checks it."""
+    check_deadline: float = 0.0
+    crowded_on: set[str] = field(default_factory=set)
+    """Workers on whose devices it waits for another key's memory."""
+
+    def __post_init__(self) -> None:
+        self.checked = not isinstance(self.system, ChecksKey)
+
+    @property
+    def rank(self) -> int:
+        """The rank of its most urgent job."""
+        return min((job.rank for job in self.jobs.values()), default=1 << 30)
+
+
+class State:
+    """Everything that the scheduler knows."""
+
+    def __init__(self, settings: ExecutorSettings, *, standing: bool) -> None:
+        """`standing`: whether it outlives its jobs, so that a worker which one job gives up still serves others."""
+        self.settings = settings
+        self.standing = standing
+        self.jobs: dict[str, Job] = {}
+        """Jobs that are not over, in order of arrival."""
+        self.held: dict[str, Job] = {}
+        """Jobs that are over, and whose drivers still need the key."""
+        self.keys: dict[str, Key] = {}
+        self.workers: dict[str, Worker] = {}
+        self.now = 0.0
+        """Time of the events that are handled, on the monotonic clock."""
+        self.time = 0.0
+        """The same in seconds since the epoch."""
+        self.out: list[Effect] = []
+        self.turns: Counter[int] = Counter()
+        """Turn of the last order that finished, by rank."""
+        self.uses = 0
+        """Uses of keys so far."""
+        self.epochs = 0
+        """Loads so far."""
+        self.must_load = False
+        """Whether some worker may have to load a key."""
+        self.joined = False
+        """Whether the first workers are there."""
+        self.grows = False
+        self.remarks: list[str] = []
+        self.look_due = 0.0
+
+    # -- effects ----------------------------------------------------------------------------------------------------
+
+    def emit(self, effect: Effect) -> None:
+        self.out.append(effect)
+
+    def note(self, job: Job, event: str, *, sync: bool = True, **facts: Any) -> None:
+        """Write an event to a job's journal."""
+        self.emit(Note(job.id, event, facts, sync))
+
+    def tell(
+        self,
+        job: Job,
+        event: str,
+        partition: PartitionState | None = None,
+        worker: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        """Notify a job's live display."""
+        if job.listens:
+            self.emit(Tell(job.id, job.progress(event, partition, worker, detail)))
+
+    def note_worker(self, job: Job, event: str, worker: str, reason: str) -> None:
+        """Write an event of a worker or synthesiser to a job's journal, and notify its display."""
+        self.note(job, event, worker=worker, reason=reason)
+        self.tell(job, event, None, worker, reason)
+
+    def wait(self, job: Job, what: str) -> None:
+        """Notify a job of what it waits for, once."""
+        if job.waits != what:
+            job.waits = what
+            self.tell(job, "waiting", detail=what)
+
+    # -- partitions -------------------------------------------------------------------------------------------------
+
+    def find(self, id: PartitionId) -> tuple[Job, PartitionState] | None:
+        """A partition of a job that is not over."""
+        job = self.jobs.get(id.job)
+        return None if job is None else (job, job.partitions[id.name])
+
+    def apply(self, job: Job, partition: PartitionState, fact: Fact, reason: str = "", kind: str | None = None) -> None:
+        """Do what the rule says for a partition. Strikes against its worker are `faults.fail`'s part."""
+        rule, to = RULES[fact], RULES[fact].to
+        if rule.counter:
+            counters = job.report.counters
+            setattr(counters, rule.counter, getattr(counters, rule.counter) + 1)
+        if to is Stage.WAITING and rule.charge:
+            partition.charged += 1
+            if partition.charged > job.max_retries:
+                self.fail(job, partition, f"given up after {job.max_retries + 1} attempts; the last: {reason}")
+                return
+        if fact in RETRIES:
+            job.report.counters.retries += 1
+        if to is Stage.WAITING:
+            partition.worker, partition.proof = None, None
+        job.move(partition, to, front=rule.front)
+        if to is Stage.DONE:
+            for waiting in job.dependents.get(partition.id.name, ()):
+                waiting.missing -= 1
+                if not waiting.missing and waiting.stage is Stage.BLOCKED:
+                    self.apply(job, waiting, Fact.UNBLOCKED)
+        if to is Stage.FAILED:
+            partition.report.status, partition.report.error, partition.report.error_kind = "failed", reason, kind
+            self.note(job, rule.event, partition=partition.id.name, reason=reason)
+            self.tell(job, rule.event, partition, None, reason)
+            for waiting in job.dependents.get(partition.id.name, ()):
+                if waiting.stage not in OVER:
+                    self.apply(job, waiting, Fact.GIVEN_UP, f"{partition.id.name}, which it needs, failed")
+
+    def fail(self, job: Job, partition: PartitionState, reason: str, kind: str | None = None) -> None:
+        """Give up a partition."""
+        self.apply(job, partition, Fact.GIVEN_UP, reason, kind)
+
+    def end(self, job: Job, error: BaseException | None = None) -> None:
+        """End a job: nothing more is done for it. `error`: why it cannot go on."""
+        if not job.over:
+            job.over = True
+            self.emit(Ended(job.id, error))
+
+    # -- workers ----------------------------------------------------------------------------------------------------
+
+    def live(self, job: Job) -> list[Worker]:
+        """Workers that a job may use, ready or not."""
+        return [worker for worker in self.workers.values() if worker.serves(job.id)]
+
+    def users(self, worker: Worker, key: str | None = None) -> Iterator[Job]:
+        """Jobs that are not over and that did not give up a worker, of one key or of all."""
+        for job in list(self.jobs.values()):
+            if key in (None, job.key) and not job.over and worker.serves(job.id):
+                yield job
+
+    def check_key(self, key: Key) -> None:
+        """Have a key checked by a worker that is ready, unless that is done or under way."""
+        ready = next((w for w in self.workers.values() if w.health.lost is None and w.slot(key.id).ready), None)
+        if not key.checked and key.checker is None and ready is not None:
+            key.checker, key.check_deadline = ready.id, self.now + self.settings.start_timeout
+            self.emit(Check(ready.id, key.id))
+            for job in key.jobs.values():
+                self.wait(job, f"the key's check on {ready.id}")
+
+    def loading(self, job: Job) -> None:
+        """Notify a job how many workers have its key, until all have it."""
+        workers = self.live(job)
+        ready = sum(worker.slot(job.key).ready for worker in workers)
+        if ready < len(workers):
+            self.wait(job, f"the key, loaded on {ready} of {len(workers)} provers")
