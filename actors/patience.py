@@ -35,3 +35,7 @@ HANG_GRACE = limit("HANG_GRACE", 4, "as long, after a worker was ended for it: p
 HANG_LOOK = limit("HANG_LOOK", 2.0, "that one look counts, at most: a driver that was stopped takes nobody for hung")
 QUIET = limit("QUIET", 5.0, "that a worker without news may leave a question for news unanswered")
 REPORT_AGE = limit("REPORT_AGE", 1.0, "that a look at processes and GPUs serves the reports of short jobs")
+TOGETHER = limit("TOGETHER", 0.1, "between two batches of proofs that are verified or kept together, at least")
+STATUS = limit("STATUS", 0.5, "between two looks of a job's driver whether it is still wanted")
+FINISH = limit("FINISH", 10.0, "that a driver which fails waits until the scheduler has let go of its job")
+SHORT_GROUP = limit("SHORT_GROUP", 1.0, "in which short jobs that begin share what their reports have in common")

@@ -10,15 +10,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from cluster.aggregation import aggregated
-from cluster.dispatch import Progress, State, dispatch, draw_challenge, made_under
-from cluster.executor.base import Executor
 from cluster.record.report import REPORT, PartitionReport, Report, public_message
 from cluster.record.run import Barrier, Run, json_text
 from cluster.record.status import StatusFile, status_view
 from cluster.record.timeline import FILE, Session, place_of, read_timeline, timeline_json
+from cluster.scheduler.barrier import draw_challenge, made_under
+from cluster.scheduler.events import Note, NoteAll, StoreBarrier, Tell
+from cluster.scheduler.jobs import Job, Progress
+from cluster.scheduler.loop import Client
+from cluster.scheduler.views import identity
 from distprove.errors import CalledOff, FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
 from distprove.formats.folder import Folder
 from distprove.host.beside import begin
@@ -26,6 +30,7 @@ from distprove.host.memory import most_resident
 from distprove.proof import OUTPUT_FILE, PROOF_FILE, Aggregates, Proof, invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksCommitments, Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
+from distprove.wanted import require_wanted
 from kernels.host.private import NotPrivate, temporary_root
 
 SHORT = 1.0
@@ -35,7 +40,7 @@ proof and the journal, and thousands of short jobs would wait for it."""
 
 def drive(
     system: ProofSystem,
-    executor: Executor,
+    client: Client,
     run: Run,
     settings: ExecutorSettings,
     progress: Callable[[Progress], None] | None = None,
@@ -43,19 +48,19 @@ def drive(
 ) -> Proof:
     """Prove every partition of `system` that `run` does not hold yet, and bind them into one proof.
 
-    Starting and resuming are the same thing: what the run holds is verified and kept, the rest is proven. The executor
-    is started here if there is anything to do; closing it is the caller's business. Writes report.json and
-    timeline.json however it ends. `plan`: the system's plan, where the caller gave its partitions other names.
+    Starting and resuming are the same thing: what the run holds is verified and kept, the rest is proven. The workers
+    are started if there is anything to do; closing the client is the caller's business. Writes report.json and
+    timeline.json however it ends. `plan`: the system's plan, where the caller made it.
 
     Raises InputError when the key or plan is not usable, ClusterError when the workers cannot be placed, JobFailed
     when some partition could not be proven (the others are kept), KeyboardInterrupt on SIGINT and SIGTERM, CalledOff
     where `distprove.wanted.unless` holds, and what `progress` raises. In all these cases the run can be resumed.
     """
     with interruptible(), collecting_seldom():
-        session = Session(executor=executor.kind)
-        status = StatusFile(run.folder, lambda: executor.governor_report(session.began))
-        report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
-        report.started, report.chosen = session.began, executor.chosen
+        session = Session(executor=client.kind)
+        status = StatusFile(run.folder, lambda: client.governor_report(session.began))
+        report = Report(system.name, system.describe(), client.kind, system.key_digest().hex(), [])
+        report.started, report.chosen = session.began, client.chosen
         report.left_out = [*(run.record["job"] or {}).get("left_out", ())]
         try:
             # 1. Plan. The same job gives the same partitions, and a resumed run must still be about the same inputs.
@@ -64,18 +69,35 @@ def drive(
             report.partitions = [PartitionReport(p.name) for p in plan]
             if run.ended_without_a_word():
                 run.note("driver-died", sync=False, reason="the last session ended without a word: it has no report")
-            run.note("session", sync=False, executor=executor.kind, partitions=len(plan))
+            run.note("session", sync=False, executor=client.kind, partitions=len(plan))
 
             # 2. Take up what an earlier session left. A file proves nothing by being there: each is verified again.
             done, barrier = take_up(system, run, plan, report)
 
             # 3. Dispatch until each partition is proven and verified, or has failed.
             shown = _raising(progress)
-            if shown is not None and executor.chosen:
-                shown(Progress("chosen", None, None, None, 0, 0, len(plan), executor.chosen))
-            state = State(system, plan, done, barrier, executor, run, settings, report, session, shown)
+            if shown is not None and client.chosen:
+                shown(Progress("chosen", None, None, None, 0, 0, len(plan), client.chosen))
+            job = Job(
+                id=client.job,
+                key=client.known_as or (identity(system) if client.scheduler.standing else ""),
+                system=system,
+                plan=[replace(p, job=client.job) for p in plan] if client.job else plan,
+                report=report,
+                session=session,
+                max_retries=settings.max_retries,
+                rank=client.rank,
+                proofs=done,
+                barrier=barrier,
+                listens=shown is not None,
+            )
             with status:
-                proofs = dispatch(state, status.post)
+                try:
+                    _follow(job, client, run, shown, status)
+                finally:
+                    client.finish()
+                    report.workers = list(job.workers.values())
+            proofs = job.proofs
             failed = [p for p in report.partitions if p.status == "failed"]
             if failed:
                 more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
@@ -96,7 +118,7 @@ def drive(
                 binding()
             explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
             _publish(run, proof)
-            if isinstance(system, Aggregates) and (made := aggregated(system, proof, state)):
+            if isinstance(system, Aggregates) and (made := aggregated(system, proof, client, run)):
                 run.folder.write(*made)
                 report.aggregate = made[0]
             report.proven = explained
@@ -119,7 +141,7 @@ def drive(
             # 5. Report, whatever happened.
             report.wall_seconds = time.time() - session.began
             report.driver_memory = most_resident()
-            report.governors = executor.governor_report(session.began)
+            report.governors = client.governor_report(session.began)
             busy = session.busy()
             for worker in report.workers:
                 worker.busy_seconds = busy[worker.id]
@@ -127,6 +149,33 @@ def drive(
             session.workers = [place_of(worker) for worker in report.workers]
             _write_report(run, report, session, status)
     return proof
+
+
+def _follow(
+    job: Job, client: Client, run: Run, progress: Callable[[Progress], None] | None, status: StatusFile
+) -> None:
+    """Have the job proven, and write and show what comes of it, until each partition is done or has failed."""
+    if not job.open:
+        return
+
+    def waits(what: str) -> None:
+        if progress is not None:
+            progress(job.progress("waiting", detail=what))
+
+    client.begin(job, run.store, waits)
+    for effect in client.effects():
+        require_wanted()
+        match effect:
+            case Note():
+                run.note(effect.event, sync=effect.sync, **effect.facts)
+            case NoteAll():
+                run.note_all(effect.event, effect.each, sync=False)  # the proofs themselves are
+            case Tell() if progress is not None:
+                progress(effect.progress)
+            case StoreBarrier():
+                run.store_barrier(effect.commitments, effect.challenge)
+                client.barrier_stored()
+        status.post(client.view)
 
 
 def _publish(run: Run, proof: Proof) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cluster.dispatch import Progress
 from cluster.record.story import TROUBLE
+from cluster.scheduler.jobs import Progress
 from cluster.service.views import JobState, JobView
 from distprove.host.log import log_event, logger, wants_json
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from cluster.dispatch import Progress
 from cluster.driver import drive
-from cluster.executor.base import Executor
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run, require_free
+from cluster.scheduler.jobs import Progress
+from cluster.scheduler.loop import Client
 from distprove.errors import ClusterError, UntrustedName, UsageError
 from distprove.formats.owncode import require_no_imports_from, require_outside
 from distprove.job import Job
@@ -31,10 +31,10 @@ def prove_job(job: Job, out: Path, progress: Callable[[Progress], None] | None, 
     require_free(out)
     remove_left_over()
     with ExitStack() as opened:
-        executor = opened.enter_context(open_executor(job.executor))  # first: what it starts imports meanwhile
+        client = opened.enter_context(open_client(job.executor))  # first: what it starts imports meanwhile
         system = job.load()
         with Run.create(out, system, system.plan(), job, overwrite=overwrite) as run, opened.pop_all():
-            return _through_losses(system, executor, run, job.executor, progress)
+            return _through_losses(system, client, run, job.executor, progress)
 
 
 def resume_job(
@@ -64,10 +64,10 @@ def resume_job(
         for name in job.code:
             require_outside(name, path)
         remove_left_over()
-        with open_executor(job.executor) as executor:
+        with open_client(job.executor) as client:
             system = _loaded_again(job, run)
             run.keep_key(system)
-            return _through_losses(system, executor, run, job.executor, progress)
+            return _through_losses(system, client, run, job.executor, progress)
 
 
 def _loaded_again(job: Job, run: Run) -> ProofSystem:
@@ -86,7 +86,7 @@ def _loaded_again(job: Job, run: Run) -> ProofSystem:
 
 def _through_losses(
     system: ProofSystem,
-    executor: Executor,
+    client: Client,
     run: Run,
     settings: ExecutorSettings,
     progress: Callable[[Progress], None] | None,
@@ -94,11 +94,11 @@ def _through_losses(
 ) -> Proof:
     """`driver.drive`, and where the Ray that was started for the job is lost, go on with another one, some times."""
     try:
-        return drive(system, executor, run, settings, progress)
+        return drive(system, client, run, settings, progress)
     except ClusterError:
-        if not executor.replaceable or not restarts:
+        if not client.replaceable or not restarts:
             raise
-    executor.close(now=True)
+    client.scheduler.close(now=True)
     run.read_again()
-    with open_executor(settings) as another:
+    with open_client(settings) as another:
         return _through_losses(system, another, run, settings, progress, restarts - 1)

@@ -21,9 +21,9 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from cluster.dispatch import Progress
 from cluster.record.run import is_run, read_proof, require_code_outside
 from cluster.record.story import report_of_ours
+from cluster.scheduler.jobs import Progress
 from cluster.session import prove_job, resume_job
 from distprove.entry import OwnProgram
 from distprove.errors import UsageError

@@ -1,9 +1,6 @@
 """A fleet: the workers of a machine or of a cluster, with their processes and devices, and without any key.
 
-    executor of a key --room on each worker--> fleet --host of each worker--> a process of one device
-
-An executor for one key (`FleetExecutor`) has a room on each worker. The executor of a single job has a fleet of its
-own; the executors of a pool share one.
+scheduler --key slot on each worker--> fleet --host of each worker--> a process of one device
 """
 
 from __future__ import annotations
@@ -20,11 +17,9 @@ from typing import Any, TypeVar
 
 from actors.backends import BackendChoice, device_backend
 from actors.messages import WorkerSpec
-from cluster.executor.base import Executor, WorkerHandle
-from cluster.executor.tasks import Finished, Kind
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers
-from distprove.errors import ClusterError
+from cluster.scheduler.workers import WorkerHandle
 from distprove.host.beside import in_background
 from distprove.settings import ExecutorSettings
 from distprove.system import PredictsKey, ProofSystem
@@ -198,92 +193,6 @@ class Room:
         """Shut the room; what it had may or may not be told. The host stays."""
         with suppress(Exception):  # the host may be gone
             self.host.call("shut", self._number)
-
-
-class FleetExecutor(Executor):
-    """An executor for one key: a room on each worker of a fleet, which is its own or is lent to it."""
-
-    def __init__(self, fleet: Fleet, *, own: bool = True) -> None:
-        super().__init__(fleet.settings)
-        self.kind = fleet.kind
-        self.fleet = fleet
-        self._own = own
-        self._give_back: Callable[[], None] = lambda: None
-        self._shared: Any = None
-        """The system's files, as `Fleet.share` gives them to all nodes."""
-
-    def start(self, system: ProofSystem) -> list[WorkerHandle]:
-        fleet = self.fleet
-        fleet.listeners.append(self._lose)
-        fleet.open(system, self.waits_for)  # one that is lent is open
-        self._system = system
-        return fleet.unless_lost(lambda: self._seat_all(system))
-
-    def _seat_all(self, system: ProofSystem) -> list[WorkerHandle]:
-        fleet = self.fleet
-        self._give_back = fleet.keep(system)
-        self._shared = fleet.share(system)
-        workers = [self.seat(site) for site in list(fleet.sites.values())]
-        self.verifying_threads = fleet.verifying_threads
-        self.verifiers = fleet.verifiers(system)
-        return workers
-
-    def newcomers(self) -> list[WorkerHandle]:
-        return [self.seat(site) for site in self.fleet.grow()]
-
-    def remarks(self) -> list[str]:
-        return self.fleet.remarks
-
-    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
-        self.fleet.remember(worker, device, reason)
-
-    def seat(self, site: Site) -> WorkerHandle:
-        """Prepare a room on a worker of the fleet."""
-        worker, system = site.worker, self._system
-        assert system is not None, "start first"
-        spec = WorkerSpec(worker.id, system, worker.synthesisers, site.threads)
-        self._transports[worker.id] = self.fleet.room(spec, self._shared)
-        return worker
-
-    def queued(self, worker: WorkerHandle) -> bool:
-        return self.fleet.queued(worker.id)
-
-    @property
-    def grows(self) -> bool:
-        return self.fleet.grows
-
-    @property
-    def replaceable(self) -> bool:
-        return self.fleet.lost and self.fleet.started
-
-    def _lose(self, reason: str) -> None:
-        self.told(Finished(Kind.LOST, error=ClusterError(f"Ray is lost: {reason}")))
-
-    def retire(self, worker: WorkerHandle) -> None:
-        if self._transports.pop(worker.id, None) is not None:
-            self.fleet.retire(worker.id)
-
-    def verifying(self) -> AbstractContextManager[object]:
-        return self.fleet.verifying()
-
-    def governor_report(self, began: float) -> list[dict[str, Any]]:
-        return self.fleet.governor_report(began)
-
-    def close(self, *, now: bool = False) -> None:
-        rooms = self._transports
-        if self._lose in self.fleet.listeners:
-            self.fleet.listeners.remove(self._lose)
-        super().close(now=now)  # first: the verifier's lease is of a governor that may end here
-        if self._own and self.fleet.lost:
-            self.fleet.close(now=True)  # first: nothing there answers any more
-        if self.verifiers is not None:
-            self.verifiers.close()
-        if self._own:
-            self.fleet.close(now=now)
-        else:
-            # Whatever is in the line of their devices comes first.
-            _at_once(lambda room: room.end(), rooms.values(), 0.0 if now else self.settings.start_timeout)
-        self._give_back()
 
 
 def _at_once(call: Callable[[Transport], object], transports: Iterable[Transport], patience: float) -> None:

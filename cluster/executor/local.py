@@ -17,7 +17,6 @@ from actors.messages import HostSpec, WorkerSpec, pickled
 from actors.processes import HostProcess, Started, expect, start_process
 from actors.prover import SWITCH_INTERVAL
 from actors.rooms import RoomsHere
-from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, files_bytes, kept_by
 from cluster.executor.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, provers_fed, shares
 from cluster.executor.transport import Transport
@@ -25,6 +24,7 @@ from cluster.executor.verifiers import Verifiers, beside_driver
 from cluster.governor.budget import budget_of, limits_of, memory_for_keys
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import Budget
+from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import ClusterError
 from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads

@@ -35,7 +35,6 @@ from actors.leases import NAMESPACE, Governed, governor_name
 from actors.messages import HostSpec, MappedFile, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
-from cluster.executor.base import WorkerHandle
 from cluster.executor.connection import cluster_nodes, connect, free_resources
 from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, Value, files_bytes
 from cluster.executor.placement import Node, Place, place, place_more, threads_of
@@ -46,6 +45,7 @@ from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
 from cluster.governor.actor import NodeGovernor, living_jobs
 from cluster.governor.budget import limits_of, memory_for_keys
+from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import ClusterError, DistproveError
 from distprove.host.beside import in_background
 from distprove.host.lease_class import LeaseClass

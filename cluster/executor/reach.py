@@ -29,7 +29,7 @@ OWN, JOINED = 1.0, 10.0
 """Seconds for which nothing may answer before a Ray counts as lost: one of this machine, and one over a network."""
 NODE = 5.0
 """Seconds for which a node may not answer before it counts as silent. What a worker there had to tell when its network
-was cut has then been told to nobody (`cluster.executor.base.QUIET`)."""
+was cut has then been told to nobody (`actors.patience.QUIET`)."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _SETTINGS = 4
 """The kind of frame with which whoever speaks HTTP/2, as Ray's head does, answers that."""

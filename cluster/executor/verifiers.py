@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from actors import patience
 from actors.grants import Ungoverned
 from actors.messages import VerifierSpec
 from actors.processes import HostProcess, WorkerDied
 from cluster.executor.placement import Node
 from cluster.executor.transport import Transport
-from cluster.hangs import FACTOR, GRACE
 from distprove.host.beside import in_background
 from distprove.host.machine import usable_threads
 from distprove.proof import fingerprint
@@ -72,7 +72,7 @@ class Verifiers:
         """The node on which each proof that is to be verified was made, by its identity: names are a job's own."""
         self._longest: float | None = None
         """Seconds that a verdict took, at most."""
-        self._factor = float(FACTOR)
+        self._factor = float(patience.HANG_FACTOR)
         for each in verifiers:
             self._replace(each)
 
@@ -98,7 +98,7 @@ class Verifiers:
                     raise WorkerDied("it answered for another proof")
             except (WorkerDied, Hangs) as error:
                 if isinstance(error, Hangs):
-                    self._factor *= GRACE  # perhaps it does not
+                    self._factor *= patience.HANG_GRACE  # perhaps it does not
                 self._replace(verifier)
             except BaseException:  # of the proof
                 self._give_back(verifier, time.monotonic() - started)
@@ -145,9 +145,9 @@ class Verifiers:
             self._changed.notify_all()
 
     def _limit(self) -> float:
-        """Seconds after which a process counts as hung, as for workers (`cluster.hangs`)."""
+        """Seconds after which a process counts as hung, as for workers (`cluster.scheduler.workers.Watch`)."""
         floor = self._settings.hang_timeout
-        return FACTOR * floor if self._longest is None else max(floor, self._factor * self._longest)
+        return patience.HANG_FACTOR * floor if self._longest is None else max(floor, self._factor * self._longest)
 
     def _replace(self, verifier: Verifier) -> None:
         """Start a process, again where it died or hangs."""

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cluster.dispatch import Progress
 from cluster.driver import drive
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run
 from cluster.record.timeline import read_timeline
+from cluster.scheduler.jobs import Progress
 from distprove.errors import UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, ProofSystem
@@ -121,8 +121,8 @@ def _scale(
 
     began = time.time()
     try:
-        with Run.create(path, system, plan) as run, open_executor(settings) as executor:
-            drive(system, executor, run, settings, proven, plan)
+        with Run.create(path, system, plan) as run, open_client(settings) as client:
+            drive(system, client, run, settings, proven, plan)
             ended, cpu = time.time(), time.process_time() - used[0]
         session = read_timeline(path)[-1]
     finally:

@@ -1,4 +1,4 @@
-"""Runs of short jobs that were proven together: the files of each, from what their driver tells.
+"""Runs of short jobs that were proven together: the files of each, from what their sink tells.
 
 A run is made in full, as any other's, but for what one that is over needs no more: the lock, the status, the copy of
 its record, and a file of the partition beside the proof. What is told is plain data, so that another process may make
@@ -35,8 +35,10 @@ class Proven:
     report: PartitionReport
     explained: dict[str, Any]
     """What the proof system tells of the proof (`distprove.system.Explains`)."""
-    spans: tuple[tuple[str, float, str], ...]
-    """Spans of the partition: worker, seconds, and JSON that names the partition after the job."""
+    spans: list[str]
+    """Spans of the partition, as JSON."""
+    busy: dict[str, float]
+    """Seconds that each worker spent on it."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,6 @@ class Common:
         report = self.report
         session = Session(report.started, [], report.wall_seconds, report.status, report.executor)
         session.workers = [place_of(worker) for worker in report.workers]
-        for written in self.spans:
-            session.add("", "", 0.0, written)
-        name = of.proof.name
-        for worker, seconds, written in of.spans:
-            # The first quoted name after a worker's is the partition's (`actors.spans`).
-            session.add(name, worker, seconds, written.replace(f'"partition": "{of.id}"', f'"partition": "{name}"', 1))
+        session.written += [*self.spans, *of.spans]
+        session.busy_by.update(of.busy)
         return session

@@ -98,20 +98,21 @@ class Session:
     status: str = "running"
     executor: str = ""
     workers: list[Place] = field(default_factory=list)
-    _written: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    written: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     """JSON of spans that are not among `spans`: a job under way has no other use for them."""
-    _busy: defaultdict[str, float] = field(
+    busy_by: defaultdict[str, float] = field(
         default_factory=lambda: defaultdict(float), init=False, repr=False, compare=False
     )
+    """Seconds that each worker spent on partitions, by those spans."""
 
     def add(self, partition: str, worker: str, seconds: float, written: str) -> None:
         """A span of a partition that is already JSON (`actors.spans.with_attempt`)."""
-        self._written.append(written)
-        self._busy[worker] += seconds
+        self.written.append(written)
+        self.busy_by[worker] += seconds
 
     def busy(self) -> dict[str, float]:
         """Seconds that each worker spent on partitions."""
-        seconds = self._busy.copy()
+        seconds = self.busy_by.copy()
         for span in self.spans:
             if span.partition is not None:
                 seconds[span.worker] += span.end - span.start
@@ -131,7 +132,7 @@ class Session:
             "executor": self.executor,
             "workers": [vars(worker) for worker in self.workers],
         }
-        spans = ",\n".join([*(span_text(span, self.began) for span in self.spans), *self._written])
+        spans = ",\n".join([*(span_text(span, self.began) for span in self.spans), *self.written])
         return f'{json.dumps(facts)[:-1]}, "spans": [\n{spans}\n]}}'
 
 

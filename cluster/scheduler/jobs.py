@@ -103,9 +103,14 @@ class Job:
     """Whether its sink wants events for the live display."""
     holds_key: bool = False
     """Whether its driver needs the key after the job's end, until it leaves."""
+    reports: Sequence[PartitionReport] = ()
+    """Reports of the partitions; by default those of the report."""
+    workers: dict[str, WorkerReport] = field(default_factory=dict)
+    """Reports of provers and synthesisers, by id; jobs that have a report in common share them."""
 
     def __post_init__(self) -> None:
-        reports = zip(self.plan, self.report.partitions, strict=True)
+        self.reports = self.reports or self.report.partitions
+        reports = zip(self.plan, self.reports, strict=True)
         self.partitions = {p.name: PartitionState(PartitionId(self.id, p.name), p, r) for p, r in reports}
         self.at: dict[Stage, dict[str, PartitionState]] = {stage: {} for stage in Stage}
         """Partitions at each stage, in order of arrival: no event costs a walk over the whole job."""
@@ -118,8 +123,6 @@ class Job:
             partition.stage = Stage.BLOCKED if partition.missing else Stage.WAITING
             partition.stage = Stage.DONE if name in self.proofs else partition.stage
             self.at[partition.stage][name] = partition
-        self.workers: dict[str, WorkerReport] = {worker.id: worker for worker in self.report.workers}
-        """Reports of provers and synthesisers, by id."""
         self.turn = 0
         """Turn of its next order, at least."""
         self.drawn: Barrier | None = None
@@ -182,8 +185,7 @@ class Job:
             handle = worker.handle
             new = [WorkerReport(worker.id, "prover", handle.node)]
             new += [WorkerReport(name, "synthesiser", handle.node) for name in handle.synthesisers]
-            self.workers |= {report.id: report for report in new}
-            self.report.workers += new
+            self.workers.update((report.id, report) for report in new)
 
     def progress(
         self,
@@ -216,5 +218,6 @@ class Job:
             for (job, name), stage, who in slot.under_way if slot is not None else ():
                 if job == self.id:
                     begun.setdefault(who, []).append([name, stage])
+        self.report.workers = list(self.workers.values())
         rate = recent / min(RECENT, max(1.0, now - self.report.started))
         return status_view(self.report, self.stages(), rate=rate, tasks=begun)

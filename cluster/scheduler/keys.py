@@ -151,7 +151,7 @@ def _open(state: State, id: str, jobs: dict[str, Job]) -> None:
 
 def _use(state: State, key: Key) -> None:
     state.uses += 1
-    key.used = state.uses
+    key.used, key.last_used = state.uses, state.time
 
 
 def _resident(state: State, key: Key) -> bool:

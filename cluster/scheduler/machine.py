@@ -225,6 +225,8 @@ def _note_ready(state: State, job: Job, worker: Worker, name: str, timed: Timed)
         return
     job.add_worker(worker)
     report = job.workers[name]
+    if report.status == "ready" and report.facts is timed.value:
+        return  # a job that shares the report was told
     report.status, report.facts = "ready", timed.value
     report.load_seconds += timed.ended - timed.started
     job.session.spans.append(Span(name, None, "load", timed.started, timed.ended))

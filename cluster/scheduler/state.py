@@ -38,6 +38,8 @@ class Key:
     jobs: dict[str, Job] = field(default_factory=dict)
     used: int = 0
     """Number of its last use: the key with the lowest one is evicted first."""
+    last_used: float = 0.0
+    """Time of its last use in seconds since the epoch."""
     checked: bool = False
     checker: str | None = None
     """The worker that checks it."""

@@ -44,7 +44,7 @@ class Limits:
     and the names of the others, a KiB each."""
     running: int = 64
     """Jobs that are worked on at a time, of one priority and the more urgent ones together: an urgent job does not wait
-    for a place that a less urgent one has. Of short jobs eight times as many (`cluster.service.lines`)."""
+    for a place that a less urgent one has. Of short jobs eight times as many (`cluster.service.service.LIGHT`)."""
     request_bytes: int = 64 << 20
     """Bytes of one job as JSON, with the inputs that it holds."""
     kept: int = 10_000

@@ -2,9 +2,9 @@
 
     submitted -> queued -> running -> proved | failed | cancelled
 
-Each job is an ordinary run, driven by `cluster.driver.drive` on a thread of this process with workers that the pool
-lends. Short jobs that come faster than that are proven several at a time (`cluster.together`): what is over in one tick
-is one transaction and one sync. What is known of a job is in memory, and in the store (`cluster.service.store`) for the
+Each job is an ordinary run, driven by `cluster.driver.drive` on a thread of this process. Short jobs of a key that was
+used before have no driver: the scheduler proves them, and those that are over in one tick are one transaction and one
+sync (`cluster.service.short`). What is known of a job is in memory, and in the store (`cluster.service.store`) for the
 next start: jobs that were queued or running then go on, from what their runs' folders hold. Nothing here knows of HTTP.
 """
 
@@ -23,16 +23,19 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from cluster.dispatch import Progress
+from actors.protocol import Place
 from cluster.driver import collecting_seldom, drive
 from cluster.eventlog import harmless, log_progress
-from cluster.executor.pool import Client, Pool
+from cluster.opening import open_scheduler
 from cluster.recent import Recent
 from cluster.record.journal import journal_lines
 from cluster.record.report import public_message
 from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, require_creatable, take_lock
 from cluster.record.short import Common, Proven
-from cluster.service.lines import LIGHT, Group, Lines, Name
+from cluster.scheduler import jobs as scheduled
+from cluster.scheduler.fair import FairQueue
+from cluster.scheduler.jobs import Progress
+from cluster.scheduler.loop import Client, Scheduler
 from cluster.service.requests import (
     Limits,
     Looked,
@@ -43,12 +46,11 @@ from cluster.service.requests import (
     out_of,
     require_allowed_files,
 )
+from cluster.service.short import Short, ShortJobs, short
 from cluster.service.store import Row, Store
 from cluster.service.systems import Systems
-from cluster.service.turns import Turns
 from cluster.service.views import JobRequest, JobState, JobView, Overview, Priority
 from cluster.service.writer import RUNS, Writer, await_writer
-from cluster.together import Short, prove_together, short
 from distprove.errors import (
     INTERRUPTED,
     CalledOff,
@@ -90,6 +92,9 @@ POLITE = 0.05
 NAMED = 1 << 10
 """Bytes of memory that a file which a job names takes, about: its path and its place in the job and in its record. One
 pattern may stand for a million of them."""
+LIGHT = 8
+"""Short jobs that take the place of one with a driver of its own. Workers must not run dry while proofs of two
+milliseconds are told, verified and kept, each of which waits for a moment to be done together."""
 LOG = 1 << 20
 """Bytes of a log that are given at a time, at most."""
 
@@ -109,12 +114,11 @@ class _Ticket(Row):
     is_kept: bool = False
     """Whether it is on disk, so that it may begin."""
     short: Short | None = None
-    """What a driver of several short jobs needs of it, from when it was found to be one until it is kept, or left over
-    for a driver of its own."""
+    """The job without a driver, from when it was found to be short until it is kept, or left over for a driver."""
     turn: int = 0
-    """Its number among the turns of clients."""
+    """Its number in the fair queue of clients."""
     ending: bool = False
-    """Whether a driver of several short jobs is writing its end, which nothing may overtake."""
+    """Whether its end is being written, as that of a short job, which nothing may overtake."""
     alone: bool = False
     """Whether it is to have the workers to itself: beside others it did not find the memory that it needs."""
     news: threading.Event = field(default_factory=threading.Event)
@@ -148,7 +152,7 @@ class Service:
         folder: Path,
         settings: ExecutorSettings,
         limits: Limits | None = None,
-        pool: Callable[[ExecutorSettings], Pool] = Pool,
+        scheduler: Callable[[ExecutorSettings], Scheduler] = open_scheduler,
         writer: Callable[[Path], Writer] | None = None,
     ) -> None:
         """Open the folder, made if there is none, and read what is there. `writer` makes what writes the runs of short
@@ -170,7 +174,7 @@ class Service:
         except BaseException:
             self._lock_file.close()
             raise
-        self._make_pool = pool
+        self._make_scheduler = scheduler
         self._writer = Writer(self._runs) if writer is None else writer(self.folder)
         self._systems = Systems()
         self._lock = threading.RLock()
@@ -183,7 +187,7 @@ class Service:
         self._tickets: dict[str, _Ticket] = {}
         self._waiting: list[tuple[tuple[int, bool, int, int], str]] = []
         """Queued jobs in the order in which they begin: place and id."""
-        self._turns = Turns()
+        self._queue = FairQueue()
         self._running: Counter[int] = Counter()
         """Number of running jobs by rank of their priority."""
         self._alone = False
@@ -205,11 +209,10 @@ class Service:
         self._opened = ExitStack()
         self._over, self._gone = threading.Event(), threading.Event()
         self._fresh: list[_Ticket] = []
-        """Jobs that begin, and of which it is to be found out whether they are short."""
+        """Started jobs not yet classified as short or long."""
         self._sorting = False
-        self._lines: Lines[_Ticket] = Lines()
-        self._lent: set[Client] = set()
-        """Workers that drivers of several jobs have."""
+        self._light: Counter[int] = Counter()
+        """Number of short jobs at work by rank of their priority."""
         self._ended_one = threading.Condition(self._lock)
         """Notified when a job is at work no more."""
         self._drivers = ThreadPoolExecutor(len(Priority) * self.limits.running, "distprove-job")
@@ -226,9 +229,10 @@ class Service:
 
     def start(self) -> None:
         """Start the workers, take up the jobs that are not over, and accept others. Raises ClusterError."""
-        self._pool = self._make_pool(self.settings)
-        self._opened.callback(self._pool.close)
-        self._pool.start()
+        self._scheduler = self._make_scheduler(self.settings)
+        self._opened.callback(self._scheduler.close)
+        self._scheduler.start()
+        self._shorts = ShortJobs(self._scheduler, self._keep, self._left_over)
         self._writer.start()
         self._count_workers()
         self._opened.enter_context(collecting_seldom())  # for good: drivers come and go
@@ -248,8 +252,11 @@ class Service:
             first, self._accepting, self._closing = not self._closing, False, True
             if not drain:
                 self._stopping = True
-                for lent in [*self._lent, *(t.lent for t in self._tickets.values() if t.lent is not None)]:
-                    lent.stop(KeyboardInterrupt())
+                for ticket in self._tickets.values():
+                    if ticket.lent is not None:
+                        ticket.lent.stop(KeyboardInterrupt())
+                    elif ticket.short is not None:
+                        self._scheduler.stop(ticket.view.id, KeyboardInterrupt())
             self._ended_one.wait_for(lambda: not self._running.total() and not self._sorting)
         self._drivers.shutdown(wait=True)
         if not first:
@@ -368,7 +375,7 @@ class Service:
             *(request.id, JobState.QUEUED, request.priority, job.system, job.title, asked.run), submitted=time.time()
         )
         self._last += 1
-        turn = self._turns.take(view.priority.rank, client)
+        turn = self._queue.take(view.priority.rank, client).turn
         ticket = _Ticket(self._last, asked.digest, asked.record, view, client, job, nbytes, turn=turn)
         self._tickets[request.id] = ticket
         self._nbytes += nbytes
@@ -428,6 +435,7 @@ class Service:
                 self._waiting.remove((ticket.order, id))
                 self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
             elif ticket.short is not None:  # nothing of it is on disk, and its proof will not count
+                self._scheduler.stop(id, KeyboardInterrupt())
                 self._let_go(ticket)
                 self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
                 self._begin()
@@ -470,7 +478,7 @@ class Service:
 
     def overview(self) -> Overview:
         """The service at a glance."""
-        now, keys, workers = time.time(), self._pool.keys(), self._pool.workers()
+        now, keys, workers = time.time(), self._scheduler.keys(), self._scheduler.workers()
         with self._lock:
             recent = self._proven.total(now)
             return Overview(
@@ -501,7 +509,7 @@ class Service:
             return
         ticket.nbytes = _nbytes(ticket.job)
         self._nbytes += ticket.nbytes
-        ticket.turn = self._turns.take(ticket.view.priority.rank, ticket.client)
+        ticket.turn = self._queue.take(ticket.view.priority.rank, ticket.client).turn
         self._change(ticket, state=JobState.QUEUED)
         insort(self._waiting, (ticket.order, ticket.view.id))
 
@@ -529,7 +537,7 @@ class Service:
                 break
             self._alone = ticket.alone
             del self._waiting[0]
-            self._turns.begun(rank, ticket.turn)
+            self._queue.begun(Place(rank, ticket.turn))
             self._running[rank] += 1
             attempts, started = ticket.view.attempts + 1, ticket.view.started or time.time()
             self._change(ticket, state=JobState.RUNNING, attempts=attempts, started=started)
@@ -541,12 +549,12 @@ class Service:
     def _taken(self, rank: int) -> float:
         """Places that running jobs of that rank and the more urgent ones take. The lock is held."""
         ranks = range(rank + 1)
-        light = sum(self._lines.count(r) for r in ranks)
+        light = sum(self._light[r] for r in ranks)
         return sum(self._running[r] for r in ranks) - light * (1 - 1 / LIGHT)
 
     def _let_go(self, ticket: _Ticket) -> None:
         """A job is at work no more. The lock is held."""
-        ticket.short = None
+        self._not_short(ticket)
         self._running[ticket.view.priority.rank] -= 1
         self._ended_one.notify_all()
 
@@ -555,7 +563,7 @@ class Service:
         with self._lock:
             if ticket.view.state.final:
                 return  # it was a short job, and cancelled
-            ticket.short = None
+            self._not_short(ticket)
             self._store.save(ticket)
         error: BaseException | None = None
         try:
@@ -599,7 +607,7 @@ class Service:
                 self._change(ticket, partitions=len(plan))
             with self._open(ticket, job, system) as run:
                 rank = ticket.view.priority.rank
-                lent = self._pool.lend(system, job=ticket.view.id, rank=rank, known_as=known_as)
+                lent = self._scheduler.lend(job=ticket.view.id, rank=rank, known_as=known_as)
                 with lent:
                     with self._lock:
                         if ticket.view.cancelling or self._stopping:
@@ -636,7 +644,7 @@ class Service:
     # -- short jobs -------------------------------------------------------------------------------------------------
 
     def _sort(self) -> None:
-        """Put the short ones of the jobs that begin in their lines, and give the others drivers."""
+        """Begin the short ones of the jobs that begin, and give the others drivers."""
         while True:
             with self._lock:
                 fresh, self._fresh = self._fresh, []
@@ -646,22 +654,22 @@ class Service:
                     return
             looked: Looked = set()
             for start in range(0, len(fresh), CHUNK):
-                lines: defaultdict[Name, list[_Ticket]] = defaultdict(list)
+                found: defaultdict[tuple[str, int], list[Short]] = defaultdict(list)
                 with _briefly_held(self._reading):
                     for ticket in fresh[start : start + CHUNK]:
-                        line = self._line_of(ticket, looked)
-                        if line is None:
+                        short_one = self._as_short(ticket, looked)
+                        if short_one is None:
                             self._drivers.submit(self._work, ticket)
                         else:
-                            lines[line].append(ticket)
-                for line, tickets in lines.items():
-                    self._begin_short(line, tickets)
+                            found[short_one.key, ticket.view.priority.rank].append(short_one)
+                for (_, rank), shorts in found.items():
+                    self._shorts.begin(shorts, rank)
                 with self._lock:
-                    self._begin()  # short ones take less of a place than those of which it is not known
+                    self._begin()  # short ones take less of a place than those that are not classified yet
 
-    def _line_of(self, ticket: _Ticket, looked: Looked) -> Name | None:
-        """The line of a job; None unless it is short, and its key one that was used before. Files that were `looked` at
-        for jobs that begin with it are not again."""
+    def _as_short(self, ticket: _Ticket, looked: Looked) -> Short | None:
+        """The job as a short one; None unless it is short, and its key one that was used before. Files that were
+        `looked` at for jobs that begin with it are not again."""
         job, run = ticket.job, Path(ticket.view.run)
         if job is None or ticket.alone or len(job.sources) > 1 or run.parent != self.folder / RUNS:
             return None
@@ -670,91 +678,62 @@ class Service:
         try:
             require_allowed_files(job, self.limits, self.folder, looked)
             found = self._systems.known(job)
+            if found is None:
+                return None
+            system, key = found
             with files_stay_allowed(self.limits, self.folder):
-                made = short(ticket.view.id, found[0], job, ticket.record, run) if found is not None else None
+                made = short(ticket.view.id, key, system, job, ticket.record, run)
         except Exception:  # whatever it is, it is found again by a driver, and told
             return None
-        if found is None or made is None:
+        if made is None:
             return None
         with self._lock:
             if self._stopping or ticket.view.cancelling:
                 return None  # its driver ends it
             ticket.short = made
+            self._light[ticket.view.priority.rank] += 1
             self._change(ticket, partitions=1)
-            return found[1], ticket.view.priority.rank
+            return made
 
-    def _begin_short(self, line: Name, tickets: list[_Ticket]) -> None:
-        """Have short jobs of a line begin."""
+    def _not_short(self, ticket: _Ticket) -> None:
+        """A job is not at work as a short one. The lock is held."""
+        if ticket.short is not None:
+            ticket.short = None
+            self._light[ticket.view.priority.rank] -= 1
+
+    def _left_over(self, id: str) -> None:
+        """A short job met trouble, or was stopped: a driver of its own begins it anew."""
         with self._lock:
-            group = self._lines.put(line, tickets, self._workers)
-            if group is not None and group.alone:
-                self._drivers.submit(self._work_alone, line, *tickets)
-            elif group is not None:
-                self._drivers.submit(self._work_together, line, group)
-
-    def _work_alone(self, line: Name, ticket: _Ticket) -> None:
-        """Do a short job by itself: the only one that there is, or one that is left over."""
-        self._work(ticket)
-        with self._lock:
-            self._lines.over(line, 1)
-
-    def _work_together(self, line: Name, group: Group[_Ticket]) -> None:
-        """Do short jobs together; those that meet any trouble by themselves."""
-        kept: set[str] = set()
-        self._prove_together(line, group, kept)
-        with self._lock:
-            group.closed = True
-            left = [ticket for ticket in group.items if ticket.view.id not in kept]
-            for ticket in left:
-                ticket.known, ticket.ending = True, False  # its run may be there
-                if not self._stopping:
-                    self._drivers.submit(self._work_alone, line, ticket)
-                elif not ticket.view.state.final:
-                    self._let_go(ticket)
-        self._keep_up(len(group.items))
-
-    def _prove_together(self, line: Name, group: Group[_Ticket], kept: set[str]) -> None:
-        """Prove short jobs; those that are over are added to `kept`."""
-
-        def keep(common: Common, proven: list[Proven]) -> None:
-            self._keep(line, lent, common, proven)
-            kept.update(each.id for each in proven)
-
-        def more(idle: bool) -> list[Short]:
-            with self._lock:
-                return [ticket.short for ticket in group.take(idle=idle) if ticket.short is not None]
-
-        shorts = more(True)
-        if not shorts:
-            return  # all were cancelled
-        name = f"short jobs, {shorts[0].id} and others"  # which no job has for its id
-        lent = self._pool.lend(shorts[0].system, job=name, rank=line[1], known_as=line[0])
-        with self._lock:
-            group.executor = lent
-            self._lent.add(lent)
+            ticket = self._tickets[id]
+            ticket.known, ticket.ending = True, False  # its run may be there
+            if ticket.view.state.final:
+                return
             if self._stopping:
-                lent.stop(KeyboardInterrupt())
-        try:
-            with suppress(Exception, KeyboardInterrupt), lent:  # what there was to tell is told of each by itself
-                prove_together(shorts, lent, self.settings, keep, more)
-        finally:
-            with self._lock:
-                group.executor = None
-                self._lent.discard(lent)
+                self._let_go(ticket)
+            else:
+                self._drivers.submit(self._work, ticket)
 
-    def _keep(self, line: Name, lent: Client, common: Common, proven: list[Proven]) -> None:
+    def _keep(self, common: Common, proven: list[Proven], jobs: Sequence[scheduled.Job]) -> None:
         """Short jobs are proven: make their runs, and write their ends in one transaction."""
         with self._lock:
-            counts = [(self._tickets[each.id], each) for each in proven if self._tickets[each.id].short is not None]
-            for ticket, _ in counts:  # the others were cancelled
-                ticket.short, ticket.ending = None, True
-        contents = self._writer.add(common, [each for _, each in counts])
+            counts = [
+                (self._tickets[each.id], each, job)
+                for each, job in zip(proven, jobs, strict=True)
+                if self._tickets[each.id].short is not None
+            ]
+            for ticket, *_ in counts:  # the others were cancelled
+                self._not_short(ticket)
+                ticket.ending = True
+        contents = self._writer.add(common, [each for _, each, _ in counts])
         now = time.time()
-        told: Any = {"state": JobState.PROVED, "exit_code": 0, "done": 1, "cold": lent.cold}
-        ended = [(ticket, ticket.view.changed(first_proof=now, ended=now, **told)) for ticket, _ in counts]
+        told: Any = {"state": JobState.PROVED, "exit_code": 0, "done": 1}
+        ended = [
+            (ticket, ticket.view.changed(first_proof=now, ended=now, cold=job.cold, **told))
+            for ticket, _, job in counts
+        ]
         self._store.save_ended(
             (Row(ticket.seq, ticket.digest, ticket.record, view), {RECORD: each.record, PROOF_FILE: content})
-            for (ticket, view), (_, each), content in zip(ended, counts, contents, strict=True)
+            for (ticket, view), (_, each, _), content in zip(ended, counts, contents, strict=True)
         )
         with self._lock:
             for ticket, view in ended:
@@ -763,8 +742,8 @@ class Service:
                 self._let_go(ticket)
             self._partitions += len(ended)
             self._proven.add(now, len(ended))
-            self._lines.over(line, len(proven))
             self._begin()
+        self._keep_up(len(ended))
 
     def _restore_runs(self) -> None:
         """Make the runs of short jobs whole again, where a power cut took of them."""
@@ -854,7 +833,7 @@ class Service:
 
     def _count_workers(self) -> None:
         """Look how many workers there are: nodes may join and leave."""
-        self._workers = max(1, sum(worker.lost is None for worker in self._pool.workers()))
+        self._workers = max(1, sum(worker.lost is None for worker in self._scheduler.workers()))
 
     def tidy(self) -> None:
         """Forget the oldest jobs that are over, as the limits say, and delete their runs if they are in the service's

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from cluster.executor.pool import identity
+from cluster.scheduler.views import identity
 from distprove.errors import typed
 from distprove.job import Job
 from distprove.options import Options

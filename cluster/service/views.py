@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from cluster.executor.views import KeyView, WorkerView
+from cluster.scheduler.views import KeyView, WorkerView
 from distprove.errors import UsageError
 
 ID_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"

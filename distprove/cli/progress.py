@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.dispatch import Progress
 from cluster.eventlog import harmless, log_progress
+from cluster.scheduler.jobs import Progress
 from distprove.cli.console import err, escape, message
 from distprove.host.log import set_up_logging, wants_json
 

@@ -252,7 +252,7 @@ def run_job(
     as_json: bool = False,
 ) -> None:
     """Prove `job` into `run` (None: resume it, as `api.resume` does); show it, and at the end a summary."""
-    from cluster.executor.opening import forking_workers
+    from cluster.opening import forking_workers
     from distprove import api
     from distprove.cli.progress import shown
     from distprove.host.memory import give_back_large_blocks

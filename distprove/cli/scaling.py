@@ -35,8 +35,8 @@ def scaling(
     """Measure how rates and the driver's cost grow from one GPU to two and four, on this machine, with the job file's
     settings.
     """
-    from cluster.executor.opening import forking_workers
     from cluster.lab import scaling as bench
+    from cluster.opening import forking_workers
     from distprove.job import Job
     from kernels.interface.backend import DeviceInfo
 

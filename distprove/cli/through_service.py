@@ -68,7 +68,7 @@ def _plain(value: Any) -> Any:
 
 
 def _followed(client: Client, view: JobView) -> JobView:
-    from cluster.dispatch import Progress
+    from cluster.scheduler.jobs import Progress
     from distprove.cli.progress import shown
 
     with shown(view.id) as display:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster.driver import drive
-from cluster.executor.pool import Pool
 from cluster.lab.sweep.grid import Cell
 from cluster.lab.sweep.results import Measured
+from cluster.opening import open_scheduler
 from cluster.record.analysis import Spread, devices, stage_samples
 from cluster.record.nodestory import NodeStory
 from cluster.record.run import Run
@@ -87,12 +87,13 @@ class Bench:
         self._warmed = 0
         starting = time.perf_counter()
         self._tell("starting workers")
-        self._pool = stack.enter_context(Pool(self._settings))
+        self._scheduler = stack.enter_context(open_scheduler(self._settings))
+        self._scheduler.start()
         self._load_seconds = time.perf_counter() - starting
         # The first round has the workers load the key, and check it; those that follow only warm up.
         self._tell("loading keys")
         first = self._round(replace(self._cell, jobs=1), "load")
-        self._pool.settle(self._settings.start_timeout)
+        self._scheduler.settle(self._settings.start_timeout)
         self._load_seconds += max(worker["load_seconds"] for worker in first[0].report["workers"])
 
     def warm(self, number: int, total: int) -> None:
@@ -109,7 +110,7 @@ class Bench:
     def figures(self) -> Measured:
         """Figures of all repeats together."""
         rounds = self._rounds
-        nodes = [NodeStory.of(record) for record in self._pool.governor_report(rounds[0][0].began)]
+        nodes = [NodeStory.of(record) for record in self._scheduler.governor_report(rounds[0][0].began)]
         copies = [copy for each in rounds for copy in each]
         spans = [span for copy in copies for span in copy.session.spans]
         samples = stage_samples(spans)
@@ -155,7 +156,7 @@ class Bench:
         runs are deleted at the end."""
         scratch, system = self._scratch / name, self._system
         together = threading.Barrier(cell.jobs)
-        clients = [self._pool.lend(system, job=f"copy-{number}") for number in range(cell.jobs)]
+        clients = [self._scheduler.lend(job=f"copy-{number}") for number in range(cell.jobs)]
 
         def prove_copy(number: int) -> Copy:
             path, plan = scratch / f"copy-{number}", _renamed(system, number)

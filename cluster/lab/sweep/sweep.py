@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from cluster.driver import interruptible
-from cluster.executor.opening import choose
 from cluster.lab.sweep.grid import Cell, Grid
 from cluster.lab.sweep.measure import measure_in_turn
 from cluster.lab.sweep.results import SCHEMA, Measured, SweepResult
+from cluster.opening import choose
 from distprove.errors import FormatError, UsageError
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder

@@ -1,15 +1,17 @@
-"""Opens the executor, or the fleet, that settings ask for."""
+"""Opens the scheduler, or the fleet, that settings ask for."""
 
 from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
 from actors.birth import forking_from_here
 from cluster.executor.connection import joined_address, prepare
-from cluster.executor.fleet import Fleet, FleetExecutor
+from cluster.executor.fleet import Fleet
+from cluster.scheduler.loop import Client, Scheduler
 from distprove.job import Job
 from distprove.registry import entry_of
 from distprove.settings import ExecutorSettings
@@ -53,12 +55,23 @@ def forking_workers(job: Job, settings: ExecutorSettings) -> AbstractContextMana
     return nullcontext()
 
 
-def open_executor(settings: ExecutorSettings) -> FleetExecutor:
-    """The executor the settings ask for: of this machine, over a Ray that is joined, or over one started for it. Raises
-    ClusterError for a Ray that is not there."""
-    executor = FleetExecutor(open_fleet(settings))
-    executor.chosen = str(choose(settings))
-    return executor
+@contextmanager
+def open_client(settings: ExecutorSettings) -> Iterator[Client]:
+    """A scheduler for one job, over the workers that the settings ask for. Processes of this machine start at once.
+    Raises ClusterError for a Ray that is not there."""
+    fleet = open_fleet(settings)
+    scheduler = Scheduler(settings, lambda: fleet, standing=False, kind=fleet.kind, chosen=str(choose(settings)))
+    try:
+        with scheduler:
+            yield scheduler.lend()
+    finally:
+        if scheduler.unopened:
+            fleet.close(now=True)
+
+
+def open_scheduler(settings: ExecutorSettings) -> Scheduler:
+    """A scheduler for many jobs and keys, which keeps keys resident. Use as a context manager."""
+    return Scheduler(settings, lambda: open_fleet(settings), standing=True, chosen=str(choose(settings)))
 
 
 def open_fleet(settings: ExecutorSettings) -> Fleet:

@@ -1,0 +1,653 @@
+"""The loop that feeds the machine: the only thread that knows it. Events come from the fleet; effects go there, and to
+the sinks of the jobs.
+
+    scheduler = Scheduler(settings, open_fleet)     one for a process: of a command, a service, a library
+    client = scheduler.lend(job="a")                one for each job that has a driver of its own
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from actors import patience
+from actors.protocol import Transport
+from actors.worker import Worker as WorkerVerbs
+from cluster.executor.fleet import Fleet, Site
+from cluster.executor.verifiers import Hangs, within
+from cluster.record.report import public_message
+from cluster.scheduler.batches import Batches
+from cluster.scheduler.events import (
+    AskBack,
+    BarrierStored,
+    Check,
+    CloseKey,
+    Dismiss,
+    Ended,
+    Event,
+    FleetLost,
+    Forget,
+    Hand,
+    Interrupt,
+    JobAdded,
+    JobLeft,
+    JobStopped,
+    Joined,
+    Keep,
+    KeepFailed,
+    Kept,
+    KeyClosed,
+    KeyOpened,
+    KeyRefused,
+    Left,
+    Load,
+    Looked,
+    Note,
+    NoteAll,
+    OpenKey,
+    Permit,
+    Remember,
+    Retire,
+    StoreBarrier,
+    Tell,
+    Verify,
+)
+from cluster.scheduler.jobs import Job
+from cluster.scheduler.machine import Machine
+from cluster.scheduler.resident import Resident, background
+from cluster.scheduler.state import State
+from cluster.scheduler.views import KeyView, WorkerView, key_views, worker_views
+from distprove.errors import ClusterError, UsageError
+from distprove.settings import ExecutorSettings
+from distprove.system import DeviceTask, PartitionProof, ProofSystem
+
+KEEPERS = 4
+"""Threads that put proofs on disk. They wait for it most of the time, and a disk that syncs several files at once takes
+hardly longer than for one."""
+MANY = 64
+"""Workers from which on events are gathered before they are handled: to hand out costs a walk over all workers."""
+GATHER = 2e-5
+"""Seconds for each worker that they are gathered."""
+
+Answer = TypeVar("Answer")
+ForJob = Note | NoteAll | Tell | StoreBarrier | Ended
+
+
+class Sink(Protocol):
+    """Receives what comes of one or several jobs."""
+
+    def take(self, effect: ForJob) -> None:
+        """Take an effect, on the loop's thread; it must be quick."""
+
+    def keep(self, proofs: Sequence[tuple[Job, PartitionProof]]) -> None:
+        """Put verified proofs on disk, on a thread for that. Raises what keeps them from being written."""
+
+
+class _Query(NamedTuple):
+    call: Callable[[State], Any]
+    answer: Future[Any]
+
+
+class Scheduler:
+    """See the module's text. Any thread may call; `close` comes last."""
+
+    def __init__(
+        self,
+        settings: ExecutorSettings,
+        make_fleet: Callable[[], Fleet],
+        *,
+        standing: bool,
+        kind: str = "pool",
+        chosen: str = "",
+    ) -> None:
+        """`standing`: it outlives its jobs, and keeps their keys. `kind` and `chosen`: the kind of fleet and the reason
+        for it, for reports."""
+        self.settings = settings
+        self.kind = kind
+        self.chosen = chosen
+        self.standing = standing
+        self.lost: ClusterError | None = None
+        """The error with which jobs end whose workers were lost."""
+        self._make_fleet = make_fleet
+        self._machine = Machine(settings, standing=standing)
+        self._inbox: SimpleQueue[Event | _Query | None] = SimpleQueue()
+        self._fleet: Fleet | None = None
+        self._opening = threading.Lock()
+        self._lock = threading.Lock()
+        """Guards `_sinks` and `_closed`."""
+        self._sinks: dict[str, Sink] = {}
+        """By job, until the end of the job is told."""
+        self._residents: dict[str, Resident] = {}
+        self._keeping: Batches[tuple[Sink, Job, PartitionProof]] = Batches(self._keep, KEEPERS)
+        self._look_due = 0.0
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="distprove-scheduler", daemon=True)
+        self.quiet = min(patience.QUIET, settings.hang_timeout / 4)
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    @property
+    def unopened(self) -> bool:
+        """Whether it was never started."""
+        return self._fleet is None
+
+    @property
+    def fleet(self) -> Fleet:
+        assert self._fleet is not None, "start first"
+        return self._fleet
+
+    def start(self, system: ProofSystem | None = None, waits_for: Callable[[str], None] = lambda what: None) -> None:
+        """Open the workers' processes and devices, unless they are. `system`: the only one, where there is one. Raises
+        ClusterError."""
+        with self._opening:
+            if self._fleet is not None:
+                return
+            if self._closed:
+                raise ClusterError("the scheduler was closed")
+            fleet = self._make_fleet()
+            try:
+                fleet.report_age = patience.REPORT_AGE if self.standing else 0.0
+                fleet.listeners.append(partial(self._lost, fleet))
+                fleet.open(system, waits_for)
+            except BaseException:
+                fleet.close(now=True)
+                raise
+            self._fleet = fleet
+            if not self._thread.is_alive():
+                self._thread.start()
+            self._post(Joined([site.worker for site in fleet.sites.values()]))
+            if self.standing:
+                for site in list(fleet.sites.values()):
+                    background(partial(_quietly, site.host.start), "distprove-start")  # its loading tells what fails
+
+    def close(self, *, now: bool = False) -> None:
+        """End all jobs, then everything that was started; `now`: without waiting for what runs."""
+        with self._lock:
+            self._closed = True
+            open_jobs = list(self._sinks)
+        for job in open_jobs:
+            self._post(JobStopped(job, ClusterError("the scheduler was closed")))
+        if self._thread.is_alive():
+            self._inbox.put(None)
+            self._thread.join()
+        self._keeping.stop(wait=not now)
+        residents, self._residents = list(self._residents.values()), {}
+        for resident in residents:
+            resident.stop(wait=not now)
+        if self._fleet is not None:
+            self._fleet.close(now=now or self._fleet.lost)
+        for resident in residents:
+            resident.close(0.0)
+
+    def __enter__(self) -> Scheduler:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.close(now=error is not None)
+
+    # -- jobs -------------------------------------------------------------------------------------------------------
+
+    def lend(self, *, job: str = "", rank: int = 2, known_as: str | None = None) -> Client:
+        """What the driver of one job uses. Jobs have different names; those of the lowest rank go first. `known_as` is
+        the `identity` of the system, where that is known. Raises UsageError for a name that is in use."""
+        if self.standing and not job:
+            raise UsageError("a job needs a name")
+        with self._lock:
+            if job in self._sinks:
+                raise UsageError(f"a job named {job} is at work already")
+            client = self._sinks[job] = Client(self, job, rank, known_as)
+        return client
+
+    def add(self, job: Job, sink: Sink) -> None:
+        """Begin a job, whose effects go to its sink."""
+        with self._lock:
+            self._sinks[job.id] = sink
+        self._post(JobAdded(job))
+
+    def stop(self, job: str, reason: BaseException) -> None:
+        """End a job for this reason."""
+        self._post(JobStopped(job, reason))
+
+    def leave(self, job: str) -> None:
+        """The driver of a job that is over does not need its key any more."""
+        with self._lock:
+            self._sinks.pop(job, None)
+        self._post(JobLeft(job))
+
+    def tell(self, event: Event) -> None:
+        """Let something happen."""
+        self._post(event)
+
+    # -- questions --------------------------------------------------------------------------------------------------
+
+    def ask(self, call: Callable[[State], Answer]) -> Answer:
+        """What `call` returns, on the loop's thread. Raises ClusterError where the loop ended."""
+        query = _Query(call, Future())
+        if threading.current_thread() is self._thread:
+            return call(self._machine.state)
+        self._post(query)
+        while True:
+            with suppress(TimeoutError):
+                found: Answer = query.answer.result(1.0)
+                return found
+            if not self._thread.is_alive():
+                raise ClusterError("the scheduler was closed")
+
+    def keys(self) -> list[KeyView]:
+        """The resident keys."""
+        return self.ask(key_views) if self._fleet is not None else []
+
+    def workers(self) -> list[WorkerView]:
+        """The workers, those that were given up included."""
+        return self.ask(worker_views) if self._fleet is not None else []
+
+    def settle(self, timeout: float) -> None:
+        """Wait until every worker that loads a key has, or has failed: a short job ends before they all have."""
+        late = time.monotonic() + timeout
+        while time.monotonic() < late and self.ask(lambda state: any(w.loading for w in state.workers.values())):
+            time.sleep(0.01)
+
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        """Reports of the nodes' governors; times in seconds after `began` (since the epoch)."""
+        return [] if self._fleet is None else self._fleet.governor_report(began)
+
+    def devices(self, key: str) -> list[str]:
+        """Workers with a device and a key, those with the fewest orders first."""
+
+        def found(state: State) -> list[str]:
+            workers = [w for w in state.workers.values() if w.health.lost is None and w.slot(key).ready]
+            return [w.id for w in sorted(workers, key=lambda w: w.load()) if w.facts.get("kind", "cpu") != "cpu"]
+
+        return self.ask(found)
+
+    def run(self, key: str, worker: str, task: DeviceTask) -> Any:
+        """What a task comes to on the device of a worker that has the key. Waits for it. Raises what the task raises,
+        or WorkerDied."""
+        slot = self._slot(worker, key)
+        if slot is None:
+            raise ClusterError("the worker was given up")
+        try:
+            return within(self.settings.start_timeout, slot.call, WorkerVerbs.run, task)
+        except Hangs:
+            raise ClusterError("it did not answer in time") from None
+
+    # -- the loop ---------------------------------------------------------------------------------------------------
+
+    def _post(self, event: Event | _Query) -> None:
+        self._inbox.put(event)
+
+    def _run(self) -> None:
+        while (found := self._gathered()) is not None:
+            events, queries = found
+            try:
+                effects = self._machine.handle([*events, *self._look()], time.monotonic(), time.time())
+                for effect in effects:
+                    DO[type(effect)](self, effect)
+            except BaseException as error:  # a fault of ours: no job waits for an end that does not come
+                self._begin_anew(error)
+            for query in queries:
+                _answer(query, self._machine.state)
+
+    def _gathered(self) -> tuple[list[Event], list[_Query]] | None:
+        """What came since, at least one thing or a look that is due; None at the end."""
+        found: list[Event | _Query | None] = []
+        with suppress(Empty):
+            found.append(self._inbox.get(timeout=max(0.0, self._look_due - time.monotonic())))
+            workers = len(self._machine.state.workers)
+            if workers >= MANY:
+                time.sleep(GATHER * workers)
+            while True:
+                found.append(self._inbox.get_nowait())
+        queries = [each for each in found if isinstance(each, _Query)]
+        events = [each for each in found if each is not None and not isinstance(each, _Query)]
+        if None in found:
+            self._inbox.put(None)
+            if not events:
+                for query in queries:
+                    _answer(query, self._machine.state)
+                return None
+        return events, queries
+
+    def _look(self) -> Iterator[Event]:
+        """What a look at the fleet finds, some times a second."""
+        now = time.monotonic()
+        fleet = self._fleet
+        if now < self._look_due or fleet is None:
+            return
+        self._look_due = now + min(patience.LOOK, self.settings.hang_timeout / 8)
+        queued: frozenset[str] = frozenset()
+        with suppress(Exception):  # nobody's job fails for it; there is another look
+            fleet.grow()
+        known = self._machine.state.workers
+        new = [site.worker for name, site in list(fleet.sites.items()) if name not in known]
+        if new:
+            yield Joined(new)
+        for worker in fleet.left():
+            yield Left(worker)
+        loading = [worker.id for worker in known.values() if worker.loading is not None]
+        queued = frozenset(name for name in loading if fleet.queued(name))
+        yield Looked(queued, tuple(fleet.remarks), fleet.grows)
+
+    def _begin_anew(self, error: BaseException) -> None:
+        """Fail all jobs, and forget everything."""
+        reason = ClusterError(f"the scheduler failed: {public_message(error)}")
+        reason.__cause__ = error
+        with self._lock:
+            sinks = list(self._sinks.items())
+        for job, sink in sinks:
+            sink.take(Ended(job, reason))
+        self._machine = Machine(self.settings, standing=self.standing)
+        fleet, self._fleet = self._fleet, None
+        self._abandon(fleet)
+
+    def _lost(self, fleet: Fleet, reason: str) -> None:
+        """What the workers run on is gone: the next job of a standing scheduler has others started."""
+        if self._fleet is not fleet:
+            return
+        self.lost = ClusterError(f"Ray is lost: {reason}")
+        self._post(FleetLost(self.lost))
+        if self.standing:
+            self._fleet = None
+            self._abandon(fleet)
+
+    def _abandon(self, fleet: Fleet | None) -> None:
+        residents, self._residents = list(self._residents.values()), {}
+        for resident in residents:
+            resident.stop(wait=False)
+        if fleet is not None:
+            # On another thread: it waits for the one that looks whether all is there, which may be this one.
+            background(partial(fleet.close, now=True), "distprove-lost")
+
+    # -- effects ----------------------------------------------------------------------------------------------------
+
+    def _do_open(self, effect: OpenKey) -> None:
+        fleet = self._fleet
+        if fleet is None:
+            self._post(KeyRefused(effect.key, ClusterError("the workers were lost")))
+            return
+        resident = self._residents[effect.key] = Resident(effect.key, effect.system, fleet, self._post, self.quiet)
+
+        def opens() -> None:
+            try:
+                fleet.unless_lost(resident.open)
+            except BaseException as error:  # whatever it is, the jobs must know
+                self._post(KeyRefused(effect.key, error))
+            else:
+                self._post(KeyOpened(effect.key))
+
+        background(opens, "distprove-open")
+
+    def _do_close(self, effect: CloseKey) -> None:
+        resident = self._residents.pop(effect.key, None)
+
+        def closes() -> None:
+            try:
+                if resident is not None:
+                    resident.close(self.settings.start_timeout)
+            finally:
+                self._post(KeyClosed(effect.key))
+
+        background(closes, "distprove-close")
+
+    def _do_load(self, effect: Load) -> None:
+        site = self._site(effect.worker)
+        if site is not None and effect.key in self._residents:
+            self._residents[effect.key].load(site, effect.epoch, effect.permitted)
+
+    def _do_check(self, effect: Check) -> None:
+        self._residents[effect.key].check(effect.worker)
+
+    def _site(self, worker: str) -> Site | None:
+        return None if self._fleet is None else self._fleet.sites.get(worker)
+
+    def _slot(self, worker: str, key: str) -> Transport | None:
+        resident = self._residents.get(key)
+        return None if resident is None else resident.transports.get(worker)
+
+    def _do_permit(self, effect: Permit) -> None:
+        if (slot := self._slot(effect.worker, effect.key)) is not None:
+            slot.tell(WorkerVerbs.permit)
+
+    def _do_hand(self, effect: Hand) -> None:
+        if (slot := self._slot(effect.worker, effect.key)) is not None:
+            slot.tell(WorkerVerbs.take, effect.epoch, effect.orders, effect.parallel)
+
+    def _do_ask_back(self, effect: AskBack) -> None:
+        if (slot := self._slot(effect.worker, effect.key)) is not None:
+            slot.tell(WorkerVerbs.give_back, effect.most, effect.committed)
+
+    def _do_forget(self, effect: Forget) -> None:
+        if (slot := self._slot(effect.worker, effect.key)) is not None:
+            slot.tell(WorkerVerbs.forget, effect.job)
+
+    def _do_dismiss(self, effect: Dismiss) -> None:
+        if (slot := self._slot(effect.worker, effect.key)) is not None:
+            slot.tell(WorkerVerbs.dismiss, effect.synthesiser)
+
+    def _do_interrupt(self, effect: Interrupt) -> None:
+        site, slot = self._site(effect.worker), self._slot(effect.worker, effect.key)
+        if effect.who != effect.worker:
+            if slot is not None:
+                slot.tell(WorkerVerbs.interrupt, effect.who)
+        elif site is not None:
+            background(partial(_quietly, site.host.kill), "distprove-kill")  # over a network that takes its time
+
+    def _do_retire(self, effect: Retire) -> None:
+        for resident in self._residents.values():
+            resident.transports.pop(effect.worker, None)
+        fleet = self._fleet
+        if fleet is not None:
+            fleet.retire(effect.worker)
+
+    def _do_remember(self, effect: Remember) -> None:
+        worker = self._machine.state.workers.get(effect.worker)
+        if self._fleet is not None and worker is not None:
+            self._fleet.remember(worker.handle, effect.device, effect.reason)
+
+    def _do_verify(self, effect: Verify) -> None:
+        worker = self._machine.state.workers.get(effect.worker)
+        node = None if worker is None else worker.handle.node_id
+        self._residents[effect.key].verify(effect.proofs, node, last=effect.last)
+
+    def _do_keep(self, effect: Keep) -> None:
+        job, sink = self._machine.state.jobs.get(effect.job), self._sinks.get(effect.job)
+        if job is not None and sink is not None:
+            self._keeping.submit([(sink, job, proof) for proof in effect.proofs], last=effect.last)
+
+    def _for_job(self, effect: ForJob) -> None:
+        sink = self._sinks.get(effect.job)
+        if sink is not None:
+            sink.take(effect)
+
+    def _keep(self, items: list[tuple[Sink, Job, PartitionProof]]) -> None:
+        """Have verified proofs written, by sink."""
+        found: defaultdict[int, list[tuple[Sink, Job, PartitionProof]]] = defaultdict(list)
+        for item in items:
+            found[id(item[0])].append(item)
+        for group in found.values():
+            ids = [job.partitions[proof.name].id for _, job, proof in group]
+            try:
+                group[0][0].keep([(job, proof) for _, job, proof in group])
+            except BaseException as error:  # whatever it is, the job must know
+                self._post(KeepFailed(ids, error))
+            else:
+                self._post(Kept(ids))
+
+
+class Client:
+    """What the driver of one job uses: its sink, and its way to the scheduler. Close it when the job is over."""
+
+    def __init__(self, scheduler: Scheduler, job: str, rank: int, known_as: str | None = None) -> None:
+        self.scheduler = scheduler
+        self.job = job
+        self.rank = rank
+        self.known_as = known_as
+        self.ended: BaseException | None = None
+        """Why this job must not go on, if it must not."""
+        self._state: Job | None = None
+        self._effects: SimpleQueue[ForJob | None] = SimpleQueue()
+        self._store: Callable[[Sequence[PartitionProof]], None] = lambda proofs: None
+        self._over = False
+        self.lost = False
+        """Whether what the workers ran on was lost: begun again, the job has others."""
+
+    @property
+    def kind(self) -> str:
+        return self.scheduler.kind
+
+    @property
+    def chosen(self) -> str:
+        return self.scheduler.chosen
+
+    @property
+    def cold(self) -> bool | None:
+        """Whether the key had to be loaded for this job; None before that is known."""
+        return None if self._state is None else self._state.cold
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a partition found too little memory beside other keys: alone the job has more."""
+        return self._state is not None and self._state.crowded
+
+    @property
+    def replaceable(self) -> bool:
+        """Whether what the workers ran on is lost, and another scheduler of these settings would start its own."""
+        fleet = self.scheduler._fleet
+        return fleet is not None and fleet.lost and fleet.started
+
+    def begin(
+        self,
+        job: Job,
+        store: Callable[[Sequence[PartitionProof]], None],
+        waits_for: Callable[[str], None],
+    ) -> None:
+        """Begin the job. Verified proofs go to `store`, on another thread. Raises ClusterError."""
+        self.check_ended()
+        self.scheduler.start(None if self.scheduler.standing else job.system, waits_for)
+        self._state, self._store = job, store
+        job.holds_key = True
+        self.scheduler.add(job, self)
+        if self.ended is not None:
+            self.scheduler.stop(self.job, self.ended)
+
+    def effects(self) -> Iterator[ForJob | None]:
+        """What comes of the job, to its end; now and then None. Raises why it could not go on."""
+        while True:
+            try:
+                effect = self._effects.get(timeout=patience.STATUS)
+            except Empty:
+                effect = None
+            if isinstance(effect, Ended):
+                self._over = True
+                if effect.error is not None:
+                    self.lost = effect.error is self.scheduler.lost
+                    raise effect.error
+                return
+            yield effect
+
+    def barrier_stored(self) -> None:
+        self.scheduler.tell(BarrierStored(self.job))
+
+    def view(self) -> dict[str, Any]:
+        """Content of status.json while the job is under way."""
+        job = self._state
+        assert job is not None, "begin first"
+        return self.scheduler.ask(lambda state: job.view(state.workers, time.time()))
+
+    def devices(self) -> list[str]:
+        return self.scheduler.devices(self._key)
+
+    def run(self, worker: str, task: DeviceTask) -> Any:
+        return self.scheduler.run(self._key, worker, task)
+
+    @property
+    def _key(self) -> str:
+        assert self._state is not None, "begin first"
+        return self._state.key
+
+    def stop(self, reason: BaseException) -> None:
+        """End the job: its driver gets `reason`. Any thread may call."""
+        self.ended = reason
+        self.scheduler.stop(self.job, reason)
+
+    def check_ended(self) -> None:
+        """Raise why this job must not go on."""
+        if self.ended is not None:
+            raise self.ended
+
+    def finish(self) -> None:
+        """See that nothing changes the job's reports any more, however its driver ends."""
+        if self._state is None or self._over:
+            return
+        self.scheduler.stop(self.job, ClusterError("its driver ended"))
+        late = time.monotonic() + patience.FINISH
+        while not self._over and time.monotonic() < late and self.scheduler._thread.is_alive():
+            with suppress(BaseException):
+                for _ in self.effects():
+                    if time.monotonic() > late:
+                        break
+
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        return self.scheduler.governor_report(began)
+
+    def close(self) -> None:
+        """The job is over."""
+        self.finish()
+        self.scheduler.leave(self.job)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    # -- as a sink --------------------------------------------------------------------------------------------------
+
+    def take(self, effect: ForJob) -> None:
+        self._effects.put(effect)
+
+    def keep(self, proofs: Sequence[tuple[Job, PartitionProof]]) -> None:
+        self._store([proof for _, proof in proofs])
+
+
+def _quietly(call: Callable[[], object]) -> None:
+    """Call what fails again, and is told, when a key is loaded."""
+    with suppress(Exception):
+        call()
+
+
+def _answer(query: _Query, state: State) -> None:
+    try:
+        query.answer.set_result(query.call(state))
+    except BaseException as error:  # whoever asked has to know
+        query.answer.set_exception(error)
+
+
+DO: dict[type, Callable[[Scheduler, Any], None]] = {
+    OpenKey: Scheduler._do_open,
+    CloseKey: Scheduler._do_close,
+    Load: Scheduler._do_load,
+    Check: Scheduler._do_check,
+    Permit: Scheduler._do_permit,
+    Hand: Scheduler._do_hand,
+    AskBack: Scheduler._do_ask_back,
+    Forget: Scheduler._do_forget,
+    Dismiss: Scheduler._do_dismiss,
+    Interrupt: Scheduler._do_interrupt,
+    Retire: Scheduler._do_retire,
+    Remember: Scheduler._do_remember,
+    Verify: Scheduler._do_verify,
+    Keep: Scheduler._do_keep,
+    StoreBarrier: Scheduler._for_job,
+    Note: Scheduler._for_job,
+    NoteAll: Scheduler._for_job,
+    Tell: Scheduler._for_job,
+    Ended: Scheduler._for_job,
+}

@@ -1,0 +1,184 @@
+"""A resident key in its fleet: its files, its slots on the workers, and what verifies its proofs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from contextlib import nullcontext, suppress
+from typing import Any
+
+from actors.messages import WorkerSpec
+from actors.protocol import PartitionId, Transport, WorkerDied
+from actors.worker import Worker
+from cluster.executor.fleet import Fleet, Site
+from cluster.executor.verifiers import Verifiers
+from cluster.record.report import public_message
+from cluster.scheduler.batches import Batches
+from cluster.scheduler.events import Died, Event, KeyChecked, KeyLoaded, LoadFailed, News, Verdict, Verified
+from distprove.host.beside import in_background
+from distprove.system import FindsInvalid, PartitionProof, ProofSystem
+
+Proven = tuple[PartitionId, PartitionProof]
+
+
+class Resident:
+    """See the module's text. Its reports go to `post`. `open` comes first and `close` last; both take their time."""
+
+    def __init__(
+        self, key: str, system: ProofSystem, fleet: Fleet, post: Callable[[Event], None], quiet: float
+    ) -> None:
+        self.key = key
+        self.system = system
+        self.fleet = fleet
+        self.transports: dict[str, Transport] = {}
+        """Key slots, by worker."""
+        self._post = post
+        self._quiet = quiet
+        self._epochs: dict[str, int] = {}
+        """The last load of each worker."""
+        self._closed = False
+        self._give_back: Callable[[], None] = lambda: None
+        self._shared: Any = None
+        self._verifiers: Verifiers | None = None
+        self._batches: Batches[Proven] | None = None
+
+    def open(self) -> None:
+        """Lease the key's memory on all nodes, and give them its files. Raises ClusterError, InputError."""
+        self._give_back = self.fleet.keep(self.system)
+        try:
+            self._shared = self.fleet.share(self.system)
+            self._verifiers = self.fleet.verifiers(self.system)
+        except BaseException:
+            self._give_back()
+            raise
+        count = self.fleet.verifying_threads if self._verifiers is None else self._verifiers.count
+        self._batches = Batches(self._verify, count, spread=self._verifiers is not None)
+
+    def close(self, patience: float) -> None:
+        """Give back the key's memory on all workers, for which so many seconds are waited at most."""
+        self._closed = True
+        slots, self.transports = list(self.transports.values()), {}
+        self.stop(wait=patience > 0)
+        wait([in_background(slot.end, "distprove-shut") for slot in slots], patience)
+        self._give_back()
+
+    def stop(self, *, wait: bool) -> None:
+        """Verify nothing more."""
+        self._closed = True
+        if self._batches is not None:
+            self._batches.stop(wait=wait)
+        if self._verifiers is not None:
+            self._verifiers.close()
+
+    # -- key slots --------------------------------------------------------------------------------------------------
+
+    def load(self, site: Site, epoch: int, permitted: bool) -> None:
+        """Load the key on a worker, and report its news from then on, until it dies or the key is closed."""
+        worker = site.worker.id
+        slot = self.transports.get(worker)
+        if slot is None:
+            spec = WorkerSpec(worker, self.system, site.worker.synthesisers, site.threads)
+            slot = self.transports[worker] = self.fleet.room(spec, self._shared)
+        self._epochs[worker] = epoch
+        background(lambda: self._attend(worker, slot, epoch, permitted), "distprove-load")
+
+    def check(self, worker: str) -> None:
+        """Check the key on a worker."""
+        slot = self.transports.get(worker)
+
+        def checks() -> None:
+            try:
+                if slot is None:
+                    raise WorkerDied("the worker was given up")
+                result: Any = slot.call(Worker.check)
+            except BaseException as error:  # whatever it is, the scheduler must know
+                result = error
+            self._post(KeyChecked(worker, self.key, result))
+
+        background(checks, "distprove-check")
+
+    def _attend(self, worker: str, slot: Transport, epoch: int, permitted: bool) -> None:
+        try:
+            slot.start()
+            loaded = slot.call(Worker.load, epoch, permitted)
+        except BaseException as error:  # whatever it is, the scheduler must know
+            self._post(LoadFailed(worker, self.key, epoch, error))
+        else:
+            self._post(KeyLoaded(worker, self.key, epoch, loaded))
+            self._report(worker, slot, epoch)
+        if self._closed:
+            with suppress(Exception):  # the slot may have opened after the key was closed
+                slot.end()
+
+    def _report(self, worker: str, slot: Transport, epoch: int) -> None:
+        while self.transports.get(worker) is slot and self._epochs[worker] == epoch:
+            try:
+                batch = slot.call(Worker.batch, self._quiet)
+            except BaseException as error:  # whatever it is, the worker's news are lost
+                lost = f"its news were lost: {public_message(error)}"
+                died = error if isinstance(error, WorkerDied) else WorkerDied(lost)
+                self._post(Died(worker, self.key, epoch, died))
+                return
+            self._post(News(worker, self.key, epoch, batch))
+
+    # -- verification -----------------------------------------------------------------------------------------------
+
+    def verify(self, proofs: Sequence[Proven], node: str | None, *, last: bool) -> None:
+        """Verify proofs that a worker of that node made, together with others that wait; unless these are the `last`,
+        also with others to come."""
+        assert self._batches is not None, "open first"
+        if self._verifiers is not None:
+            self._verifiers.made_on(node, [proof for _, proof in proofs])
+        self._batches.submit(proofs, last=last)
+
+    def _verify(self, proven: list[Proven]) -> None:
+        verifiers, proofs = self._verifiers, [proof for _, proof in proven]
+        leased = verifiers is None or verifiers.leased
+        started = time.time()
+        try:
+            with self.fleet.verifying() if leased else nullcontext():
+                reasons = why_invalid(verifiers or self.system, proofs)
+        except BaseException as error:  # no verdict: such a proof does not count
+            reasons = [public_message(error)] * len(proofs)
+        finally:
+            if verifiers is not None:
+                verifiers.done_with(proofs)
+        each = (time.time() - started) / len(proofs)
+        if not self._closed:
+            self._post(
+                Verified(
+                    [
+                        Verdict(id, reason, started + i * each, started + (i + 1) * each)
+                        for i, ((id, _), reason) in enumerate(zip(proven, reasons, strict=True))
+                    ]
+                )
+            )
+
+
+def why_invalid(verifies: Verifiers | ProofSystem, proofs: list[PartitionProof]) -> list[str | None]:
+    """Reasons why proofs do not hold, in order; None for one that holds. All are verified at once with random
+    coefficients, and one by one only those that this finds at fault."""
+    with suppress(Exception):  # whatever it is: it is looked for in each
+        if verifies.verify_batch(proofs) is True:
+            return [None] * len(proofs)
+    suspects = list(range(len(proofs)))
+    if isinstance(verifies, FindsInvalid):
+        with suppress(Exception):
+            suspects = verifies.find_invalid(proofs) or suspects
+    reasons: list[str | None] = [None] * len(proofs)
+    for place in suspects:
+        try:
+            holds = verifies.verify(proofs[place]) is True
+            reasons[place] = None if holds else "the proof does not verify"
+        except Exception as error:
+            reasons[place] = public_message(error)
+    if not any(reasons):  # together they fail, and each alone holds: none of them counts
+        return ["the proofs that were verified with it do not hold together"] * len(proofs)
+    return reasons
+
+
+def background(call: Callable[[], object], name: str) -> None:
+    """Run `call` on a daemon thread of its own."""
+    threading.Thread(target=call, name=name, daemon=True).start()
