@@ -1,8 +1,8 @@
 """Calls between two processes of one machine, in both directions, over one connection.
 
-Each side names a table of what the other may call. A call waits on the thread that made it, so any number may be under
-way; they are served on threads of the channel's own, in no order. What is told (`tell`) has no answer, and is served in
-the order in which it was sent, before anything that was sent after it begins.
+Each side serves one object, whose methods the other side calls (`actors.protocol`). A call waits on the thread that
+made it, so any number may be under way; they are served on threads of the channel's own, in no order. What is told
+(`tell`) has no answer, and is served in the order in which it was sent, before anything that was sent after it begins.
 
 Messages are pickled: both ends are processes of one program, and one was started by the other.
 """
@@ -15,13 +15,13 @@ import pickle
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Concatenate
 
-Handler = Callable[..., Any]
+from actors.protocol import P, R, Served, Verb, invoke
 
 READ = 1 << 16
 """Most bytes that are read at once."""
@@ -41,44 +41,44 @@ class RemoteError(Exception):
 class Channel:
     """One end. It ends with the process at the other one."""
 
-    def __init__(
-        self, connection: Connection, handlers: Mapping[str, Handler], on_end: Callable[[], None] = lambda: None
-    ) -> None:
-        """`handlers` are what the other side may call or tell, by name. `on_end` is called once, on the channel's own
-        thread, when the connection has ended and every call of ours has been told so."""
+    def __init__(self, connection: Connection, served: object, on_end: Callable[[], None] = lambda: None) -> None:
+        """The other side calls methods of what is `served`. `on_end` is called once, on the channel's own thread, when
+        the connection has ended and every call of ours has been told so."""
         self._connection = connection
-        self._handlers = handlers
+        self._served = served
         self._on_end = on_end
         self._sending = threading.Lock()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._waiting: dict[int, _Answer] = {}
-        self._crew = _Crew()
+        self._threads = _Threads()
         self.ended = False
         """Whether the other side is known to be gone."""
         self._reader = threading.Thread(target=self._read, name="distprove-channel", daemon=True)
         self._reader.start()
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Call a handler of the other side and return what it returns. Raises what it raises, or ChannelClosed."""
+    def call(self, verb: Callable[Concatenate[Served, P], R], *arguments: P.args, **named: P.kwargs) -> R:
+        """Call a verb of the other side and return what it returns. Raises what it raises, or ChannelClosed."""
         answer, number = _Answer(), next(self._numbers)
         with self._lock:
             if self.ended:
                 raise ChannelClosed
             self._waiting[number] = answer
         try:
-            self._send(("call", number, name, arguments))
+            self._send(("call", number, verb, (arguments, named)))
             answer.ready.acquire()
         finally:
             with self._lock:
                 self._waiting.pop(number, None)
         if answer.error is not None:
             raise answer.error
-        return answer.value
+        value: R = answer.value
+        return value
 
-    def tell(self, name: str, *arguments: Any) -> None:
-        """Have the other side's handler run; it must be quick. Raises ChannelClosed where that is known."""
-        self._send(("tell", 0, name, arguments))
+    def tell(self, verb: Callable[Concatenate[Served, P], object], *arguments: P.args, **named: P.kwargs) -> None:
+        """Call a verb of the other side, which must be quick, without an answer. Raises ChannelClosed where the end is
+        known."""
+        self._send(("tell", 0, verb, (arguments, named)))
 
     def send_within(self, seconds: int) -> None:
         """End the connection where a message cannot be sent for so long, because the other side does not read."""
@@ -115,32 +115,32 @@ class Channel:
                 self._connection.close()
             for answer in waiting:
                 answer.give(None, ChannelClosed())
-            self._crew.end()
+            self._threads.end()
             self._on_end()
 
-    def _take(self, kind: str, number: int, name: str, body: Any) -> None:
+    def _take(self, kind: str, number: int, verb: Verb, body: Any) -> None:
         if kind == "tell":
-            self._handlers[name](*body)
+            invoke(self._served, verb, *body)
         elif kind == "call":
-            self._crew.hand(lambda: self._serve(number, name, body))
+            self._threads.run(lambda: self._serve(number, verb, body))
         else:
             with self._lock:
                 answer = self._waiting.pop(number, None)  # so that the end finds only those who still wait
             if answer is not None:
                 answer.give(*body)
 
-    def _serve(self, number: int, name: str, arguments: tuple[Any, ...]) -> None:
+    def _serve(self, number: int, verb: Verb, body: tuple[Any, Any]) -> None:
         value, error = None, None
         try:
-            value = self._handlers[name](*arguments)
+            value = invoke(self._served, verb, *body)
         except BaseException as raised:  # whatever it is, the caller must hear of it
             error = sendable(raised)
         try:
-            self._send(("answer", number, name, (value, error)))
+            self._send(("answer", number, None, (value, error)))
         except ChannelClosed:
             pass
         except Exception as unsendable:  # of the value
-            self._send(("answer", number, name, (None, sendable(unsendable))))
+            self._send(("answer", number, None, (None, sendable(unsendable))))
 
 
 def _messages(descriptor: int) -> Iterator[bytes | memoryview]:
@@ -194,33 +194,33 @@ class _Answer:
         self.ready.release()
 
 
-class _Crew:
-    """Daemon threads, as many as there are jobs at once; those without one wait for the next."""
+class _Threads:
+    """Daemon threads, as many as there are calls at once; those without one wait for the next."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
         self._count = 0
 
-    def hand(self, job: Callable[[], None]) -> None:
+    def run(self, call: Callable[[], None]) -> None:
         with self._lock:
             if self._idle:
                 self._idle -= 1
             else:
                 self._count += 1
                 threading.Thread(target=self._work, name=f"distprove-call-{self._count}", daemon=True).start()
-        self._jobs.put(job)
+        self._calls.put(call)
 
     def end(self) -> None:
         """Idle threads end, and the others when they are done."""
         for _ in range(self._count):
-            self._jobs.put(None)
+            self._calls.put(None)
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-            del job  # what it held shall not live on until the next comes
+        while (call := self._calls.get()) is not None:
+            call()
+            del call  # what it held shall not live on until the next comes
             with self._lock:
                 self._idle += 1
 

@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from actors.channel import sendable
-from actors.lastwords import LastWords
+from actors.lastwords import CrashMarker
+from actors.protocol import Timed
 from distprove.system import (
     Partition,
+    PartitionId,
     PartitionProof,
     PendingProof,
     Prover,
@@ -27,14 +29,6 @@ from distprove.system import (
     implements,
 )
 from kernels.errors import OutOfMemory
-
-
-class Timed(NamedTuple):
-    """A value with the times at which its computation started and ended, in seconds since the epoch."""
-
-    value: Any
-    started: float
-    ended: float
 
 
 def attempted(call: Callable[[], Any]) -> Timed:
@@ -55,8 +49,8 @@ class Line:
         self._joined = 0
         self._head = _Passed()
         self._over = _Passed()
-        self.words: LastWords | None = None
-        """Where it is said which partition computes."""
+        self.marker: CrashMarker | None = None
+        """Where the partition is written that computes."""
 
     def join(self) -> Turn:
         """Take a place behind all others. It must be used as a context manager, or the line stops there."""
@@ -84,8 +78,8 @@ class Turn:
         self._joined = time.time()
         self.begun = False
         """Whether its own work has begun: what was in front is over, or has left the head."""
-        self.about: tuple[str, str] | None = None
-        """Job and partition that it is for."""
+        self.partition: PartitionId | None = None
+        """The partition that it is for."""
 
     def wait_for_room(self, others: int) -> float:
         """Wait until at most `others` of the places in front are not over; returns since when that has been so."""
@@ -108,13 +102,13 @@ class Turn:
 
     def leave(self) -> None:
         """End the place. A second call does nothing."""
-        if self.begun and self.about is not None and self._line.words is not None:
-            self._line.words.unsay(*self.about)
+        if self.begun and self.partition is not None and self._line.marker is not None:
+            self._line.marker.clear(self.partition)
         self._line._pass(self._number, self._line._head, self._line._over)
 
     def _begin(self) -> None:
-        if not self.begun and self.about is not None and self._line.words is not None:
-            self._line.words.say(*self.about)
+        if not self.begun and self.partition is not None and self._line.marker is not None:
+            self._line.marker.write(self.partition)
         self.begun = True
 
     def __enter__(self) -> Turn:

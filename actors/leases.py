@@ -57,7 +57,7 @@ class Governed(Governor):
                 self._found = None
             self._looked = True
             if self._serves:
-                self._tell("serves", os.getpid(), self._serves)
+                self._tell(lambda governor: governor.serves.remote(os.getpid(), self._serves))
         return self._found
 
     def find(self) -> None:
@@ -87,18 +87,18 @@ class Governed(Governor):
 
     def release(self, ticket: int) -> None:
         if ticket:
-            self._tell("release", ticket)
+            self._tell(lambda governor: governor.release.remote(ticket))
 
     def shrink(self, ticket: int, memory: int) -> None:
         if ticket:
-            self._tell("shrink", ticket, memory)
+            self._tell(lambda governor: governor.shrink.remote(ticket, memory))
 
     def threads_wanted(self) -> bool:
         with suppress(RayActorError):  # it is gone: whoever wants a lease next looks for another
             return self.governor is not None and bool(self.governor.threads_wanted.remote().future().result())
         return False
 
-    def _tell(self, name: str, *arguments: Any) -> None:
+    def _tell(self, tell: Callable[[Any], object]) -> None:
         if self.governor is not None:
             with suppress(RayError):
-                getattr(self.governor, name).remote(*arguments)
+                tell(self.governor)

@@ -14,7 +14,7 @@ import pickle
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
     from kernels.host.arena import HostArena
     from kernels.host.shared_arrays import Sent
-
-
-class WitnessGone(Exception):
-    """The process that made the witness has ended, and the witness with it."""
 
 
 class SentWitness(NamedTuple):
@@ -98,19 +94,23 @@ def files_of(shared: Mapping[str, Any]) -> dict[str, MappedFile]:
 
 @dataclass(frozen=True)
 class HostSpec:
-    """A process to be that serves the rooms of one device: a worker in each (`actors.rooms`)."""
+    """A process to be that serves the key slots of one device: a worker in each (`actors.rooms`)."""
 
     name: str
     """Name of its workers."""
     choice: BackendChoice
-    """Its device; what is placed beside that is each room's own."""
+    """Its device; the synthesisers beside it are each slot's own."""
     in_flight: int
-    """Partitions that may be with the prover at once, of all rooms."""
+    """Partitions that may be with the prover at once, of all slots."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Facts of its place, such as the node, that loading reports of workers and synthesisers."""
+    gpus: tuple[str, ...] | None = None
+    """GPUs of the prover as the node numbers them; None: as the device is numbered."""
 
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """A worker to be, in a room of its own, with its synthesisers."""
+    """A worker to be, in a key slot of its own, with its synthesisers."""
 
     name: str
     system: ProofSystem

@@ -1,31 +1,42 @@
-"""Processes of this machine with one worker, synthesiser or verifier each: the other end of `actors.server`."""
+"""Processes of this machine that serve: the workers of a device, a synthesiser or a verifier.
+
+    HostProcess --Served.ask(slot, verb, ...)--> what the process serves, or the worker in one of its key slots
+    Leases <--Leases.acquire(...)--------------- the process
+
+A `HostProcess` starts its process, again after a death, and calls verbs there; leases are asked for in the other
+direction. What the process does with them is in `actors.server`, which a Ray actor does not import.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple
 
 import psutil
 
 from actors.backends import Ahead
-from actors.channel import Channel, ChannelClosed, Handler
+from actors.channel import Channel, ChannelClosed
 from actors.grants import Governor, Wanted
-from actors.inflight import Timed
-from actors.lastwords import LastWords, new_page
-from actors.messages import HostSpec, SentWitness, Spec, WitnessGone, pickled
+from actors.lastwords import CrashMarker, new_page
+from actors.messages import HostSpec, SentWitness, Spec, pickled
 from actors.nursery import Forked, Nursery, interpreter
+from actors.protocol import Host, P, R, Timed, Verb, WitnessGone, WorkerDied, WorkerStuck, invoke
 from actors.reserve import RESERVE
-from distprove.system import Partition, Witness
+from actors.rooms import Rooms
+from actors.synthesiser import SynthesiserServer
+from distprove.system import Partition, PartitionId, Witness
 
 if TYPE_CHECKING:
     from kernels.host.shared_arrays import Receiver
@@ -41,23 +52,84 @@ READS = 10
 """Seconds for which a process that is stopped, or hangs, may keep whoever tells it something waiting."""
 
 
-class WorkerDied(Exception):
-    """The process ended before it answered. It can be started again."""
+class Served(ABC):
+    """What a process serves to its parent: one object, once that is known."""
 
-    def __init__(self, message: str = "", at: tuple[str, str] | None = None) -> None:
-        """`at`: job and partition that it computed at its end, if that is known."""
-        super().__init__(message, at)
-        self.at = at
+    def __init__(self) -> None:
+        self._served: Any = None  # whatever its spec makes; `invoke` looks at its class
+        self.ready = threading.Event()
+        """Nothing is asked of what is served before this is set: libraries are not loaded by two threads at once."""
 
-    def __str__(self) -> str:
-        return str(self.args[0])
+    @abstractmethod
+    def _make(self, spec: Spec) -> object:
+        """Make what a spec describes."""
+
+    def serve(self, spec: bytes, path: list[str]) -> None:
+        """Serve what a pickled spec describes. `path` is `sys.path` of the parent, which may have grown."""
+        sys.path[:] = path
+        self._served = self._make(pickle.loads(spec))
+
+    def ask(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Call a verb of the worker in that key slot, or of what is served."""
+        self.ready.wait()
+        if self._served is None:  # it is for an earlier life of this process
+            raise WorkerDied("the process was started again")
+        return invoke(self._served if slot is None else self._served.worker(slot), verb, arguments, named)
+
+    def tell(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Call a verb as `ask` does, unless the slot is shut."""
+        with suppress(WorkerDied):
+            self.ask(slot, verb, arguments, named)
+
+    def forward(self, call: bytes) -> bytes:
+        """Do `ask` with pickled arguments, and pickle the answer: a Ray actor between can read neither."""
+        return pickle.dumps(self.ask(*pickle.loads(call)), pickle.HIGHEST_PROTOCOL)
 
 
-class WorkerStuck(WorkerDied):
-    """The process was killed and does not end. What it holds, perhaps a device, is lost for as long as that lasts."""
+class Leases:
+    """Leases that one life of a process holds of the governor."""
+
+    def __init__(self, governor: Governor) -> None:
+        self._governor = governor
+        self._lock = threading.Lock()
+        self._tickets: set[int] = set()
+        self._over = False
+
+    def acquire(self, wanted: Wanted) -> tuple[int, int]:
+        """Wait for a lease; its ticket and number of threads."""
+        grant = self._governor.acquire(**wanted)
+        with self._lock:
+            self._tickets.add(grant.ticket)
+            over = self._over
+        if over:  # what the process held was given back before this was granted
+            self.release(grant.ticket)
+        return grant.ticket, grant.threads
+
+    def release(self, ticket: int) -> None:
+        """Give back a lease. A ticket that is not known is ignored."""
+        with self._lock:
+            known = ticket in self._tickets
+            self._tickets.discard(ticket)
+        if known:
+            self._governor.release(ticket)
+
+    def shrink(self, ticket: int, memory: int) -> None:
+        """Give back the memory of a lease above `memory` bytes."""
+        self._governor.shrink(ticket, memory)
+
+    def threads_wanted(self) -> bool:
+        """Whether anybody waits for threads."""
+        return self._governor.threads_wanted()
+
+    def end(self) -> None:
+        """Give back all leases: the process has ended."""
+        with self._lock:
+            tickets, self._tickets, self._over = self._tickets, set(), True
+        for ticket in tickets:
+            self._governor.release(ticket)
 
 
-class HostProcess:
+class HostProcess(Host):
     """A process that serves what its spec describes, started by `start`, and again after its death."""
 
     def __init__(
@@ -105,18 +177,23 @@ class HostProcess:
                     self._holds = True
                 self._child = child = _Child(self._name, self._governor, started)
                 self._serves = False
-            child.call("serve", self._spec, sys.path)
+            child.call(Served.serve, self._spec, sys.path)
             self._serves = True
 
-    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
-        """Call the method `name` of what the process serves, or of the worker in one of its rooms, and return what it
-        returns. Raises what it raises, or WorkerDied."""
-        return self._living().call("ask", room, name, *arguments)
+    def carry(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        return self._living().call(Served.ask, slot, verb, arguments, named)
 
-    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
-        """Have the method `name` called over there; nothing is waited for. A process that is gone is not told."""
+    def post(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
         with suppress(ChannelClosed, WorkerDied):
-            self._living().channel.tell("tell", room, name, *arguments)
+            self._living().channel.tell(Served.tell, slot, verb, arguments, named)
+
+    def forward(self, call: bytes) -> bytes:
+        """Call a verb whose pickled form came from another process, and return the pickled answer (`Served.forward`).
+        Raises what it raises, or WorkerDied."""
+        return self._living().call(Served.forward, call)
+
+    def shut(self, slot: int) -> None:
+        self.call(Rooms.shut, slot)
 
     def kill(self) -> None:
         """End the process, and those that it started: one that is stopped would not see its end. Calls under way raise
@@ -150,22 +227,22 @@ class SynthesiserProcess(HostProcess):
 
     def load(self) -> Timed:
         self.start()
-        loaded: Timed = self.call("load")
-        return loaded
+        return self.call(SynthesiserServer.load)
 
     def make(self, partitions: Sequence[Partition]) -> list[Timed]:
         child = self._living()
         child.rows += 1
-        made: list[Timed] = child.call("ask", None, "synthesise", partitions, child.take_unused(), child.rows)
+        verb, arguments = SynthesiserServer.synthesise, (partitions, child.take_unused(), child.rows)
+        made: list[Timed] = child.call(Served.ask, None, verb, arguments, {})
         return [
             Timed(HeldWitness(value, child), *times) if isinstance(value, SentWitness) else Timed(value, *times)
             for value, *times in made
         ]
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         with suppress(WorkerDied, ChannelClosed):
             child = self._living()
-            child.channel.tell("tell", None, "call_off", child.rows)
+            child.channel.tell(Served.tell, None, SynthesiserServer.cancel, (child.rows,), {})
 
     def tidy(self) -> None:
         with suppress(WorkerDied):
@@ -208,7 +285,7 @@ class Started(NamedTuple):
 
     process: subprocess.Popen[bytes] | Forked
     connection: Connection
-    words: LastWords | None = None
+    marker: CrashMarker | None = None
 
     def end(self) -> None:
         self.connection.close()
@@ -234,10 +311,10 @@ def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None, a
             nursery = forking or (RESERVE.nursery if again else None)
             if nursery is not None:
                 with suppress(OSError):
-                    return Started(nursery.fork(name, descriptors, *arguments), ours, LastWords(page))
+                    return Started(nursery.fork(name, descriptors, *arguments), ours, CrashMarker(page))
             begin = f"from actors.birth import main; main(*{descriptors!r}, *{arguments!r})"
             process = interpreter(name, begin, descriptors)
-        return Started(process, ours, LastWords(page))
+        return Started(process, ours, CrashMarker(page))
     finally:
         os.close(page)
 
@@ -262,28 +339,20 @@ class _Child:
 
     def __init__(self, name: str, governor: Governor, started: Started) -> None:
         """Take charge of a process."""
-        self._words = started.words
-        self._at: tuple[str, str] | None = None
-        """What the process was at when it ended."""
+        self._marker = started.marker
+        self._at: PartitionId | None = None
+        """The partition that the process computed when it ended."""
         self.rows = 0
         """Number of times that it was asked for witnesses."""
         self.unused: deque[int] = deque()
         """Numbers of witnesses that it may drop. Added to wherever the last reference dies; sent where that is safe."""
         self._name = name
-        self._governor = governor
         self._lock = threading.Lock()
-        self._tickets: set[int] = set()
-        """Leases that the process holds."""
+        self._leases = Leases(governor)
         self._process = started.process
         self._stuck = False
         """Whether it was killed and did not end."""
-        handlers: Mapping[str, Handler] = {
-            "acquire": self._acquire,
-            "release": self._release,
-            "shrink": governor.shrink,
-            "threads_wanted": governor.threads_wanted,
-        }
-        self.channel = Channel(started.connection, handlers, self._gone)
+        self.channel = Channel(started.connection, self._leases, self._gone)
         with suppress(OSError, ValueError):  # it ended already
             self.channel.send_within(READS)
 
@@ -299,25 +368,25 @@ class _Child:
         """Whether the process is known to have ended. It is when a call has failed for that."""
         return self.channel.ended
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, verb: Callable[Concatenate[Served, P], R], *arguments: P.args, **named: P.kwargs) -> R:
         """Call the process and return its answer. Raises what it raises, or WorkerDied."""
         try:
-            return self.channel.call(name, *arguments)
+            return self.channel.call(verb, *arguments, **named)
         except ChannelClosed:
             try:
                 code = self._ended()
             except subprocess.TimeoutExpired:
                 raise WorkerStuck(f"the process of {self._name} was killed and does not end") from None
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-            raise WorkerDied(f"the process of {self._name} ended {how}", self._last_words()) from None
+            raise WorkerDied(f"the process of {self._name} ended {how}", self._computed()) from None
 
-    def _last_words(self) -> tuple[str, str] | None:
-        """Job and partition that the process was at when it ended, which it has."""
+    def _computed(self) -> PartitionId | None:
+        """The partition that the process computed when it ended, which it has."""
         with self._lock:
-            if self._words is not None:
-                self._at = self._words.read()
-                self._words.close()
-                self._words = None
+            if self._marker is not None:
+                self._at = self._marker.read()
+                self._marker.close()
+                self._marker = None
             return self._at
 
     def _ended(self) -> int:
@@ -332,7 +401,7 @@ class _Child:
         unused = self.take_unused()
         if unused:
             with suppress(ChannelClosed):
-                self.channel.tell("tell", None, "drop", unused)
+                self.channel.tell(Served.tell, None, SynthesiserServer.drop, (unused,), {})
 
     def take_unused(self) -> list[int]:
         """Numbers of witnesses that the process is to be told to drop."""
@@ -371,27 +440,8 @@ class _Child:
             self._stuck = True
             self.channel.cut()
 
-    def _acquire(self, wanted: Wanted) -> tuple[int, int]:
-        """A lease for the process: its ticket, and of how many threads it is."""
-        grant = self._governor.acquire(**wanted)
-        with self._lock:
-            self._tickets.add(grant.ticket)
-        if self.ended:  # and what it held was given back before this was granted
-            self._release(grant.ticket)
-        return grant.ticket, grant.threads
-
-    def _release(self, ticket: int) -> None:
-        with self._lock:
-            known = ticket in self._tickets
-            self._tickets.discard(ticket)
-        if known:
-            self._governor.release(ticket)
-
     def _gone(self) -> None:
-        with self._lock:
-            tickets, self._tickets = self._tickets, set()
-        for ticket in tickets:
-            self._governor.release(ticket)
+        self._leases.end()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(0.0 if self._stuck else ENDS)  # so that it leaves no zombie
-            self._last_words()
+            self._computed()

@@ -5,30 +5,35 @@ device, a synthesiser, a verifier. A caller names it as a function, and type che
 
     loaded = transport.call(Worker.load, epoch, permitted)
 
-Threads, processes and Ray actors are transports. They carry a verb and its arguments, and know nothing of either.
+Threads, processes and Ray actors are transports. They carry a verb and its arguments, and know nothing of either. A
+verb travels as the qualified name of its function, and `invoke` calls it where it arrives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from distprove.system import Partition, StepTimes
+from distprove.system import Partition, PartitionId, StepTimes
 
 Served = TypeVar("Served")
 P = ParamSpec("P")
 R = TypeVar("R")
 
+Verb = Callable[..., Any]
+"""A function of a class that is served, on its way through a transport."""
 
-class PartitionId(NamedTuple):
-    """Identity of a partition in a process that serves several jobs, from the plan to the journal."""
 
-    job: str
-    """Name of the job; "" where a process serves one job alone."""
-    name: str
-    """Name of the partition, unique within its job."""
+def invoke(target: object, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Call a verb of what is served, and return what it returns. Raises TypeError for a function that is no method of
+    its class."""
+    if not any(vars(kind).get(verb.__name__) is verb for kind in type(target).__mro__):
+        raise TypeError(f"{verb.__qualname__} is no verb of {type(target).__name__}")
+    return verb(target, *arguments, **named)
 
 
 class WorkKind(str, Enum):
@@ -62,7 +67,7 @@ class Order:
 
     @property
     def id(self) -> PartitionId:
-        return PartitionId(self.partition.job, self.partition.name)
+        return self.partition.id
 
 
 class Interval(NamedTuple):
@@ -154,7 +159,7 @@ class WitnessGone(Exception):
 
 
 class Transport(Protocol):
-    """A way for verbs to reach what serves them. `slot` is the number of a key slot; None is the whole process."""
+    """A way for verbs to reach what serves them, in a key slot or in a whole process."""
 
     def start(self) -> None:
         """Start what answers, also after its death. Raises WorkerDied, ClusterError."""
@@ -163,7 +168,7 @@ class Transport(Protocol):
         """Call a verb and return what it returns. Raises what it raises, or WorkerDied."""
 
     def tell(self, verb: Callable[Concatenate[Served, P], object], *arguments: P.args, **named: P.kwargs) -> None:
-        """Have a verb called; nothing is waited for. A process that is gone is not told."""
+        """Call a verb without waiting for it. Does nothing where the process is gone."""
 
     def kill(self) -> None:
         """End this life of what answers, where it is a process: calls under way raise WorkerDied."""
@@ -172,8 +177,63 @@ class Transport(Protocol):
         """End what answers, for good."""
 
 
-class Host(Transport, Protocol):
-    """A transport to a whole process, which has key slots."""
+class Host(ABC):
+    """A transport to a whole process, which may have key slots."""
 
-    def slot(self, number: int) -> Transport:
-        """The transport to one of its key slots."""
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def carry(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Call a verb of the worker in that slot, or of what the process serves, as `Transport.call` does."""
+
+    @abstractmethod
+    def post(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Call a verb as `Transport.tell` does."""
+
+    @abstractmethod
+    def shut(self, slot: int) -> None:
+        """Shut a key slot, once what is under way in it is done."""
+
+    @abstractmethod
+    def kill(self) -> None: ...
+
+    @abstractmethod
+    def end(self) -> None: ...
+
+    def call(self, verb: Callable[Concatenate[Served, P], R], *arguments: P.args, **named: P.kwargs) -> R:
+        value: R = self.carry(None, verb, arguments, named)
+        return value
+
+    def tell(self, verb: Callable[Concatenate[Served, P], object], *arguments: P.args, **named: P.kwargs) -> None:
+        self.post(None, verb, arguments, named)
+
+
+class Slot:
+    """A transport to the worker in a key slot of a host."""
+
+    def __init__(self, host: Host, number: int, opens: Callable[[], object]) -> None:
+        """`opens` opens the slot, unless it is open."""
+        self.host = host
+        self.number = number
+        self._opens = opens
+
+    def start(self) -> None:
+        self.host.start()
+        self._opens()
+
+    def call(self, verb: Callable[Concatenate[Served, P], R], *arguments: P.args, **named: P.kwargs) -> R:
+        value: R = self.host.carry(self.number, verb, arguments, named)
+        return value
+
+    def tell(self, verb: Callable[Concatenate[Served, P], object], *arguments: P.args, **named: P.kwargs) -> None:
+        self.host.post(self.number, verb, arguments, named)
+
+    def kill(self) -> None:
+        """End the process of the host, with all its slots."""
+        self.host.kill()
+
+    def end(self) -> None:
+        """Shut the slot. The host stays; it may be gone already."""
+        with suppress(Exception):
+            self.host.shut(self.number)

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actors.backends import BackendChoice, leased, least_of, make_backend
 from actors.grants import Governor
-from actors.inflight import InFlight, Line, Timed, Turn
+from actors.inflight import InFlight, Line, Turn
+from actors.messages import MappedFile, SynthesiserSpec, WorkerSpec
+from actors.protocol import Timed
 from distprove.system import (
     ChecksKey,
     DeviceTask,
     Diagnoses,
     KeepsCommitted,
     Partition,
+    PartitionId,
     ProofSystem,
     Prover,
     StepTimes,
@@ -41,10 +44,17 @@ proof of 17 ms that waits for its device 30 times took 25 beside a verification;
 class Device:
     """One device: its backend, which is opened once for all keys, and the line of all that use it."""
 
-    def __init__(self, choice: BackendChoice, governor: Governor | None = None, arena: HostArena | None = None) -> None:
+    def __init__(
+        self,
+        choice: BackendChoice,
+        governor: Governor | None = None,
+        arena: HostArena | None = None,
+        gpus: tuple[str, ...] | None = None,
+    ) -> None:
         """Computations on the CPU hold leases of the `governor`, if there is one. Large buffers on the host come from
-        `arena`."""
+        `arena`. `gpus` are as of `HostSpec`."""
         self.choice = choice
+        self.gpus = (str(choice.device),) if gpus is None else gpus
         self.governor = governor
         self.arena = arena
         self.in_flight = InFlight(self._give_way)
@@ -137,14 +147,14 @@ class ProverWorker:
         """Whether it keeps something for a job, of which it is to be told that it is over."""
         return isinstance(self._prover, KeepsCommitted)
 
-    def holds(self, partition: Partition) -> bool:
+    def holds(self, partition: PartitionId) -> bool:
         """Whether it keeps its commitment to a partition, and need not make it again to prove it. Waits for nothing."""
         prover = self._prover  # read once: closing, on another thread, sets it to None
         return isinstance(prover, KeepsCommitted) and prover.holds(partition)
 
-    def drop(self, job: str, names: Container[str] | None = None) -> None:
-        """Give back what is kept for a job, which is over, or for some of its partitions, which others prove."""
-        self._in_flight.alone(lambda: self._drop(job, names))
+    def drop(self, job: str | None, partitions: Container[PartitionId] | None = None) -> None:
+        """Give back what is kept for a job, which is over, or for some partitions, which others prove."""
+        self._in_flight.alone(lambda: self._drop(job, partitions))
 
     def give_way(self) -> bool:
         """Give back memory that it can do without; whether there was any. Called alone in the line."""
@@ -167,7 +177,7 @@ class ProverWorker:
             "memory_budget": info.memory_budget,
             "memory_used": _used(device),
             "key_bytes": took,
-            "gpus": [str(self._device.choice.device)] if info.kind != "cpu" else [],
+            "gpus": list(self._device.gpus) if info.kind != "cpu" else [],
             **process_facts(),
         }
 
@@ -221,9 +231,9 @@ class ProverWorker:
         with CpuBackend(threads=threads, lease=leased(self._device.governor, threads)) as host:
             return task.run(backend, host)
 
-    def _drop(self, job: str, names: Container[str] | None) -> None:
+    def _drop(self, job: str | None, partitions: Container[PartitionId] | None) -> None:
         if isinstance(self._prover, KeepsCommitted):
-            self._prover.drop(job, names)
+            self._prover.drop(job, partitions)
 
     def _close(self) -> None:
         prover, self._prover = self._prover, None
@@ -239,6 +249,19 @@ class ProverWorker:
         if self._prover is None:
             raise RuntimeError("the prover was asked for work before its key was loaded")
         return self._prover
+
+
+def shared_files(spec: WorkerSpec | SynthesiserSpec) -> Shared:
+    """The files of a spec's system, read or mapped in this process."""
+    if spec.shared is None:
+        return spec.system.shared()
+    from kernels.host.shared_arrays import Receiver
+
+    receiver = Receiver()
+    return {
+        name: sent.content() if isinstance(sent, MappedFile) else receiver.array(sent)
+        for name, sent in spec.shared.items()
+    }
 
 
 def process_facts() -> dict[str, Any]:

@@ -12,11 +12,10 @@ which then imports NumPy and the rest at the same time as the actor.
 from __future__ import annotations
 
 import os
-import pickle
 import platform
 import sys
 import threading
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +26,8 @@ from actors.reserve import RESERVE
 
 if TYPE_CHECKING:
     from actors.home import Home
-    from actors.inflight import Timed
     from actors.messages import HostSpec, MappedFile, VerifierSpec
     from actors.processes import HostProcess, Started
-    from actors.worker import Loaded
     from distprove.host.provenance import Identity
     from kernels.host.arena import HostArena
     from kernels.host.shared_arrays import Sent
@@ -55,7 +52,7 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
 
 
 class RemoteWorker:
-    """The rooms of a device, or a verifier, once it is told which. `ask` calls a method by name, several at once."""
+    """The key slots of a device, or a verifier, once it is told which. `ask` forwards verbs, several at once."""
 
     def __init__(self, name: str, *, has_nursery: bool, ahead: tuple[str, int, str] | None = None) -> None:
         """Start the process of that name at once: it imports what it needs, and opens its device, while it is told the
@@ -75,9 +72,9 @@ class RemoteWorker:
         self._arena: HostArena | None = None
         self._lock = threading.Lock()
         self._copies: dict[int, list[Any]] = {}
-        """What processes map of a room's files, for as long as it is open."""
+        """What processes map of a slot's files, for as long as it is open."""
         self._given: dict[int, dict[str, Sent | MappedFile]] = {}
-        """A room's files as its processes get them."""
+        """A slot's files as its processes get them."""
 
     def identity(self) -> tuple[Identity, str]:
         """The version of distprove on this node, and the node's name."""
@@ -105,30 +102,31 @@ class RemoteWorker:
                 governed = Governed(serves="" if home is None else home.driver)
                 if home is not None:  # beside: a head that is lost meanwhile does not answer
                     threading.Thread(target=governed.find, name="distprove-governor", daemon=True).start()
-                self._process = HostProcess(spec.name, spec, governed, started=started)
+                self._process = HostProcess(spec.name, _placed(spec), governed, started=started)
         self._process.start()
         return ray.get_runtime_context().get_worker_id(), self._trouble
 
-    def open(self, room: int, spec: bytes, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
-        """Open a room. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the
+    def open(self, slot: int, spec: bytes, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
+        """Open a key slot. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the
         proof system too. `shared` are the system's files in the object store, and `files` those of them that the driver
         has on a disk: where it is the same file here, the worker maps that, and nothing is fetched."""
         from actors.messages import MappedFile, mapped_file
         from actors.processes import expect
+        from actors.rooms import Rooms
 
         assert self._process is not None, "serve first"
         with self._lock:
             here = {name: file for name, file in files.items() if file == mapped_file(Path(file.path))}
             # Once there is a copy it stays: what served before may serve on, and a file may be replaced meanwhile.
             copies = {
-                name: kept for name, kept in self._given.get(room, {}).items() if not isinstance(kept, MappedFile)
+                name: kept for name, kept in self._given.get(slot, {}).items() if not isinstance(kept, MappedFile)
             }
             missing = {name: ref for name, ref in shared.items() if name not in {**here, **copies}}
-            given = self._given[room] = {**here, **copies, **(self._copied(room, missing) if missing else {})}
+            given = self._given[slot] = {**here, **copies, **(self._copied(slot, missing) if missing else {})}
         expect(spec)
-        self._process.call("open_sent", room, spec, sys.path, given)
+        self._process.call(Rooms.open_sent, slot, spec, sys.path, given)
 
-    def _copied(self, room: int, shared: dict[str, ray.ObjectRef]) -> dict[str, Sent]:
+    def _copied(self, slot: int, shared: dict[str, ray.ObjectRef]) -> dict[str, Sent]:
         """Copies of files in shared memory, as processes get them. NumPy, which takes half as long to import as all
         that this actor imports of ours, is imported here and not before."""
         from kernels.host.arena import HostArena
@@ -137,27 +135,23 @@ class RemoteWorker:
         self._arena = self._arena or HostArena(shared=True)
         arrays = zip(shared, ray.get(list(shared.values())), strict=True)
         sent = {name: share(array, self._arena) for name, array in arrays}
-        self._copies[room] = [*self._copies.get(room, ()), *(kept for _, kept in sent.values())]
+        self._copies[slot] = [*self._copies.get(slot, ()), *(kept for _, kept in sent.values())]
         return {name: array for name, (array, _) in sent.items()}
 
-    def shut(self, room: int) -> None:
-        """Shut a room."""
+    def shut(self, slot: int) -> None:
+        """Shut a key slot."""
         try:
             if self._process is not None:
-                self._process.call("shut", room)
+                self._process.shut(slot)
         finally:
             with self._lock:
-                self._given.pop(room, None)
-                self._copies.pop(room, None)
+                self._given.pop(slot, None)
+                self._copies.pop(slot, None)
 
-    def ask(self, room: int | None, name: str, arguments: bytes) -> Any:
-        """`HostProcess.call` with pickled arguments."""
-        from actors.worker import Loaded
-
+    def ask(self, call: bytes) -> bytes:
+        """Call a verb, pickled with its slot and arguments (`HostProcess.forward`); the pickled answer."""
         assert self._process is not None, "serve first"
-        call = self.shut if name == "shut" else partial(self._process.call, name, room=room)
-        answer = call(*pickle.loads(arguments))
-        return _placed(answer) if isinstance(answer, Loaded) else answer
+        return self._process.forward(call)
 
     @ray.method(concurrency_group="ending")  # type: ignore[untyped-decorator, unused-ignore]
     def kill(self) -> None:
@@ -173,16 +167,12 @@ class RemoteWorker:
         os._exit(0)
 
 
-def _placed(loaded: Loaded) -> Loaded:
-    """Add to what loading returned the Ray node of all of them, and the prover's GPU."""
-    from actors.worker import Loaded
+def _placed(spec: HostSpec | VerifierSpec) -> HostSpec | VerifierSpec:
+    """The spec of workers, with the Ray node of all of them, and the prover's GPU."""
+    from actors.messages import HostSpec
 
+    if not isinstance(spec, HostSpec):
+        return spec
     context = ray.get_runtime_context()
-    node = {"node": context.get_node_id()}
-    gpus = {"gpus": context.get_accelerator_ids().get("GPU", [])}
-
-    def told(timed: Timed, **facts: Any) -> Timed:
-        return timed._replace(value={**timed.value, **facts})
-
-    synthesisers = {name: told(timed, **node) for name, timed in loaded.synthesisers.items()}
-    return Loaded(told(loaded.prover, **node, **gpus), synthesisers)
+    gpus = tuple(map(str, context.get_accelerator_ids().get("GPU", [])))
+    return replace(spec, facts={"node": context.get_node_id()}, gpus=gpus)

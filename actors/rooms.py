@@ -1,57 +1,61 @@
-"""The rooms of a process: a worker for each key that is resident there, on one device.
+"""The key slots of a process: a worker for each key that is resident there, on one device.
 
-    host --open(number, spec)--> room: Worker, ProverWorker, synthesisers of its own
-                                   '--> one Device (backend, line) and one Crew for all rooms
+    host --Rooms.open(number, spec)--> slot: Worker, ProverWorker, synthesisers of its own
+                                       '--> one Device (backend, line) and one ProverThreads for all slots
 
-Whoever gives keys to workers numbers the rooms, opens one for each key, asks in it, and shuts it: that gives back the
-key's memory and ends its synthesisers, and the device stays open for the others. A number is used once.
+The executor of a key numbers the slots, opens one on each worker, calls verbs in it, and shuts it: that gives back the
+key's memory and ends its synthesisers, and the device stays open for the other slots. A number is used once.
 """
 
 from __future__ import annotations
 
+import pickle
+import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.grants import Governor
-from actors.lastwords import LastWords
-from actors.messages import HostSpec, MappedFile, SynthesiserSpec, WorkerSpec
-from actors.processes import WorkerDied
-from actors.prover import Device, ProverWorker, Shared
+from actors.lastwords import CrashMarker
+from actors.messages import HostSpec, MappedFile, WorkerSpec
+from actors.protocol import Host, Verb, WorkerDied, invoke
+from actors.prover import Device, ProverWorker, shared_files
 from actors.synthesiser import SynthesiserThread
-from actors.worker import Crew, SynthesiserHandle, Worker
-from kernels.host.arena import HostArena
-from kernels.host.shared_arrays import Receiver
+from actors.worker import ProverThreads, SynthesiserHandle, Worker
+
+if TYPE_CHECKING:  # with NumPy, which a Ray actor does without
+    from kernels.host.arena import HostArena
+    from kernels.host.shared_arrays import Sent
 
 
 class Rooms(ABC):
-    """See the module's text. Any thread may call."""
+    """The key slots of one device. Any thread may call."""
 
-    def __init__(self, spec: HostSpec, governor: Governor, arena: HostArena, words: LastWords | None = None) -> None:
-        """`words`: as of `Line`."""
+    def __init__(self, spec: HostSpec, governor: Governor, arena: HostArena, marker: CrashMarker | None = None) -> None:
+        """`marker`: as of `actors.inflight.Line`."""
+        self._spec = spec
         self._governor = governor
         self._arena = arena
-        self._device = Device(spec.choice, governor, arena)
-        self._device.in_flight.line.words = words
-        self._in_flight = spec.in_flight
-        self._crew = Crew(spec.name, spec.in_flight)
+        self._device = Device(spec.choice, governor, arena, spec.gpus)
+        self._device.in_flight.line.marker = marker
+        self._threads = ProverThreads(spec.name, spec.in_flight)
         self._lock = threading.Lock()
         self._workers: dict[int, Worker] = {}
 
     @abstractmethod
     def _synthesisers(self, spec: WorkerSpec) -> Mapping[str, SynthesiserHandle]:
-        """The synthesisers of a room, by id."""
+        """The synthesisers of a slot, by id."""
 
-    def open(self, room: int, spec: WorkerSpec) -> None:
-        """Make the worker of a room, unless it is there; nothing is loaded before it is told to load."""
+    def open(self, slot: int, spec: WorkerSpec) -> None:
+        """Make the worker of a slot, unless it is there. It loads nothing before it is told to."""
         with self._lock:
-            if room in self._workers:
+            if slot in self._workers:
                 return
-            self._workers[room] = Worker(
+            self._workers[slot] = Worker(
                 spec.name,
                 spec.system,
                 partial(shared_files, spec),
@@ -59,37 +63,47 @@ class Rooms(ABC):
                 self._synthesisers(spec),
                 lambda name: self._synthesisers(replace(spec, synthesisers=(name,)))[name],
                 self._governor,
-                self._in_flight,
+                self._spec.in_flight,
                 spec.threads,
-                self._crew,
+                self._threads,
+                self._spec.facts,
             )
 
-    def worker(self, room: int) -> Worker:
-        """The worker of a room. Raises WorkerDied where there is no such room: it was in a process that is gone."""
+    def open_sent(
+        self, slot: int, spec: bytes, path: list[str], shared: dict[str, Sent | MappedFile] | None = None
+    ) -> None:
+        """Open a slot as a pickled spec says, with the `shared` files, if the sender of the spec did not know them.
+        `path` is `sys.path` of the caller, which may have grown."""
+        sys.path[:] = path
+        made: WorkerSpec = pickle.loads(spec)
+        self.open(slot, made if shared is None else replace(made, shared=shared))
+
+    def worker(self, slot: int) -> Worker:
+        """The worker of a slot. Raises WorkerDied where there is no such slot: it was in a process that is gone."""
         try:
-            return self._workers[room]
+            return self._workers[slot]
         except KeyError:
             raise WorkerDied("the key is not loaded in this process") from None
 
-    def shut(self, room: int) -> None:
-        """End a room, once what is under way in it is done: its key's memory and its synthesisers are given back."""
+    def shut(self, slot: int) -> None:
+        """Shut a slot, once what is under way in it is done: its key's memory and its synthesisers are given back."""
         with self._lock:
-            worker = self._workers.pop(room, None)
+            worker = self._workers.pop(slot, None)
         if worker is not None:
             worker.close()
 
     def close(self) -> None:
-        """Shut all rooms, then give back the device."""
-        for room in list(self._workers):
-            self.shut(room)
-        self._crew.end()
-        self._crew.wait()
+        """Shut all slots, then give back the device."""
+        for slot in list(self._workers):
+            self.shut(slot)
+        self._threads.end()
+        self._threads.wait()
         with self._governor.lease(lane=True):
             self._device.close()
 
 
-class RoomsHere(Rooms):
-    """The rooms of a device in this process, and the transport to them."""
+class RoomsHere(Rooms, Host):
+    """The key slots of a device in this process, and the transport to them."""
 
     def _synthesisers(self, spec: WorkerSpec) -> dict[str, SynthesiserHandle]:
         return {name: SynthesiserThread(spec, self._arena) for name in spec.synthesisers}
@@ -97,12 +111,12 @@ class RoomsHere(Rooms):
     def start(self) -> None:
         """Do nothing: a thread needs no start."""
 
-    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
-        return getattr(self if room is None else self.worker(room), name)(*arguments)
+    def carry(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        return invoke(self if slot is None else self.worker(slot), verb, arguments, named)
 
-    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
+    def post(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
         with suppress(WorkerDied):
-            self.call(name, *arguments, room=room)
+            self.carry(slot, verb, arguments, named)
 
     def kill(self) -> None:
         """Threads cannot be ended."""
@@ -111,15 +125,4 @@ class RoomsHere(Rooms):
         """Begin nothing more, and end all synthesisers."""
         for worker in list(self._workers.values()):
             worker.stop()
-        self._crew.end()
-
-
-def shared_files(spec: WorkerSpec | SynthesiserSpec) -> Shared:
-    """The files of a spec's system, read or mapped in this process."""
-    if spec.shared is None:
-        return spec.system.shared()
-    receiver = Receiver()
-    return {
-        name: sent.content() if isinstance(sent, MappedFile) else receiver.array(sent)
-        for name, sent in spec.shared.items()
-    }
+        self._threads.end()

@@ -13,44 +13,29 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import kernels.interface.backend  # noqa: F401 - for processes that are forked from one that imports this
 from actors.backends import Ahead, open_ahead
-from actors.channel import Channel, ChannelClosed, Handler
+from actors.channel import Channel, ChannelClosed
 from actors.grants import Governor, Grant, Wanted
-from actors.inflight import Timed
-from actors.lastwords import LastWords
-from actors.messages import (
-    HostSpec,
-    Kept,
-    MappedFile,
-    Spec,
-    SynthesiserSpec,
-    VerifierSpec,
-    WorkerSpec,
-    pickled,
-)
+from actors.lastwords import CrashMarker
+from actors.messages import HostSpec, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
 from actors.nursery import Nursery
-from actors.processes import SynthesiserProcess, WorkerDied
+from actors.processes import Leases, Served, SynthesiserProcess
 from actors.prover import SWITCH_INTERVAL, process_facts
-from actors.rooms import Rooms, shared_files
-from actors.synthesiser import SynthesiserWorker
+from actors.rooms import Rooms
+from actors.synthesiser import SynthesiserServer
 from actors.worker import SynthesiserHandle
 from distprove.formats.owncode import OURS, names_code
 from distprove.host.lease_class import LeaseClass
 from distprove.host.log import set_up_logging, wants_json
 from distprove.host.memory import give_back_large_blocks
 from distprove.proof import fingerprint
-from distprove.system import ImportsAhead, Partition, PartitionProof
-from distprove.wanted import unless
+from distprove.system import ImportsAhead, PartitionProof
 from kernels.host.arena import HostArena
-from kernels.host.shared_arrays import Sent
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,7 +54,7 @@ def serve(
     give_back_large_blocks()
     if wants_json():
         set_up_logging()
-    server = _Server(connection, nursery, None if page is None else LastWords(page))
+    server = _Server(connection, nursery, None if page is None else CrashMarker(page))
     if ahead is not None:
         open_ahead(Ahead(*ahead))
     server.ready.set()
@@ -105,84 +90,36 @@ def require_shipped(spec: bytes) -> None:
             raise NotShipped(value)
 
 
-class _Server:
-    """Serves one object, once it is known."""
+class _Server(Served):
+    """Serves one object over a connection, until that ends."""
 
-    def __init__(self, connection: int, nursery: Nursery | None, words: LastWords | None) -> None:
+    def __init__(self, connection: int, nursery: Nursery | None, marker: CrashMarker | None) -> None:
+        super().__init__()
         self._nursery = nursery
-        self._words = words
-        self._served: Any = None
+        self._marker = marker
         self._made = threading.Event()
-        self.ready = threading.Event()
-        """Nothing is asked of what is served before this is set: libraries are not loaded by two threads at once."""
-        handlers: dict[str, Handler] = {"serve": self._serve, "ask": self._ask, "tell": self._tell}
-        self._channel = Channel(Connection(connection), handlers, lambda: os._exit(1))
+        self._channel = Channel(Connection(connection), self, lambda: os._exit(1))
         self._made.set()
 
-    def _serve(self, spec: bytes, path: list[str]) -> None:
-        """`path` is `sys.path` of whoever started this process, which may have grown since."""
+    def _make(self, spec: Spec) -> object:
         self._made.wait()
-        sys.path[:] = path
-        wanted: Spec = pickle.loads(spec)
-        if isinstance(wanted, HostSpec):
-            self._served = _Rooms(wanted, _Asking(self._channel), self._nursery, self._words)
-        elif isinstance(wanted, SynthesiserSpec):
-            self._served = _Synthesiser(wanted, _Asking(self._channel))
-        elif isinstance(wanted, VerifierSpec):
-            self._served = _Verifier(wanted, _Asking(self._channel))
-        else:
-            self._served = wanted.served()
-
-    def _ask(self, room: int | None, name: str, *arguments: Any) -> Any:
-        self.ready.wait()
-        if self._served is None:  # it is for an earlier life of this process
-            raise WorkerDied("the process was started again")
-        return getattr(self._served if room is None else self._served.worker(room), name)(*arguments)
-
-    def _tell(self, room: int | None, name: str, *arguments: Any) -> None:
-        with suppress(WorkerDied):
-            self._ask(room, name, *arguments)
-
-
-class _Synthesiser(SynthesiserWorker):
-    """A synthesiser that keeps what it made until it is told to drop it."""
-
-    def __init__(self, spec: SynthesiserSpec, governor: Governor) -> None:
-        arena = HostArena(lane=lambda: governor.lease(lane=True), shared=True)
-        kept = Kept(arena)
-        self.drop = kept.drop
-        self._called_off = 0
-        """Number of the last cancelled row of witnesses."""
-        super().__init__(spec.system, spec.threads, arena, partial(shared_files, spec), kept.send)
-
-    def synthesise(self, partitions: Sequence[Partition], unused: Sequence[int], row: int) -> list[Timed]:
-        """For each partition the `SentWitness`, or the error. Those under the numbers `unused` are dropped before. This
-        is row number `row`, by which it may be called off."""
-        self.drop(unused)
-        with unless(lambda: row <= self._called_off):
-            return self.make(partitions)
-
-    def call_off(self, row: int) -> None:
-        """Cancel the witnesses of this row."""
-        self._called_off = row
+        governor = _Asking(self._channel)
+        if isinstance(spec, HostSpec):
+            return _Rooms(spec, governor, self._nursery, self._marker)
+        if isinstance(spec, SynthesiserSpec):
+            return SynthesiserServer(spec, HostArena(lane=lambda: governor.lease(lane=True), shared=True))
+        if isinstance(spec, VerifierSpec):
+            return VerifierServer(spec, governor)
+        return spec.served()
 
 
 class _Rooms(Rooms):
-    """Rooms of this process, whose synthesisers are processes, forked from the `nursery` if there is one."""
+    """Key slots of this process, whose synthesisers are processes, forked from the `nursery` if there is one."""
 
-    def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, words: LastWords | None) -> None:
+    def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, marker: CrashMarker | None) -> None:
         arena = HostArena(lane=lambda: governor.lease(lane=True))
-        super().__init__(spec, governor, arena, words)
+        super().__init__(spec, governor, arena, marker)
         self._nursery = nursery
-
-    def open_sent(
-        self, room: int, spec: bytes, path: list[str], shared: dict[str, Sent | MappedFile] | None = None
-    ) -> None:
-        """Open a room as a pickled spec says, with the `shared` files, if these were not known to whoever pickled it.
-        `path` is `sys.path` of whoever asks, which may have grown."""
-        sys.path[:] = path
-        made: WorkerSpec = pickle.loads(spec)
-        self.open(room, made if shared is None else replace(made, shared=shared))
 
     def _synthesisers(self, spec: WorkerSpec) -> dict[str, SynthesiserHandle]:
         made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))
@@ -191,7 +128,7 @@ class _Rooms(Rooms):
         return {name: SynthesiserProcess(name, made, self._governor, self._nursery) for name in spec.synthesisers}
 
 
-class _Verifier:
+class VerifierServer:
     """Verifies proofs; nothing of them is secret."""
 
     def __init__(self, spec: VerifierSpec, governor: Governor) -> None:
@@ -199,11 +136,12 @@ class _Verifier:
         self._governor = governor
 
     def load(self) -> dict[str, Any]:
+        """Compile what verifying needs; public facts."""
         self._system.key_digest()  # what a verifier compiles, it has then compiled
         return process_facts()
 
     def verify(self, proof: PartitionProof) -> tuple[bool, bytes]:
-        """Whether a proof holds, and which one that was."""
+        """Whether a proof holds, and the fingerprint of the proof that this is about."""
         with self._governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1):
             return self._system.verify(proof), fingerprint(proof)
 
@@ -215,15 +153,15 @@ class _Asking(Governor):
         self._channel = channel
 
     def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
-        return Grant(*self._channel.call("acquire", wanted))
+        return Grant(*self._channel.call(Leases.acquire, wanted))
 
     def release(self, ticket: int) -> None:
         with suppress(ChannelClosed):
-            self._channel.tell("release", ticket)
+            self._channel.tell(Leases.release, ticket)
 
     def shrink(self, ticket: int, memory: int) -> None:
         with suppress(ChannelClosed):
-            self._channel.tell("shrink", ticket, memory)
+            self._channel.tell(Leases.shrink, ticket, memory)
 
     def threads_wanted(self) -> bool:
-        return bool(self._channel.call("threads_wanted"))
+        return self._channel.call(Leases.threads_wanted)

@@ -1,5 +1,4 @@
-"""A synthesiser: turns inputs into witnesses on the CPU. The same class works in a process (`actors.server`) and on a
-thread."""
+"""A synthesiser: turns inputs into witnesses on the CPU, in a process of its own or on a thread."""
 
 from __future__ import annotations
 
@@ -8,14 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from actors.inflight import Timed, attempted
-from actors.messages import WorkerSpec
-from actors.prover import Shared, process_facts
+from actors.inflight import attempted
+from actors.messages import Kept, SynthesiserSpec, WorkerSpec
+from actors.protocol import Timed
+from actors.prover import Shared, process_facts, shared_files
 from distprove.system import Partition, ProofSystem, Synthesiser, UsesArena, Witness
 from distprove.wanted import require_wanted, unless
-from kernels.host.arena import HostArena
+
+if TYPE_CHECKING:  # with NumPy, which a Ray actor does without
+    from kernels.host.arena import HostArena
 
 
 class SynthesiserWorker:
@@ -59,6 +61,32 @@ class SynthesiserWorker:
         return self._refer(self._synthesiser.synthesise(partition))
 
 
+class SynthesiserServer(SynthesiserWorker):
+    """A synthesiser in a process of its own, which keeps what it made until it is told to drop it."""
+
+    def __init__(self, spec: SynthesiserSpec, arena: HostArena) -> None:
+        """The `arena` is of shared memory."""
+        self._kept = Kept(arena)
+        self._cancelled = 0
+        """Number of the last cancelled row of witnesses."""
+        super().__init__(spec.system, spec.threads, arena, partial(shared_files, spec), self._kept.send)
+
+    def synthesise(self, partitions: Sequence[Partition], unused: Sequence[int], row: int) -> list[Timed]:
+        """For each partition the `SentWitness`, or the error. Drops those under the numbers `unused` before. This is
+        row number `row`, by which it may be cancelled."""
+        self.drop(unused)
+        with unless(lambda: row <= self._cancelled):
+            return self.make(partitions)
+
+    def cancel(self, row: int) -> None:
+        """Cancel the witnesses of this row."""
+        self._cancelled = row
+
+    def drop(self, unused: Sequence[int]) -> None:
+        """Drop witnesses, which nobody reads any more."""
+        self._kept.drop(unused)
+
+
 class SynthesiserThread(SynthesiserWorker):
     """A synthesiser on whatever thread asks: an `actors.worker.SynthesiserHandle`."""
 
@@ -70,8 +98,8 @@ class SynthesiserThread(SynthesiserWorker):
         with unless(self._ended.is_set):
             return super().load()
 
-    def call_off(self) -> None:
-        """Do nothing: what it makes asks on its thread whether it is called off."""
+    def cancel(self) -> None:
+        """Do nothing: what it makes asks on its thread whether it is cancelled."""
 
     def tidy(self) -> None:
         """Do nothing: a witness goes with its last reference."""

@@ -2,8 +2,9 @@
 
     orders --> made by its synthesisers --> ready --> staged, computed, put together by its prover --> outcomes
 
-The same class works on threads of the driver's process, in a process of its own and in a Ray actor. It decides nothing:
-what failed is told, and whoever gave the order says what becomes of it. A witness never leaves the worker that made it.
+Synthesisers and prover take the order with the lowest `Place`, whatever its job. The same class works on threads of the
+driver's process, in a process of its own and over Ray. It decides nothing: it tells what failed, and the scheduler
+decides what becomes of it. A witness never leaves the worker that made it.
 """
 
 from __future__ import annotations
@@ -13,25 +14,26 @@ import itertools
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from bisect import insort
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from operator import attrgetter
+from typing import Any, Protocol
 
 from actors.channel import sendable
 from actors.grants import HELD, Governor, Memory, Purse, Shift, Shifts
-from actors.inflight import Timed, Turn
+from actors.inflight import Turn
 from actors.pace import Pace
-from actors.processes import WorkerDied
+from actors.protocol import Batch, Interval, Loaded, Order, Outcome, Timed, UnderWay, WorkerDied, WorkKind
 from actors.prover import ProverWorker, Shared
 from actors.spans import of_times, span_json
 from actors.waiting import LastFirst
 from distprove.errors import CalledOff, ClusterError, InputError
 from distprove.host.beside import in_background
-from distprove.system import DeviceTask, Partition, PredictsMemory, ProofSystem, StepTimes, Witness
+from distprove.system import DeviceTask, Partition, PartitionId, PredictsMemory, ProofSystem, StepTimes, Witness
 from distprove.wanted import unless
 
 LINGER = 0.25
@@ -39,78 +41,19 @@ LINGER = 0.25
 second of work, and another one waits behind it: no worker runs dry before its news were told."""
 FEW = 8
 """Proofs that are told before `LINGER` is over, at least, when no more than these are left to be made: what is left to
-be verified and kept after the last proof of a job is then little."""
+be verified and kept after the last proof is then little. Also the number of jobs at a worker up to which the first and
+the last outcome of each are told at once: more of them are short, and are told together."""
 TICK = 0.1
 """Seconds between two looks at what the governor is to be told, and between two batches of a job with `parallel`."""
 LONG = 2.0
 """Seconds after which the witness that a synthesiser makes is a long one, for which no other job waits."""
 UNHEARD = 10.0
-"""Seconds that a synthesiser has to give up what is called off, before its process is ended. Loading it again may take
+"""Seconds that a synthesiser has to give up what is cancelled, before its process is ended. Loading it again may take
 longer than what it is at, such as one step of a large circuit."""
 AT_EXIT = 30.0
 """Seconds that the interpreter waits at its exit for what workers of this process compute, in which a step ends."""
 IDLE = 0.02
 """Seconds for which synthesisers beside a GPU keep their threads, at least, while there is nothing for them to make."""
-
-
-class Ask(str, Enum):
-    """Requests for a partition. PROVE takes the witness that COMMIT left here, if there is one."""
-
-    COMMIT = "commit"
-    PROVE = "prove"
-    DIAGNOSE = "diagnose"
-
-
-@dataclass(frozen=True)
-class Order:
-    """A partition, and what is to be done with it."""
-
-    partition: Partition
-    ask: Ask
-    challenge: bytes | None = None
-
-
-class Stretch(NamedTuple):
-    """Time that a worker spent on a partition, in seconds since the epoch by the clock of its machine."""
-
-    worker: str
-    stage: str
-    started: float
-    ended: float
-    span: str
-    """The span's text in the timeline, as `actors.spans` writes it."""
-
-
-@dataclass
-class Outcome:
-    """Result of an order. Errors are those of the proof system and backend, or `WorkerDied` and `WitnessGone`."""
-
-    name: str
-    ask: Ask
-    worker: str
-    """The prover or synthesiser that had it last."""
-    value: Any = None
-    """The commitment, or the `PartitionProof`."""
-    times: StepTimes | None = None
-    """Times of the partition's proof, without the steps that only the timeline holds."""
-    error: BaseException | None = None
-    witness_bytes: int = 0
-    stretches: list[Stretch] = field(default_factory=list)
-
-
-@dataclass
-class Batch:
-    """News of a worker for one job."""
-
-    outcomes: list[Outcome]
-    under_way: list[tuple[str, str, str]]
-    """Partition, stage and worker of the orders that have begun, the oldest of a stage first."""
-    returned: list[str] = field(default_factory=list)
-    """Partitions whose orders were asked back, and had not begun."""
-    loaded: list[tuple[str, Timed]] = field(default_factory=list)
-    """Synthesisers that came back after they died."""
-    lost: list[tuple[str, BaseException]] = field(default_factory=list)
-    """Synthesisers that did not."""
 
 
 class WitnessRef(Protocol):
@@ -135,7 +78,7 @@ class SynthesiserHandle(Protocol):
     def make(self, partitions: Sequence[Partition]) -> Sequence[Timed]:
         """For each partition, one after the other, its `WitnessRef` or the system's error. Raises WorkerDied."""
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         """Cancel the witnesses that it makes now. Any thread may call; the call returns at once."""
 
     def tidy(self) -> None:
@@ -148,12 +91,22 @@ class SynthesiserHandle(Protocol):
         """End it for good."""
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """Result of loading a worker."""
+@dataclass(eq=False)
+class _Job:
+    """A job with orders at this worker."""
 
-    prover: Timed
-    synthesisers: dict[str, Timed]
+    parallel: int | None = None
+    """Most of its witnesses that may be in the making or ready."""
+    kept: dict[PartitionId, _Order] = field(default_factory=dict)
+    """Orders that were committed and wait for the barrier."""
+    left: int = 0
+    """Orders without an outcome."""
+    preparing: int = 0
+    """Witnesses in the making or ready."""
+    first: bool = True
+    """Whether none of its outcomes was told yet: somebody waits to see whether it goes well."""
+    over: bool = False
+    """Whether it was forgotten: what is under way of it is dropped."""
 
 
 @dataclass(eq=False)
@@ -163,109 +116,91 @@ class _Order:
     order: Order
     job: _Job
     outcome: Outcome
+    position: tuple[int, int, int]
+    """Rank, turn and number of arrival: the lowest goes first."""
     witness: WitnessRef | None = None
     memory: Memory | None = None
     alone: bool = False
     """Whether its witness is made by itself: a synthesiser died at it and others."""
+    stage: str = ""
+    at: str = ""
+    """The prover or synthesiser that it is with."""
+    turn: Turn | None = None
+    """Its place at a prover that others use, too: an order that waits there for others does not hang."""
 
     @property
-    def named(self) -> Partition:
-        """The partition under the name of its job."""
-        return replace(self.order.partition, job=self.job.name) if self.job.name else self.order.partition
+    def id(self) -> PartitionId:
+        return self.outcome.id
+
+    @property
+    def rank(self) -> int:
+        return self.position[0]
 
     @property
     def made_before(self) -> bool:
         """Whether its witness was made for the commitment, and not for this order."""
-        return self.witness is not None and not self.outcome.stretches
+        return self.witness is not None and not self.outcome.intervals
+
+    @property
+    def under_way(self) -> UnderWay:
+        return UnderWay(self.id, self.stage if self.turn is None or self.turn.begun else "ready", self.at)
 
 
-@dataclass(eq=False)
-class _Job:
-    """A job at work here: all that is known of its partitions, whose names are its own."""
+_POSITION = attrgetter("position")
 
-    name: str = ""
-    rank: int = 0
-    began: float = 0.0
-    """Start of its session."""
-    parallel: int | None = None
-    """Most of its witnesses that may be in the making or ready."""
-    waiting: deque[_Order] = field(default_factory=deque)
-    ready: deque[_Order] = field(default_factory=deque)
-    kept: dict[str, _Order] = field(default_factory=dict)
-    """Orders that were committed and wait for the barrier."""
-    preparing: int = 0
-    """Witnesses in the making or ready."""
-    held: int = 0
-    """Witnesses in the making, ready or with the prover."""
-    under_way: dict[str, tuple[str, str]] = field(default_factory=dict)
-    batch: Batch = field(default_factory=lambda: Batch([], []))
+
+@dataclass
+class _News:
+    """What is to be told, and how soon."""
+
+    batch: Batch = field(default_factory=Batch)
     changed: bool = False
     """Whether something began since the last batch."""
-    heard: float = 0.0
-    """Time of its last batch, on the monotonic clock."""
-    made: int = 0
-    """Number of its last turn at a synthesiser; the job that has not been served for longest has the next."""
-    proven: int = 0
-    """Number of its last turn at the prover."""
-    first: bool = True
-    """Whether none of its outcomes was told yet: somebody waits to see whether it goes well."""
-    over: bool = False
-    """Whether it was forgotten: nobody asks any more for what is under way."""
-    turns: dict[str, Turn] = field(default_factory=dict)
-    """Places at a prover that others use, too: whoever waits there for others does not hang."""
+    prompt: bool = False
+    """Whether the first or the last outcome of a job is among it."""
+    urgent: bool = False
+    """Whether something is among it that does not wait."""
 
-    @property
-    def has_news(self) -> bool:
-        batch = self.batch
-        return bool(batch.outcomes or batch.returned or batch.loaded or batch.lost or self.changed)
+    def __bool__(self) -> bool:
+        return self.changed or self.urgent or bool(self.batch.outcomes)
 
-    @property
-    def is_urgent(self) -> bool:
-        """Whether its news are to be told at once."""
-        batch = self.batch
-        if batch.lost or batch.loaded or batch.returned or (batch.outcomes and batch.outcomes[-1].error is not None):
-            return True
-        count, left = len(batch.outcomes), len(self.under_way) + len(self.waiting)
-        return count > 0 and (self.first or not left or count >= max(FEW, left))
-
-    def told(self, now: float) -> Batch:
-        """The news, which are then told."""
-        self.heard = now
-        batch, self.batch, self.changed = self.batch, Batch([], []), False
-        self.first = self.first and not batch.outcomes
-        for name, (stage, who) in self.under_way.items():
-            turn = self.turns.get(name)
-            batch.under_way.append((name, stage if turn is None or turn.begun else "ready", who))
-        return batch
+    def is_urgent(self, left: int, jobs: int) -> bool:
+        """Whether it is told at once, while so many orders of so many jobs are here."""
+        count = len(self.batch.outcomes)
+        return self.urgent or (count > 0 and (not left or count >= max(FEW, left) or (self.prompt and jobs <= FEW)))
 
 
 @dataclass(eq=False)
 class _Making:
-    """A synthesiser at work on witnesses of a job."""
+    """A synthesiser at work on a row of witnesses."""
 
-    job: _Job
+    orders: Sequence[_Order]
     name: str
     synthesiser: SynthesiserHandle
     shift: Shift
     since: float = field(default_factory=time.monotonic)
-    called_off: float | None = None
+    cancelled: float | None = None
     """Time at which these witnesses were cancelled."""
 
     @property
     def long(self) -> bool:
         return time.monotonic() - self.since > LONG
 
+    @property
+    def over(self) -> bool:
+        """Whether the jobs of all of them are over."""
+        return all(order.job.over for order in self.orders)
 
-class Crew:
+
+class ProverThreads:
     """The threads that take partitions to a device's prover, as many as may be in flight there, for all workers that
-    share the device: partition by partition from the job whose turn it is."""
+    share the device: the ready order with the lowest place goes first."""
 
     def __init__(self, name: str, count: int) -> None:
         """`count` threads, named after the worker called `name`."""
         self.lock = threading.Lock()
-        """Guards the jobs of all these workers."""
+        """Guards the orders of all these workers."""
         self.provable = threading.Condition(self.lock)
-        self.turns = itertools.count(1)
         self._workers: list[Worker] = []
         self._taking = threading.Lock()
         self._over = False
@@ -316,18 +251,17 @@ class Crew:
     def _next(self) -> tuple[Worker, _Order, Turn] | None:
         with self.lock:
             while not self._over:
-                ready = [(job.rank, job.proven, worker, job) for worker in self._workers for job in worker.provable()]
+                ready = [(order.position, worker) for worker in self._workers if (order := worker.next_ready())]
                 if ready:
-                    _, _, worker, job = min(ready, key=lambda each: each[:2])
-                    job.proven = next(self.turns)
-                    return worker, *worker.take_ready(job, shared=len(self._workers) > 1)
+                    worker = min(ready, key=lambda each: each[0])[1]
+                    return worker, *worker.take_ready(shared=len(self._workers) > 1)
                 self.provable.wait()
         return None
 
 
 class Worker:
-    """One device with its key, its synthesisers and its line of partitions. `load` must have succeeded before anything
-    else is asked, except `close`."""
+    """One device with its key, its synthesisers and its queue of orders. `load` must have succeeded before anything
+    else is called, except `close`."""
 
     def __init__(
         self,
@@ -340,10 +274,12 @@ class Worker:
         governor: Governor,
         in_flight: int,
         threads: int,
-        crew: Crew,
+        prover_threads: ProverThreads,
+        facts: Mapping[str, Any],
     ) -> None:
         """`shared` gives the system's files. `synthesisers` are by id, each of so many `threads`, and `another` makes
-        another one of an id; up to `in_flight` partitions are with the prover at once, which the `crew` takes there."""
+        another one of an id; up to `in_flight` partitions are with the prover at once, which the `prover_threads` take
+        there. `facts` are as of `HostSpec`."""
         self._name = name
         self._system = system
         self._shared = shared
@@ -357,15 +293,27 @@ class Worker:
         self._stand_in_after = 0.0
         """Time before which no other one is started, on the monotonic clock."""
         self._governor = governor
-        self._crew = crew
+        self._prover_threads = prover_threads
+        self._facts = facts
         self._purse = Purse(governor)
         self._shifts = Shifts(governor, threads, keeps=not prover.on_cpu)
         self._in_flight = in_flight
         self._pace = Pace()
-        self._lock = self._crew.lock
+        self._lock = prover_threads.lock
         self._makeable = LastFirst(self._lock)
-        self._news = threading.Condition(self._lock)
+        self._tellable = threading.Condition(self._lock)
+        self._news = _News()
         self._jobs: dict[str, _Job] = {}
+        """Jobs that have orders or kept witnesses here, or untold outcomes."""
+        self._arrivals = itertools.count()
+        self._waiting: list[_Order] = []
+        """Orders whose witnesses are to be made, by position."""
+        self._ready: list[_Order] = []
+        """Orders that may be proven, by position."""
+        self._under_way: dict[PartitionId, _Order] = {}
+        """Orders that have begun, the oldest of a stage first."""
+        self._held: set[_Order] = set()
+        """Orders whose witnesses are in the making, ready or with the prover, without those from before a barrier."""
         self._told = 0.0
         self._epoch = 0
         self._permitted = False
@@ -373,7 +321,7 @@ class Worker:
         self._running: list[threading.Thread] = []
         self._loading = threading.Lock()
 
-    # -- what is asked ----------------------------------------------------------------------------------------------
+    # -- verbs ------------------------------------------------------------------------------------------------------
 
     def load(self, epoch: int, permitted: bool) -> Loaded:
         """Load key and programs, and begin to take orders of this `epoch`, unless those of a later one are taken.
@@ -394,11 +342,11 @@ class Worker:
                 raise error
             self._synthesisers.pop(name)
         with self._lock:
-            if epoch > self._epoch:  # whoever loads again has given to others what an earlier load was given
-                for job in list(self._jobs):
-                    self._forget(job)
+            if epoch > self._epoch:  # the scheduler has given to others what an earlier load was given
+                self._forget(set(self._jobs))
+                self._news = _News()
                 self._epoch = epoch
-            self._tell_all(lost=lost)
+            self._tell(lost=lost)
             self._permitted |= permitted
         if not self._running:
             loops: list[Callable[[], None]] = [partial(self._make, name) for name in self._synthesisers]
@@ -409,34 +357,44 @@ class Worker:
             ]
             for thread in self._running:
                 thread.start()
-        self._crew.join(self)
-        return Loaded(loaded, made)
+        self._prover_threads.join(self)
+        return Loaded(self._placed(loaded), {name: self._placed(timed) for name, timed in made.items()})
 
-    def _forget(self, name: str) -> None:
-        """Forget a job and what waits of it; of what is under way nothing is told. Called with the lock held."""
-        job = self._jobs.pop(name, None)
-        if job is not None:
+    def _placed(self, loaded: Timed) -> Timed:
+        return loaded._replace(value={**loaded.value, **self._facts})
+
+    def _forget(self, names: Container[str]) -> None:
+        """Drop all orders of these jobs, and tell nothing more of them. Called with the lock held."""
+        gone = {job for name in list(self._jobs) if name in names and (job := self._jobs.pop(name))}
+        if not gone:
+            return
+        for job in gone:
             job.over = True
-            for order in (*job.kept.values(), *job.ready):
+        for order in (*(kept for job in gone for kept in job.kept.values()), *self._ready):
+            if order.job in gone:
                 self._drop(order)
-            self._call_off([making for making in self._making if making.job is job])
+        self._waiting = [order for order in self._waiting if order.job not in gone]
+        self._ready = [order for order in self._ready if order.job not in gone]
+        self._under_way = {id: order for id, order in self._under_way.items() if order.job not in gone}
+        self._held = {order for order in self._held if order.job not in gone}
+        batch = self._news.batch
+        batch.outcomes = [outcome for outcome in batch.outcomes if outcome.id.job not in names]
+        batch.returned = [id for id in batch.returned if id.job not in names]
+        self._cancel([making for making in self._making if making.over])
 
-    def _call_off(self, makings: Sequence[_Making]) -> None:
-        """Nobody waits for these witnesses, which are in the making. Called with the lock held, so that no other ones
-        are begun meanwhile."""
+    def _cancel(self, makings: Sequence[_Making]) -> None:
+        """Cancel witnesses in the making. Called with the lock held, so that no other ones are begun meanwhile."""
         for making in makings:
-            making.called_off = making.called_off or time.monotonic()
-            making.synthesiser.call_off()
+            making.cancelled = making.cancelled or time.monotonic()
+            making.synthesiser.cancel()
 
-    def _tell_all(
-        self, loaded: Sequence[tuple[str, Timed]] = (), lost: Sequence[tuple[str, BaseException]] = ()
-    ) -> None:
-        """Tell every job of synthesisers, or the job without a name where there is none. Called with the lock held."""
+    def _tell(self, loaded: Sequence[tuple[str, Timed]] = (), lost: Sequence[tuple[str, BaseException]] = ()) -> None:
+        """Tell of synthesisers. Called with the lock held."""
         if loaded or lost:
-            for job in list(self._jobs.values()) or [self._jobs.setdefault("", _Job())]:
-                job.batch.loaded += loaded
-                job.batch.lost += lost
-            self._news.notify()
+            self._news.batch.loaded += loaded
+            self._news.batch.lost += lost
+            self._news.urgent = True
+            self._tellable.notify()
 
     def check(self) -> Timed:
         """Check the key on this worker's backend. Raises InvalidKey."""
@@ -450,77 +408,76 @@ class Worker:
         """The key is checked: what is ready may be proven."""
         with self._lock:
             self._permitted = True
-            self._crew.provable.notify_all()
+            self._prover_threads.provable.notify_all()
 
-    def take(
-        self,
-        epoch: int,
-        orders: Sequence[Order],
-        job: str = "",
-        began: float = 0.0,
-        parallel: int | None = None,
-        rank: int = 0,
-    ) -> None:
-        """Orders of a job whose session `began` then, of which at most `parallel` may be in the making or ready at a
-        time. Jobs of the lowest `rank` go first, whatever waits of others; those of one rank take turns, partition by
-        partition. Orders that were sent to an earlier life of this worker are dropped: whoever sent them has given them
-        to somebody else."""
+    def take(self, epoch: int, orders: Sequence[Order], parallel: int | None = None) -> None:
+        """Take orders, of each of whose jobs at most `parallel` witnesses may be in the making or ready at a time. The
+        order with the lowest place goes first, then the oldest. Orders for an earlier life of this worker are dropped:
+        the scheduler has given them to another one."""
         with self._lock:
             if epoch != self._epoch:
                 return
-            ours = self._jobs.setdefault(job, _Job(job))
-            ours.began, ours.parallel, ours.rank = began, parallel, rank
             committed = []
             for order in orders:
-                kept = ours.kept.pop(order.partition.name, None)
-                new = _Order(order, ours, Outcome(order.partition.name, order.ask, self._name))
-                if kept is not None and order.ask is Ask.PROVE:
+                job = self._jobs.setdefault(order.id.job, _Job())
+                job.parallel, job.left = parallel, job.left + 1
+                kept = job.kept.pop(order.id, None)
+                position = (*order.place, next(self._arrivals))
+                new = _Order(order, job, Outcome(order.id, order.kind, self._name), position)
+                if kept is not None and order.kind is WorkKind.PROVE:
                     new.witness, new.outcome.witness_bytes = kept.witness, kept.outcome.witness_bytes
                     committed.append(new)
                 else:
                     if kept is not None and kept.witness is not None:
                         kept.witness.release()
-                    ours.waiting.append(new)
+                    insort(self._waiting, new, key=_POSITION)
             # Those last for which the prover has no commitment: to make one again takes memory that the others have.
-            ours.ready += sorted(committed, key=lambda order: not self._holds(order))
-            self._crew.provable.notify(len(committed))
+            positions = sorted(map(_POSITION, committed))
+            committed.sort(key=lambda order: (not self.prover.holds(order.id), order.position))
+            for new, new.position in zip(committed, positions, strict=True):
+                insort(self._ready, new, key=_POSITION)
+            self._prover_threads.provable.notify(len(committed))
             self._makeable.notify_all()
 
-    def give_back(self, count: int, job: str = "", committed: bool = False) -> None:
-        """Up to `count` orders of a job that have not begun, the last first, go back (`Batch.returned`): those without
-        a witness, then those that were committed here and whose commitment the prover does not hold. If `committed`,
-        then also those whose it does, and drops. What is to be diagnosed stays: it is this worker's proof that was
-        bad."""
+    def give_back(self, count: int, jobs: Collection[str] | None = None, committed: bool = False) -> None:
+        """Return up to `count` orders of these jobs, or of all, that have not begun, the last first
+        (`Batch.returned`): those without a witness, then those that were committed here and whose commitment the prover
+        does not hold. If `committed`, then also those whose it does, and drops. What is to be diagnosed stays: it is
+        this worker's proof that was bad."""
         with self._lock:
-            ours = self._jobs.get(job)
-            if ours is None:
-                return
-            idle = [order for order in reversed(ours.waiting) if order.order.ask is not Ask.DIAGNOSE]
-            before = [order for order in reversed(ours.ready) if order.made_before]
-            held = {order for order in before if self._holds(order)}
+            theirs = [order for order in reversed(self._ready) if jobs is None or order.id.job in jobs]
+            idle = [
+                order
+                for order in reversed(self._waiting)
+                if order.order.kind is not WorkKind.DIAGNOSE and (jobs is None or order.id.job in jobs)
+            ]
+            before = [order for order in theirs if order.made_before]
+            held = {order for order in before if self.prover.holds(order.id)}
             free = [order for order in before if order not in held]
             back = [*idle, *free, *(order for order in before if committed and order in held)][:count]
             gone = set(back)
             for order in back:
                 self._drop(order)
-            ours.waiting = deque(order for order in ours.waiting if order not in gone)
-            ours.ready = deque(order for order in ours.ready if order not in gone)
-            ours.batch.returned += [order.outcome.name for order in back]
-            self._news.notify()
-        if dropped := {order.outcome.name for order in gone & held}:
-            self._drop_committed(job, dropped)
+                order.job.left -= 1
+            self._waiting = [order for order in self._waiting if order not in gone]
+            self._ready = [order for order in self._ready if order not in gone]
+            self._news.batch.returned += [order.id for order in back]
+            self._news.urgent |= bool(back)
+            self._tellable.notify()
+        if dropped := {order.id for order in gone & held}:
+            self._drop_committed(None, dropped)
 
-    def forget(self, job: str) -> None:
-        """A job is over: what waits of it is dropped, and nothing of it is told any more."""
+    def forget(self, *jobs: str) -> None:
+        """Drop what waits of jobs, which are over, and tell nothing more of them."""
         with self._lock:
-            self._forget(job)
+            self._forget(set(jobs))
             self._makeable.notify_all()
-        if self.prover.keeps:
+        for job in jobs if self.prover.keeps else ():
             self._drop_committed(job)
 
-    def _drop_committed(self, job: str, names: Container[str] | None = None) -> None:
-        """Have the prover give back commitments, for which whoever tells does not wait."""
-        threading.Thread(target=self.prover.drop, args=(job, names), name="distprove-drop", daemon=True).start()
+    def _drop_committed(self, job: str | None, partitions: Container[PartitionId] | None = None) -> None:
+        """Have the prover give back commitments. The caller does not wait for that."""
+        threading.Thread(target=self.prover.drop, args=(job, partitions), name="distprove-drop", daemon=True).start()
 
     def dismiss(self, name: str) -> None:
         """Give up a synthesiser."""
@@ -536,23 +493,31 @@ class Worker:
         if synthesiser is not None:
             synthesiser.kill()
 
-    def batch(self, timeout: float) -> dict[str, Batch]:
-        """The news by job, as soon as some are worth telling; perhaps none after `timeout` seconds."""
+    def batch(self, timeout: float) -> Batch:
+        """The news of all jobs, as soon as some are worth telling; perhaps none after `timeout` seconds."""
         late = time.monotonic() + timeout
         with self._lock:
             while not self._over:
-                now, jobs = time.monotonic(), self._jobs.values()
+                now = time.monotonic()
                 # Where witnesses are counted over all workers, the next order waits for this news.
-                linger = TICK if any(job.parallel for job in jobs) else LINGER
-                due = self._told + linger if any(job.has_news for job in jobs) else late
-                if any(job.is_urgent for job in jobs) or now >= min(due, late):
+                linger = TICK if any(job.parallel for job in self._jobs.values()) else LINGER
+                due = self._told + linger if self._news else late
+                if self._is_urgent() or now >= min(due, late):
                     break
-                self._news.wait(min(due, late) - now)
-            now = self._told = time.monotonic()
-            # A job without news hears now and then what it is at: to tell all jobs of each one's news would cost more
-            # than short jobs do.
-            heard = now - timeout / 2
-            return {name: job.told(now) for name, job in self._jobs.items() if job.has_news or job.heard <= heard}
+                self._tellable.wait(min(due, late) - now)
+            self._told = time.monotonic()
+            batch, self._news = self._news.batch, _News()
+            for id in (*(outcome.id for outcome in batch.outcomes), *batch.returned):
+                job = self._jobs.get(id.job)
+                if job is not None:
+                    job.first = False
+                    if not job.left and not job.kept:
+                        del self._jobs[id.job]
+            batch.under_way = [order.under_way for order in self._under_way.values()]
+            return batch
+
+    def _is_urgent(self) -> bool:
+        return self._news.is_urgent(len(self._under_way) + len(self._waiting), len(self._jobs))
 
     def close(self) -> None:
         """Give back the key's memory, in the node's deallocation lane, and end the synthesisers."""
@@ -570,11 +535,11 @@ class Worker:
             self._over = True
             for job in self._jobs.values():
                 job.over = True
-            for changed in (self._makeable, self._news):
+            for changed in (self._makeable, self._tellable):
                 changed.notify_all()
-            self._call_off(self._making)
+            self._cancel(self._making)
         _STOPPED.add(self)
-        self._crew.leave(self)
+        self._prover_threads.leave(self)
         for synthesiser in (*self._synthesisers.values(), *(making.synthesiser for making in list(self._making))):
             synthesiser.end()
         self._purse.close()
@@ -584,7 +549,7 @@ class Worker:
         """Wait after `stop` until its threads have left native code, or it is `late` on the monotonic clock."""
         if self._loading.acquire(timeout=max(0.0, late - time.monotonic())):
             self._loading.release()
-        for thread in (*self._running, *self._crew.threads):
+        for thread in (*self._running, *self._prover_threads.threads):
             if thread.ident:
                 thread.join(max(0.0, late - time.monotonic()))
 
@@ -598,7 +563,7 @@ class Worker:
                 started = time.time()
                 try:
                     self._synthesise(orders, name, synthesiser, shift)
-                except BaseException as error:  # whatever it is, whoever gave the order must hear of it
+                except BaseException as error:  # whatever it is, the scheduler must hear of it
                     shift.end()
                     # A synthesiser that died was at one of them, and nobody knows which: the first is told to be lost,
                     # and the others are made by themselves, so that none is charged for another one.
@@ -625,22 +590,21 @@ class Worker:
     def _needs_stand_in(self) -> bool:
         """Whether a job waits for others' long witnesses alone. Called with the lock held."""
         busy = [making for making in self._making if making.long]
-        return len(busy) >= len(self._synthesisers) + self._standing_in and self._next_job_to_make(short=True)[1] > 0
+        return len(busy) >= len(self._synthesisers) + self._standing_in and bool(self._next_row(short=True))
 
     def _next_to_make(self, name: str, shift: Shift, *, stands_in: bool = False) -> list[_Order]:
-        """Orders of one job whose witnesses are made in a row; none when it is over."""
+        """Orders whose witnesses are made in a row; none when the synthesiser's work is over."""
         with self._lock:
             while True:
                 if self._over or name not in self._synthesisers:
                     return []
-                job, count = self._next_job_to_make(short=stands_in)
-                if stands_in and job is None:
-                    return []
-                if job is not None:
-                    job.held += count
-                    job.preparing += count
-                    job.made = next(self._crew.turns)
-                    return [job.waiting.popleft() for _ in range(count)]
+                row = self._next_row(short=stands_in)
+                if row or stands_in:
+                    for order in row:
+                        self._waiting.remove(order)
+                        self._held.add(order)
+                        order.job.preparing += 1
+                    return row
                 if not shift.held:
                     self._makeable.wait()
                 else:
@@ -650,27 +614,42 @@ class Worker:
                     finally:
                         self._lock.acquire()
 
-    def _next_job_to_make(self, *, short: bool = False) -> tuple[_Job | None, int]:
-        """The job whose witnesses are made next, and how many in a row, if there is room; `short`: among those of which
-        no long one is in the making. Called with the lock held."""
-        jobs, busy = self._jobs.values(), [making.job for making in self._making if making.long]
-        may = [job for job in jobs if job.waiting and (job.parallel is None or job.preparing < job.parallel)]
-        if short:
-            may = [job for job in may if job not in busy]
-        best = min(may, key=lambda job: (job.rank, job.made), default=None)
-        if best is None:
-            return None, 0
-        held = sum(job.held for job in jobs if job.rank <= best.rank)  # a later rank counts these too
-        # Whoever makes the first ones of a job hands each over at once.
-        count = min(self._pace.in_a_row, len(best.waiting), 1 + held)
-        if best.parallel is not None:
-            count = min(count, best.parallel - best.preparing)
-        if any(order.alone for order in itertools.islice(best.waiting, count)):
-            count = 1
+    def _makeable_orders(self, *, short: bool = False) -> Iterator[_Order]:
+        """Orders whose witnesses may be made, by position; `short`: of jobs of which no long one is in the making.
+        Called with the lock held."""
+        busy = {order.job for making in self._making if short and making.long for order in making.orders}
+        for order in self._waiting:
+            job = order.job
+            if job not in busy and (job.parallel is None or job.preparing < job.parallel):
+                yield order
+
+    def _next_row(self, *, short: bool = False) -> list[_Order]:
+        """The orders whose witnesses are made next in a row, of one rank, if there is room; `short`: as of
+        `_makeable_orders`. Called with the lock held."""
+        orders = self._makeable_orders(short=short)
+        first = next(orders, None)
+        if first is None:
+            return []
+        held = sum(order.rank <= first.rank for order in self._held)  # a later rank counts these too
+        # The first witnesses go to the prover one by one, so that it does not wait for a row.
+        count = 1 if first.alone else min(self._pace.in_a_row, 1 + held)
+        row, of = [first], Counter([first.job])
+        for order in orders if count > 1 else ():
+            job = order.job
+            if order.rank != first.rank or order.alone:
+                break
+            if job.parallel is None or job.preparing + of[job] < job.parallel:
+                of[job] += 1
+                row.append(order)
+            if len(row) == count:
+                break
         # Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
         # that wait for a barrier are beside it, and so is what others are at for long.
-        room = self._in_flight + max(len(self._synthesisers), self._pace.ahead) + (best not in busy and len(busy))
-        return (best, count) if held + count <= room else (None, 0)
+        busy = [making for making in self._making if making.long]
+        at_long = {order.job for making in busy for order in making.orders}
+        room = self._in_flight + max(len(self._synthesisers), self._pace.ahead)
+        room += len(busy) if first.job not in at_long else 0
+        return row if held + len(row) <= room else []
 
     def _synthesise(self, orders: list[_Order], name: str, synthesiser: SynthesiserHandle, shift: Shift) -> None:
         """Have witnesses made in a row. Those for which there is no memory wait again, and leave the `orders`."""
@@ -679,12 +658,12 @@ class Worker:
         with self._lock:
             for order in orders:
                 self._begin(order, "synthesising", name)  # not before: who waits for others does not hang
-            making = _Making(orders[0].job, name, synthesiser, shift)
-            if making.job.over or self._over:
+            making = _Making(orders, name, synthesiser, shift)
+            if making.over or self._over:
                 raise CalledOff("nobody waits for it any more")
             self._making.append(making)
         try:
-            with unless(lambda: making.called_off is not None):
+            with unless(lambda: making.cancelled is not None):
                 made = synthesiser.make([order.order.partition for order in orders])
         finally:
             with self._lock:
@@ -698,16 +677,14 @@ class Worker:
                 ready.append(order)
         with self._lock:
             for order in ready:
-                job, partition = order.job, order.order.partition
-                stretch = order.outcome.stretches[-1]
-                self._pace.made(stretch.ended - stretch.started, order.outcome.witness_bytes)
-                job.under_way.pop(partition.name, None)
-                job.under_way[partition.name] = ("ready", self._name)
-                if job.over:
+                interval = order.outcome.intervals[-1]
+                self._pace.made(interval.ended - interval.started, order.outcome.witness_bytes)
+                if order.job.over:
                     self._drop(order)
                 else:
-                    job.ready.append(order)
-            self._crew.provable.notify()
+                    self._enter(order, "ready", self._name)
+                    insort(self._ready, order, key=_POSITION)
+            self._prover_threads.provable.notify()
 
     def _have_memory(self, orders: list[_Order], shift: Shift) -> None:
         """Lease memory for the witnesses, all at once: who waits for more holds none. Where it can never be had for
@@ -731,19 +708,17 @@ class Worker:
             order.memory = memory
 
     def _wait_again(self, orders: list[_Order], *, alone: bool = False) -> None:
-        """Orders whose making has not begun, or has to begin again, wait before all others of their job."""
+        """Have orders wait again, where they were, whose making has not begun or has to begin again."""
         if not orders:
             return
         with self._lock:
-            for order in reversed(orders):
+            for order in orders:
                 self._drop(order)
                 order.alone |= alone
-                job = order.job
-                job.held -= 1
-                job.preparing -= 1
-                job.under_way.pop(order.outcome.name, None)
-                if not job.over:
-                    job.waiting.appendleft(order)
+                order.job.preparing -= 1
+                self._leave(order)
+                if not order.job.over:
+                    insort(self._waiting, order, key=_POSITION)
             self._makeable.notify()
 
     def _made(self, order: _Order, name: str, timed: Timed) -> None:
@@ -768,7 +743,7 @@ class Worker:
 
     def _look_at_long(self) -> None:
         """Have nobody wait for long witnesses: they keep no threads that others want, and where all synthesisers are at
-        them, another one is started for a job that waits. The system shares out the cores then. What is called off and
+        them, another one is started for a job that waits. The system shares out the cores then. What is cancelled and
         goes on is ended."""
         with self._lock:
             busy, now = [making for making in self._making if making.long], time.monotonic()
@@ -779,10 +754,10 @@ class Worker:
                 except RuntimeError:  # no thread can be started: it is tried again
                     self._stand_in_after = now + UNHEARD
             for making in busy:
-                if making.called_off is not None and now - making.called_off > UNHEARD:
+                if making.cancelled is not None and now - making.cancelled > UNHEARD:
                     making.synthesiser.kill()
-                elif making.called_off is not None:
-                    self._call_off([making])  # it may not have begun when it was told
+                elif making.cancelled is not None:
+                    self._cancel([making])  # it may not have begun when it was told
         held = [making.shift for making in busy if making.shift.held]
         with suppress(Exception):  # as of the governor in `_tick`
             if held and self._governor.threads_wanted():
@@ -796,86 +771,92 @@ class Worker:
         except BaseException as error:  # whatever it is, it is told
             with self._lock:
                 if not self._over and self._synthesisers.pop(name, None) is not None:
-                    self._tell_all(lost=[(name, error)])
+                    self._tell(lost=[(name, error)])
             return False
         with self._lock:
-            self._tell_all(loaded=[(name, loaded)])
+            self._tell(loaded=[(name, self._placed(loaded))])
         return True
 
     # -- proving ----------------------------------------------------------------------------------------------------
 
-    def provable(self) -> list[_Job]:
-        """Jobs with partitions that may be proven now. Called with the lock held."""
-        return [job for job in self._jobs.values() if job.ready] if self._permitted and not self._over else []
+    def next_ready(self) -> _Order | None:
+        """The order that may be proven next. Called with the lock held."""
+        return self._ready[0] if self._ready and self._permitted and not self._over else None
 
-    def take_ready(self, job: _Job, *, shared: bool) -> tuple[_Order, Turn]:
-        """A job's next partition, and its place in the prover's line, which may be `shared` with other workers. Called
-        with the lock held."""
-        order = job.ready.popleft()
+    def take_ready(self, *, shared: bool) -> tuple[_Order, Turn]:
+        """The order that is proven next, and its place in the prover's line, which may be `shared` with other workers.
+        Called with the lock held."""
+        order = self._ready.pop(0)
         if not order.made_before:
-            job.preparing -= 1
-            if job.parallel is not None:
+            order.job.preparing -= 1
+            if order.job.parallel is not None:
                 self._makeable.notify()
         turn = self.prover.line.join()
-        turn.about = (job.name, order.outcome.name)
-        if shared:
-            job.turns[order.outcome.name] = turn
-        self._begin(order, "committing" if order.order.ask is Ask.COMMIT else "proving", self._name)
+        turn.partition = order.id
+        order.turn = turn if shared else None
+        self._begin(order, "committing" if order.order.kind is WorkKind.COMMIT else "proving", self._name)
         return order, turn
 
     def compute(self, order: _Order, turn: Turn) -> None:
         """Have the prover do what was ordered."""
-        ask = order.order.ask
+        kind = order.order.kind
         started = time.time()
         try:
             with turn, unless(lambda: order.job.over):  # the turn is left, whatever becomes of it
-                timed = self._ask(order, turn)
-            value, times = timed.value if ask is not Ask.DIAGNOSE else (None, None)
-            self._note(order, self._name, ask.value, timed.started, timed.ended, times)
+                timed = self._prove(order, turn)
+            value, times = timed.value if kind is not WorkKind.DIAGNOSE else (None, None)
+            self._note(order, self._name, kind.value, timed.started, timed.ended, times)
             order.outcome.value = value
             order.outcome.times = None if times is None else replace(times, steps=[], on_device=None)
-        except BaseException as error:  # whatever it is, whoever gave the order must hear of it
+        except BaseException as error:  # whatever it is, the scheduler must hear of it
             order.outcome.worker, order.outcome.error = self._name, error
-            self._note(order, self._name, ask.value, started, time.time(), None)
+            self._note(order, self._name, kind.value, started, time.time(), None)
         with self._lock:
-            keeps = ask is Ask.COMMIT and order.outcome.error is None and not order.job.over
+            keeps = kind is WorkKind.COMMIT and order.outcome.error is None and not order.job.over
             if keeps:
-                order.job.kept[order.outcome.name] = order
+                order.job.kept[order.id] = order
         if not keeps:
             self._drop(order)
         self._done(order)
 
-    def _ask(self, order: _Order, turn: Turn) -> Timed:
+    def _prove(self, order: _Order, turn: Turn) -> Timed:
         assert order.witness is not None
-        partition, witness = order.named, order.witness.read()
-        calls: dict[Ask, Callable[[], Timed]] = {
-            Ask.COMMIT: lambda: self.prover.commit(partition, witness, turn),
-            Ask.PROVE: lambda: self.prover.make_proof(partition, witness, order.order.challenge, turn),
-            Ask.DIAGNOSE: lambda: self.prover.diagnose(partition, witness, turn),
-        }
-        return calls[order.order.ask]()
+        wanted, partition, witness = order.order, order.order.partition, order.witness.read()
+        if wanted.kind is WorkKind.COMMIT:
+            return self.prover.commit(partition, witness, turn)
+        if wanted.kind is WorkKind.PROVE:
+            return self.prover.make_proof(partition, witness, wanted.challenge, turn)
+        return self.prover.diagnose(partition, witness, turn)
 
     # -- both -------------------------------------------------------------------------------------------------------
 
     def _begin(self, order: _Order, stage: str, worker: str) -> None:
-        """Called with the lock held."""
-        job = order.job
-        job.under_way.pop(order.outcome.name, None)
-        job.under_way[order.outcome.name] = (stage, worker)
-        if not job.changed:
-            job.changed = True
-            self._news.notify()
+        """Note that an order is at work at that stage. Called with the lock held."""
+        if not order.job.over:
+            self._enter(order, stage, worker)
+            if not self._news.changed:
+                self._news.changed = True
+                self._tellable.notify()
+
+    def _enter(self, order: _Order, stage: str, worker: str) -> None:
+        """Put an order behind all others that have begun. Called with the lock held."""
+        order.stage, order.at = stage, worker
+        self._under_way.pop(order.id, None)
+        self._under_way[order.id] = order
+
+    def _leave(self, order: _Order) -> None:
+        """An order is not under way any more. Called with the lock held."""
+        self._held.discard(order)
+        if self._under_way.get(order.id) is order:
+            del self._under_way[order.id]
 
     def _note(
         self, order: _Order, worker: str, stage: str, started: float, ended: float, times: StepTimes | None
     ) -> None:
-        error, name = order.outcome.error, order.outcome.name
+        error, name = order.outcome.error, order.id.name
         outcome = "ok" if error is None else type(error).__name__
-        span = span_json(worker, name, stage, started, ended, outcome, order.job.began, *of_times(times))
-        order.outcome.stretches.append(Stretch(worker, stage, started, ended, span))
-
-    def _holds(self, order: _Order) -> bool:
-        return self.prover.holds(order.named)
+        span = span_json(worker, name, stage, started, ended, outcome, order.order.began, *of_times(times))
+        order.outcome.intervals.append(Interval(worker, stage, started, ended, span))
 
     def _drop(self, order: _Order) -> None:
         """Release the witness of an order, which is not needed any more."""
@@ -887,23 +868,24 @@ class Worker:
 
     def _done(self, order: _Order) -> None:
         outcome, job = order.outcome, order.job
-        at_prover, last = outcome.worker == self._name, outcome.stretches[-1]
+        at_prover, last = outcome.worker == self._name, outcome.intervals[-1]
         if outcome.error is not None:
             outcome.error = sendable(outcome.error)
         with self._lock:
-            if outcome.stretches[0].stage == "synthesise":
-                job.held -= 1
-                if not at_prover:
-                    job.preparing -= 1
+            if outcome.intervals[0].stage == "synthesise" and not at_prover:
+                job.preparing -= 1
             if at_prover:
                 self._pace.proven(last.ended - last.started)
-            job.under_way.pop(outcome.name, None)
-            job.turns.pop(outcome.name, None)
-            job.batch.outcomes.append(outcome)
-            if self._next_job_to_make()[1]:  # a synthesiser that wakes takes the interpreter from the prover
+            self._leave(order)
+            if not job.over:
+                news, job.left = self._news, job.left - 1
+                news.batch.outcomes.append(outcome)
+                news.urgent |= outcome.error is not None
+                news.prompt |= job.first or not job.left
+            if self._next_row():  # a synthesiser that wakes takes the interpreter from the prover
                 self._makeable.notify()
-            if len(job.batch.outcomes) == 1 or job.is_urgent:
-                self._news.notify()
+            if len(self._news.batch.outcomes) == 1 or self._is_urgent():
+                self._tellable.notify()
 
     def _tick(self) -> None:
         """Give back, now and then, what is not in use, and learn whether others wait for what is."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from distprove.formats import canonical
 from distprove.wanted import require_wanted
@@ -33,6 +33,15 @@ SHORT = 1 << 16
 """Bytes of a partition proof's encoding that is kept beside what it encodes, at most."""
 
 
+class PartitionId(NamedTuple):
+    """Identity of a partition where several jobs are proven, from the plan to the journal."""
+
+    job: str
+    """Name of the job; "" where there is one alone."""
+    name: str
+    """Name of the partition, unique within its job."""
+
+
 @dataclass(frozen=True)
 class Partition:
     """The unit that one GPU proves."""
@@ -45,7 +54,7 @@ class Partition:
     source: dict[str, Any] = field(repr=False)
     """What `synthesise` needs: paths or small inputs. It may be secret and is never logged or written to a run."""
     job: str = ""
-    """Name of its job, for a process that serves several, whose partitions may be named alike."""
+    """Name of its job, where several are proven. Set once, where the job begins: they may name partitions alike."""
     needs: tuple[str, ...] = ()
     """Names of the partitions of the job whose proofs it needs: it is proven after them."""
     children: tuple[PartitionProof, ...] = field(default=(), repr=False, compare=False)
@@ -53,6 +62,10 @@ class Partition:
     context: Any = field(default=None, repr=False, compare=False)
     """What synthesiser and prover need to know of the whole job, in a form of the proof system's own. They outlive the
     job that they were loaded for, so that whatever differs between jobs of one key comes with the partition. Secret."""
+
+    @property
+    def id(self) -> PartitionId:
+        return PartitionId(self.job, self.name)
 
 
 @dataclass
@@ -264,8 +277,6 @@ class ProofSystem(Protocol):
     """Whether `commit` must have run for every partition before any `prove`."""
     verifies_in_python: bool
     """Whether `verify` holds the interpreter's lock most of the time, so that threads do not speed it up."""
-    names_bind: bool
-    """Whether a proof holds only under the name of its partition."""
 
     def key_digest(self) -> bytes:
         """SHA-256 of the verification key in its canonical encoding."""
@@ -330,12 +341,12 @@ class Diagnoses(Protocol):
 class KeepsCommitted(Protocol):
     """Optional interface of a prover that keeps partitions it has committed to, so as not to do it again."""
 
-    def holds(self, partition: Partition) -> bool:
+    def holds(self, partition: PartitionId) -> bool:
         """Whether it keeps this one. Any thread may ask, at any time."""
 
-    def drop(self, job: str | None = None, names: Container[str] | None = None) -> bool:
-        """Give back what is kept for a job, or for all, or only for its partitions of these names; whether there was
-        any. It is made again when it is needed."""
+    def drop(self, job: str | None = None, partitions: Container[PartitionId] | None = None) -> bool:
+        """Give back what is kept for a job, or for all jobs, or only for these partitions; whether there was any. It is
+        made again when it is needed."""
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import distprove
-from cluster.dispatch import Progress
+from cluster.scheduler.jobs import Progress
 from distprove.errors import CalledOff, ServiceGone
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT

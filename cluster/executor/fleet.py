@@ -10,14 +10,15 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import wait
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from actors.backends import BackendChoice, device_backend
 from actors.messages import WorkerSpec
-from cluster.executor.transport import Transport
+from actors.protocol import Host, Slot, Transport
+from actors.rooms import Rooms
 from cluster.executor.verifiers import Verifiers
 from cluster.scheduler.workers import WorkerHandle
 from distprove.host.beside import in_background
@@ -25,6 +26,7 @@ from distprove.settings import ExecutorSettings
 from distprove.system import PredictsKey, ProofSystem
 
 Value = TypeVar("Value")
+T = TypeVar("T", bound=Transport)
 PATIENCE = 10.0
 """Seconds that workers have to give back their devices at the end, before they are ended."""
 LIKELY_MEMORY = 1 << 36
@@ -39,7 +41,7 @@ class Site:
     choice: BackendChoice
     threads: int
     """CPU threads of each of its synthesisers."""
-    host: Transport
+    host: Host
 
 
 class Fleet(ABC):
@@ -65,7 +67,7 @@ class Fleet(ABC):
         """Devices that are not used because they were given up, and what is wrong with the list of them, in words."""
         self.listeners: list[Callable[[str], None]] = []
         """Called with the reason when that is lost."""
-        self._rooms = itertools.count(1)
+        self._slots = itertools.count(1)
         self._opening = threading.Lock()
         self._opened = False
 
@@ -109,17 +111,17 @@ class Fleet(ABC):
         """Have a worker's device not used by later jobs, on its machine. Waits for nothing on another one."""
 
     def share(self, system: ProofSystem) -> Any:
-        """Give a system's files to all nodes, for `room`; here they have them."""
+        """Give a system's files to all nodes, for `slot`; here they have them."""
         return None
 
-    def room(self, spec: WorkerSpec, shared: Any) -> Transport:
-        """A way for messages to a worker's room for one key, which is opened when it is started."""
-        host, number = self.sites[spec.name].host, next(self._rooms)
-        return Room(host, number, self.opener(spec, host, number, shared))
+    def slot(self, spec: WorkerSpec, shared: Any) -> Slot:
+        """The transport to a worker's slot for one key, which is opened when it is started."""
+        host, number = self.sites[spec.name].host, next(self._slots)
+        return Slot(host, number, self.opener(spec, host, number, shared))
 
     @abstractmethod
-    def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
-        """What opens that room."""
+    def opener(self, spec: WorkerSpec, host: Host, number: int, shared: Any) -> Callable[[], object]:
+        """What opens that slot."""
 
     @abstractmethod
     def keep(self, system: ProofSystem) -> Callable[[], None]:
@@ -156,7 +158,7 @@ class Fleet(ABC):
         """End all workers; unless `now`, once they have given back their devices."""
         hosts, self.sites = [site.host for site in self.sites.values()], {}
         if not now:
-            _at_once(lambda host: host.call("close"), hosts, PATIENCE)
+            _at_once(lambda host: host.call(Rooms.close), hosts, PATIENCE)
         for host in hosts:
             host.end()
 
@@ -175,27 +177,7 @@ def kept_by(system: ProofSystem, choice: BackendChoice) -> int:
     return system.key_bytes() if isinstance(system, PredictsKey) else 0
 
 
-class Room:
-    """A room of a host, which may have others: what is asked here is asked of the host, with the room's number."""
-
-    def __init__(self, host: Transport, number: int, opens: Callable[[], object]) -> None:
-        self.host = host
-        self.call, self.tell = partial(host.call, room=number), partial(host.tell, room=number)
-        self.kill = host.kill
-        self._number = number
-        self._opens = opens
-
-    def start(self) -> None:
-        self.host.start()
-        self._opens()
-
-    def end(self) -> None:
-        """Shut the room; what it had may or may not be told. The host stays."""
-        with suppress(Exception):  # the host may be gone
-            self.host.call("shut", self._number)
-
-
-def _at_once(call: Callable[[Transport], object], transports: Iterable[Transport], patience: float) -> None:
+def _at_once(call: Callable[[T], object], transports: Iterable[T], patience: float) -> None:
     """Call it for each, all at once, and wait for that for so many seconds, at most: a host that hangs is another's
     business. What they raise at their end says nothing; they may not have begun."""
     wait([in_background(partial(call, each), "distprove-shut") for each in transports], patience)

@@ -15,11 +15,11 @@ from typing import Any
 from actors.backends import BackendChoice, ahead_of, device_backend
 from actors.messages import HostSpec, WorkerSpec, pickled
 from actors.processes import HostProcess, Started, expect, start_process
+from actors.protocol import Host
 from actors.prover import SWITCH_INTERVAL
-from actors.rooms import RoomsHere
+from actors.rooms import Rooms, RoomsHere
 from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, files_bytes, kept_by
 from cluster.executor.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, provers_fed, shares
-from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
 from cluster.governor.budget import budget_of, limits_of, memory_for_keys
 from cluster.governor.local import LocalGovernor
@@ -81,18 +81,18 @@ class LocalFleet(Fleet):
         trouble = remember(device, reason)
         self.remarks += [trouble] if trouble else []
 
-    def _host(self, spec: HostSpec) -> Transport:
+    def _host(self, spec: HostSpec) -> Host:
         # Where workers are processes, this one leaves Python's own: with many threads at work, as in a service, each
         # switch from one to the next costs more than it brings.
         sys.setswitchinterval(SWITCH_INTERVAL)
         return RoomsHere(spec, self.governor, self._arena)
 
-    def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
-        return lambda: host.call("open", number, spec)
+    def opener(self, spec: WorkerSpec, host: Host, number: int, shared: Any) -> Callable[[], object]:
+        return lambda: host.call(Rooms.open, number, spec)
 
     def keep(self, system: ProofSystem) -> Callable[[], None]:
         memory = files_bytes(system) + sum(self.residents(system).values())
-        name = f"{system.key_digest().hex()}-{next(self._rooms)}"
+        name = f"{system.key_digest().hex()}-{next(self._slots)}"
         ticket = self.governor.keep(name, memory=memory)
         return lambda: self.governor.release(ticket)
 
@@ -129,16 +129,16 @@ class ProcessFleet(LocalFleet):
         super()._open(system, waits_for)
         self._end_started()  # more than there are
 
-    def _host(self, spec: HostSpec) -> Transport:
+    def _host(self, spec: HostSpec) -> Host:
         return HostProcess(spec.name, spec, self.governor, started=self._started.pop(spec.name, None))
 
-    def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
-        def open_room() -> None:
+    def opener(self, spec: WorkerSpec, host: Host, number: int, shared: Any) -> Callable[[], object]:
+        def opens() -> None:
             sent = pickled(spec)
             expect(sent)
-            host.call("open_sent", number, sent, sys.path)
+            host.call(Rooms.open_sent, number, sent, sys.path)
 
-        return open_room
+        return opens
 
     def verifiers(self, system: ProofSystem) -> Verifiers | None:
         return beside_driver(system, self.verifying_threads, self.settings)

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from actors.backends import BackendChoice, ahead_of
 from actors.home import Home, by_number
 from actors.leases import NAMESPACE, Governed, governor_name
 from actors.messages import HostSpec, MappedFile, VerifierSpec, WorkerSpec, files_of, pickled
-from actors.processes import WorkerDied
+from actors.protocol import Host, Verb, WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.connection import cluster_nodes, connect, free_resources
 from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, Value, files_bytes
@@ -41,7 +41,6 @@ from cluster.executor.placement import Node, Place, place, place_more, threads_o
 from cluster.executor.reach import LOOK, Nodes, answering, head_address, watching
 from cluster.executor.reach import PATIENCE as ANSWERS
 from cluster.executor.spares import Spares, start
-from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
 from cluster.governor.actor import NodeGovernor, living_jobs
 from cluster.governor.budget import limits_of, memory_for_keys
@@ -78,8 +77,8 @@ ENDING = "ending"
 """The calls that end a worker's process have a thread of their own: a worker that hangs may hold all others."""
 
 
-class RayTransport:
-    """Messages to an actor."""
+class RayTransport(Host):
+    """The transport to an actor, which forwards verbs to the process that it started."""
 
     def __init__(
         self,
@@ -131,22 +130,19 @@ class RayTransport:
         except RayError as error:
             raise told(error) from None
 
-    def open(self, number: int, spec: Carried, shared: dict[str, ray.ObjectRef], files: dict[str, Any]) -> None:
-        """Open a room. Raises what that raises, or WorkerDied."""
-        try:
-            self._get(self.actor.open.remote(number, spec, shared, files))
-        except RayError as error:
-            raise told(error) from None
+    def open(self, slot: int, spec: Carried, shared: dict[str, ray.ObjectRef], files: dict[str, Any]) -> None:
+        """Open a key slot. Raises what that raises, or WorkerDied."""
+        self._answer(lambda: self.actor.open.remote(slot, spec, shared, files))
 
-    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
-        try:
-            return self._get(self._ask(room, name, arguments))
-        except RayError as error:
-            raise told(error) from None
+    def shut(self, slot: int) -> None:
+        self._answer(lambda: self.actor.shut.remote(slot))
 
-    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
+    def carry(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        return pickle.loads(self._answer(lambda: self._ask(slot, verb, arguments, named)))
+
+    def post(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
         with suppress(RayError):
-            self._ask(room, name, arguments)
+            self._ask(slot, verb, arguments, named)
 
     def kill(self) -> None:
         try:
@@ -164,6 +160,13 @@ class RayTransport:
         it. Raises RayError."""
         left: Future[None] = self.actor.leave.remote().future()
         return left
+
+    def _answer(self, ask: Callable[[], ray.ObjectRef]) -> Any:
+        """The answer to a call. Raises what it raises, and the driver's own errors for those of Ray."""
+        try:
+            return self._get(ask())
+        except RayError as error:
+            raise told(error) from None
 
     def _get(self, asked: ray.ObjectRef, patience: float = math.inf) -> Any:
         """The answer. Raises WorkerDied when there is none in so many seconds, when the actor's process ended, and when
@@ -183,9 +186,9 @@ class RayTransport:
             return bool(self.actor._get_local_state() == state)
         return False
 
-    def _ask(self, room: int | None, name: str, arguments: tuple[Any, ...]) -> ray.ObjectRef:
-        # As bytes: Ray's own way to pickle asks Python how to, for each of a chunk's orders.
-        return self.actor.ask.remote(room, name, pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL))
+    def _ask(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> ray.ObjectRef:
+        # As bytes: the actor forwards them to its process, and has not imported what is in them.
+        return self.actor.ask.remote(pickle.dumps((slot, verb, arguments, named), pickle.HIGHEST_PROTOCOL))
 
 
 @dataclass
@@ -397,7 +400,7 @@ class RayFleet(Fleet):
         files = system.shared()
         return {name: ray.put(np.asarray(array)) for name, array in files.items()}, files_of(files)
 
-    def opener(self, spec: WorkerSpec, host: Transport, number: int, shared: Any) -> Callable[[], object]:
+    def opener(self, spec: WorkerSpec, host: Host, number: int, shared: Any) -> Callable[[], object]:
         assert isinstance(host, RayTransport)
         carried = Carried(pickled(spec))
 
@@ -408,7 +411,7 @@ class RayFleet(Fleet):
         return opens
 
     def keep(self, system: ProofSystem) -> Callable[[], None]:
-        number = next(self._rooms)
+        number = next(self._slots)
         with self._membership:
             key = self._predicted(system)
         try:
@@ -495,7 +498,7 @@ class RayFleet(Fleet):
                 self._have_workers_end()
         elif (self.sites or self._governors) and ray.is_initialized():
             for name in [name for name, site in self.sites.items() if not _placed(site)]:
-                super().retire(name)  # it would be asked to close when it has its room
+                super().retire(name)  # it would be asked to close when it has its resources
             super().close(now=now)
             self._leave()
         self._governors = {}

@@ -17,19 +17,22 @@ from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from actors import patience
 from actors.grants import Ungoverned
 from actors.messages import VerifierSpec
-from actors.processes import HostProcess, WorkerDied
+from actors.processes import HostProcess
+from actors.protocol import Transport, WorkerDied
+from actors.server import VerifierServer
 from cluster.executor.placement import Node
-from cluster.executor.transport import Transport
 from distprove.host.beside import in_background
 from distprove.host.machine import usable_threads
 from distprove.proof import fingerprint
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
+
+Value = TypeVar("Value")
 
 LOOK = 1.0
 """Seconds between two looks whether the nodes of all that may verify a proof have fallen silent."""
@@ -93,7 +96,8 @@ class Verifiers:
                 break
             started = time.monotonic()
             try:
-                holds, of = within(self._limit(), verifier.transport.call, "verify", proof)
+                ask = partial(verifier.transport.call, VerifierServer.verify, proof)
+                holds, of = within(self._limit(), ask)
                 if of != fingerprint(proof):
                     raise WorkerDied("it answered for another proof")
             except (WorkerDied, Hangs) as error:
@@ -105,7 +109,7 @@ class Verifiers:
                 raise
             else:
                 self._give_back(verifier, time.monotonic() - started)
-                return bool(holds)
+                return holds
         if self._closed:
             raise WorkerDied("the verifiers were ended")
         return self._system.verify(proof)
@@ -161,7 +165,7 @@ class Verifiers:
                     verifier.transport.kill()
                 verifier.begun = True
                 verifier.lives += 1
-                within(self._settings.start_timeout, _load, verifier.transport)
+                within(self._settings.start_timeout, partial(_load, verifier.transport))
                 started = True
         with self._changed:
             if started:
@@ -173,17 +177,17 @@ class Verifiers:
 
 def _load(transport: Transport) -> None:
     transport.start()
-    transport.call("load")
+    transport.call(VerifierServer.load)
 
 
 class Hangs(Exception):
     """Raised when no answer comes in time."""
 
 
-def within(limit: float, call: Callable[..., Any], *arguments: Any) -> Any:
+def within(limit: float, call: Callable[[], Value]) -> Value:
     """Call `call` on a thread of its own and return its result. Raises what it raises, or Hangs after `limit` seconds:
     what comes later is not read."""
-    answer = in_background(partial(call, *arguments), "distprove-verifier-call")
+    answer = in_background(call, "distprove-verifier-call")
     if not wait([answer], limit).done:
         raise Hangs
     return answer.result()

@@ -105,8 +105,8 @@ class Session:
     )
     """Seconds that each worker spent on partitions, by those spans."""
 
-    def add(self, partition: str, worker: str, seconds: float, written: str) -> None:
-        """A span of a partition that is already JSON (`actors.spans.with_attempt`)."""
+    def add(self, worker: str, seconds: float, written: str) -> None:
+        """Add a span of a partition that is already JSON (`actors.spans.with_attempt`)."""
         self.written.append(written)
         self.busy_by[worker] += seconds
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from actors.protocol import Batch, Loaded, Order, PartitionId, Timed, WorkerDied
+from actors.protocol import Batch, Loaded, Order, Timed, WorkerDied
 from cluster.scheduler.jobs import Job, Progress
 from cluster.scheduler.workers import WorkerHandle
-from distprove.system import PartitionProof, ProofSystem
+from distprove.system import PartitionId, PartitionProof, ProofSystem
 
 
 class Verdict(NamedTuple):

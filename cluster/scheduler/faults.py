@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from actors.protocol import PartitionId, WorkerDied, WorkerStuck
+from actors.protocol import WorkerDied, WorkerStuck
 from cluster.record.report import public_message
 from cluster.scheduler import assign
 from cluster.scheduler.events import Dismiss, Forget, Interrupt, Remember, Retire
@@ -28,6 +28,7 @@ from cluster.scheduler.rules import (
 from cluster.scheduler.state import State
 from cluster.scheduler.workers import Slot, SlotStage, Worker
 from distprove.errors import ClusterError, InputError, ResourceError
+from distprove.system import PartitionId
 from kernels.errors import OutOfMemory
 
 # -- partitions -------------------------------------------------------------------------------------------------------

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from actors.protocol import PartitionId
 from cluster.record.report import PartitionReport, Report, WorkerReport
 from cluster.record.status import status_view
 from cluster.record.timeline import Session
 from cluster.scheduler.rules import OVER, SAFE, Stage
 from cluster.scheduler.workers import Worker
-from distprove.system import Partition, PartitionProof, ProofSystem, StepTimes
+from distprove.system import Partition, PartitionId, PartitionProof, ProofSystem, StepTimes
 
 TELL = 0.1
 """Seconds between two events "stage", at least."""

@@ -274,7 +274,7 @@ class Scheduler:
         if slot is None:
             raise ClusterError("the worker was given up")
         try:
-            return within(self.settings.start_timeout, slot.call, WorkerVerbs.run, task)
+            return within(self.settings.start_timeout, partial(slot.call, WorkerVerbs.run, task))
         except Hangs:
             raise ClusterError("it did not answer in time") from None
 
@@ -421,7 +421,7 @@ class Scheduler:
 
     def _do_ask_back(self, effect: AskBack) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:
-            slot.tell(WorkerVerbs.give_back, effect.most, effect.committed)
+            slot.tell(WorkerVerbs.give_back, effect.most, None, effect.committed)
 
     def _do_forget(self, effect: Forget) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:

@@ -463,7 +463,7 @@ def _record(job: Job, partition: PartitionState, worker: str, stage: str, second
     """Add a span, which lacks only the attempt, to the timeline."""
     attempt = partition.attempts[stage] = partition.attempts.get(stage, 0) + 1
     partition.report.attempts += stage == "prove"
-    job.session.add(partition.id.name, worker, seconds, with_attempt(span, attempt))
+    job.session.add(worker, seconds, with_attempt(span, attempt))
 
 
 # -- time -------------------------------------------------------------------------------------------------------------

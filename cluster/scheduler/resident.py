@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from actors.messages import WorkerSpec
-from actors.protocol import PartitionId, Transport, WorkerDied
+from actors.protocol import Transport, WorkerDied
 from actors.worker import Worker
 from cluster.executor.fleet import Fleet, Site
 from cluster.executor.verifiers import Verifiers
@@ -18,7 +18,7 @@ from cluster.record.report import public_message
 from cluster.scheduler.batches import Batches
 from cluster.scheduler.events import Died, Event, KeyChecked, KeyLoaded, LoadFailed, News, Verdict, Verified
 from distprove.host.beside import in_background
-from distprove.system import FindsInvalid, PartitionProof, ProofSystem
+from distprove.system import FindsInvalid, PartitionId, PartitionProof, ProofSystem
 
 Proven = tuple[PartitionId, PartitionProof]
 
@@ -77,10 +77,10 @@ class Resident:
     def load(self, site: Site, epoch: int, permitted: bool) -> None:
         """Load the key on a worker, and report its news from then on, until it dies or the key is closed."""
         worker = site.worker.id
-        slot = self.transports.get(worker)
-        if slot is None:
+        if worker not in self.transports:
             spec = WorkerSpec(worker, self.system, site.worker.synthesisers, site.threads)
-            slot = self.transports[worker] = self.fleet.room(spec, self._shared)
+            self.transports[worker] = self.fleet.slot(spec, self._shared)
+        slot = self.transports[worker]
         self._epochs[worker] = epoch
         background(lambda: self._attend(worker, slot, epoch, permitted), "distprove-load")
 

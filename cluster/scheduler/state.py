@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from actors.protocol import PartitionId
 from cluster.scheduler.events import Check, Effect, Ended, Note, Tell
 from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import OVER, RETRIES, RULES, Fact, Stage
 from cluster.scheduler.workers import Watch, Worker
 from distprove.settings import ExecutorSettings
-from distprove.system import ChecksKey, ProofSystem
+from distprove.system import ChecksKey, PartitionId, ProofSystem
 
 
 class KeyStage(str, Enum):

@@ -9,9 +9,10 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from actors import patience
-from actors.protocol import Loaded, PartitionId, Place, UnderWay
+from actors.protocol import Loaded, Place, UnderWay
 from cluster.recent import Recent
 from cluster.scheduler.rules import Stage
+from distprove.system import PartitionId
 
 _AT_PROVER = (Stage.COMMITTING.value, Stage.PROVING.value)
 _STEPS = {"synthesise": "synthesising", "commit": "committing", "prove": "proving"}

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from actors.grants import Ungoverned
-from actors.processes import HostProcess, WorkerDied
+from actors.processes import HostProcess
+from actors.protocol import WorkerDied
 from cluster.record.run import take_lock
 from cluster.record.short import Common, Proven
 from distprove.errors import DistproveError, InUse, ResourceError
@@ -85,10 +86,9 @@ class WriterBeside(Writer):
     def add(self, common: Common, proven: list[Proven]) -> list[bytes]:
         self._serve()
         try:
-            written: list[bytes] = self._process.call("add", common, proven)
+            return self._process.call(Writer.add, common, proven)
         except WorkerDied as error:
             raise ResourceError(f"the runs could not be written: {error}") from None
-        return written
 
     def close(self) -> None:
         self._process.end()

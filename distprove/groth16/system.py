@@ -66,7 +66,6 @@ class Groth16System(Groth16Verifier):
     name = "groth16"
     needs_barrier = False
     verifies_in_python = False
-    names_bind = False
 
     def __init__(
         self,

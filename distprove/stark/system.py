@@ -30,7 +30,7 @@ from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.whole_job import check_output
 from distprove.steps import Steps
-from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
+from distprove.system import MemoryUse, Partition, PartitionId, PartitionProof, StepTimes, Witness
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend
 
@@ -64,7 +64,6 @@ class StarkSystem:
     engine = FRI
     needs_barrier = True
     verifies_in_python = True
-    names_bind = True
 
     def __init__(self, program: Program, params: Any, partitions: int, cut: Cut | None = None) -> None:
         """`cut` is the job's, if it was cut already. Raises UsageError for less than one partition."""
@@ -283,15 +282,15 @@ class StarkProver:
         self._key = self._make_key(system)
         if self._key.key.digest != system.key_digest():
             raise UsageError("this prover's key is not the job's: are two versions of the program in use?")
-        self._kept: dict[tuple[str, str], Any] = {}
-        """Those that are committed, by job and name."""
+        self._kept: dict[PartitionId, Any] = {}
+        """Partitions that are committed and not yet proven."""
 
     def commit(self, partition: Partition, witness: Witness) -> bytes:
         """Commit to the main trace, and keep the commitment for the proof while there is room."""
         alone = context_of(partition).partitions == 1
         committed = self._commit(partition, witness, Steps(), more=not alone)
         if alone or self._leaves_room(committed):
-            self._kept[partition.job, partition.name] = committed
+            self._kept[partition.id] = committed
         made: bytes = committed.commitment.to_bytes()
         return made
 
@@ -305,7 +304,7 @@ class StarkProver:
             raise UsageError("a STARK partition is proven under its job's challenge")
         traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
         steps = Steps()
-        committed = self._kept.pop((partition.job, partition.name), None)
+        committed = self._kept.pop(partition.id, None)
         if committed is not None and self._held() + committed.plan.peak > self._budget:
             committed = None
         if committed is None:
@@ -340,13 +339,15 @@ class StarkProver:
             where = first.rule if first.row is None else f"{first.table}: {first.rule}, row {first.row}"
             raise UnsatisfiedWitness(f"partition {partition.name}: the trace breaks a rule: {where}")
 
-    def holds(self, partition: Partition) -> bool:
-        return (partition.job, partition.name) in self._kept
+    def holds(self, partition: PartitionId) -> bool:
+        return partition in self._kept
 
-    def drop(self, job: str | None = None, names: Container[str] | None = None) -> bool:
-        dropped = [key for key in self._kept if job in (None, key[0]) and (names is None or key[1] in names)]
-        for key in dropped:
-            del self._kept[key]
+    def drop(self, job: str | None = None, partitions: Container[PartitionId] | None = None) -> bool:
+        dropped = [
+            kept for kept in self._kept if job in (None, kept.job) and (partitions is None or kept in partitions)
+        ]
+        for kept in dropped:
+            del self._kept[kept]
         return bool(dropped)
 
     def close(self) -> None:

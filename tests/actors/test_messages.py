@@ -94,23 +94,31 @@ def test_a_very_long_message_is_not_held_until_the_next_long_one() -> None:
         os.close(out)
 
 
+class Taker:
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+
+    def take(self, message: bytes) -> None:
+        self.taken.append(message)
+
+
 def test_the_reader_of_a_channel_holds_no_message_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[bool] = []
 
     def messages(descriptor: int) -> Iterator[memoryview]:
-        message = memoryview(pickle.dumps(("tell", 0, "take", (b"long",))))
+        message = memoryview(pickle.dumps(("tell", 0, Taker.take, ((b"long",), {}))))
         known = weakref.ref(message)
         yield message
         del message
         held.append(known() is not None)
 
     monkeypatch.setattr("actors.channel._messages", messages)
-    taken, ended = [], threading.Event()
+    taker, ended = Taker(), threading.Event()
     ours, theirs = Pipe()
-    Channel(ours, {"take": taken.append}, ended.set)
+    Channel(ours, taker, ended.set)
     assert ended.wait(60)
     theirs.close()
-    assert taken == [b"long"]
+    assert taker.taken == [b"long"]
     assert held == [False]
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from actors.worker import FEW, Ask, Order, Outcome, _Job, _Order
+from actors.protocol import Batch, Outcome, WorkKind
+from actors.worker import FEW, _News
 from cluster.dispatch.state import Partitions, Stage
 from cluster.record.report import PartitionReport
-from distprove.system import Partition
+from distprove.system import Partition, PartitionId
 
 
 def partition(index: int) -> Partition:
     return Partition(index, f"p{index}", b"", {})
 
 
-def job(done: int, under_way: int, waiting: int) -> _Job:
-    """A job that was told of before, and of which so much is done and not told, at work, and waiting."""
-    made = _Job("job", first=False)
-    made.batch.outcomes = [Outcome(f"done-{index}", Ask.PROVE, "prover-0") for index in range(done)]
-    made.under_way = {f"begun-{index}": ("proving", "prover-0") for index in range(under_way)}
-    for index in range(waiting):
-        order = Order(partition(index), Ask.PROVE)
-        made.waiting.append(_Order(order, made, Outcome(order.partition.name, order.ask, "prover-0")))
-    return made
+def news(done: int, *, prompt: bool = False) -> _News:
+    """News of so many proofs, of a job that was told of before, unless they are `prompt`."""
+    outcomes = [Outcome(PartitionId("job", f"p{index}"), WorkKind.PROVE, "prover-0") for index in range(done)]
+    return _News(Batch(outcomes), prompt=prompt)
 
 
 def test_the_last_proofs_are_told_in_ever_smaller_batches() -> None:
@@ -28,18 +24,25 @@ def test_the_last_proofs_are_told_in_ever_smaller_batches() -> None:
     done = 0
     while left:
         left, done = left - 1, done + 1
-        if job(done, min(3, left), left - min(3, left)).is_urgent:
+        if news(done).is_urgent(left, 1):
             told.append(done)
             done = 0
     assert done == 0, "the last proof is told at once"
     assert told == [100, 50, 25, 13, FEW, 4]
-    assert not job(0, 3, 0).is_urgent
-    assert not job(FEW - 1, 1, 0).is_urgent
+    assert not news(0).is_urgent(3, 1)
+    assert not news(FEW - 1).is_urgent(1, 1)
+
+
+def test_the_first_and_last_proofs_of_a_job_are_told_at_once_unless_many_jobs_are_at_work() -> None:
+    """A thousand jobs of one partition each would be told one by one."""
+    assert news(1, prompt=True).is_urgent(500, 2)
+    assert not news(1).is_urgent(500, 2)
+    assert not news(1, prompt=True).is_urgent(500, 500)
 
 
 def test_verifying_and_keeping_wait_for_no_more_than_are_there() -> None:
     plan = [partition(index) for index in range(10)]
-    partitions = Partitions(plan, [PartitionReport(each.name) for each in plan], {})
+    partitions = Partitions(plan, [PartitionReport(each.name) for each in plan])
     found = []
     for each in partitions.values():
         partitions.move(each, Stage.VERIFYING)

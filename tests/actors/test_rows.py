@@ -16,15 +16,15 @@ import pytest
 
 from actors.backends import BackendChoice
 from actors.grants import Grant, Purse, Ungoverned
-from actors.inflight import Timed, attempted
-from actors.messages import HostSpec, SentWitness, WitnessGone, WorkerSpec
+from actors.inflight import attempted
+from actors.messages import HostSpec, SentWitness, WorkerSpec
 from actors.pace import MOST, ROW_BYTES, ROWS, SPAN, Pace
-from actors.processes import DROPS, HeldWitness, WorkerDied
+from actors.processes import DROPS, HeldWitness
+from actors.protocol import Order, Outcome, Timed, WitnessGone, WorkerDied, WorkKind
 from actors.rooms import RoomsHere
 from actors.synthesiser import WitnessHere
-from actors.worker import Ask, Order, Outcome
 from distprove.errors import ClusterError, WitnessGenerationError
-from distprove.system import Partition
+from distprove.system import Partition, PartitionId
 from kernels.host.arena import HostArena
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySynthesiser, ToySystem
 
@@ -128,11 +128,10 @@ def worker(system: ToySystem, synthesiser: DyingSynthesiser, governor: Ungoverne
 
 def outcomes(worker: Any, partitions: Sequence[Partition], parallel: int | None = None) -> dict[str, Outcome]:
     """What comes of proving these."""
-    worker.take(1, [Order(partition, Ask.PROVE) for partition in partitions], "job", time.time(), parallel)
+    worker.take(1, [Order(partition, WorkKind.PROVE) for partition in partitions], parallel)
     found: dict[str, Outcome] = {}
     while len(found) < len(partitions):
-        for batch in worker.batch(10).values():
-            found.update({outcome.name: outcome for outcome in batch.outcomes})
+        found.update({outcome.id.name: outcome for outcome in worker.batch(10).outcomes})
     return found
 
 
@@ -183,37 +182,38 @@ def test_what_is_to_be_diagnosed_is_not_given_back(system: ToySystem) -> None:
     synthesiser = WaitingSynthesiser(system)
     first, suspect, other = system.plan()[:3]
     with worker(system, synthesiser, Leases()) as made:
-        made.take(1, [Order(first, Ask.PROVE)], "job")
+        made.take(1, [Order(first, WorkKind.PROVE)])
         assert synthesiser.begun.wait(60)
-        made.take(1, [Order(other, Ask.PROVE), Order(suspect, Ask.DIAGNOSE)], "job")
-        made.give_back(2, "job")
+        made.take(1, [Order(other, WorkKind.PROVE), Order(suspect, WorkKind.DIAGNOSE)])
+        made.give_back(2)
         returned, done = [], []
         synthesiser.may.set()
         while len(returned) + len(done) < 3:
-            for batch in made.batch(10).values():
-                returned += batch.returned
-                done += [(outcome.name, outcome.ask) for outcome in batch.outcomes]
-    assert returned == [other.name]
-    assert sorted(done) == [(first.name, Ask.PROVE), (suspect.name, Ask.DIAGNOSE)]
+            batch = made.batch(10)
+            returned += batch.returned
+            done += [(outcome.id, outcome.kind) for outcome in batch.outcomes]
+    assert returned == [other.id]
+    assert sorted(done) == [(first.id, WorkKind.PROVE), (suspect.id, WorkKind.DIAGNOSE)]
 
 
 def test_only_the_commitments_of_what_goes_back_are_dropped(system: ToySystem, monkeypatch: pytest.MonkeyPatch) -> None:
     """The prover would commit again to what stays."""
     plan = system.plan()[:3]
-    dropped: SimpleQueue[tuple[str, set[str]]] = SimpleQueue()
+    dropped: SimpleQueue[tuple[str | None, set[PartitionId]]] = SimpleQueue()
     with worker(system, DyingSynthesiser(system, {}), Leases()) as made:
         monkeypatch.setattr(made.prover, "holds", lambda partition: True)
-        monkeypatch.setattr(made.prover, "drop", lambda job, names=None: dropped.put((job, names)))
-        made.take(1, [Order(partition, Ask.COMMIT) for partition in plan], "job")
+        monkeypatch.setattr(made.prover, "drop", lambda job, partitions=None: dropped.put((job, partitions)))
+        made.take(1, [Order(partition, WorkKind.COMMIT) for partition in plan])
         committed = 0
         while committed < len(plan):
-            committed += sum(len(batch.outcomes) for batch in made.batch(10).values())
+            committed += len(made.batch(10).outcomes)
         made._permitted = False  # so that none of them is begun
-        made.take(1, [Order(partition, Ask.PROVE) for partition in plan], "job")
-        made.give_back(3, "job")
-        made.give_back(1, "job", committed=True)
-        assert made.batch(10)["job"].returned == [plan[2].name]
-        assert dropped.get(timeout=60) == ("job", {plan[2].name})
+        made.take(1, [Order(partition, WorkKind.PROVE) for partition in plan])
+        made.give_back(3, ["", "another job"])
+        made.give_back(3, ["another job"], committed=True)
+        made.give_back(1, [""], committed=True)
+        assert made.batch(10).returned == [plan[2].id]
+        assert dropped.get(timeout=60) == (None, {plan[2].id})
 
 
 def test_rows_are_as_long_as_their_memory_can_be_had_for(system: ToySystem) -> None:

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cluster.dispatch import Progress
+from cluster.scheduler.jobs import Progress
 from distprove.cli import progress
 from distprove.cli.app import app
 from distprove.cli.console import facts_table, format_rate, format_seconds, out

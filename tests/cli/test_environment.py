@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.dispatch import Progress
+from cluster.scheduler.jobs import Progress
 from distprove import api
 from distprove.errors import JobFailed, ResourceError
 from distprove.settings import ExecutorSettings

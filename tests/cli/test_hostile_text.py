@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from cluster.dispatch import Progress
+from cluster.scheduler.jobs import Progress
 from cluster.service.views import JobState, JobView, KeyView, Overview, Priority, WorkerView
 from distprove.cli import console as consoles
 from distprove.cli import jobs

@@ -39,7 +39,7 @@ from typing import Any
 import psutil
 
 from cluster import session
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.journal import read_journal
 from cluster.record.report import public_message
 from cluster.record.run import Run, is_run
@@ -188,7 +188,7 @@ def run_session(schedule: Schedule, folder: Path, address: str | None) -> None:
     told: dict[str, Any] = {"error": None, "message": None, "code": 0}
     try:
         opened = Run.open(path) if is_run(path) else Run.create(path, system, system.plan())
-        with opened as run, open_executor(settings) as executor:
+        with opened as run, open_client(settings) as executor:
             session._through_losses(system, executor, run, settings, None)
     except BaseException as error:
         raised = typed(error)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cluster.driver import drive
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
@@ -127,7 +127,7 @@ def run_toy(tmp_path: Path) -> Callable[..., Proof]:
     def prove_toy(system: ToySystem, settings: ExecutorSettings, progress: Any = None) -> Proof:
         path = tmp_path / "run"
         opened = Run.open(path) if path.exists() else Run.create(path, system, system.plan())
-        with opened as run, open_executor(settings) as executor:
+        with opened as run, open_client(settings) as executor:
             return drive(system, executor, run, settings, progress)
 
     return prove_toy

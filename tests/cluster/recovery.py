@@ -76,9 +76,9 @@ def until_known(folder: Path) -> list[float]:
 def _executor(settings: ExecutorSettings) -> Executor:
     if settings.local:
         return FleetExecutor(ProcessFleet(settings))
-    from cluster.executor.opening import open_executor
+    from cluster.opening import open_client
 
-    return open_executor(settings)
+    return open_client(settings)
 
 
 def main() -> None:

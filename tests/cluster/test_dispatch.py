@@ -17,7 +17,7 @@ import pytest
 from actors.inflight import Timed
 from actors.processes import WorkerDied
 from actors.worker import Batch, Loaded, Order, Outcome, Stretch
-from cluster.dispatch import Progress
+from cluster.scheduler.jobs import Progress
 from cluster.driver import drive
 from cluster.executor.base import Executor, WorkerHandle
 from cluster.executor.tasks import Finished, Kind

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from actors.prover import SWITCH_INTERVAL
-from cluster.dispatch import Progress
+from cluster.scheduler.jobs import Progress
 from cluster.eventlog import harmless
 from cluster.record.journal import read_journal
 from cluster.record.run import Run

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cluster.dispatch import Progress
+from cluster.scheduler.jobs import Progress
 from cluster.eventlog import job_logger, log_progress
 from cluster.service.views import JobState, JobView, Priority
 

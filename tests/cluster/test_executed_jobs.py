@@ -13,7 +13,7 @@ import pytest
 
 import distprove
 from cluster.driver import drive
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run
 from distprove.errors import InputError, UsageError
 from distprove.job import Job
@@ -39,7 +39,7 @@ def options(log: Path | None = None, **given: Any) -> StarkOptions:
 
 def run_job(path: Path, system: StarkSystem, settings: ExecutorSettings) -> bytes:
     opened = Run.open(path) if path.exists() else Run.create(path, system, system.plan())
-    with opened as run, open_executor(settings) as executor:
+    with opened as run, open_client(settings) as executor:
         drive(system, executor, run, settings).verify(system)
     return (path / "proof.msgpack").read_bytes()
 

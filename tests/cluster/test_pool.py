@@ -17,7 +17,7 @@ import pytest
 from actors.backends import BackendChoice
 from actors.messages import HostSpec
 from actors.rooms import RoomsHere
-from cluster.dispatch import Progress
+from cluster.scheduler.jobs import Progress
 from cluster.driver import drive
 from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import Site

@@ -15,7 +15,7 @@ import pytest
 from cluster.dispatch.state import WorkerState
 from cluster.driver import drive
 from cluster.executor.base import Executor
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run
 from distprove.settings import ExecutorSettings
 from distprove.stark import system as stark
@@ -72,7 +72,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Stuck:
 
 
 def proves(path: Path, system: Any, settings: ExecutorSettings) -> None:
-    with Run.create(path, system, system.plan()) as run, open_executor(settings) as executor:
+    with Run.create(path, system, system.plan()) as run, open_client(settings) as executor:
         drive(system, executor, run, settings).verify(system)
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from actors.backends import Ahead
 from actors.messages import HostSpec
 from cluster.driver import drive
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.executor.pool import Pool
 from cluster.governor.actor import NodeGovernor
 from cluster.record.journal import read_journal
@@ -57,7 +57,7 @@ def told(tmp_path: Path) -> Callable[..., Told]:
 
     def prove_toy(system: ToySystem, settings: ExecutorSettings = PAIR, fails: bool = False) -> Told:
         path = tmp_path / f"run-{len(list(tmp_path.glob('run-*')))}"
-        with Run.create(path, system, system.plan()) as run, open_executor(settings) as executor:
+        with Run.create(path, system, system.plan()) as run, open_client(settings) as executor:
             if fails:
                 with pytest.raises(JobFailed):
                     drive(system, executor, run, settings)

@@ -18,10 +18,10 @@ from typing import Any
 import psutil
 import pytest
 
-from cluster.dispatch import Progress
+from cluster.scheduler.jobs import Progress
 from cluster.driver import drive
 from cluster.executor.base import Executor
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.setup import setup
@@ -101,7 +101,7 @@ def soak(
 ) -> dict[str, Any]:
     """Prove `count` partitions; the node's governor's report at the end."""
     job = system(files, count)
-    with Run.create(folder / "run", job, job.plan()) as run, open_executor(settings) as executor:
+    with Run.create(folder / "run", job, job.plan()) as run, open_client(settings) as executor:
         proof = drive(job, executor, run, settings, lambda progress: seen(progress, executor))
         (report,) = executor.governor_report(0.0)
         late = time.monotonic() + PATIENCE  # leases come back over Ray without being waited for

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cluster.driver import drive
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run
 from distprove.errors import InputError, JobFailed
 from distprove.job import Job
@@ -41,7 +41,7 @@ def fibonacci(partitions: int = PARTITIONS) -> StarkSystem:
 def run_job(path: Path, system: StarkSystem, settings: ExecutorSettings) -> dict[str, Any]:
     """Prove, or resume, in `path`; the report."""
     opened = Run.open(path) if path.exists() else Run.create(path, system, system.plan())
-    with opened as run, open_executor(settings) as executor:
+    with opened as run, open_client(settings) as executor:
         drive(system, executor, run, settings).verify(system)
     return json.loads((path / "report.json").read_text())
 

@@ -11,7 +11,7 @@ from actors.spans import span_json
 from actors.worker import Ask, Batch, Loaded, Order, Outcome, Stretch
 from cluster.executor.base import Executor, WorkerHandle, _verdicts
 from cluster.executor.tasks import Finished, Kind
-from cluster.executor.views import KeyView, WorkerView
+from cluster.scheduler.views import KeyView, WorkerView
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
 from tests.support.toy_system import ToyBackend

@@ -17,7 +17,6 @@ KEY = "toy.key"
 @dataclass(frozen=True)
 class ToyOptions(Options):
     folder: str = setting("where faults are counted", MISSING, flag="--folder")
-    named: bool = setting("whether proofs hold only under the names of their partitions", True)
     count: int = setting("partitions", 1, bounds=(1, 100), flag="--count")
     bad_input: str = setting("a partition whose input is at fault", "")
     input: Path | None = setting("a file that is looked for as Groth16's inputs are", None)
@@ -50,7 +49,7 @@ class ToyMaker:
     @staticmethod
     def from_options(options: ToyOptions) -> ToySystem:
         faults = Faults(Path(options.folder), bad_input=(options.bad_input,))
-        return ToySystem(options.count, faults, names_bind=options.named, sources=options.sources)
+        return ToySystem(options.count, faults, sources=options.sources)
 
 
 ENTRY = Entry(

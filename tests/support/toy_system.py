@@ -201,7 +201,6 @@ class ToySystem:
     faults: Faults
     needs_barrier: bool = False
     verifies_in_python: bool = False
-    names_bind: bool = True
     name: str = "toy"
     key: bytes = b"toy key"
     witness_bytes: int = 1 << 15
@@ -284,7 +283,7 @@ class ToySystem:
         return all(self.verify(proof) for proof in proofs)
 
     def tag(self, name: str, public: tuple[int, ...], challenge: bytes | None) -> bytes:
-        text = f"{self.key!r} {name if self.names_bind else ''} {public} {challenge!r}".encode()
+        text = f"{self.key!r} {name} {public} {challenge!r}".encode()
         return hashlib.sha256(text).digest()
 
 

@@ -48,7 +48,7 @@ import os, signal, sys
 from pathlib import Path
 import psutil
 from cluster import session
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
@@ -69,7 +69,7 @@ def progress(event):
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
 
-with Run.create(folder / "run", system, system.plan()) as run, open_executor(settings) as executor:
+with Run.create(folder / "run", system, system.plan()) as run, open_client(settings) as executor:
     try:
         session._through_losses(system, executor, run, settings, progress)
     except ClusterError as error:
@@ -365,9 +365,9 @@ def test_what_was_proven_before_a_loss_is_kept(
     system = ToySystem(12, faults(slow={f"p{i}": 0.3 for i in range(12)}))
     executors = [Losing(LocalFleet(settings)) for _ in range(losses)]
     monkeypatch.setattr(
-        session, "open_executor", lambda _: executors.pop(0) if executors else FleetExecutor(LocalFleet(settings))
+        session, "open_client", lambda _: executors.pop(0) if executors else FleetExecutor(LocalFleet(settings))
     )
-    with Run.create(tmp_path / "run", system, system.plan()) as run, session.open_executor(settings) as executor:
+    with Run.create(tmp_path / "run", system, system.plan()) as run, session.open_client(settings) as executor:
         if losses > session.RESTARTS:
             with pytest.raises(ClusterError, match="Ray is lost: its head does not answer"):
                 session._through_losses(system, executor, run, settings, None)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from cluster.executor.local import LocalFleet
-from cluster.executor.opening import choose, open_executor
+from cluster.opening import choose, open_client
 from distprove.settings import ExecutorSettings, settings_from
 
 
@@ -49,6 +49,6 @@ def test_what_was_written_before_means_what_it_meant() -> None:
 
 
 def test_the_choice_is_told() -> None:
-    with open_executor(ExecutorSettings(gpus=0, backend="cpu")) as executor:
+    with open_client(ExecutorSettings(gpus=0, backend="cpu")) as executor:
         assert type(executor.fleet) is LocalFleet
         assert executor.chosen == "without Ray: no cluster was named"

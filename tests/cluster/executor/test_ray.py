@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cluster.dispatch import Progress
+from cluster.scheduler.jobs import Progress
 from cluster.driver import drive
 from cluster.executor.connection import connect
 from cluster.executor.fleet import FleetExecutor
@@ -41,14 +41,14 @@ import sys
 import time
 from pathlib import Path
 from cluster.driver import drive
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run
 from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
 folder = Path(sys.argv[1])
 system = ToySystem(3, Faults(folder))
 settings = ExecutorSettings(local=False, backend="tests.support.toy_system:toy_backend", gpus=0)
-with Run.create(folder / "run", system, system.plan()) as run, open_executor(settings) as executor:
+with Run.create(folder / "run", system, system.plan()) as run, open_client(settings) as executor:
     drive(system, executor, run, settings)
 import os
 print("mode", os.environ["RAY_AUTH_MODE"], "token", len(os.environ.get("RAY_AUTH_TOKEN", "")))

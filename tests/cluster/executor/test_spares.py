@@ -25,7 +25,7 @@ from pathlib import Path
 import psutil
 from cluster.driver import drive
 from cluster.executor import spares
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run
 from distprove.settings import ExecutorSettings
 from tests.support.ray_nodes import told_by
@@ -56,7 +56,7 @@ def progress(event):
         (folder / "go").touch()
 
 told = {}
-with open_executor(settings) as executor, Run.create(folder / "run", system, system.plan()) as run:
+with open_client(settings) as executor, Run.create(folder / "run", system, system.plan()) as run:
     drive(system, executor, run, settings, progress)
     told["actor"], told["another"] = of_ray("ray::RemoteWorker"), spare()
 print(json.dumps(told))

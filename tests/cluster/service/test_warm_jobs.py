@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cluster.driver import drive
-from cluster.executor.opening import open_executor
+from cluster.opening import open_client
 from cluster.record.run import Run
 from cluster.service.requests import Limits
 from cluster.service.service import Service
@@ -154,7 +154,7 @@ class Alone:
         name = json.dumps(job)
         if name not in self._known:
             system, run = load(job), self._folder / str(len(self._known))
-            with open_executor(THREADS) as executor, Run.create(run, system, system.plan()) as made:
+            with open_client(THREADS) as executor, Run.create(run, system, system.plan()) as made:
                 drive(system, executor, made, THREADS)
             self._known[name] = (run / PROOF_FILE).read_bytes()
         return self._known[name]
