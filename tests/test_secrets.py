@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from actors.inflight import Timed
+from actors.protocol import Timed
 from distprove.job import Job
 from distprove.stark.air.check import PartitionTrace
 from distprove.stark.program import Trace

@@ -133,12 +133,12 @@ def test_who_cannot_send_knows_that_the_other_side_is_gone(monkeypatch: pytest.M
 
     monkeypatch.setattr("actors.channel._messages", read_late)
     ours, theirs = Pipe()
-    channel = Channel(ours, {})
+    channel = Channel(ours, None)
     theirs.close()
     try:
         assert not channel.ended
         with pytest.raises(ChannelClosed):
-            channel.call("anything")
+            channel.call(Taker.take, b"anything")
         assert channel.ended
     finally:
         reads.set()

@@ -17,7 +17,9 @@ import pytest
 from actors import processes
 from actors.grants import Ungoverned
 from actors.messages import VerifierSpec
-from actors.processes import HostProcess, Started, WorkerDied, WorkerStuck
+from actors.processes import HostProcess, Started
+from actors.protocol import WorkerDied, WorkerStuck
+from actors.server import VerifierServer
 from distprove.errors import JobFailed
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
@@ -91,11 +93,11 @@ def test_a_process_that_no_signal_ends_holds_up_nobody(unkillable: Callable[[str
     unkillable("v")
     process = HostProcess("v", VerifierSpec("v", ToySystem(1, faults())), Ungoverned())
     process.start()
-    process.call("load")
+    process.call(VerifierServer.load)
     assert process._child is not None
     stop(process._child._process.pid)
     threading.Timer(0.2, process.kill).start()
-    (error,) = answered(process.call, "load")
+    (error,) = answered(process.call, VerifierServer.load)
     assert isinstance(error, WorkerStuck)
     assert answered(process.end) == [None]
 
@@ -108,11 +110,11 @@ def test_a_process_that_reads_nothing_does_not_hold_up_who_tells_it(
     monkeypatch.setattr(processes, "ENDS", 0.5)
     process = HostProcess("v", VerifierSpec("v", ToySystem(1, faults())), Ungoverned())
     process.start()
-    process.call("load")
+    process.call(VerifierServer.load)
     assert process._child is not None
     stop(process._child._process.pid)
-    assert answered(process.tell, "load", bytes(8 << 20)) == [None]
-    (error,) = answered(process.call, "load")
+    assert answered(process.tell, VerifierServer.load, bytes(8 << 20)) == [None]
+    (error,) = answered(process.call, VerifierServer.load)
     assert isinstance(error, WorkerDied)
     process.end()
 

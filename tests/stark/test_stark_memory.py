@@ -222,6 +222,6 @@ def test_what_another_worker_proves_is_given_back_alone() -> None:
         assert not any(map(prover.holds, kept))
         for partition in kept:
             prover.commit(partition, synthesiser.synthesise(partition))
-        assert prover.drop("a", {kept[0].name})
-        assert not prover.drop("a", {kept[0].name})
-        assert [prover.holds(partition) for partition in kept] == [False, True, True, True]
+        assert prover.drop("a", {kept[0].id})
+        assert not prover.drop("a", {kept[0].id})
+        assert [prover.holds(partition.id) for partition in kept] == [False, True, True, True]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +22,8 @@ from ray.exceptions import AuthenticationError
 
 from actors.backends import BackendChoice
 from actors.messages import HostSpec, VerifierSpec
-from actors.processes import WorkerDied
+from actors.protocol import WorkerDied
+from actors.worker import Worker
 from cluster import session
 from cluster.executor import connection
 from cluster.executor.base import WorkerHandle
@@ -30,13 +31,13 @@ from cluster.executor.fleet import FleetExecutor, Site
 from cluster.executor.local import LocalFleet
 from cluster.executor.placement import Node
 from cluster.executor.reach import Nodes, answering, refused_token, require_ray
-from cluster.executor.tasks import Finished, Kind
+from cluster.executor.tasks import Finished, Kind, Made
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.errors import ClusterError
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
-from distprove.system import PartitionProof
+from distprove.system import PartitionId, PartitionProof
 from tests.support import ROOT
 from tests.support.lossy_cluster import marked
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
@@ -222,7 +223,7 @@ def test_a_call_to_a_node_that_is_silent_ends(
     from cluster.executor.ray import RayTransport  # not before the fixture: Ray reads its environment then
 
     class Deaf:
-        def ask(self, room: int | None, name: str, arguments: bytes) -> None:
+        def ask(self, call: bytes) -> None:
             time.sleep(3600)
 
     actor = ray.remote(Deaf).remote()
@@ -230,7 +231,7 @@ def test_a_call_to_a_node_that_is_silent_ends(
         spec = VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path)))
         transport = RayTransport(actor, spec, lambda: True)
         with pytest.raises(WorkerDied, match="its node does not answer"):
-            transport.call("batch", 5.0)
+            transport.call(Worker.batch, 5.0)
         with monkeypatch.context() as over:
             over.setattr(ray, "is_initialized", lambda: False)
             over.setattr(ray, "kill", lambda *_, **__: pytest.fail("Ray would be started"))
@@ -297,16 +298,16 @@ def test_an_actor_that_answers_nothing_is_not_told_more_and_more(ray_cluster: An
     from cluster.executor.ray import RayTransport  # not before the fixture: Ray reads its environment then
 
     class Deaf:
-        def ask(self, room: int | None, name: str, arguments: bytes) -> None:
+        def ask(self, call: bytes) -> None:
             time.sleep(3600)
 
     actor = ray.remote(Deaf).options(max_pending_calls=3).remote()
     try:
         transport = RayTransport(actor, VerifierSpec("verifier-0", ToySystem(1, Faults(tmp_path))), lambda: False)
         for _ in range(10):
-            transport.tell("take")
+            transport.tell(Worker.permit)
         with pytest.raises(WorkerDied, match="answers no calls"):
-            transport.call("batch", 5.0)
+            transport.call(Worker.batch, 5.0)
     finally:
         ray.kill(actor)
 
@@ -344,12 +345,12 @@ class Losing(FleetExecutor):
 
     def keep(
         self,
-        proofs: Sequence[PartitionProof],
-        store: Callable[[Sequence[PartitionProof]], None],
+        proofs: Sequence[Made],
+        store: Callable[[Mapping[PartitionId, PartitionProof]], None],
         *,
         last: bool = False,
     ) -> None:
-        def stored(kept: Sequence[PartitionProof]) -> None:
+        def stored(kept: Mapping[PartitionId, PartitionProof]) -> None:
             store(kept)
             self._done.put(Finished(Kind.LOST, error=ClusterError("Ray is lost: its head does not answer")))
 

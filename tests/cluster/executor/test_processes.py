@@ -23,10 +23,11 @@ import pytest
 
 from actors.channel import Channel, ChannelClosed, RemoteError
 from actors.grants import Ungoverned
-from actors.messages import Kept, SynthesiserSpec, VerifierSpec, WitnessGone, pickled
-from actors.processes import Started, SynthesiserProcess, WorkerDied, start_process
+from actors.messages import Kept, SynthesiserSpec, VerifierSpec, pickled
+from actors.processes import Started, SynthesiserProcess, start_process
+from actors.protocol import Loaded, Order, Outcome, WitnessGone, WorkerDied, WorkKind
 from actors.reserve import RESERVE
-from actors.worker import Ask, Loaded, Order, Outcome
+from actors.worker import Worker
 from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import FleetExecutor
 from cluster.executor.local import LocalFleet, ProcessFleet, local_fleet
@@ -51,25 +52,46 @@ class Unsendable(Exception):
         super().__init__()
 
 
-def refuse(error: BaseException) -> None:
-    raise error
+class Calls:
+    """What both ends of a channel serve."""
+
+    def __init__(self) -> None:
+        self._told: list[int] = []
+
+    def add(self, a: int, b: int) -> int:
+        return a + b
+
+    def fail(self) -> None:
+        raise InvalidKey("point 3 is not on the curve")
+
+    def odd(self) -> None:
+        raise Unsendable(1, 2)
+
+    def lock(self) -> object:
+        return threading.Lock()
+
+    def tell(self, number: int) -> None:
+        self._told.append(number)
+
+    def told(self) -> list[int]:
+        return list(self._told)
+
+    def wait(self) -> None:
+        time.sleep(60)
+
+
+class Others:
+    """What neither end serves."""
+
+    def double(self) -> int:
+        return 7
 
 
 @pytest.fixture
 def ends() -> Iterator[tuple[Channel, Channel]]:
     """Two ends that know the same calls, in one process."""
-    told: list[int] = []
-    handlers = {
-        "add": lambda a, b: a + b,
-        "fail": lambda: refuse(InvalidKey("point 3 is not on the curve")),
-        "odd": lambda: refuse(Unsendable(1, 2)),
-        "lock": threading.Lock,
-        "tell": told.append,
-        "told": lambda: list(told),
-        "wait": lambda: time.sleep(60),
-    }
     one, two = Pipe()
-    channels = Channel(one, handlers), Channel(two, handlers)
+    channels = Channel(one, Calls()), Channel(two, Calls())
     yield channels
     # Not closed from here: a thread that still reads would go on with whatever gets the same descriptor next.
     with suppress(OSError), socket.socket(fileno=os.dup(one.fileno())) as line:
@@ -84,7 +106,7 @@ def test_calls_go_both_ways_at_once(ends: tuple[Channel, Channel]) -> None:
     results: list[int] = []
 
     def calls(end: Channel, base: int) -> None:
-        results.extend(end.call("add", base, i) for i in range(200))
+        results.extend(end.call(Calls.add, base, i) for i in range(200))
 
     threads = [threading.Thread(target=calls, args=(end, base)) for end in ends for base in (0, 1000)]
     for thread in threads:
@@ -96,34 +118,39 @@ def test_calls_go_both_ways_at_once(ends: tuple[Channel, Channel]) -> None:
 
 def test_errors_come_back(ends: tuple[Channel, Channel]) -> None:
     with pytest.raises(InvalidKey, match="point 3 is not on the curve"):
-        ends[0].call("fail")
+        ends[0].call(Calls.fail)
     with pytest.raises(RemoteError, match="Unsendable"):
-        ends[0].call("odd")
+        ends[0].call(Calls.odd)
     with pytest.raises(TypeError, match="pickle"):  # of a value
-        ends[0].call("lock")
-    assert ends[0].call("add", 1, 2) == 3
+        ends[0].call(Calls.lock)
+    assert ends[0].call(Calls.add, 1, 2) == 3
+
+
+def test_a_verb_of_another_class_is_refused(ends: tuple[Channel, Channel]) -> None:
+    with pytest.raises(TypeError, match=r"Others\.double is no verb of Calls"):
+        ends[0].call(Others.double)
 
 
 def test_what_is_told_arrives_in_order_and_before_the_next_call(ends: tuple[Channel, Channel]) -> None:
     for number in range(100):
-        ends[0].tell("tell", number)
-    assert ends[0].call("told") == list(range(100))
+        ends[0].tell(Calls.tell, number)
+    assert ends[0].call(Calls.told) == list(range(100))
 
 
 def test_whoever_waits_for_an_end_that_is_gone_is_told() -> None:
     one, two = Pipe()
     gone = threading.Event()
-    end = Channel(one, {}, gone.set)
+    end = Channel(one, None, gone.set)
     thread = threading.Timer(0.05, two.close)
     thread.start()
     with pytest.raises(ChannelClosed):
-        end.call("wait")
+        end.call(Calls.wait)
     assert gone.wait(60)
     assert end.ended
     with pytest.raises(ChannelClosed):
-        end.call("wait")
+        end.call(Calls.wait)
     with pytest.raises(ChannelClosed):
-        end.tell("wait")
+        end.tell(Calls.wait)
 
 
 def test_arrays_are_read_where_they_lie() -> None:
@@ -275,8 +302,10 @@ def started(executor: FleetExecutor, system: ToySystem) -> tuple[WorkerHandle, L
     return worker, finished.value
 
 
-def asked(executor: FleetExecutor, worker: WorkerHandle, partition: Partition, ask: Ask = Ask.PROVE) -> Outcome:
-    executor.hand(worker, [Order(partition, ask)])
+def asked(
+    executor: FleetExecutor, worker: WorkerHandle, partition: Partition, kind: WorkKind = WorkKind.PROVE
+) -> Outcome:
+    executor.hand(worker, [Order(partition, kind)])
     finished = settled(executor, Kind.BATCH)
     assert finished.error is None
     (outcome,) = finished.value.outcomes
@@ -293,7 +322,7 @@ def test_a_witness_is_lost_with_the_process_that_made_it(faults: Make, apart: Ex
     (partition,) = system.plan()
     with FleetExecutor(ProcessFleet(apart)) as executor:
         worker, loaded = started(executor, system)
-        outcome = asked(executor, worker, partition, Ask.COMMIT)
+        outcome = asked(executor, worker, partition, WorkKind.COMMIT)
         assert outcome.witness_bytes >= LARGE
         synthesiser = psutil.Process(loaded.synthesisers["synthesiser-0"].value["pid"])
         synthesiser.kill()
@@ -338,8 +367,8 @@ def test_orders_of_an_earlier_life_are_dropped(faults: Make, apart: ExecutorSett
     old, new = system.plan()
     with FleetExecutor(ProcessFleet(apart)) as executor:
         worker, _ = started(executor, system)
-        executor._transports[worker.id].tell("take", 0, [Order(old, Ask.PROVE)])
-        assert asked(executor, worker, new).name == new.name
+        executor._transports[worker.id].tell(Worker.take, 0, [Order(old, WorkKind.PROVE)])
+        assert asked(executor, worker, new).id == new.id
 
 
 def test_a_loading_that_was_asked_for_again_is_not_told(
@@ -354,12 +383,12 @@ def test_a_loading_that_was_asked_for_again_is_not_told(
         transport = executor._transports[worker.id]
         ask, go, over = transport.call, threading.Event(), threading.Event()
 
-        def call(name: str, *arguments: Any) -> Any:
-            if name != "load" or arguments[0] != 1:
-                return ask(name, *arguments)
+        def call(verb: Callable[..., Any], *arguments: Any) -> Any:
+            if verb is not Worker.load or arguments[0] != 1:
+                return ask(verb, *arguments)
             assert go.wait(60)
             try:
-                return ask(name, *arguments)
+                return ask(verb, *arguments)
             finally:
                 over.set()
 
@@ -379,14 +408,14 @@ def test_what_has_not_begun_is_given_back(faults: Make, apart: ExecutorSettings)
     system = ToySystem(20, faults(slow=dict.fromkeys(names, 0.05)))
     with FleetExecutor(ProcessFleet(apart)) as executor:
         worker, _ = started(executor, system)
-        executor.hand(worker, [Order(partition, Ask.PROVE) for partition in system.plan()])
+        executor.hand(worker, [Order(partition, WorkKind.PROVE) for partition in system.plan()])
         executor.ask_back(worker, 5)
         returned, proven = [], []
         while len(returned) + len(proven) < 20:
             for finished in executor.wait(10):
                 assert finished.error is None
-                returned += finished.value.returned
-                proven += [outcome.name for outcome in finished.value.outcomes]
+                returned += [id.name for id in finished.value.returned]
+                proven += [outcome.id.name for outcome in finished.value.outcomes]
         assert returned == names[:-6:-1]
         assert sorted(proven) == sorted(names[:-5])
 
@@ -399,7 +428,7 @@ def test_no_process_outlives_its_executor(faults: Make, apart: ExecutorSettings,
     executor = FleetExecutor(ProcessFleet(apart))
     worker, _ = started(executor, system)
     if now:
-        executor.hand(worker, [Order(partition, Ask.PROVE)])
+        executor.hand(worker, [Order(partition, WorkKind.PROVE)])
     else:
         assert asked(executor, worker, partition).error is None
     ours = set(psutil.Process().children(recursive=True)) - before
@@ -494,7 +523,7 @@ def test_an_answer_holds_though_the_other_side_ends_before_it_is_taken(monkeypat
 
     monkeypatch.setattr("actors.channel._Answer.__init__", answered)
     ours, theirs = Pipe()
-    channel = Channel(ours, {}, over.set)
+    channel = Channel(ours, None, over.set)
 
     def other_side() -> None:
         _, number, name, _ = pickle.loads(theirs.recv_bytes())
@@ -502,7 +531,7 @@ def test_an_answer_holds_though_the_other_side_ends_before_it_is_taken(monkeypat
         theirs.close()
 
     threading.Thread(target=other_side).start()
-    assert channel.call("double") == 7
+    assert channel.call(Others.double) == 7
     assert over.is_set()
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from actors.processes import WorkerDied
+from actors.protocol import WorkerDied
+from actors.server import VerifierServer
 from cluster.executor.verifiers import LIVES, Verifier, Verifiers, beside_driver
 from distprove.proof import fingerprint
 from distprove.settings import ExecutorSettings
@@ -40,8 +41,8 @@ class MadeUp:
         if self._fate("not come up"):
             raise WorkerDied
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        if name == "load":
+    def call(self, verb: Callable[..., Any], *arguments: Any) -> Any:
+        if verb is VerifierServer.load:
             return None
         (proof,) = arguments
         self.asked.append(proof.name)
@@ -142,8 +143,8 @@ def test_nobody_waits_for_a_node_that_is_silent(system: ToySystem) -> None:
                 up.wait()
             super().start()
 
-        def call(self, name: str, *arguments: Any) -> Any:
-            if name != "load":
+        def call(self, verb: Callable[..., Any], *arguments: Any) -> Any:
+            if verb is not VerifierServer.load:
                 silent.set()
                 raise WorkerDied("its node does not answer")
 
