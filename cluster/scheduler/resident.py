@@ -62,6 +62,7 @@ class Resident:
         slots, self.transports = list(self.transports.values()), {}
         self.stop(wait=patience > 0)
         wait([in_background(slot.end, "distprove-shut") for slot in slots], patience)
+        self._batches = None  # which has a reference to this object
         self._give_back()
 
     def stop(self, *, wait: bool) -> None:

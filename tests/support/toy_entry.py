@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from distprove.entry import Entry, Exported
 from distprove.options import InputFile, Options, setting
+from distprove.system import PartitionProof
 from tests.support.toy_system import Faults, ToySystem
 
 KEY = "toy.key"
@@ -17,6 +18,7 @@ KEY = "toy.key"
 @dataclass(frozen=True)
 class ToyOptions(Options):
     folder: str = setting("where faults are counted", MISSING, flag="--folder")
+    whole: bool = setting("whether proofs are verified as one job, which no short job is", False)
     count: int = setting("partitions", 1, bounds=(1, 100), flag="--count")
     bad_input: str = setting("a partition whose input is at fault", "")
     input: Path | None = setting("a file that is looked for as Groth16's inputs are", None)
@@ -45,11 +47,17 @@ def export(proof: Any, run: Path, folder: Path) -> Exported:
     return Exported([p.name for p in proof.partitions], ("toy-verify", str(folder / KEY)), True, True)
 
 
+class WholeSystem(ToySystem):
+    def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
+        """Accept: the proofs need nothing of each other."""
+
+
 class ToyMaker:
     @staticmethod
     def from_options(options: ToyOptions) -> ToySystem:
         faults = Faults(Path(options.folder), bad_input=(options.bad_input,))
-        return ToySystem(options.count, faults, sources=options.sources)
+        kind = WholeSystem if options.whole else ToySystem
+        return kind(options.count, faults, sources=options.sources)
 
 
 ENTRY = Entry(

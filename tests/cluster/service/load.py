@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from tests.support.instant_pool import InstantPool
 
 from cluster.service.client import Client, request_of
 from cluster.service.contact import Contact
@@ -51,7 +52,6 @@ from distprove.host.provenance import provenance
 from distprove.registry import SYSTEMS
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
-from tests.support.instant_pool import InstantPool
 
 QUEUED, RUNNING, KEPT = 200, 64, 2000
 """Limits of the service. Few jobs are kept, so that memory that grows is no job that is kept."""

@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 
 import distprove.registry as registry
+from actors.worker import Worker
 from cluster.driver import collecting_seldom
-from cluster.executor.pool import Pool
+from cluster.opening import open_scheduler
 from cluster.record.journal import read_journal
 from cluster.record.run import StoredRun
 from cluster.record.story import read_report
+from cluster.scheduler.loop import Client, Scheduler
 from cluster.service import service as service_module
 from cluster.service.requests import Limits, require_allowed_files
 from cluster.service.service import RUNS, Service
@@ -47,7 +49,7 @@ from tests.cluster.service.kills import Campaign, make_key
 from tests.support import riscv_asm as asm
 from tests.support.await_end import await_end
 from tests.support.circles import circles
-from tests.support.instant_pool import InstantPool
+from tests.support.instant_fleet import instant_scheduler
 from tests.support.riscv_elf import code_file
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
@@ -85,10 +87,10 @@ class Place:
     stack: ExitStack
     gate: Gate = field(default_factory=Gate)
 
-    def open(self, limits: Limits | None = None, *, pool: Any = None) -> Service:
+    def open(self, limits: Limits | None = None, *, scheduler: Any = None) -> Service:
         limits = limits or Limits(running=2, allow_code=True)
-        instant: Any = lambda settings: InstantPool(settings, self.gate)  # noqa: E731
-        service = Service(self.folder / "service", SETTINGS, limits, pool or instant)
+        instant: Any = lambda settings: instant_scheduler(settings, self.gate)  # noqa: E731
+        service = Service(self.folder / "service", SETTINGS, limits, scheduler or instant)
         self.stack.callback(self.close, service)
         service.start()
         return service
@@ -110,7 +112,7 @@ class Place:
         assert not ending.is_alive()
 
     def ask(self, id: str, count: int = 1, priority: Priority = Priority.NORMAL, **more: Any) -> JobRequest:
-        job = {"system": "toy", "folder": str(self.folder), "count": count, **more.pop("job", {})}
+        job = {"system": "toy", "folder": str(self.folder), "count": count, "whole": True, **more.pop("job", {})}
         return JobRequest(id, job, priority=priority, **more)
 
 
@@ -156,7 +158,7 @@ def test_a_job_whose_run_would_replace_its_input_is_refused_when_it_is_submitted
 
 
 def test_jobs_are_proved_as_runs_by_workers_that_stay(place: Place) -> None:
-    service = place.open(pool=Pool)
+    service = place.open(scheduler=open_scheduler)
     told: list[str] = []
     service.listeners.append(lambda view: told.append(view.state.value))
     for number in range(6):
@@ -206,7 +208,7 @@ def test_the_same_job_under_one_id_is_one_job_and_another_is_refused(place: Plac
 
 
 def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    service = place.open(pool=Pool)
+    service = place.open(scheduler=open_scheduler)
     service.submit(place.ask("bad", job={"folder": str(place.folder / "none"), "count": 100}))
     service.submit(place.ask("good"))
     assert await_end(service, "good", PATIENCE).state is JobState.PROVED
@@ -236,7 +238,7 @@ def test_a_job_that_fails_says_why_and_the_next_one_is_served(place: Place, monk
 
 def test_a_job_whose_inputs_are_at_fault_says_so_by_its_exit_code(place: Place) -> None:
     """As `prove` ends, for which 2 says that trying again is useless."""
-    service = place.open(pool=Pool)
+    service = place.open(scheduler=open_scheduler)
     service.submit(place.ask("bad", count=2, job={"bad_input": "p1"}))
     done = await_end(service, "bad", PATIENCE)
     assert (done.state, done.exit_code, done.error_kind) == (JobState.FAILED, 2, "JobFailed")
@@ -394,7 +396,7 @@ def test_a_job_that_is_over_leaves_nothing_for_the_collector(place: Place) -> No
             service.submit(place.ask(id, 2))
         return [await_end(service, id, PATIENCE).state for id in ids]
 
-    service = place.open(pool=lambda settings: InstantPool(settings, before))
+    service = place.open(scheduler=lambda settings: instant_scheduler(settings, before))
     end("good", "bad")
     with circles() as count:
         for n in range(10):
@@ -552,23 +554,17 @@ def test_a_service_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
 def test_jobs_begin_again_when_all_workers_are_lost_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the Ray that they run on ends. The fleet says so as the first orders are handed out, again and again in
     the second case: a job is not begun for ever."""
-    service = place.open(pool=Pool)
-    pool, left = service._pool, 1
+    service = place.open(scheduler=open_scheduler)
+    left, hand = 1, Worker.take
 
-    def lend(*arguments: Any, **named: Any) -> Any:
-        client = Pool.lend(pool, *arguments, **named)
+    def take(*arguments: Any, **named: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            service._scheduler.fleet.lose("its head does not answer")
+        hand(*arguments, **named)
 
-        def hand(*orders: Any, **more: Any) -> None:
-            nonlocal left
-            left -= 1
-            if left >= 0:
-                pool.fleet.lose("its head does not answer")
-            type(client).hand(client, *orders, **more)
-
-        client.hand = hand  # type: ignore[method-assign]
-        return client
-
-    monkeypatch.setattr(pool, "lend", lend)
+    monkeypatch.setattr(Worker, "take", take)
     service.submit(place.ask("once", count=3))
     view = await_end(service, "once", PATIENCE)
     assert (view.state, view.done, view.attempts) == (JobState.PROVED, 3, 2)
@@ -587,22 +583,24 @@ def test_a_job_that_finds_no_memory_beside_others_has_the_workers_to_itself(
 ) -> None:
     place.gate.closed_at = lambda job, name: job == "held"
     service = place.open(Limits(running=8, allow_code=True))
-    pool, left, begun = service._pool, 1, []
+    scheduler, left, begun = service._scheduler, 1, []
 
-    def lend(*arguments: Any, job: str, **named: Any) -> Any:
+    def lend(*, job: str, **named: Any) -> Client:
         nonlocal left
-        lent = InstantPool.lend(pool, *arguments, job=job, **named)  # type: ignore[arg-type]
+        lent = Scheduler.lend(scheduler, job=job, **named)
         begun.append((job, service._running.total()))
         if job == "large" and left:
-            left, lent.crowded = left - 1, True
+            left -= 1
 
-            def start(system: Any) -> Any:
+            def begin(job: Any, *more: Any) -> None:
+                lent._state = job
+                job.crowded = True
                 raise JobFailed("it fits no device here")
 
-            lent.start = start  # type: ignore[method-assign]
+            lent.begin = begin  # type: ignore[method-assign]
         return lent
 
-    monkeypatch.setattr(pool, "lend", lend)
+    monkeypatch.setattr(scheduler, "lend", lend)
     service.submit(place.ask("held"))
     reach(place)
     service.submit(place.ask("large"))

@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cluster.service.lines import ENOUGH, Lines
+from cluster.together import short
+from tests.support.instant_pool import InstantExecutor, InstantPool
 
 import distprove.registry as registry
 from cluster.record.journal import read_journal
 from cluster.record.run import read_proof, take_lock
 from cluster.record.story import read_report
 from cluster.record.timeline import read_timeline
-from cluster.service.lines import ENOUGH, Lines
 from cluster.service.requests import Limits, digest_of, job_of
 from cluster.service.service import RUNS, Service
 from cluster.service.views import JobRequest, JobState
 from cluster.service.writer import LOCK, WriterBeside
 from cluster.session import resume_job
-from cluster.together import short
 from distprove.errors import InputError, InUse, ResourceError
 from distprove.formats.folder import Folder
 from distprove.job import Job
@@ -33,7 +34,6 @@ from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import DeviceTask
 from tests.support.await_end import await_end
-from tests.support.instant_pool import InstantExecutor, InstantPool
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 SETTINGS = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
