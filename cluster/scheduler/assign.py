@@ -34,8 +34,6 @@ def assign(state: State) -> None:
     """Hand out all that can be handed out now."""
     waiting: list[Job] = []
     for job in state.jobs.values():
-        if job.over:
-            continue
         if job.barrier is not None and job.at[Stage.COMMITTED]:
             _hand_to_committers(state, job)
         if job.at[Stage.WAITING]:
@@ -64,16 +62,18 @@ def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) ->
     """Give each worker, those with the fewest orders first, what it has room for of the jobs that wait."""
     left = sum(len(job.at[Stage.WAITING]) for job in waiting) + sum(map(Worker.load, workers))
     fair = math.ceil(left / max(1, len(workers)))
-    queue = [(place_of(state, job), number, job) for number, job in enumerate(waiting)]
+    turns = state.turns  # without a call for each job: they are many, and most get nothing
+    queue = [(job.rank, max(turns[job.rank], job.turn), number, job) for number, job in enumerate(waiting)]
     heapq.heapify(queue)
     for worker in workers:
-        later: list[tuple[Place, int, Job]] = []
+        later: list[tuple[int, int, int, Job]] = []
         given = 0
         while queue:
-            place, number, job = queue[0]
+            rank, turn, number, job = queue[0]
+            place = Place(rank, turn)
             usable = bool(job.at[Stage.WAITING]) and worker.usable(job.id, job.key)
             room = _room(state, job, worker, place, fair, given) if usable else 0
-            if usable and not room and not worker.doubtful(job.id):
+            if usable and not room and not worker.doubtful(job.id) and state.settings.parallel is None:
                 break  # nor has it room for those that go after this one
             # Up to the next job's turn the orders are this one's.
             partitions = _allowed(state, job, worker, min(room, 1) if len(queue) > 1 else room)
@@ -82,9 +82,9 @@ def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) ->
                 continue
             _hand(state, job, worker, partitions, *_work(job))
             given += len(partitions)
-            heapq.heapreplace(queue, (place_of(state, job), number, job))
+            heapq.heapreplace(queue, (*place_of(state, job), number, job))
         for each in later:
-            if each[2].at[Stage.WAITING]:
+            if each[3].at[Stage.WAITING]:
                 heapq.heappush(queue, each)
 
 
@@ -98,9 +98,12 @@ def _room(state: State, job: Job, worker: Worker, place: Place, fair: int, given
     held = worker.before(place)
     if held - given > chunk:
         return 0
-    room = min(2 * chunk, max(in_flight, fair)) - held
+    most = min(2 * chunk, max(in_flight, fair))
+    room = most - held
+    while room > 1 and worker.before(place._replace(turn=place.turn + room - 1)) + room > most:
+        room //= 2  # its later orders go behind more of the others'
     if parallel is not None and parallel < len(state.live(job)):  # one at a time, wherever a worker is free
-        room = min(room, 1, parallel - job.count(*PREPARING), in_flight - held)
+        room = min(room, 1 - given, parallel - job.count(*PREPARING), in_flight - held)
     return max(0, room)
 
 
@@ -114,7 +117,9 @@ def _allowed(state: State, job: Job, worker: Worker, count: int) -> list[Partiti
         nonlocal live
         if worker.id not in partition.avoid:
             return True
-        live = live or state.live(job)
+        if live is None:  # where the key waits for room, nobody knows for how long: others may wait for this job
+            crowded = state.keys[job.key].crowded_on
+            live = [other for other in state.live(job) if other.id not in crowded]
         return all(other.id in partition.avoid for other in live)
 
     return list(itertools.islice(filter(may, job.at[Stage.WAITING].values()), count))

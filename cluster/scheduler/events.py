@@ -106,6 +106,7 @@ class KeyChecked(NamedTuple):
 
     worker: str
     key: str
+    epoch: int
     result: Timed | BaseException
 
 
@@ -201,6 +202,7 @@ class Load(NamedTuple):
 class Check(NamedTuple):
     worker: str
     key: str
+    epoch: int
 
 
 class Permit(NamedTuple):

@@ -89,7 +89,7 @@ def refused(state: State, job: Job, partition: PartitionState, worker: Worker, e
         state.fail(job, partition, str(error), ResourceError.__name__ if gone else kind)
         return
     partition.avoid |= {other.id for other in state.workers.values() if other.node == node}
-    state.note(job, "fault", partition=partition.id.name, worker=worker.id, reason=str(error))
+    state.note(job, RULES[Fact.REFUSED].event, partition=partition.id.name, worker=worker.id, reason=str(error))
     state.apply(job, partition, Fact.REFUSED, "its input was refused")
 
 
@@ -146,20 +146,33 @@ def strike(
 
 def died(state: State, worker: Worker, key: str, epoch: int, error: WorkerDied) -> None:
     """The process of a worker ended; it is loaded again. Its orders go back; the partition that it computed is charged,
-    if that is known. Each key slot reports the death: only the first report is of the last load."""
+    if that is known. Each key slot reports the death, perhaps when others have the key again from a new process: the
+    first report is for all slots that are of the same process. One that loads reports for itself, and is not counted
+    as another death."""
     slot = worker.slots.get(key)
     if slot is None or slot.epoch != epoch or worker.health.lost is not None:
         return
-    loading, restarted = worker.loading == key, worker.health.restarted
-    at = None if restarted else error.at if error.at is not None else _only_job(worker)
-    worker.health.restarted, worker.loading = False, None
-    worker.health.deaths += 1
-    for job in list(state.users(worker)):
-        if worker.slot(job.key).stage in (SlotStage.READY, SlotStage.LOADING):
-            _note_death(state, job, worker.id, str(error))
-    taken = [(state.find(id), id) for each in worker.slots.values() for id in each.handed]
-    committed = [(job, partition) for job in state.users(worker) for partition in _committed(job, worker)]
-    for id, each in worker.slots.items():
+    loaded_it, health = slot.stage is SlotStage.LOADING, worker.health
+    dead = {
+        id: each
+        for id, each in worker.slots.items()
+        if each is slot or (each.ready and (loaded_it or each.life == slot.life))
+    }
+    restarted, counted = health.restarted or slot.excused, loaded_it and slot.shares_death
+    at = None if restarted else _at(state, worker, error)
+    health.restarted = False
+    health.deaths += not counted
+    if loaded_it:
+        worker.loading = None
+    elif worker.loading is not None:
+        worker.slots[worker.loading].shares_death = True
+        worker.slots[worker.loading].excused |= restarted
+    jobs = [job for job in state.users(worker) if job.key in dead]
+    for job in jobs:
+        _note_death(state, job, worker.id, str(error))
+    taken = [(state.find(id), id) for each in dead.values() for id in each.handed]
+    committed = [(job, partition) for job in jobs for partition in _committed(job, worker)]
+    for id, each in dead.items():
         if id in state.keys:
             state.keys[id].watch.forget(worker.id)
             if state.keys[id].checker == worker.id:
@@ -170,21 +183,21 @@ def died(state: State, worker: Worker, key: str, epoch: int, error: WorkerDied) 
             _back(state, *found, "its worker died", charged=found[1].id == at)
     for job, partition in committed:
         _back(state, job, partition, "its worker died", charged=False)
-    _judge_death(state, worker, key, at, error, loading=loading and not restarted)
-    if worker.health.deaths >= MAX_DEATHS and state.standing:
+    blamed = None if restarted or (state.standing and not loaded_it) else key
+    _judge_death(state, worker, at, error, blamed)
+    if health.deaths >= MAX_DEATHS and state.standing:
         lose(state, worker, f"it died {MAX_DEATHS} times in a row")
     for resident in list(state.keys.values()):
         state.check_key(resident)
     state.must_load = True
 
 
-def _judge_death(
-    state: State, worker: Worker, key: str, at: PartitionId | None, error: WorkerDied, *, loading: bool
-) -> None:
-    """Count a death against a worker: in the job at whose partition it died, or in those whose key it loaded."""
+def _judge_death(state: State, worker: Worker, at: PartitionId | None, error: WorkerDied, key: str | None) -> None:
+    """Count a death against a worker: in the job at whose partition it died, or in those whose `key` it loaded."""
     if isinstance(error, WorkerStuck):
         for job in list(state.users(worker)):
-            worker.health.of(job.id, worker.id).failed_at |= {at} if at is not None else set()
+            if at is not None and at.job == job.id:
+                worker.health.of(job.id, worker.id).failed_at.add(at)
             give_up(state, job, worker, worker.id, str(error))
         return
     reason = f"died {MAX_STRIKES} times in a row, the last: {error}"
@@ -193,9 +206,21 @@ def _judge_death(
         job, partition = found
         partition.avoid.add(worker.id)
         strike(state, job, worker, worker.id, reason, partition)
-    elif at is None and (loading or not state.standing):
+    elif at is None and key is not None:
         for job in list(state.users(worker, key)):
             strike(state, job, worker, worker.id, reason)
+
+
+def _at(state: State, worker: Worker, error: WorkerDied) -> PartitionId | None:
+    """The partition that a process computed at its end, as far as is known. It left word, perhaps of an order that it
+    had just finished; or it served one job alone, and loaded no key."""
+    if error.at is not None:
+        known = state.find(error.at)
+        if known is None:
+            return error.at
+        slot = worker.slot(known[0].key)
+        return error.at if error.at in slot.handed else slot.at_work_on(error.at.job)
+    return None if worker.loading is not None else _only_job(worker)
 
 
 def _only_job(worker: Worker) -> PartitionId | None:
@@ -245,6 +270,7 @@ def lose(state: State, worker: Worker, reason: str) -> None:
         empty(slot)
         if id in state.keys and state.keys[id].checker == worker.id:
             state.keys[id].checker = None
+    state.must_load = True  # it may have been loading what others wait for
     state.emit(Retire(worker.id))
     for key in list(state.keys.values()):
         state.check_key(key)
@@ -253,6 +279,7 @@ def lose(state: State, worker: Worker, reason: str) -> None:
 def _leave(state: State, job: Job, worker: Worker, reason: str) -> None:
     """A job does without a worker and its synthesisers from here on: what they have of it goes to others."""
     worker.health.of(job.id, worker.id).given_up = True
+    state.see_all = True
     job.add_worker(worker)
     _note_retired(state, job, worker.id, reason)
     for name in worker.handle.synthesisers:
@@ -279,6 +306,14 @@ def give_up_synthesiser(state: State, job: Job, worker: Worker, who: str, reason
         state.emit(Dismiss(worker.id, job.key, who))
     if not worker.synthesisers_of(job.id):
         retire(state, job, worker, f"it has no synthesiser left ({reason})")
+
+
+def restart_if_idle(state: State, worker: Worker, key: str) -> None:
+    """End the process of a worker that lost all synthesisers of a key, so that jobs to come find it whole."""
+    slot = worker.slot(key)
+    if slot.ready and worker.health.lost is None and slot.lost.keys() >= {*worker.handle.synthesisers}:
+        worker.health.restarted = True
+        state.emit(Interrupt(worker.id, key, worker.id))
 
 
 def _blame(state: State, job: Job, worker: Worker, partition: PartitionState) -> None:
@@ -327,16 +362,19 @@ def _committed(job: Job, worker: Worker) -> list[PartitionState]:
 
 def _back(state: State, job: Job, partition: PartitionState, reason: str, *, charged: bool) -> None:
     """Take back a partition whose worker is gone, with its witness and what it committed to."""
+    if partition.worker is None or partition.stage in OVER:
+        return  # it went back with its job's giving up the worker
     if partition.stage is Stage.DIAGNOSING:
         bad_proof(state, job, partition, partition.suspicion)  # nothing more can be found out
-    elif partition.stage not in OVER:
+    else:
         partition.report.attempts += partition.stage is Stage.PROVING
         state.apply(job, partition, Fact.WORKER_DIED_AT if charged else Fact.WORKER_GONE, reason)
 
 
 def empty(slot: Slot) -> None:
     slot.stage, slot.epoch, slot.loaded = SlotStage.ABSENT, 0, None
-    slot.handed, slot.under_way, slot.asked_back = {}, [], False
+    slot.handed, slot.under_way, slot.asked_back, slot.late, slot.lost = {}, [], False, False, {}
+    slot.shares_death = slot.excused = False
 
 
 def _note_death(state: State, job: Job, who: str, reason: str) -> None:
@@ -375,10 +413,12 @@ def look(state: State, queued: frozenset[str]) -> None:
 
 def fail_stranded(state: State, job: Job) -> None:
     """Fail what needs a worker when none is left, and no node joins for as long as the settings have the job wait."""
-    if state.live(job):
+    if any(worker.serves(job.id) for worker in state.workers.values()):
         job.stranded = None
         return
-    reason = next((each.reason for each in job.workers.values() if each.reason), "there is none")
+    reasons = [each.reason for each in job.workers.values()]
+    reasons += [worker.health.lost for worker in state.workers.values()]  # before the job came
+    reason = next(filter(None, reasons), "there is none")
     patience = state.settings.wait_for_nodes
     if patience is not None and state.grows:
         if job.stranded is None:
@@ -400,11 +440,14 @@ def _retire_late(state: State, worker: Worker, queued: bool) -> None:
     if queued:
         slot.deadline = state.now + state.settings.start_timeout
     elif state.now > slot.deadline:
-        key, worker.loading = worker.loading, None
-        slot.stage, slot.epoch = SlotStage.FAILED, 0
-        for job in list(state.users(worker, key)):
-            retire(state, job, worker, f"not ready within {state.settings.start_timeout:.0f} s")
-        state.must_load = True
+        key, first = worker.loading, not slot.late
+        slot.late, slot.deadline = True, state.now + state.settings.start_timeout
+        for job in list(state.users(worker)):  # on threads it cannot be ended, and other keys wait behind it for ever
+            if job.key == key or not (first or worker.slot(job.key).ready):
+                retire(state, job, worker, f"not ready within {state.settings.start_timeout:.0f} s")
+        if first and worker.health.lost is None:
+            worker.health.restarted = True
+            state.emit(Interrupt(worker.id, key, worker.id))
 
 
 def _end_hung(state: State, key: str, workers: Iterable[Worker]) -> None:
@@ -436,5 +479,5 @@ def _end(state: State, key: str, worker: Worker, who: str, reason: str) -> None:
         if standing.hangs >= MAX_HANGS and len(others) > 1:
             give_up(state, job, worker, who, f"hung {standing.hangs} times, the last: {reason}")
             given_up = True
-    if not given_up:
+    if worker.health.lost is None and (state.standing or not given_up):  # others still use it
         state.emit(Interrupt(worker.id, key, who))

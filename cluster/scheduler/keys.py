@@ -24,12 +24,16 @@ def admit(state: State, job: Job) -> None:
         job.cold = True
     else:
         key.jobs[job.id] = job
+        for worker in state.workers.values():
+            if key.id in worker.slots and worker.slots[key.id].stage is SlotStage.FAILED:
+                worker.slots[key.id].stage = SlotStage.ABSENT  # it is tried again for each job
         slots = [worker.slots[key.id].stage for worker in state.workers.values() if key.id in worker.slots]
         job.cold = key.stage is not KeyStage.OPEN or not {SlotStage.READY, SlotStage.LOADING} & {*slots}
     _use(state, state.keys[job.key])
     for worker in state.live(job):
         job.add_worker(worker)
     state.must_load = True
+    state.check_key(state.keys[job.key])
     state.loading(job)
 
 
@@ -43,14 +47,20 @@ def leave(state: State, job: Job) -> None:
         return
     if key.stage is KeyStage.REFUSED:
         del state.keys[key.id]
-    elif key.stage is KeyStage.OPEN and state.standing and not _resident(state, key):
+    close_unused(state, key)
+    state.must_load = True
+
+
+def close_unused(state: State, key: Key) -> None:
+    """Close a key that no job uses and no worker has."""
+    if key.stage is KeyStage.OPEN and not key.jobs and state.standing and not _resident(state, key):
         close(state, key)
-    if any(other.stage is KeyStage.REFUSED or other.crowded_on for other in state.keys.values()):
-        evict_oldest(state)
 
 
 def opened(state: State, key: Key) -> None:
     """The files of a key are there, and the memory for it is leased."""
+    if key.stage is not KeyStage.OPENING:
+        return
     key.stage = KeyStage.OPEN
     state.must_load = True
     if not key.jobs and state.standing:
@@ -59,26 +69,36 @@ def opened(state: State, key: Key) -> None:
 
 def refused(state: State, key: Key, error: BaseException) -> None:
     """A key cannot be opened now: it waits for the memory of another one, or its jobs end."""
-    if isinstance(error, ClusterError) and key.jobs and make_room(state, key):
+    if key.stage is not KeyStage.OPENING:
+        return
+    if isinstance(error, ClusterError) and state.wanting(key) and make_room(state, key):
         key.stage = KeyStage.REFUSED
         return
     del state.keys[key.id]
-    for job in list(key.jobs.values()):
+    for job in state.wanting(key):
         state.end(job, error)
+    _try_again(state)
 
 
 def closed(state: State, key: Key) -> None:
     """The memory of a key is free: those that wait for memory try again."""
+    if key.stage is not KeyStage.CLOSING:
+        return
     del state.keys[key.id]
     for worker in state.workers.values():
         worker.slots.pop(key.id, None)
     if key.jobs:  # they came meanwhile
         _open(state, key.id, key.jobs)
-    for other in state.keys.values():
-        other.crowded_on.clear()
-        if other.stage is KeyStage.REFUSED:
-            other.stage = KeyStage.OPENING
-            state.emit(OpenKey(other.id, other.system))
+    _try_again(state)
+
+
+def _try_again(state: State, *keys: Key) -> None:
+    """Have keys that wait for memory opened and loaded: these, or all."""
+    for key in keys or state.keys.values():
+        key.crowded_on.clear()
+        if key.stage is KeyStage.REFUSED:
+            key.stage = KeyStage.OPENING
+            state.emit(OpenKey(key.id, key.system))
     state.must_load = True
 
 
@@ -107,15 +127,16 @@ def make_room(state: State, key: Key) -> bool:
     closing = any(other.stage is KeyStage.CLOSING for other in state.keys.values())
     if closing or evict_oldest(state, key):
         return True
-    if len(state.keys) == 1:
+    if not _others_take_room(state, key):
         return False
-    for job in key.jobs.values():
+    for job in state.wanting(key):
         state.wait(job, NO_ROOM)
     return True
 
 
 def load_all(state: State) -> None:
     """Have each worker load the keys that its jobs want: one at a time, the key of the most urgent job first."""
+    _make_way(state)
     state.must_load = False
     for worker in state.workers.values():
         if worker.loading is not None or worker.health.lost is not None:
@@ -126,11 +147,23 @@ def load_all(state: State) -> None:
             load(state, worker, first)
 
 
+def _make_way(state: State) -> None:
+    """Evict a key for those that wait for memory, unless one is being closed."""
+    waiting = [key for key in state.keys.values() if key.stage is KeyStage.REFUSED or key.crowded_on]
+    for key in waiting:
+        if not _others_take_room(state, key):  # what it waited for ended in another way
+            _try_again(state, key)
+    closing = any(key.stage is KeyStage.CLOSING for key in state.keys.values())
+    if not closing and any(state.wanting(key) for key in waiting):
+        evict_oldest(state)
+
+
 def load(state: State, worker: Worker, key: Key) -> None:
     """Have a worker load a key."""
     state.epochs += 1
     slot = worker.slot(key.id)
-    slot.stage, slot.epoch, slot.deadline = SlotStage.LOADING, state.epochs, state.now + state.settings.start_timeout
+    slot.stage, slot.epoch, slot.late = SlotStage.LOADING, state.epochs, False
+    slot.deadline = state.now + state.settings.start_timeout
     worker.loading = key.id
     state.emit(Load(worker.id, key.id, slot.epoch, key.checked))
 
@@ -139,7 +172,7 @@ def _wants(state: State, worker: Worker, key: Key) -> bool:
     """Whether a worker is to load a key now."""
     if key.stage is not KeyStage.OPEN or worker.id in key.crowded_on:
         return False
-    return worker.slot(key.id).stage is SlotStage.ABSENT and any(worker.serves(job) for job in key.jobs)
+    return worker.slot(key.id).stage is SlotStage.ABSENT and any(worker.serves(job.id) for job in state.wanting(key))
 
 
 def _open(state: State, id: str, jobs: dict[str, Job]) -> None:
@@ -158,6 +191,12 @@ def _resident(state: State, key: Key) -> bool:
     """Whether some worker has the key, or loads it."""
     slots = [worker.slots[key.id].stage for worker in state.workers.values() if key.id in worker.slots]
     return SlotStage.READY in slots or SlotStage.LOADING in slots
+
+
+def _others_take_room(state: State, key: Key) -> bool:
+    """Whether others have what a key waits for: memory of nodes if it is not open, and of devices if it is."""
+    others = [other for other in state.keys.values() if other is not key and other.stage is not KeyStage.REFUSED]
+    return any(key.stage is not KeyStage.OPEN or _resident(state, other) for other in others)
 
 
 def _idle(state: State, key: Key) -> bool:

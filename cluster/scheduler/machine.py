@@ -59,6 +59,9 @@ from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, StepTimes
 from kernels.errors import OutOfMemory
 
+MOVING = (Stage.HANDED, Stage.SYNTHESISING, Stage.READY, Stage.COMMITTING, Stage.PROVING)
+"""Stages that a worker's news move a partition between."""
+
 
 class Machine:
     """All jobs, keys and workers of a process."""
@@ -73,8 +76,16 @@ class Machine:
         state.now, state.time = now, time
         for event in events:
             HANDLERS[type(event)](state, event)
-        for job in list(state.jobs.values()):
+        going, state.moved = state.jobs if state.see_all else state.moved, {}
+        state.see_all = False
+        for job in list(going.values()):
             _go_on(state, job)
+        for job in state.loaded.values():
+            if not job.over:
+                state.loading(job)
+        state.loaded.clear()
+        while state.ended:
+            _forget(state, state.ended.pop())
         if state.must_load:
             keys.load_all(state)
         assign.assign(state)
@@ -84,30 +95,28 @@ class Machine:
 
 def _go_on(state: State, job: Job) -> None:
     """See whether a job is at its barrier, at its end, or without any worker."""
-    if not job.over and job.system.needs_barrier and job.barrier is None and not job.storing_barrier:
+    if job.over:
+        return
+    if job.system.needs_barrier and job.barrier is None and not job.storing_barrier:
         raise_barrier(state, job)
     if not job.over and state.workers:
         faults.fail_stranded(state, job)
     if not job.over and not job.open:
         state.end(job)
-    if job.over:
-        _forget(state, job)
-    elif state.now >= job.told_due and job.listens:
+    elif not job.over and state.now >= job.told_due and job.listens:
         job.told_due = state.now + TELL
         state.tell(job, "stage")
 
 
 def _forget(state: State, job: Job) -> None:
     """A job is over: nothing of it is kept."""
-    del state.jobs[job.id]
     for worker in state.workers.values():
         slot = worker.slots.get(job.key)
-        if slot is not None and slot.ready:
+        if slot is not None and slot.ready and job.id in worker.served:
             for id in [id for id in slot.handed if id.job == job.id]:
                 del slot.handed[id]
             slot.under_way = [each for each in slot.under_way if each.id.job != job.id]
-            if job.id in worker.served:
-                state.emit(Forget(worker.id, job.key, job.id))
+            state.emit(Forget(worker.id, job.key, job.id))
         worker.served.discard(job.id)
         worker.health.standings.pop(job.id, None)
     if job.holds_key:
@@ -120,12 +129,14 @@ def _forget(state: State, job: Job) -> None:
 
 
 def _job_added(state: State, event: JobAdded) -> None:
-    job = state.jobs[event.job.id] = event.job
+    job = state.jobs[event.job.id] = state.moved[event.job.id] = event.job
     keys.admit(state, job)
     for worker in state.live(job):
         slot = worker.slot(job.key)
         if slot.loaded is not None and slot.ready:
             _note_loaded(state, job, worker, slot.loaded.prover, slot.loaded.synthesisers)
+            for name, reason in slot.lost.items():
+                faults.give_up_synthesiser(state, job, worker, name, reason)
     _tell_remarks(state, job)
 
 
@@ -145,6 +156,7 @@ def _barrier_stored(state: State, event: BarrierStored) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
         job.barrier, job.storing_barrier = job.drawn, False
+        state.moved[job.id] = job
 
 
 # -- workers and keys -------------------------------------------------------------------------------------------------
@@ -158,7 +170,7 @@ def _joined(state: State, event: Joined) -> None:
             job.add_worker(worker)
             if late and state.joined:
                 state.note_worker(job, "joined", handle.id, f"{handle.node} joined the cluster")
-    state.joined = True
+    state.joined = state.see_all = True
     state.must_load = True
     for job in state.jobs.values():
         state.loading(job)
@@ -207,7 +219,7 @@ def _key_loaded(state: State, event: KeyLoaded) -> None:
     state.must_load = True
     for job in list(state.users(worker, key.id)):
         _note_loaded(state, job, worker, loaded.prover, loaded.synthesisers)
-        state.loading(job)
+        state.loaded[job.id] = job
     state.check_key(key)
     if key.checked:  # perhaps since it was asked to load
         state.emit(Permit(worker.id, key.id))
@@ -244,27 +256,28 @@ def _load_failed(state: State, event: LoadFailed) -> None:
         return
     worker.loading, state.must_load = None, True
     slot.stage, slot.epoch = SlotStage.ABSENT, 0
-    if isinstance(error, OutOfMemory) and key.jobs and keys.make_room(state, key):
+    if isinstance(error, OutOfMemory) and state.wanting(key) and keys.make_room(state, key):
         key.crowded_on.add(worker.id)
         return
     slot.stage = SlotStage.FAILED
     _no_use(state, key, worker, error, "load")
+    keys.close_unused(state, key)
 
 
 def _key_checked(state: State, event: KeyChecked) -> None:
     key, worker = state.keys.get(event.key), state.workers.get(event.worker)
-    if key is None or worker is None or key.checker != worker.id:
+    if key is None or worker is None or key.checker != worker.id or worker.slot(key.id).epoch != event.epoch:
         return  # it died meanwhile, and another one was asked
     key.checker, result = None, event.result
     if isinstance(result, WorkerDied):
-        faults.died(state, worker, key.id, worker.slot(key.id).epoch, result)
+        faults.died(state, worker, key.id, event.epoch, result)
     elif isinstance(result, BaseException):
         _no_use(state, key, worker, result, "check")
         state.check_key(key)
     else:
         key.checked = True
         seconds = round(result.ended - result.started, 6)
-        for job in key.jobs.values():
+        for job in state.wanting(key):
             job.session.spans.append(Span(worker.id, None, "check", result.started, result.ended))
             state.note(job, "key-checked", sync=False, worker=worker.id, seconds=seconds)
         for other in state.workers.values():
@@ -319,7 +332,8 @@ def _news(state: State, event: News) -> None:
         last = all(job.ends(Stage.VERIFYING) for job in key.jobs.values())
         state.emit(Verify(key.id, worker.id, proofs, last))
     for id in batch.returned:
-        if slot.handed.pop(id, None) is not None and (known := state.find(id)) is not None:
+        known = state.find(id)
+        if slot.handed.pop(id, None) is not None and known is not None and known[1].stage not in OVER:
             state.apply(*known, Fact.RETURNED)
     slot.asked_back = slot.asked_back and not (batch.returned or batch.outcomes)
     _synthesisers(state, key, worker, batch)
@@ -328,18 +342,22 @@ def _news(state: State, event: News) -> None:
         key.watch.heard(worker.id, slot.under_way)
     for id, stage, _ in slot.under_way:
         known = state.find(id)
-        if known is not None and known[1].stage is not Stage.DIAGNOSING and known[1].stage.value != stage:
+        if known is not None and known[1].stage in MOVING and known[1].stage.value != stage:
             known[0].move(known[1], Stage(stage))
+            state.moved[id.job] = known[0]
 
 
 def _synthesisers(state: State, key: Key, worker: Worker, batch: Batch) -> None:
     """Synthesisers that died and came back, or did not."""
-    for job in list(state.users(worker, key.id)) if batch.loaded or batch.lost else ():
-        for name, loaded in batch.loaded:
+    for name, loaded in batch.loaded:
+        for job in list(state.users(worker, key.id)):
             _note_ready(state, job, worker, name, loaded)
-        for name, error in batch.lost:
-            why = str(error) if isinstance(error, WorkerDied) else public_message(error)
-            faults.give_up_synthesiser(state, job, worker, name, f"could not load its program: {why}")
+    for name, error in batch.lost:
+        why = str(error) if isinstance(error, WorkerDied) else public_message(error)
+        reason = worker.slot(key.id).lost[name] = f"could not load its program: {why}"
+        for job in list(state.users(worker, key.id)):
+            faults.give_up_synthesiser(state, job, worker, name, reason)
+    faults.restart_if_idle(state, worker, key.id)
 
 
 def _succeeded(state: State, job: Job, partition: PartitionState, worker: Worker, outcome: Outcome) -> bool:
@@ -470,7 +488,7 @@ def _record(job: Job, partition: PartitionState, worker: str, stage: str, second
 
 
 def _looked(state: State, event: Looked) -> None:
-    state.grows, state.remarks = event.grows, list(event.remarks)
+    state.grows, state.remarks, state.see_all = event.grows, list(event.remarks), True
     for job in list(state.jobs.values()):
         _tell_remarks(state, job)
     faults.look(state, event.queued)

@@ -52,7 +52,7 @@ class Key:
     @property
     def rank(self) -> int:
         """The rank of its most urgent job."""
-        return min((job.rank for job in self.jobs.values()), default=1 << 30)
+        return min((job.rank for job in self.jobs.values() if not job.over), default=1 << 30)
 
 
 class State:
@@ -64,6 +64,14 @@ class State:
         self.standing = standing
         self.jobs: dict[str, Job] = {}
         """Jobs that are not over, in order of arrival."""
+        self.ended: list[Job] = []
+        """Jobs that ended just now, and that workers and keys know of."""
+        self.moved: dict[str, Job] = {}
+        """Jobs of which partitions moved since they were looked at."""
+        self.loaded: dict[str, Job] = {}
+        """Jobs whose key was loaded somewhere just now."""
+        self.see_all = False
+        """Whether all jobs are to be looked at: workers came or were given up."""
         self.held: dict[str, Job] = {}
         """Jobs that are over, and whose drivers still need the key."""
         self.keys: dict[str, Key] = {}
@@ -129,6 +137,7 @@ class State:
     def apply(self, job: Job, partition: PartitionState, fact: Fact, reason: str = "", kind: str | None = None) -> None:
         """Do what the rule says for a partition. Strikes against its worker are `faults.fail`'s part."""
         rule, to = RULES[fact], RULES[fact].to
+        self.moved[job.id] = job
         if rule.counter:
             counters = job.report.counters
             setattr(counters, rule.counter, getattr(counters, rule.counter) + 1)
@@ -163,6 +172,7 @@ class State:
         """End a job: nothing more is done for it. `error`: why it cannot go on."""
         if not job.over:
             job.over = True
+            self.ended.append(self.jobs.pop(job.id))
             self.emit(Ended(job.id, error))
 
     # -- workers ----------------------------------------------------------------------------------------------------
@@ -174,21 +184,28 @@ class State:
     def users(self, worker: Worker, key: str | None = None) -> Iterator[Job]:
         """Jobs that are not over and that did not give up a worker, of one key or of all."""
         for job in list(self.jobs.values()):
-            if key in (None, job.key) and not job.over and worker.serves(job.id):
+            if key in (None, job.key) and worker.serves(job.id):
                 yield job
 
+    def wanting(self, key: Key) -> list[Job]:
+        """Jobs of a key that are not over."""
+        return [job for job in key.jobs.values() if not job.over]
+
     def check_key(self, key: Key) -> None:
-        """Have a key checked by a worker that is ready, unless that is done or under way."""
-        ready = next((w for w in self.workers.values() if w.health.lost is None and w.slot(key.id).ready), None)
-        if not key.checked and key.checker is None and ready is not None:
+        """Have a key checked by a worker that is ready and that some job uses, unless that is done or under way."""
+        if key.checked or key.checker is not None:
+            return
+        jobs = self.wanting(key)
+        ready = next((w for w in self.workers.values() if any(w.usable(job.id, key.id) for job in jobs)), None)
+        if ready is not None:
             key.checker, key.check_deadline = ready.id, self.now + self.settings.start_timeout
-            self.emit(Check(ready.id, key.id))
-            for job in key.jobs.values():
+            self.emit(Check(ready.id, key.id, ready.slot(key.id).epoch))
+            for job in jobs:
                 self.wait(job, f"the key's check on {ready.id}")
 
     def loading(self, job: Job) -> None:
         """Notify a job how many workers have its key, until all have it."""
-        workers = self.live(job)
+        workers = self.live(job) if job.listens else []
         ready = sum(worker.slot(job.key).ready for worker in workers)
         if ready < len(workers):
             self.wait(job, f"the key, loaded on {ready} of {len(workers)} provers")

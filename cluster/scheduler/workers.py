@@ -49,8 +49,11 @@ class Slot:
     """Number of its last load; news of earlier ones are out of date."""
     deadline: float = 0.0
     """Time by which the key must be loaded, on the monotonic clock."""
+    late: bool = False
+    """Whether it was ended because it did not load the key in time."""
     loaded: Loaded | None = None
-    failure: BaseException | None = None
+    lost: dict[str, str] = field(default_factory=dict)
+    """Synthesisers that died and did not come back, with the reason."""
     handed: dict[PartitionId, Place] = field(default_factory=dict)
     """Orders that it has, oldest first."""
     under_way: list[UnderWay] = field(default_factory=list)
@@ -58,9 +61,20 @@ class Slot:
     asked_back: bool = False
     """Whether it was asked to return orders, and has not answered."""
 
+    shares_death: bool = False
+    """Whether the process ended while it loaded, as another slot reported: its own report is of the same death."""
+    excused: bool = False
+    """Whether the scheduler ended that process."""
+
     @property
     def ready(self) -> bool:
         return self.stage is SlotStage.READY
+
+    @property
+    def life(self) -> tuple[Any, Any] | None:
+        """The process that has the key."""
+        facts = self.loaded.prover.value if self.loaded is not None else {}
+        return (facts.get("host"), facts.get("pid")) if facts else None
 
     def at_work_on(self, job: str | None = None) -> PartitionId | None:
         """The partition that the process computed, as far as is known; `job`: among those of one job."""
