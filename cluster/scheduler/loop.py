@@ -375,24 +375,26 @@ class Scheduler:
         resident = self._residents[effect.key] = Resident(effect.key, effect.system, fleet, self._post, self.quiet)
 
         def opens() -> None:
+            outcome: Event = KeyOpened(effect.key)
             try:
                 fleet.unless_lost(resident.open)
             except BaseException as error:  # whatever it is, the jobs must know
-                self._post(KeyRefused(effect.key, error))
-            else:
-                self._post(KeyOpened(effect.key))
+                outcome = KeyRefused(effect.key, error)
+            if self._fleet is fleet:  # else nobody asks for it any more
+                self._post(outcome)
 
         background(opens, "distprove-open")
 
     def _do_close(self, effect: CloseKey) -> None:
-        resident = self._residents.pop(effect.key, None)
+        resident, fleet = self._residents.pop(effect.key, None), self._fleet
 
         def closes() -> None:
             try:
                 if resident is not None:
                     resident.close(self.settings.start_timeout)
             finally:
-                self._post(KeyClosed(effect.key))
+                if self._fleet is fleet:
+                    self._post(KeyClosed(effect.key))
 
         background(closes, "distprove-close")
 
@@ -402,7 +404,7 @@ class Scheduler:
             self._residents[effect.key].load(site, effect.epoch, effect.permitted)
 
     def _do_check(self, effect: Check) -> None:
-        self._residents[effect.key].check(effect.worker)
+        self._residents[effect.key].check(effect.worker, effect.epoch)
 
     def _site(self, worker: str) -> Site | None:
         return None if self._fleet is None else self._fleet.sites.get(worker)

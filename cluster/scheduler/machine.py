@@ -54,7 +54,7 @@ from cluster.scheduler.jobs import TELL, Job, PartitionState
 from cluster.scheduler.rules import OVER, Fact, Stage
 from cluster.scheduler.state import Key, State
 from cluster.scheduler.workers import SlotStage, Worker
-from distprove.errors import InputError
+from distprove.errors import InputError, UsageError
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, StepTimes
 from kernels.errors import OutOfMemory
@@ -131,6 +131,9 @@ def _forget(state: State, job: Job) -> None:
 def _job_added(state: State, event: JobAdded) -> None:
     job = state.jobs[event.job.id] = state.moved[event.job.id] = event.job
     keys.admit(state, job)
+    if job.system.needs_barrier and job.dependents:
+        state.end(job, UsageError("a plan with a barrier cannot have partitions that need others"))
+        return
     for worker in state.live(job):
         slot = worker.slot(job.key)
         if slot.loaded is not None and slot.ready:

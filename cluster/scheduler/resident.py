@@ -85,7 +85,7 @@ class Resident:
         self._epochs[worker] = epoch
         background(lambda: self._attend(worker, slot, epoch, permitted), "distprove-load")
 
-    def check(self, worker: str) -> None:
+    def check(self, worker: str, epoch: int) -> None:
         """Check the key on a worker."""
         slot = self.transports.get(worker)
 
@@ -96,7 +96,8 @@ class Resident:
                 result: Any = slot.call(Worker.check)
             except BaseException as error:  # whatever it is, the scheduler must know
                 result = error
-            self._post(KeyChecked(worker, self.key, result))
+            if not self._closed:
+                self._post(KeyChecked(worker, self.key, epoch, result))
 
         background(checks, "distprove-check")
 
