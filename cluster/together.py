@@ -64,11 +64,12 @@ def prove_together(
     settings: ExecutorSettings,
     keep: Callable[[Common, list[Proven]], None],
     more: Callable[[bool], Sequence[Short]] = lambda idle: (),
+    ended: Callable[[Report], None] = lambda report: None,
 ) -> None:
     """Prove short jobs of one key. `keep` is given those that are proven, a few at a time, on a thread of its own, and
     what they have in common: they are over when it returns. Those that it was not given when this returns or raises
     are left over. `more` gives others that came meanwhile (`Executor.wake` has it asked), and is told whether all
-    before are over: when it gives none then, this returns."""
+    before are over: when it gives none then, this returns. `ended` is called with the report of all at the end."""
     system, session = shorts[0].system, _Spans(executor.kind)
     report = Report(system.name, system.describe(), executor.kind, system.key_digest().hex(), [])
     report.started, report.chosen = session.began, executor.chosen
@@ -82,7 +83,10 @@ def prove_together(
             state.partitions.add(replace(each.partition, name=each.id), runs.add(each))
 
     add(shorts)
-    dispatch(state, lambda view: add(more(not state.partitions.open)))
+    try:
+        dispatch(state, lambda view: add(more(not state.partitions.open)))
+    finally:
+        ended(report)
 
 
 class _Spans(Session):

@@ -123,6 +123,8 @@ class Pool:
         self._keys: dict[str, _Key] = {}
         """Resident keys, and those on their way, by identity."""
         self._clients: dict[str, Client] = {}
+        self.evicted = 0
+        """Idle keys that made room for others."""
         self._shutting = 0
         """Keys that are giving back their memory."""
         self._opening = threading.Lock()
@@ -295,6 +297,7 @@ class Pool:
         with self.changed:
             others = [other for other in self._keys.values() if other is not key and other.idle]
             oldest = sorted(others, key=lambda other: other.used)[:1]
+            self.evicted += len(oldest)
             self._drop(oldest)
         self._shut(oldest)
         return bool(oldest)

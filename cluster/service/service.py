@@ -33,6 +33,7 @@ from cluster.record.report import public_message
 from cluster.record.run import MAX_RECORD, RECORD, Run, delete_run, is_run, require_creatable, take_lock
 from cluster.record.short import Common, Proven
 from cluster.service.lines import LIGHT, Group, Lines, Name
+from cluster.service.metrics import ServiceMetrics
 from cluster.service.requests import (
     Limits,
     Looked,
@@ -180,6 +181,8 @@ class Service:
         self.listeners: list[Callable[[JobView], None]] = []
         """Called with each job that changed, on whatever thread and under a lock: they return at once, ask the service
         nothing, and raise nothing."""
+        self.metrics = ServiceMetrics(self.overview, self.jobs, lambda: self._pool.evicted)
+        self.listeners.append(self.metrics.changed)
         self._tickets: dict[str, _Ticket] = {}
         self._waiting: list[tuple[tuple[int, bool, int, int], str]] = []
         """Queued jobs in the order in which they begin: place and id."""
@@ -263,6 +266,7 @@ class Service:
         self._opened.close()
         self._writer.close()
         self._store.close()
+        self.metrics.close()
         self._lock_file.close()
         self._gone.set()
 
@@ -605,7 +609,8 @@ class Service:
                         if ticket.view.cancelling or self._stopping:
                             raise KeyboardInterrupt
                         ticket.lent = lent
-                    drive(system, lent, run, self.settings, harmless(partial(self._heard, ticket)))
+                    told = harmless(partial(self._heard, ticket))
+                    drive(system, lent, run, self.settings, told, ended=self.metrics.session)
 
     def _open(self, ticket: _Ticket, job: Job, system: ProofSystem) -> Run:
         """The run of a job, with what it holds if it was begun before. Raises UsageError, InputError."""
@@ -736,7 +741,7 @@ class Service:
                 lent.stop(KeyboardInterrupt())
         try:
             with suppress(Exception, KeyboardInterrupt), lent:  # what there was to tell is told of each by itself
-                prove_together(shorts, lent, self.settings, keep, more)
+                prove_together(shorts, lent, self.settings, keep, more, self.metrics.group)
         finally:
             with self._lock:
                 group.executor = None
@@ -756,6 +761,7 @@ class Service:
             (Row(ticket.seq, ticket.digest, ticket.record, view), {RECORD: each.record, PROOF_FILE: content})
             for (ticket, view), (_, each), content in zip(ended, counts, contents, strict=True)
         )
+        self.metrics.short(common.report, [each.report for _, each in counts])
         with self._lock:
             for ticket, view in ended:
                 ticket.ending = False

@@ -31,6 +31,7 @@ class InstantPool:
         """`before` is called before each partition of a job is proven; `most` orders are carried out at a time."""
         self.settings, self.before, self.most = settings, before, most
         self.warm: set[bytes] = set()
+        self.evicted = 0
 
     def start(self) -> None: ...
 
