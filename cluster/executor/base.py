@@ -12,7 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -181,12 +181,10 @@ class Executor(ABC):
         if self.verifiers is not None:
             self.verifiers.made_on(worker.node_id, proofs)
         if self._verifier is None:
-            leased = self.verifiers is None or self.verifiers.leased
             count = self.verifying_threads if self.verifiers is None else self.verifiers.count
 
             def verified(waiting: list[PartitionProof]) -> list[Verdict]:
-                with self.verifying() if leased else nullcontext():
-                    verdicts = _verdicts(verifies, waiting)
+                verdicts = _verdicts(verifies, waiting)
                 if self.verifiers is not None:
                     self.verifiers.done_with(waiting)
                 return verdicts
@@ -194,10 +192,6 @@ class Executor(ABC):
             spread = self.verifiers is not None
             self._verifier = Batches(Kind.VERIFY, self._done, verified, count, spread=spread)
         self._verifier.submit(proofs, last=last)
-
-    @abstractmethod
-    def verifying(self) -> AbstractContextManager[object]:
-        """A lease of a thread to verify on, from the governor of the driver's node."""
 
     def keep(
         self,

@@ -13,7 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import wait
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -144,10 +144,6 @@ class Fleet(ABC):
         return None
 
     @abstractmethod
-    def verifying(self) -> AbstractContextManager[object]:
-        """A lease of a thread to verify on, from the governor of the driver's node."""
-
-    @abstractmethod
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         """As `Executor.governor_report`."""
 
@@ -262,9 +258,6 @@ class FleetExecutor(Executor):
     def retire(self, worker: WorkerHandle) -> None:
         if self._transports.pop(worker.id, None) is not None:
             self.fleet.retire(worker.id)
-
-    def verifying(self) -> AbstractContextManager[object]:
-        return self.fleet.verifying()
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         return self.fleet.governor_report(began)

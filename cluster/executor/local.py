@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Container
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import Any
 
 from actors.backends import BackendChoice, ahead_of, device_backend
@@ -26,7 +26,6 @@ from cluster.governor.budget import budget_of, limits_of, memory_for_keys
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import Budget
 from distprove.errors import ClusterError
-from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.set_aside import remember, remembered
 from distprove.host.telemetry import idle_memory
@@ -95,9 +94,6 @@ class LocalFleet(Fleet):
         name = f"{system.key_digest().hex()}-{next(self._rooms)}"
         ticket = self.governor.keep(name, memory=memory)
         return lambda: self.governor.release(ticket)
-
-    def verifying(self) -> AbstractContextManager[object]:
-        return self.governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         self.governor.watch.look(age=self.report_age)

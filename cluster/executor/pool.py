@@ -34,7 +34,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -773,9 +773,6 @@ class Client(Executor):
     def verify(self, proofs: Sequence[PartitionProof], worker: WorkerHandle, *, last: bool = False) -> None:
         self._made_by |= dict.fromkeys((proof.name for proof in proofs), worker.id)
         super().verify(proofs, worker, last=last)
-
-    def verifying(self) -> AbstractContextManager[object]:
-        return self._pool.fleet.verifying()
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         return self._pool.governor_report(began)

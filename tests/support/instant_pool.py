@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 from actors.inflight import Timed
 from actors.spans import span_json
@@ -125,6 +124,3 @@ class InstantExecutor(Executor):
 
     def stop(self, reason: BaseException) -> None:
         self.ended = reason
-
-    def verifying(self) -> AbstractContextManager[object]:
-        return nullcontext()
