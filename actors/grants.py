@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 
-from distprove.host.lease_class import LeaseClass
-
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
@@ -39,11 +37,10 @@ class Grant:
 class Wanted(TypedDict, total=False):
     """What a lease is asked for; `cluster.governor.state.Request` says what each means, and its default."""
 
-    lease_class: LeaseClass
     threads: int
-    memory: int
-    lane: bool
     least: int
+    memory: int
+    reclaim: bool
 
 
 class Governor(ABC):
@@ -231,7 +228,7 @@ class Shifts(_Idle[Threads]):
 
     def _ask(self) -> Threads:
         self._used = time.monotonic()
-        grant = self._governor.acquire(lease_class=LeaseClass.SYNTHESIS, threads=self._threads)
+        grant = self._governor.acquire(threads=self._threads)
         return Threads(grant.ticket, time.monotonic())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from contextlib import suppress
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 NAMESPACE = "distprove"
-PROTOCOL = 8
+PROTOCOL = 9
 """Version of a governor's calls. Jobs of a distprove with another version do not share the governor."""
 
 RENEWED = 10.0
@@ -38,8 +37,6 @@ class Governed(Governor):
     def __init__(self, serves: str = "") -> None:
         """`serves` is the driver that this process serves, at most one, which each governor is told that is found."""
         self._serves = serves
-        self._numbers = itertools.count(1)
-        """Numbers that tell leases apart: the next one may be asked for before the last one's end has arrived."""
         self._found: Any | None = None
         self._looked = False
 
@@ -67,7 +64,7 @@ class Governed(Governor):
             governor = self.governor
             if governor is not None:
                 try:
-                    asked = governor.acquire.remote(os.getpid(), thread=next(self._numbers), **wanted)
+                    asked = governor.acquire.remote(os.getpid(), **wanted)
                     # Not `ray.get`: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
                     return Grant(*asked.future().result())
                 except (RayActorError, PendingCallsLimitExceeded):

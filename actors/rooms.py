@@ -84,7 +84,7 @@ class Rooms(ABC):
             self.shut(room)
         self._crew.end()
         self._crew.wait()
-        with self._governor.lease(lane=True):
+        with self._governor.lease(reclaim=True):
             self._device.close()
 
 

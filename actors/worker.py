@@ -561,7 +561,7 @@ class Worker:
         for thread in self._running:
             if thread.ident:  # code of a user's own may never end, on a thread
                 thread.join(max(0.0, late - time.monotonic()))
-        with suppress(RuntimeError), self._governor.lease(lane=True):  # it may not have been loaded
+        with suppress(RuntimeError), self._governor.lease(reclaim=True):  # it may not have been loaded
             self.prover.close()
 
     def stop(self) -> None:

@@ -22,7 +22,7 @@ from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, files_bytes, kept
 from cluster.executor.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, provers_fed, shares
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifiers, beside_driver
-from cluster.governor.budget import budget_of, limits_of, memory_for_keys
+from cluster.governor.budget import budget_of, memory_for_keys
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import Budget
 from distprove.errors import ClusterError
@@ -46,7 +46,7 @@ class LocalFleet(Fleet):
         super().__init__(settings)
         self._switch_interval = sys.getswitchinterval()
         self.governor = LocalGovernor(Budget(threads=1, memory=1))
-        self._arena = HostArena(lane=lambda: self.governor.lease(lane=True))
+        self._arena = HostArena(lane=lambda: self.governor.lease(reclaim=True))
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         settings = self.settings
@@ -61,7 +61,8 @@ class LocalFleet(Fleet):
         keys = memory_for_keys()
         if system is not None:
             keys = files_bytes(system) + sum(kept_by(system, choice) for choice in choices)
-        self.governor = LocalGovernor(budget_of(threads, settings.memory, keys), limits_of(settings))
+        budget = budget_of(threads, settings.memory, keys, settings.throttle)
+        self.governor = LocalGovernor(budget)
         self.governor.start()
         self.verifying_threads = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
@@ -74,7 +75,7 @@ class LocalFleet(Fleet):
             name = f"prover-{index}"
             worker = WorkerHandle(name, "local", tuple(names[index :: len(choices)]))
             host = self._host(HostSpec(name, choice, settings.in_flight))
-            self.sites[name] = Site(worker, choice, max(1, threads // count), host)
+            self.sites[name] = Site(worker, choice, max(1, min(threads, budget.threads) // count), host)
 
     def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         trouble = remember(device, reason)

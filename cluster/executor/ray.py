@@ -45,7 +45,7 @@ from cluster.executor.spares import Spares, start
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
 from cluster.governor.actor import NodeGovernor, living_jobs
-from cluster.governor.budget import limits_of, memory_for_keys
+from cluster.governor.budget import memory_for_keys
 from distprove.errors import ClusterError, DistproveError
 from distprove.host.beside import in_background
 from distprove.host.machine import usable_threads
@@ -663,8 +663,9 @@ class RayFleet(Fleet):
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
         keys = self._expected.get(node.id, max(self._expected.values(), default=0))
-        threads, limits = threads_of(node, settings), limits_of(settings)
-        return options.remote(threads, settings.memory, limits, keys=keys, waits=UNATTENDED)
+        return options.remote(
+            threads_of(node, settings), settings.memory, keys, dict(settings.throttle), waits=UNATTENDED
+        )
 
 
 def _present(nodes: list[Node]) -> list[Node]:
