@@ -147,7 +147,7 @@ class _Synthesiser(SynthesiserWorker):
     """A synthesiser that keeps what it made until it is told to drop it."""
 
     def __init__(self, spec: SynthesiserSpec, governor: Governor) -> None:
-        arena = HostArena(lane=lambda: governor.lease(reclaim=True), shared=True)
+        arena = HostArena(reclaim_lock=lambda: governor.lease(reclaim=True), shared=True)
         kept = Kept(arena)
         self.drop = kept.drop
         self._called_off = 0
@@ -170,7 +170,7 @@ class _Rooms(Rooms):
     """Rooms of this process, whose synthesisers are processes, forked from the `nursery` if there is one."""
 
     def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, words: LastWords | None) -> None:
-        arena = HostArena(lane=lambda: governor.lease(reclaim=True))
+        arena = HostArena(reclaim_lock=lambda: governor.lease(reclaim=True))
         super().__init__(spec, governor, arena, words)
         self._nursery = nursery
 

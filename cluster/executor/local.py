@@ -46,7 +46,7 @@ class LocalFleet(Fleet):
         super().__init__(settings)
         self._switch_interval = sys.getswitchinterval()
         self.governor = LocalGovernor(Budget(threads=1, memory=1))
-        self._arena = HostArena(lane=lambda: self.governor.lease(reclaim=True))
+        self._arena = HostArena(reclaim_lock=lambda: self.governor.lease(reclaim=True))
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         settings = self.settings

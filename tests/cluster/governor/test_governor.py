@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from actors import grants
-from actors.grants import Memory, Purse, Shift, Shifts
+from actors.grants import Memory, MemoryCache, SynthesisLease, ThreadCache
 from cluster.governor.actor import NodeGovernor
 from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
@@ -279,17 +279,17 @@ def test_provers_end_though_memory_is_full(throttle: dict[str, int]) -> None:
     governor = LocalGovernor(budget_of(2, 100, 0, throttle))
     made: SimpleQueue[Memory] = SimpleQueue()
     count, worst = 12, 0
-    purse = Purse(governor)
+    cache = MemoryCache(governor)
 
     def synthesise() -> None:
-        shift = Shift(Shifts(governor, 1, keeps=False))
+        lease = SynthesisLease(ThreadCache(governor, 1, keeps=False))
         for _ in range(count // 2):
-            shift.end()
-            memory = purse.take(100)
-            shift.begin()
+            lease.end()
+            memory = cache.take(100)
+            lease.begin()
             governor.shrink(memory.ticket, 60)
             made.put(memory)
-        shift.end()
+        lease.end()
 
     def prove() -> None:
         nonlocal worst
@@ -298,8 +298,8 @@ def test_provers_end_though_memory_is_full(throttle: dict[str, int]) -> None:
             for _ in range(3):
                 with governor.lease(threads=2, least=1) as lease:
                     worst = max(worst, lease.threads)
-            purse.put(memory)
-            purse.give_back(older_than=0.0)
+            cache.put(memory)
+            cache.give_back(older_than=0.0)
 
     threads = [threading.Thread(target=call, daemon=True) for call in (synthesise, synthesise, prove, prove)]
     for thread in threads:
@@ -484,8 +484,8 @@ def granted(governor: LocalGovernor) -> int:
 
 def test_threads_that_one_synthesiser_lets_go_of_are_the_next_ones() -> None:
     governor = LocalGovernor(Budget(threads=2, memory=100))
-    shifts = Shifts(governor, 1, keeps=True)
-    first, second, third = (Shift(shifts) for _ in range(3))
+    cache = ThreadCache(governor, 1, keeps=True)
+    first, second, third = (SynthesisLease(cache) for _ in range(3))
     first.begin()
     second.begin()
     second.end()
@@ -496,18 +496,18 @@ def test_threads_that_one_synthesiser_lets_go_of_are_the_next_ones() -> None:
     first.end()
     third.end()
     assert used_threads(governor) == 2
-    shifts.give_back(older_than=60.0)
+    cache.give_back(older_than=60.0)
     assert used_threads(governor) == 2
-    shifts.give_back(older_than=0.0)
+    cache.give_back(older_than=0.0)
     assert used_threads(governor) == 0
 
 
 def test_threads_are_asked_for_again_however_they_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grants, "HELD", 0.0)
     governor = LocalGovernor(Budget(threads=1, memory=100))
-    shifts = Shifts(governor, 1, keeps=True)
-    shift, other = Shift(shifts), Shift(shifts)
-    for each in (shift, other, shift):
+    cache = ThreadCache(governor, 1, keeps=True)
+    lease, other = SynthesisLease(cache), SynthesisLease(cache)
+    for each in (lease, other, lease):
         each.begin()
         each.end()
     assert granted(governor) == 3
@@ -517,19 +517,19 @@ def test_threads_that_nobody_else_waits_for_are_kept(monkeypatch: pytest.MonkeyP
     now = 100.0
     monkeypatch.setattr(grants.time, "monotonic", lambda: now)
     governor = LocalGovernor(Budget(threads=1, memory=100))
-    shifts = Shifts(governor, 1, keeps=True)
-    shift = Shift(shifts)
-    shift.begin()
+    cache = ThreadCache(governor, 1, keeps=True)
+    lease = SynthesisLease(cache)
+    lease.begin()
     for _ in range(5):
         now += 0.8 * grants.HELD
-        shift.begin()
-        shifts.look()
+        lease.begin()
+        cache.look()
     assert granted(governor) == 1, "asked again though nobody waited"
     other = governor.ask(Request((1, 0.0), threads=1))
     for _ in range(2):
         now += 0.8 * grants.HELD
-        shifts.look()
-    renewing = threading.Thread(target=shift.begin)
+        cache.look()
+    renewing = threading.Thread(target=lease.begin)
     renewing.start()
     assert other.threads.result(60) == 1, "kept threads that somebody waits for"
     governor.release(other.ticket)
@@ -542,13 +542,13 @@ def test_a_worker_that_takes_no_threads_does_not_ask_who_waits_for_them() -> Non
     asked: list[bool] = []
     governor.threads_wanted = lambda: bool(asked.append(True))  # type: ignore[method-assign, func-returns-value]
     for keeps, takes, times in ((True, False, 0), (False, True, 0), (True, True, 1)):
-        shifts = Shifts(governor, 1, keeps=keeps)
-        shift = Shift(shifts)
+        cache = ThreadCache(governor, 1, keeps=keeps)
+        lease = SynthesisLease(cache)
         if takes:
-            shift.begin()
-        shifts.look()
-        shift.end()
-        shifts.close()
+            lease.begin()
+        cache.look()
+        lease.end()
+        cache.close()
         assert len(asked) == times
 
 
@@ -569,9 +569,9 @@ def test_who_waits_for_memory_or_the_reclaim_lock_waits_for_no_threads() -> None
 
 def test_where_provers_are_on_the_cpu_no_threads_lie_idle() -> None:
     governor = LocalGovernor(Budget(threads=1, memory=100))
-    shift = Shift(Shifts(governor, 1, keeps=False))
-    shift.begin()
-    shift.end()
+    lease = SynthesisLease(ThreadCache(governor, 1, keeps=False))
+    lease.begin()
+    lease.end()
     assert used_threads(governor) == 0
 
 

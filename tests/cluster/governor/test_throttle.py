@@ -50,7 +50,7 @@ def test_arenas_of_a_node_give_back_memory_as_many_at_a_time_as_the_throttle_say
                 now -= 1
             yield
 
-    arenas = [HostArena(keep=0, lane=noted) for _ in range(6)]
+    arenas = [HostArena(keep=0, reclaim_lock=noted) for _ in range(6)]
     for arena in arenas:
         array = arena.empty((1 << 20,), np.uint8)
         del array
