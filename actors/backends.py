@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.grants import Governor
 from distprove.errors import UsageError
-from distprove.host.lease_class import LeaseClass
 from kernels.interface.entry import BackendEntry
 
 if TYPE_CHECKING:
+    from kernels.cpu.leased_pool import Lease
     from kernels.host.arena import HostArena
     from kernels.interface.backend import Backend
-    from kernels.interface.leases import Lease
 
 
 @dataclass(frozen=True)
@@ -40,21 +39,16 @@ class BackendChoice:
     """
 
 
-def least_of(threads: int) -> int:
-    """Minimum number of threads that a prover without a GPU accepts while others hold some: half of its own. With one
-    or two of many it would still be at one operation long after the others are done."""
-    return max(1, threads // 2)
-
-
-def leased(governor: Governor | None, threads: int, least: int = 0) -> Lease | None:
-    """What computations on the CPU lease of `governor`: `threads`, or at least `least` while others hold some. None
-    without a governor: they need no lease."""
+def leased(governor: Governor | None, threads: int) -> Lease | None:
+    """What computations on the CPU lease of `governor`: `threads`, or fewer while others hold some, but at least half
+    of them: with one or two of many it would still be at one operation long after the others are done. None without a
+    governor: they need no lease."""
     if governor is None:
         return None
 
     @contextmanager
-    def lease(lease_class: str) -> Iterator[int]:
-        with governor.lease(lease_class=LeaseClass(lease_class), threads=threads, least=least) as held:
+    def lease() -> Iterator[int]:
+        with governor.lease(threads=threads, least=max(1, threads // 2)) as held:
             yield held.threads
 
     return lease

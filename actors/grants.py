@@ -1,8 +1,8 @@
-"""Leases that a worker asks its node's governor for, less often than once a partition.
+"""A node's governor as a worker sees it, and the worker's caches of leases.
 
-A governor may be behind a call between processes. A worker of short proofs that asked for every partition would spend
-more on asking than on proving, so it uses again what it was granted: memory of a witness that is gone, for a moment
-(`Purse`), and the threads of a synthesis that is over, while nobody else waits for threads (`Shifts`).
+The governor may be behind a call between processes. A worker of short proofs that asked for every partition would spend
+more on asking than on proving. So it caches leases: the memory of a released witness for a moment (`MemoryCache`), and
+the threads of a synthesis that is over while nobody else waits for threads (`ThreadCache`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
-
-from distprove.host.lease_class import LeaseClass
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -39,11 +37,10 @@ class Grant:
 class Wanted(TypedDict, total=False):
     """What a lease is asked for; `cluster.governor.state.Request` says what each means, and its default."""
 
-    lease_class: LeaseClass
     threads: int
-    memory: int
-    lane: bool
     least: int
+    memory: int
+    reclaim: bool
 
 
 class Governor(ABC):
@@ -118,8 +115,8 @@ class Threads(Lease):
 L = TypeVar("L", bound=Lease)
 
 
-class _Idle(Generic[L]):
-    """Leases of one kind that nobody uses. They can be taken again for a while without asking."""
+class LeaseCache(Generic[L]):
+    """Unused leases of one resource, which can be taken again for a while without a call to the governor."""
 
     def __init__(self, governor: Governor) -> None:
         self._governor = governor
@@ -128,7 +125,7 @@ class _Idle(Generic[L]):
         self._closed = False
 
     def put(self, lease: L) -> None:
-        """Return what is not in use any more."""
+        """Return a lease to the cache."""
         if not lease.ticket:
             return
         lease.idle_since = time.monotonic()
@@ -139,13 +136,13 @@ class _Idle(Generic[L]):
         self._governor.release(lease.ticket)
 
     def close(self) -> None:
-        """End the leases of what is not in use, and of all else when it is put back."""
+        """Release the unused leases, and the others when they are put back."""
         with self._lock:
             self._closed = True
         self.give_back(0.0)
 
     def give_back(self, older_than: float) -> None:
-        """End the leases of what has not been in use for so many seconds."""
+        """Release the leases that have been unused for so many seconds."""
         late = time.monotonic() - older_than
         with self._lock:
             old = [lease for lease in self._idle if lease.idle_since <= late]
@@ -154,11 +151,11 @@ class _Idle(Generic[L]):
             self._governor.release(lease.ticket)
 
 
-class Purse(_Idle[Memory]):
-    """A worker's leases of memory for witnesses."""
+class MemoryCache(LeaseCache[Memory]):
+    """Caches a worker's leases of memory for witnesses."""
 
     def find(self, size: int) -> Memory | None:
-        """Memory that is leased already and not in use, as little as will do; None where there is none of that size."""
+        """Returns the smallest unused lease of at least `size` bytes; None if there is none."""
         if not size:
             return Memory(0, 0)
         with self._lock:
@@ -176,7 +173,7 @@ class Purse(_Idle[Memory]):
         super().put(lease)
 
     def take(self, size: int) -> Memory:
-        """Lease memory. What is not in use is given back first: nobody may wait for it while this waits."""
+        """Lease memory from the governor. Releases unused leases first: nobody may wait for them while this waits."""
         self.give_back(older_than=0.0)
         return Memory(self._governor.acquire(memory=size).ticket, size)
 
@@ -187,11 +184,11 @@ class Purse(_Idle[Memory]):
             self._governor.shrink(memory.ticket, size)
 
 
-class Shifts(_Idle[Threads]):
-    """A worker's leases of threads for its synthesisers. What one lets go of another one takes without asking, and all
-    are kept while nobody else waits for threads, which the worker asks beside the work (`look`). A synthesiser that
-    waits for the governor makes nothing: over Ray, on a busy machine, each lease took 20 ms, and 15 synthesisers that
-    asked four times a second were idle for 8 % of their time."""
+class ThreadCache(LeaseCache[Threads]):
+    """Caches a worker's leases of threads for its synthesisers. One takes what another one let go of, and all are kept
+    while nobody else waits for threads, which the worker asks in the background (`look`). A synthesiser that waits for
+    the governor makes nothing: over Ray, on a busy machine, each lease took 20 ms, and 15 synthesisers that asked four
+    times a second were idle for 8 % of their time."""
 
     def __init__(self, governor: Governor, threads: int, *, keeps: bool) -> None:
         """Each synthesiser has so many `threads`. `keeps`: whether any are held while nobody uses them."""
@@ -231,15 +228,15 @@ class Shifts(_Idle[Threads]):
 
     def _ask(self) -> Threads:
         self._used = time.monotonic()
-        grant = self._governor.acquire(lease_class=LeaseClass.SYNTHESIS, threads=self._threads)
+        grant = self._governor.acquire(threads=self._threads)
         return Threads(grant.ticket, time.monotonic())
 
 
-class Shift:
+class SynthesisLease:
     """The threads of one synthesiser, held from one witness to the next while these follow each other closely."""
 
-    def __init__(self, shifts: Shifts) -> None:
-        self._shifts = shifts
+    def __init__(self, cache: ThreadCache) -> None:
+        self._cache = cache
         self._threads: Threads | None = None
         self._lock = threading.Lock()
 
@@ -250,13 +247,13 @@ class Shift:
     def begin(self) -> None:
         """Have the threads."""
         had = self._given_up()
-        self._threads = self._shifts.take() if had is None else self._shifts.renewed(had)
+        self._threads = self._cache.take() if had is None else self._cache.renewed(had)
 
     def end(self) -> None:
         """Let go of the threads, if they are held. Any thread may call."""
         had = self._given_up()
         if had is not None:
-            self._shifts.put(had)
+            self._cache.put(had)
 
     def _given_up(self) -> Threads | None:
         with self._lock:

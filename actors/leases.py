@@ -1,12 +1,10 @@
-"""Leases of the governor of a node, over Ray: what an actor's threads, and the driver's, hold while they work."""
+"""Leases of a node's governor, over Ray, for the threads of an actor."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +17,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 NAMESPACE = "distprove"
-PROTOCOL = 8
+PROTOCOL = 9
 """Version of a governor's calls. Jobs of a distprove with another version do not share the governor."""
 
 RENEWED = 10.0
 """Seconds that a driver has to make a governor anew that is gone; for what is asked for later everything is allowed."""
 GLANCE = 0.25
-"""Seconds between two looks for it, and whether there is still a Ray."""
+"""Seconds between two looks for it."""
 
 
 def governor_name(node: str) -> str:
@@ -37,13 +35,9 @@ class Governed(Governor):
     """The governor of the node that this process is on, as its threads use it. Without one everything is allowed. One
     that is gone, as from a node that was cut off, the drivers make anew, and it is found then."""
 
-    def __init__(self, over: Callable[[], bool] = lambda: False, serves: str = "") -> None:
-        """`over` tells whether the Ray is lost or left: nobody answers then, and everything is allowed. `serves` is the
-        driver that this process serves, at most one, which each governor is told that is found."""
-        self._over = over
+    def __init__(self, serves: str = "") -> None:
+        """`serves` is the driver that this process serves, at most one, which each governor is told that is found."""
         self._serves = serves
-        self._numbers = itertools.count(1)
-        """Numbers that tell leases apart: the next one may be asked for before the last one's end has arrived."""
         self._found: Any | None = None
         self._looked = False
 
@@ -71,16 +65,12 @@ class Governed(Governor):
             governor = self.governor
             if governor is not None:
                 try:
-                    asked = governor.acquire.remote(os.getpid(), thread=next(self._numbers), **wanted)
+                    asked = governor.acquire.remote(os.getpid(), **wanted)
                     # Not `ray.get`: Ray ends the process of a thread that comes back from it after `ray.shutdown`.
-                    answer = asked.future()
-                    while not wait([answer], GLANCE).done:
-                        if self._over():
-                            return Grant(0, wanted.get("threads", 0))
-                    return Grant(*answer.result())
+                    return Grant(*asked.future().result())
                 except (RayActorError, PendingCallsLimitExceeded):
                     gone = gone or time.monotonic()
-            if not gone or self._over() or time.monotonic() - gone > RENEWED:
+            if not gone or time.monotonic() - gone > RENEWED:
                 return Grant(0, wanted.get("threads", 0))
             time.sleep(GLANCE)
             self._looked = False

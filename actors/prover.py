@@ -8,7 +8,7 @@ import socket
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from actors.backends import BackendChoice, leased, least_of, make_backend
+from actors.backends import BackendChoice, leased, make_backend
 from actors.grants import Governor
 from actors.inflight import InFlight, Line, Turn
 from actors.messages import MappedFile, SynthesiserSpec, WorkerSpec
@@ -65,8 +65,7 @@ class Device:
     def backend(self) -> Backend:
         """The backend. Called alone in the line. Raises BackendError."""
         if self._backend is None:
-            lease = leased(self.governor, self.choice.threads, least_of(self.choice.threads))
-            self._backend = make_backend(self.choice, self.arena, lease)
+            self._backend = make_backend(self.choice, self.arena, leased(self.governor, self.choice.threads))
         return self._backend
 
     def close(self) -> None:
@@ -228,7 +227,7 @@ class ProverWorker:
             return task.run(backend, None)
         from kernels.cpu.backend import CpuBackend
 
-        with CpuBackend(threads=threads, lease=leased(self._device.governor, threads)) as host:
+        with CpuBackend(threads=threads) as host:
             return task.run(backend, host)
 
     def _drop(self, job: str | None, partitions: Container[PartitionId] | None) -> None:

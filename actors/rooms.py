@@ -98,7 +98,7 @@ class Rooms(ABC):
             self.shut(slot)
         self._threads.end()
         self._threads.wait()
-        with self._governor.lease(lane=True):
+        with self._governor.lease(reclaim=True):
             self._device.close()
 
 

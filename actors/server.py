@@ -30,7 +30,6 @@ from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserServer
 from actors.worker import SynthesiserHandle
 from distprove.formats.owncode import OURS, names_code
-from distprove.host.lease_class import LeaseClass
 from distprove.host.log import set_up_logging, wants_json
 from distprove.host.memory import give_back_large_blocks
 from distprove.proof import fingerprint
@@ -107,9 +106,9 @@ class _Server(Served):
         if isinstance(spec, HostSpec):
             return _Rooms(spec, governor, self._nursery, self._marker)
         if isinstance(spec, SynthesiserSpec):
-            return SynthesiserServer(spec, HostArena(lane=lambda: governor.lease(lane=True), shared=True))
+            return SynthesiserServer(spec, HostArena(reclaim_lock=lambda: governor.lease(reclaim=True), shared=True))
         if isinstance(spec, VerifierSpec):
-            return VerifierServer(spec, governor)
+            return VerifierServer(spec)
         return spec.served()
 
 
@@ -117,7 +116,7 @@ class _Rooms(Rooms):
     """Key slots of this process, whose synthesisers are processes, forked from the `nursery` if there is one."""
 
     def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, marker: CrashMarker | None) -> None:
-        arena = HostArena(lane=lambda: governor.lease(lane=True))
+        arena = HostArena(reclaim_lock=lambda: governor.lease(reclaim=True))
         super().__init__(spec, governor, arena, marker)
         self._nursery = nursery
 
@@ -131,9 +130,8 @@ class _Rooms(Rooms):
 class VerifierServer:
     """Verifies proofs; nothing of them is secret."""
 
-    def __init__(self, spec: VerifierSpec, governor: Governor) -> None:
+    def __init__(self, spec: VerifierSpec) -> None:
         self._system = spec.system
-        self._governor = governor
 
     def load(self) -> dict[str, Any]:
         """Compile what verifying needs; public facts."""
@@ -142,8 +140,7 @@ class VerifierServer:
 
     def verify(self, proof: PartitionProof) -> tuple[bool, bytes]:
         """Whether a proof holds, and the fingerprint of the proof that this is about."""
-        with self._governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1):
-            return self._system.verify(proof), fingerprint(proof)
+        return self._system.verify(proof), fingerprint(proof)
 
 
 class _Asking(Governor):

@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from actors.channel import sendable
-from actors.grants import HELD, Governor, Memory, Purse, Shift, Shifts
+from actors.grants import HELD, Governor, Memory, MemoryCache, SynthesisLease, ThreadCache
 from actors.inflight import Turn
 from actors.pace import Pace
 from actors.protocol import Batch, Interval, Loaded, Order, Outcome, Timed, UnderWay, WorkerDied, WorkKind
@@ -177,7 +177,7 @@ class _Making:
     orders: Sequence[_Order]
     name: str
     synthesiser: SynthesiserHandle
-    shift: Shift
+    lease: SynthesisLease
     since: float = field(default_factory=time.monotonic)
     cancelled: float | None = None
     """Time at which these witnesses were cancelled."""
@@ -295,8 +295,8 @@ class Worker:
         self._governor = governor
         self._prover_threads = prover_threads
         self._facts = facts
-        self._purse = Purse(governor)
-        self._shifts = Shifts(governor, threads, keeps=not prover.on_cpu)
+        self._memory = MemoryCache(governor)
+        self._threads = ThreadCache(governor, threads, keeps=not prover.on_cpu)
         self._in_flight = in_flight
         self._pace = Pace()
         self._lock = prover_threads.lock
@@ -520,13 +520,13 @@ class Worker:
         return self._news.is_urgent(len(self._under_way) + len(self._waiting), len(self._jobs))
 
     def close(self) -> None:
-        """Give back the key's memory, in the node's deallocation lane, and end the synthesisers."""
+        """Give back the key's memory, under the node's reclaim lock, and end the synthesisers."""
         self.stop()
         late = time.monotonic() + UNHEARD
         for thread in self._running:
             if thread.ident:  # code of a user's own may never end, on a thread
                 thread.join(max(0.0, late - time.monotonic()))
-        with suppress(RuntimeError), self._governor.lease(lane=True):  # it may not have been loaded
+        with suppress(RuntimeError), self._governor.lease(reclaim=True):  # it may not have been loaded
             self.prover.close()
 
     def stop(self) -> None:
@@ -542,8 +542,8 @@ class Worker:
         self._prover_threads.leave(self)
         for synthesiser in (*self._synthesisers.values(), *(making.synthesiser for making in list(self._making))):
             synthesiser.end()
-        self._purse.close()
-        self._shifts.close()
+        self._memory.close()
+        self._threads.close()
 
     def finish(self, late: float) -> None:
         """Wait after `stop` until its threads have left native code, or it is `late` on the monotonic clock."""
@@ -557,14 +557,14 @@ class Worker:
 
     def _make(self, name: str, stand_in: SynthesiserHandle | None = None) -> None:
         """One synthesiser at work, until it is dismissed; one that stands in, until no job needs it."""
-        synthesiser, shift = stand_in or self._synthesisers[name], Shift(self._shifts)
+        synthesiser, lease = stand_in or self._synthesisers[name], SynthesisLease(self._threads)
         try:
-            while orders := self._next_to_make(name, shift, stands_in=stand_in is not None):
+            while orders := self._next_to_make(name, lease, stands_in=stand_in is not None):
                 started = time.time()
                 try:
-                    self._synthesise(orders, name, synthesiser, shift)
+                    self._synthesise(orders, name, synthesiser, lease)
                 except BaseException as error:  # whatever it is, the scheduler must hear of it
-                    shift.end()
+                    lease.end()
                     # A synthesiser that died was at one of them, and nobody knows which: the first is told to be lost,
                     # and the others are made by themselves, so that none is charged for another one.
                     self._wait_again(orders[1:], alone=isinstance(error, WorkerDied))
@@ -572,7 +572,7 @@ class Worker:
                     if isinstance(error, WorkerDied) and (stand_in or not self._again(name, synthesiser)):
                         return
         finally:
-            shift.end()
+            lease.end()
 
     def _stand_in(self, name: str) -> None:
         """Make witnesses beside synthesisers that are all at long ones, under the name of one of them."""
@@ -592,7 +592,7 @@ class Worker:
         busy = [making for making in self._making if making.long]
         return len(busy) >= len(self._synthesisers) + self._standing_in and bool(self._next_row(short=True))
 
-    def _next_to_make(self, name: str, shift: Shift, *, stands_in: bool = False) -> list[_Order]:
+    def _next_to_make(self, name: str, lease: SynthesisLease, *, stands_in: bool = False) -> list[_Order]:
         """Orders whose witnesses are made in a row; none when the synthesiser's work is over."""
         with self._lock:
             while True:
@@ -605,12 +605,12 @@ class Worker:
                         self._held.add(order)
                         order.job.preparing += 1
                     return row
-                if not shift.held:
+                if not lease.held:
                     self._makeable.wait()
                 else:
                     self._lock.release()
                     try:
-                        shift.end()
+                        lease.end()
                     finally:
                         self._lock.acquire()
 
@@ -651,14 +651,16 @@ class Worker:
         room += len(busy) if first.job not in at_long else 0
         return row if held + len(row) <= room else []
 
-    def _synthesise(self, orders: list[_Order], name: str, synthesiser: SynthesiserHandle, shift: Shift) -> None:
+    def _synthesise(
+        self, orders: list[_Order], name: str, synthesiser: SynthesiserHandle, lease: SynthesisLease
+    ) -> None:
         """Have witnesses made in a row. Those for which there is no memory wait again, and leave the `orders`."""
-        self._have_memory(orders, shift)
-        shift.begin()
+        self._have_memory(orders, lease)
+        lease.begin()
         with self._lock:
             for order in orders:
                 self._begin(order, "synthesising", name)  # not before: who waits for others does not hang
-            making = _Making(orders, name, synthesiser, shift)
+            making = _Making(orders, name, synthesiser, lease)
             if making.over or self._over:
                 raise CalledOff("nobody waits for it any more")
             self._making.append(making)
@@ -686,23 +688,23 @@ class Worker:
                     insort(self._ready, order, key=_POSITION)
             self._prover_threads.provable.notify()
 
-    def _have_memory(self, orders: list[_Order], shift: Shift) -> None:
+    def _have_memory(self, orders: list[_Order], lease: SynthesisLease) -> None:
         """Lease memory for the witnesses, all at once: who waits for more holds none. Where it can never be had for
         all, the first one is made alone."""
         system, sizes = self._system, [0] * len(orders)
         if isinstance(system, PredictsMemory):
             sizes = [system.synthesis_bytes(order.order.partition) for order in orders]
-        memory = self._purse.find(sum(sizes))
+        memory = self._memory.find(sum(sizes))
         if memory is None:
-            shift.end()  # who waits for memory must not hold threads
+            lease.end()  # who waits for memory must not hold threads
             try:
-                memory = self._purse.take(sum(sizes))
+                memory = self._memory.take(sum(sizes))
             except ClusterError:
                 if len(orders) == 1:
                     raise
                 self._wait_again(orders[1:])
                 del orders[1:]
-                memory = self._purse.take(sizes[0])
+                memory = self._memory.take(sizes[0])
         memory.holders = len(orders)
         for order in orders:
             order.memory = memory
@@ -729,10 +731,10 @@ class Worker:
         if self._system.needs_barrier:
             # Before a barrier every witness is kept, however many there are: waiting for their memory would be waiting
             # for ever.
-            self._purse.put(order.memory)
+            self._memory.put(order.memory)
             order.memory = None
         elif order.memory.holders == 1:
-            self._purse.fit(order.memory, timed.value.nbytes)
+            self._memory.fit(order.memory, timed.value.nbytes)
 
     def _failed_to_make(self, order: _Order, name: str, timed: Timed) -> None:
         """Tell of a witness that was not made: the value is the error."""
@@ -758,11 +760,11 @@ class Worker:
                     making.synthesiser.kill()
                 elif making.cancelled is not None:
                     self._cancel([making])  # it may not have begun when it was told
-        held = [making.shift for making in busy if making.shift.held]
+        held = [making.lease for making in busy if making.lease.held]
         with suppress(Exception):  # as of the governor in `_tick`
             if held and self._governor.threads_wanted():
-                for shift in held:
-                    shift.end()
+                for lease in held:
+                    lease.end()
 
     def _again(self, name: str, synthesiser: SynthesiserHandle) -> bool:
         """Load a synthesiser that died; whether it came back."""
@@ -863,7 +865,7 @@ class Worker:
         if order.witness is not None:
             order.witness.release()
         if order.memory is not None:
-            self._purse.put(order.memory)
+            self._memory.put(order.memory)
         order.witness = order.memory = None
 
     def _done(self, order: _Order) -> None:
@@ -894,13 +896,13 @@ class Worker:
                 over = self._over
             if over:
                 return
-            self._purse.give_back(HELD)
+            self._memory.give_back(HELD)
             for synthesiser in list(self._synthesisers.values()):
                 synthesiser.tidy()
             self._look_at_long()
-            self._shifts.give_back(IDLE)
+            self._threads.give_back(IDLE)
             with suppress(Exception):  # the governor is gone: whoever asks it for something next tells
-                self._shifts.look()
+                self._threads.look()
             time.sleep(TICK)
 
 

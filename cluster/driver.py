@@ -45,12 +45,14 @@ def drive(
     settings: ExecutorSettings,
     progress: Callable[[Progress], None] | None = None,
     plan: list[Partition] | None = None,
+    ended: Callable[[Report], None] = lambda report: None,
 ) -> Proof:
     """Prove every partition of `system` that `run` does not hold yet, and bind them into one proof.
 
     Starting and resuming are the same thing: what the run holds is verified and kept, the rest is proven. The workers
     are started if there is anything to do; closing the client is the caller's business. Writes report.json and
-    timeline.json however it ends. `plan`: the system's plan, where the caller made it.
+    timeline.json however it ends, and calls `ended` with the report before. `plan`: the system's plan, where the caller
+    made it.
 
     Raises InputError when the key or plan is not usable, ClusterError when the workers cannot be placed, JobFailed
     when some partition could not be proven (the others are kept), KeyboardInterrupt on SIGINT and SIGTERM, CalledOff
@@ -147,6 +149,7 @@ def drive(
                 worker.busy_seconds = busy[worker.id]
             session.wall_seconds, session.status = report.wall_seconds, report.status
             session.workers = [place_of(worker) for worker in report.workers]
+            ended(report)
             _write_report(run, report, session, status)
     return proof
 

@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any
 
 from distprove.errors import UsageError
-from distprove.host.lease_class import LeaseClass
 from distprove.options import MAX_PARTITIONS, check_keys, keys_of, setting, settings_of
 
 BYTES: Any = {"bounds": (1 << 20, 1 << 50), "size": True}
@@ -81,8 +80,10 @@ class ExecutorSettings:
         "ends",
         bounds=(0, MAX_TIMEOUT),
     )
-    limits: Mapping[str, int] = setting(
-        "threads that a lease class may have at once per node, like { synthesis = 4 }", dict
+    throttle: Mapping[str, int] = setting(
+        "what may run at a time per node, so that memory bandwidth is not fought over, like { threads = 8 }: `threads` "
+        "that synthesise and prove on the CPUs, by default all, and `deallocations` of large host memory, by default 1",
+        dict,
     )
 
     def __post_init__(self) -> None:
@@ -98,9 +99,9 @@ class ExecutorSettings:
         for name, told in settings.items():
             if getattr(self, name) is not None:
                 told.check(name, getattr(self, name))
-        check_keys(self.limits, dict.fromkeys((lease_class.value for lease_class in LeaseClass), (int,)), "limits.")
-        for lease_class, limit in self.limits.items():
-            settings["threads"].check(f"limits.{lease_class}", limit)
+        check_keys(self.throttle, dict.fromkeys(("threads", "deallocations"), (int,)), "throttle.")
+        for name, most in self.throttle.items():
+            settings["threads"].check(f"throttle.{name}", most)
 
     def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
         """These settings with those of `given` that are not None in their place. Raises UsageError."""

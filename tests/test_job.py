@@ -248,9 +248,9 @@ def test_a_record_whose_files_are_gone_is_refused(folder: Path) -> None:
         ("isolate", 1),
         ("address", 7),
         ("backend", ["cpu"]),
-        ("limits", {"synthesis": 10**9}),
-        ("limits", {"synthesis": 1.5}),
-        ("limits", "synthesis"),
+        ("throttle", {"threads": 10**9}),
+        ("throttle", {"threads": 1.5}),
+        ("throttle", "threads"),
         ("workers", 3),
     ],
 )

@@ -10,7 +10,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import wait
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -139,10 +138,6 @@ class Fleet(ABC):
     def verifiers(self, system: ProofSystem) -> Verifiers | None:
         """Processes that verify, for a system for which threads would not do."""
         return None
-
-    @abstractmethod
-    def verifying(self) -> AbstractContextManager[object]:
-        """A lease of a thread to verify on, from the governor of the driver's node."""
 
     @abstractmethod
     def governor_report(self, began: float) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Container
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import Any
 
 from actors.backends import BackendChoice, ahead_of, device_backend
@@ -21,12 +21,11 @@ from actors.rooms import Rooms, RoomsHere
 from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, files_bytes, kept_by
 from cluster.executor.placement import GPU_THREADS, SYNTHESISERS_PER_GPU, host_threads, provers_fed, shares
 from cluster.executor.verifiers import Verifiers, beside_driver
-from cluster.governor.budget import budget_of, limits_of, memory_for_keys
+from cluster.governor.budget import budget_of, memory_for_keys
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import Budget
 from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import ClusterError
-from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.set_aside import remember, remembered
 from distprove.host.telemetry import idle_memory
@@ -47,7 +46,7 @@ class LocalFleet(Fleet):
         super().__init__(settings)
         self._switch_interval = sys.getswitchinterval()
         self.governor = LocalGovernor(Budget(threads=1, memory=1))
-        self._arena = HostArena(lane=lambda: self.governor.lease(lane=True))
+        self._arena = HostArena(reclaim_lock=lambda: self.governor.lease(reclaim=True))
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         settings = self.settings
@@ -62,7 +61,8 @@ class LocalFleet(Fleet):
         keys = memory_for_keys()
         if system is not None:
             keys = files_bytes(system) + sum(kept_by(system, choice) for choice in choices)
-        self.governor = LocalGovernor(budget_of(threads, settings.memory, keys), limits_of(settings))
+        budget = budget_of(threads, settings.memory, keys, settings.throttle)
+        self.governor = LocalGovernor(budget)
         self.governor.start()
         self.verifying_threads = len(choices)
         # Beside a CPU prover one witness in the making hides behind its proofs; more would only take its cores.
@@ -75,7 +75,7 @@ class LocalFleet(Fleet):
             name = f"prover-{index}"
             worker = WorkerHandle(name, "local", tuple(names[index :: len(choices)]))
             host = self._host(HostSpec(name, choice, settings.in_flight))
-            self.sites[name] = Site(worker, choice, max(1, threads // count), host)
+            self.sites[name] = Site(worker, choice, max(1, min(threads, budget.threads) // count), host)
 
     def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         trouble = remember(device, reason)
@@ -95,9 +95,6 @@ class LocalFleet(Fleet):
         name = f"{system.key_digest().hex()}-{next(self._slots)}"
         ticket = self.governor.keep(name, memory=memory)
         return lambda: self.governor.release(ticket)
-
-    def verifying(self) -> AbstractContextManager[object]:
-        return self.governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         self.governor.watch.look(age=self.report_age)

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError, wait
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice, ahead_of
 from actors.home import Home, by_number
-from actors.leases import NAMESPACE, Governed, governor_name
+from actors.leases import NAMESPACE, governor_name
 from actors.messages import HostSpec, MappedFile, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.protocol import Host, Verb, WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
@@ -43,11 +43,10 @@ from cluster.executor.reach import PATIENCE as ANSWERS
 from cluster.executor.spares import Spares, start
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
 from cluster.governor.actor import NodeGovernor, living_jobs
-from cluster.governor.budget import limits_of, memory_for_keys
+from cluster.governor.budget import memory_for_keys
 from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import ClusterError, DistproveError
 from distprove.host.beside import in_background
-from distprove.host.lease_class import LeaseClass
 from distprove.host.machine import usable_threads
 from distprove.host.provenance import identity
 from distprove.host.telemetry import idle_memory
@@ -245,7 +244,6 @@ class RayFleet(Fleet):
         """The home without the driver's name: governors look for all drivers of one place at once."""
         self._said: dict[str, Future[bool]] = {}
         """What came of the last sign of life that each node's governor was given, by node id."""
-        self._here: Governed | None = None
         """The governor of the node that this process is on."""
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
@@ -268,7 +266,6 @@ class RayFleet(Fleet):
         nodes = self._nodes
         per_gpu = provers_per_gpu(system, partial(self._device_memory, system))
         provers, synthesisers = place(nodes, self.settings, per_gpu)
-        self._here = Governed(self._is_over)
         waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
         self._calls = CALLS if system is not None else POOL_CALLS
         self._settle(provers, synthesisers)
@@ -477,9 +474,6 @@ class RayFleet(Fleet):
                 key.resident[node] -= own
                 governor.shrink_key.remote(key.tickets[node], key.resident[node])
 
-    def verifying(self) -> AbstractContextManager[object]:
-        return nullcontext() if self._here is None else self._here.lease(lease_class=LeaseClass.VERIFICATION, threads=1)
-
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         reports = []
         for node, governor in self._governors.items():
@@ -672,8 +666,9 @@ class RayFleet(Fleet):
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
         keys = self._expected.get(node.id, max(self._expected.values(), default=0))
-        threads, limits = threads_of(node, settings), limits_of(settings)
-        return options.remote(threads, settings.memory, limits, keys=keys, waits=UNATTENDED)
+        return options.remote(
+            threads_of(node, settings), settings.memory, keys, dict(settings.throttle), waits=UNATTENDED
+        )
 
 
 def _present(nodes: list[Node]) -> list[Node]:

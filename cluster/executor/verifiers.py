@@ -61,8 +61,6 @@ class Verifiers:
 
     def __init__(self, system: ProofSystem, verifiers: Sequence[Verifier], settings: ExecutorSettings) -> None:
         self.count = len(verifiers)
-        self.leased = any(each.node is None for each in verifiers)
-        """Whether their threads are leased by the driver: those on other nodes lease their own."""
         self._system = system
         self._settings = settings
         self._all = tuple(verifiers)

@@ -8,7 +8,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from actors.grants import Wanted
 from actors.home import Home
 from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
-from cluster.governor.state import NOBODY, Holder, Limits, Request
+from cluster.governor.state import NOBODY, Holder, Request
 from cluster.governor.watch import NodeWatch
 from distprove.host.set_aside import remember
 
@@ -40,7 +40,7 @@ class _Driver:
 
 class NodeGovernor:
     """A `LocalGovernor` behind asynchronous calls, so that one that waits takes up no thread. A process is a holder, or
-    a thread of one, or a job as a whole.
+    a job as a whole.
 
     It runs on the node that it governs, so it can see for itself when a holder's process is gone. Drivers may be
     elsewhere: they say now and then that they live (`attend`). Of one that does not it asks Ray whether its job is
@@ -62,17 +62,16 @@ class NodeGovernor:
         self,
         threads: int,
         memory: int | None,
-        limits: Limits | None = None,
         keys: int = 0,
+        throttle: Mapping[str, int] | None = None,
         waits: float | None = None,
     ) -> None:
-        """`memory` and `keys` are those of `budget_of`. `waits`: seconds after which it ends if no driver has told it
+        """The first four are those of `budget_of`. `waits`: seconds after which it ends if no driver has told it
         that it lives, because the one that made it was killed; None: it does not end for that."""
-        self._threads = threads
         # Tickets of another that was here before mean nothing to this one.
         first = 1 + secrets.randbits(48)
         watch = NodeWatch(beside=True)
-        self._governor = LocalGovernor(budget_of(threads, memory, keys), limits, self._lives, watch, first)
+        self._governor = LocalGovernor(budget_of(threads, memory, keys, throttle or {}), self._lives, watch, first)
         self._drivers: dict[str, _Driver] = {}
         self._serving: dict[Holder, str] = {}
         """The driver that each process of this node serves."""
@@ -120,22 +119,16 @@ class NodeGovernor:
             self._ticking.cancel()  # for good: from its end nothing leads back, and the driver's answer comes first
         return self._over
 
-    async def acquire(self, pid: int, thread: int = 0, **wanted: Unpack[Wanted]) -> tuple[int, int]:
-        """A lease's ticket, and of how many threads it is, once granted. Raises ClusterError if it never can be.
-
-        `thread` tells apart what holds leases of its own in one process.
-        """
-        # The budget is that of another job than the one that asks, perhaps.
-        wanted["threads"] = min(wanted.get("threads", 0), self._threads)
-        return await self._granted(Request(_process(pid), thread=thread, **wanted))
+    async def acquire(self, pid: int, **wanted: Unpack[Wanted]) -> tuple[int, int]:
+        """A lease's ticket, and of how many threads it is, once granted. Raises ClusterError if it never can be."""
+        return await self._granted(Request(_process(pid), **wanted))
 
     async def keep(self, driver: str, memory: int, key: str = "") -> int:
         """Keep a driver's key, of that name among its own, resident until it leaves or releases it, once there is room
         for it; the lease's ticket. Raises ClusterError if there never is."""
         known = self._drivers.get(driver)  # one unknown after a restart of this actor soon says that it lives
         holder = known.holder if known is not None else NOBODY
-        thread = next(self._numbers)  # a driver may keep several
-        ticket, _ = await self._granted(Request(holder, memory=memory, key=f"{driver}{key}", thread=thread))
+        ticket, _ = await self._granted(Request(holder, memory=memory, key=f"{driver}{key}"))
         return ticket
 
     async def shrink_key(self, ticket: int, memory: int) -> None:

@@ -1,8 +1,7 @@
-"""The governor of a node as threads use it: the state machine behind a lock, and what it sees of the node."""
+"""A node's governor as threads use it: the ledger behind a lock, and what it sees of the node."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import time
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors import grants
 from actors.grants import Grant, Wanted
-from cluster.governor.state import NOBODY, Budget, Governor, Holder, Limits, Request
+from cluster.governor.state import NOBODY, Budget, Holder, Ledger, Request
 from cluster.governor.watch import PERIOD, NodeWatch, Samples
 from distprove.errors import ClusterError
 
@@ -38,19 +37,17 @@ class LocalGovernor(grants.Governor):
     def __init__(
         self,
         budget: Budget,
-        limits: Limits | None = None,
         lives: Callable[[Holder], bool] | None = None,
         watch: NodeWatch | None = None,
         first: int = 1,
     ) -> None:
-        """`limits`: None is none but the budget's threads. `lives` tells whether a holder still does; None: all do,
+        """`lives` tells whether a holder still does; None: all do,
         until `reclaim`. `watch`: None is one of what this process starts. `first`: the first ticket."""
         self._lives = lives
-        self._state = Governor(budget, limits or {}, first)
+        self._state = Ledger(budget, first)
         self._lock = threading.RLock()
         self._waiting: dict[int, Future[int]] = {}
         """Futures of the requests that wait, by ticket."""
-        self._numbers = itertools.count(1)
         self._samples = Samples()
         self.watch = watch or NodeWatch()
         self._epoch = time.time() - time.monotonic()
@@ -72,7 +69,7 @@ class LocalGovernor(grants.Governor):
         self.watch.close()
 
     def acquire(self, **wanted: Unpack[Wanted]) -> Grant:
-        return self.hold(Request((os.getpid(), 0.0), thread=next(self._numbers), **wanted))
+        return self.hold(Request((os.getpid(), 0.0), **wanted))
 
     def keep(self, key: str, *, memory: int = 0) -> int:
         """Keep a key resident until `release` of the ticket that is returned, whatever thread that comes from."""
@@ -142,7 +139,7 @@ class LocalGovernor(grants.Governor):
                 "samples": [{**sample, "t": round(sample["t"] + shift, 3)} for sample in taken],
             }
 
-    def _change(self, change: Callable[[Governor], None]) -> None:
+    def _change(self, change: Callable[[Ledger], None]) -> None:
         with self._lock:
             change(self._state)
             self._tell()
@@ -151,7 +148,7 @@ class LocalGovernor(grants.Governor):
         """Tell those whose waiting is over. Called with the lock held, after every change of the state."""
         if not self._waiting:
             return
-        still = {ticket for ticket, _ in (*self._state.waiting, *self._state.lane_waiting)}
+        still = {ticket for ticket, _ in self._state.waiting}
         for ticket in self._waiting.keys() - still:
             future, lease = self._waiting.pop(ticket), self._state.leases.get(ticket)
             if not future.set_running_or_notify_cancel():

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from cluster.governor.state import Governor
+from cluster.governor.state import Ledger
 from distprove.host.cgroup import memory_limit
 from distprove.host.telemetry import GpuReading, GpuTelemetry
 
@@ -36,7 +36,7 @@ class Samples:
         self._due = float("-inf")
         psutil.cpu_percent()  # its first value means nothing: it is counted from the call before
 
-    def take(self, now: float, state: Governor) -> None:
+    def take(self, now: float, state: Ledger) -> None:
         """Take a sample, if one is due."""
         if now < self._due:
             return
@@ -47,8 +47,8 @@ class Samples:
                 "cpu": round(psutil.cpu_percent() / 100, 4),
                 "memory_used": _memory_used(),
                 "memory_leased": state.memory,
-                "leases": {lease_class.value: held for lease_class, held in state.by_class.items()},
-                "queue": {lease_class.value: count for lease_class, count in state.queue.items()},
+                "leases": state.held,
+                "queue": state.queue,
             }
         )
         if len(self.taken) > KEPT:

@@ -1,8 +1,9 @@
-"""Prometheus metrics of runs that have ended, from their reports: for a service's /metrics, and for a textfile."""
+"""Prometheus metrics of sessions of runs, counted as they end: for a service's /metrics, and for a textfile."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -31,18 +32,18 @@ class Metric(NamedTuple):
 
 RUNS = (
     Metric("distprove_stage_seconds", "histogram", "Seconds of a stage of a partition", ("system", "stage")),
-    Metric("distprove_run_seconds", "histogram", "Seconds of a run from its start to its end", ("system", "status")),
-    Metric("distprove_run_partitions_total", "counter", "Partitions of runs that ended", ("system", "status")),
+    Metric("distprove_run_seconds", "histogram", "Seconds of a session of a run", ("system", "status")),
+    Metric("distprove_run_partitions_total", "counter", "Partitions of sessions that ended", ("system", "status")),
     Metric(
         "distprove_trouble_total",
         "counter",
-        "What went wrong in runs that ended and was dealt with: " + ", ".join(vars(Counters())),
+        "What went wrong in sessions that ended and was dealt with: " + ", ".join(vars(Counters())),
         ("kind",),
     ),
     Metric("distprove_device_bytes_total", "counter", "Bytes moved to devices and back", ("direction",)),
     Metric("distprove_witness_bytes_total", "counter", "Bytes of witnesses that were proven"),
 )
-"""Metrics of runs that ended."""
+"""Metrics of sessions of runs, as they end."""
 ENDED = Metric("distprove_run_ended_timestamp_seconds", "gauge", "Time of a run's end, in textfiles", ("run", "status"))
 
 
@@ -57,29 +58,42 @@ def register(metrics: Iterable[Metric], registry: CollectorRegistry) -> dict[str
 
 
 class RunMetrics:
-    """The sums over runs that ended."""
+    """The sums over sessions of runs. Thread-safe."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._of = register(RUNS, registry)
+        of = register(RUNS, registry)
+        # Cached: to look a series up takes as long as to count.
+        self._seconds, self._partitions, self._stage_seconds = (
+            cache(of[name].labels)
+            for name in ("distprove_run_seconds", "distprove_run_partitions_total", "distprove_stage_seconds")
+        )
+        self._moved = {way: of["distprove_device_bytes_total"].labels(way).inc for way in ("to_device", "to_host")}
+        self._witnesses = of["distprove_witness_bytes_total"].inc
+        self._trouble = {kind: of["distprove_trouble_total"].labels(kind).inc for kind in vars(Counters())}
 
     def add(self, report: Mapping[str, Any]) -> None:
-        """Add a run, by the content of its report.json. What an earlier session proved does not count again."""
-        system, status = _known(report.get("system"), SYSTEMS), _known(report["status"], STATUSES)
-        self._of["distprove_run_seconds"].labels(system, status).observe(_amount(report["wall_seconds"]))
-        for partition in report["partitions"]:
-            self._of["distprove_run_partitions_total"].labels(system, _known(partition["status"], STATUSES)).inc()
-            if partition["status"] == "proved":
-                self._add_proved(system, partition)
-        for kind in vars(Counters()):
-            self._of["distprove_trouble_total"].labels(kind).inc(_amount(report["counters"].get(kind)))
+        """Add a session by the content of its report.json. What an earlier session proved does not count again."""
+        self.add_proven(report, report["partitions"])
+        self.add_trouble(report["counters"])
 
-    def _add_proved(self, system: str, partition: Mapping[str, Any]) -> None:
-        for stage in STAGES:
-            seconds = _amount(partition[f"{stage}_seconds"])
-            self._of["distprove_stage_seconds"].labels(system, stage).observe(seconds)
-        for direction in ("to_device", "to_host"):
-            self._of["distprove_device_bytes_total"].labels(direction).inc(_amount(partition.get(direction)))
-        self._of["distprove_witness_bytes_total"].inc(_amount(partition["witness_bytes"]))
+    def add_proven(self, report: Mapping[str, Any], partitions: Iterable[Mapping[str, Any]]) -> None:
+        """Add a session with these partitions, without its trouble."""
+        system, status = _known(report.get("system"), SYSTEMS), _known(report["status"], STATUSES)
+        self._seconds(system, status).observe(_amount(report["wall_seconds"]))
+        for partition in partitions:
+            self._partitions(system, _known(partition["status"], STATUSES)).inc()
+            if partition["status"] == "proved":
+                for stage in STAGES:
+                    self._stage_seconds(system, stage).observe(_amount(partition[f"{stage}_seconds"]))
+                for direction, count in self._moved.items():
+                    count(_amount(partition.get(direction)))
+                self._witnesses(_amount(partition["witness_bytes"]))
+
+    def add_trouble(self, counters: Mapping[str, Any]) -> None:
+        """Add what went wrong in a session."""
+        for kind, count in self._trouble.items():
+            if counters.get(kind):
+                count(_amount(counters[kind]))
 
 
 def textfile(name: str, report: Mapping[str, Any]) -> bytes:

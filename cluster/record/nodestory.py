@@ -1,7 +1,7 @@
 """Reads what a node's governor wrote into report.json, as far as it is there: its limits, and samples of the node.
 
-    {"node", "limits": {lease class: n}, "samples": [sample...], "processes": {name: bytes}, "gpus": [gpu...]}
-    sample = {"t", "cpu", "memory_used", "memory_leased", "leases": {lease class: n}, "queue": {lease class: n}}
+    {"node", "limits": {resource: n}, "samples": [sample...], "processes": {name: bytes}, "gpus": [gpu...]}
+    sample = {"t", "cpu", "memory_used", "memory_leased", "leases": {resource: n}, "queue": {resource: n}}
 
 Times are seconds since the session began. Reports of other versions have other fields; what is missing stays empty.
 """
@@ -25,7 +25,7 @@ class Sample:
     """Bytes."""
     memory_leased: float | None
     leases: Mapping[str, float]
-    """Leases held by lease class, and those waited for."""
+    """Threads and reclaim locks that are leased, and requests that wait, by resource."""
     queue: Mapping[str, float]
 
 

@@ -118,6 +118,7 @@ def evict_oldest(state: State, but: Key | None = None) -> bool:
     idle = [key for key in state.keys.values() if key is not but and _idle(state, key)]
     oldest = min(idle, key=lambda key: key.used, default=None)
     if oldest is not None:
+        state.evicted += 1
         close(state, oldest)
     return oldest is not None
 

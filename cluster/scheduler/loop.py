@@ -134,6 +134,11 @@ class Scheduler:
     # -- life -------------------------------------------------------------------------------------------------------
 
     @property
+    def evicted(self) -> int:
+        """Number of keys that made room for others."""
+        return self._machine.state.evicted
+
+    @property
     def unopened(self) -> bool:
         """Whether it was never started."""
         return self._fleet is None

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 from actors.messages import WorkerSpec
@@ -137,11 +137,9 @@ class Resident:
 
     def _verify(self, proven: list[Proven]) -> None:
         verifiers, proofs = self._verifiers, [proof for _, proof in proven]
-        leased = verifiers is None or verifiers.leased
         started = time.time()
         try:
-            with self.fleet.verifying() if leased else nullcontext():
-                reasons = why_invalid(verifiers or self.system, proofs)
+            reasons = why_invalid(verifiers or self.system, proofs)
         except BaseException as error:  # no verdict: such a proof does not count
             reasons = [public_message(error)] * len(proofs)
         finally:

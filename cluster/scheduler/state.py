@@ -91,6 +91,8 @@ class State:
         """Whether some worker may have to load a key."""
         self.joined = False
         """Whether the first workers are there."""
+        self.evicted = 0
+        """Keys that made room for others."""
         self.grows = False
         self.remarks: list[str] = []
         self.look_due = 0.0

@@ -1,33 +1,27 @@
 """Prometheus metrics of a standing service, as /metrics tells them.
 
-Gauges are what the service says of itself at that moment (`Service.overview`). What is counted comes from jobs as they
-end: from their views, and from the reports in their runs' folders. Names of jobs, and what they prove, are in none.
+Gauges are what the service says of itself at the moment of a scrape (`Service.overview`). Counters and histograms grow
+when a job or a session ends, so a scrape misses none, however rare it is. No metric names a job or what it proves.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from cluster.record.metrics import RUNS, Metric, RunMetrics, register
-from cluster.record.story import read_report
-from cluster.service.views import JobState, JobView
-from distprove.errors import DistproveError
+from cluster.record.report import PartitionReport, Report
+from cluster.service.views import JobState, JobView, Overview
 from distprove.formats.visible import visible
 from distprove.host.memory import most_resident
 from distprove.host.telemetry import GpuTelemetry
-
-if TYPE_CHECKING:
-    from cluster.service.service import Service
 
 WORKER = ("worker", "node", "device")
 GPU = ("gpu", "uuid")
@@ -43,8 +37,7 @@ JOBS = (
     Metric(
         "distprove_key_uses_total", "counter", "Jobs whose key was there (warm) or had to be loaded (cold)", ("key",)
     ),
-    Metric("distprove_key_evictions_total", "counter", "Keys that were resident at one scrape and not at the next"),
-    Metric("distprove_reports_skipped_total", "counter", "Jobs that ended and are not in the metrics of runs"),
+    Metric("distprove_reports_skipped_total", "counter", "Jobs that ended before they began: no session tells of them"),
 )
 """What is counted of jobs as they end."""
 STATE = (
@@ -56,6 +49,7 @@ STATE = (
     Metric("distprove_partitions_proved_total", "counter", "Partitions proven since the service started"),
     Metric("distprove_keys", "gauge", "Resident keys"),
     Metric("distprove_key_bytes", "gauge", "Bytes of the resident keys, each once"),
+    Metric("distprove_key_evictions_total", "counter", "Idle keys that made room for others"),
     Metric("distprove_worker_busy_ratio", "gauge", "Share of the last minute for which a device computed", WORKER),
     Metric("distprove_worker_lost", "gauge", "1 for a worker that is not used any more", WORKER),
     Metric("distprove_worker_proven_total", "counter", "Partitions that a worker has proven", WORKER),
@@ -73,53 +67,74 @@ STATE = (
 )
 """What is so at the moment of a scrape. GPUs are those of the service's own machine."""
 METRICS = (*STATE, *JOBS, *RUNS)
-AT_ONCE = 1000
-"""Reports that are read for one scrape, at most."""
 
 Sample = tuple[tuple[str, ...], float]
 
 
 class ServiceMetrics(Collector):
-    """The metrics of one service, from `open` to `close`. Thread-safe."""
+    """The metrics of one service. Thread-safe."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(
+        self, overview: Callable[[], Overview], jobs: Callable[..., list[JobView]], evicted: Callable[[], int]
+    ) -> None:
+        """`overview` and `jobs` are those of the service; `evicted` returns its scheduler's count of evictions. Whoever
+        makes this calls `changed` for each job that changes, and `close` at the end."""
+        self._overview, self._jobs, self._evicted = overview, jobs, evicted
         self._telemetry: GpuTelemetry | None = None
         self._looked = False
         self._lock = threading.Lock()
-        self._ended: deque[JobView] = deque()
-        """Jobs that ended since the last scrape, and whose reports are to be read: the last ones."""
-        self._resident: set[str] = set()
         self._seen: dict[str, list[Sample]] = {}
         """Samples of the state at this scrape, by metric."""
         self._registry = CollectorRegistry()
         self._runs, self._of = RunMetrics(self._registry), register(JOBS, self._registry)
+        self._labelled = cache(lambda name, label: self._of[name].labels(label))
         self._registry.register(self)
-        service.listeners.append(self.heard)
 
-    def heard(self, view: JobView) -> None:
-        """A job changed; the service calls this under its lock."""
-        if view.state.final:
-            self._ended.append(view)
-            if len(self._ended) > AT_ONCE:  # perhaps nobody ever scrapes
-                with suppress(IndexError):
-                    self._count(self._ended.popleft(), reads=False)
+    def changed(self, view: JobView) -> None:
+        """Count a job that ended. The service calls this under its lock."""
+        if not view.state.final:
+            return
+        if view.started is None:
+            self._of["distprove_reports_skipped_total"].inc()
+        else:
+            wait = max(0.0, view.started - view.submitted)
+            self._labelled("distprove_job_wait_seconds", view.priority.value).observe(wait)
+        if view.ended is not None:
+            whole = max(0.0, view.ended - view.submitted)
+            self._labelled("distprove_job_seconds", view.state.value).observe(whole)
+        if view.cold is not None:
+            key = "cold" if view.cold else "warm"
+            self._labelled("distprove_key_uses_total", key).inc()
+            if view.first_proof is not None and view.started is not None:
+                first = max(0.0, view.first_proof - view.started)
+                self._labelled("distprove_first_proof_seconds", key).observe(first)
+
+    def session(self, report: Report) -> None:
+        """Count a session of a job that has a driver to itself, at its end."""
+        self._runs.add(report.to_record())
+
+    def trouble(self, counts: Mapping[str, int]) -> None:
+        """Count what went wrong with short jobs, by the names of a report's counters."""
+        self._runs.add_trouble(counts)
+
+    def short(self, shared: Report, partitions: Iterable[PartitionReport]) -> None:
+        """Count short jobs of one partition each, proven in a session with this report."""
+        record = vars(shared)
+        for partition in partitions:
+            self._runs.add_proven(record, [vars(partition)])
 
     def text(self) -> bytes:
         """All metrics, in Prometheus' text format. May block."""
         with self._lock:
-            for _ in range(len(self._ended)):
-                with suppress(IndexError):  # counted meanwhile
-                    self._count(self._ended.popleft(), reads=True)
             self._look()
             return generate_latest(self._registry)
 
     def close(self) -> None:
-        """Hear of no more jobs."""
-        self._service.listeners.remove(self.heard)
+        """Give back the library that reads the GPUs."""
         with self._lock:
             if self._telemetry is not None:
                 self._telemetry.close()
+            self._telemetry, self._looked = None, True
 
     def describe(self) -> list[Any]:
         """Nothing: `collect` asks the service, which may not have started when this is registered."""
@@ -134,35 +149,11 @@ class ServiceMetrics(Collector):
                 made.add_metric([visible(label) for label in labels], value)
             yield made
 
-    def _count(self, view: JobView, *, reads: bool) -> None:
-        """Count a job that ended, and, if it `reads` it, what its report tells."""
-        if view.started is not None:
-            wait = max(0.0, view.started - view.submitted)
-            self._of["distprove_job_wait_seconds"].labels(view.priority.value).observe(wait)
-        if view.ended is not None:
-            whole = max(0.0, view.ended - view.submitted)
-            self._of["distprove_job_seconds"].labels(view.state.value).observe(whole)
-        if view.cold is not None:
-            key = "cold" if view.cold else "warm"
-            self._of["distprove_key_uses_total"].labels(key).inc()
-            if view.first_proof is not None and view.started is not None:
-                first = max(0.0, view.first_proof - view.started)
-                self._of["distprove_first_proof_seconds"].labels(key).observe(first)
-        try:
-            if not reads:
-                raise FileNotFoundError
-            self._runs.add(read_report(Path(view.run)))
-        except (DistproveError, OSError):  # it never ran, or is forgotten already
-            self._of["distprove_reports_skipped_total"].inc()
-
     def _look(self) -> None:
         """Ask the service, and the GPUs."""
-        overview = self._service.overview()
-        queued = self._service.jobs(JobState.QUEUED, limit=overview.capacity) if overview.queued else []
+        overview = self._overview()
+        queued = self._jobs(JobState.QUEUED, limit=overview.capacity) if overview.queued else []
         oldest = min((view.submitted for view in queued), default=time.time())
-        keys = {key.digest for key in overview.keys}
-        self._of["distprove_key_evictions_total"].inc(len(self._resident - keys))
-        self._resident = keys
         found = self._seen = {
             "distprove_info": [((overview.version,), 1.0)],
             "distprove_accepting": [((), float(overview.accepting))],
@@ -172,6 +163,7 @@ class ServiceMetrics(Collector):
             "distprove_partitions_proved_total": [((), float(overview.partitions))],
             "distprove_keys": [((), float(len(overview.keys)))],
             "distprove_key_bytes": [((), float(sum(key.bytes for key in overview.keys)))],
+            "distprove_key_evictions_total": [((), float(self._evicted()))],
             "distprove_memory_resident_bytes": [((), float(most_resident()))],
         }
         for worker in overview.workers:

@@ -36,6 +36,7 @@ from cluster.scheduler import jobs as scheduled
 from cluster.scheduler.fair import FairQueue
 from cluster.scheduler.jobs import Progress
 from cluster.scheduler.loop import Client, Scheduler
+from cluster.service.metrics import ServiceMetrics
 from cluster.service.requests import (
     Limits,
     Looked,
@@ -184,6 +185,8 @@ class Service:
         self.listeners: list[Callable[[JobView], None]] = []
         """Called with each job that changed, on whatever thread and under a lock: they return at once, ask the service
         nothing, and raise nothing."""
+        self.metrics = ServiceMetrics(self.overview, self.jobs, lambda: self._scheduler.evicted)
+        self.listeners.append(self.metrics.changed)
         self._tickets: dict[str, _Ticket] = {}
         self._waiting: list[tuple[tuple[int, bool, int, int], str]] = []
         """Queued jobs in the order in which they begin: place and id."""
@@ -232,7 +235,7 @@ class Service:
         self._scheduler = self._make_scheduler(self.settings)
         self._opened.callback(self._scheduler.close)
         self._scheduler.start()
-        self._shorts = ShortJobs(self._scheduler, self._keep, self._left_over)
+        self._shorts = ShortJobs(self._scheduler, self._keep, self._left_over, self.metrics.trouble)
         self._writer.start()
         self._count_workers()
         self._opened.enter_context(collecting_seldom())  # for good: drivers come and go
@@ -270,6 +273,7 @@ class Service:
         self._opened.close()
         self._writer.close()
         self._store.close()
+        self.metrics.close()
         self._lock_file.close()
         self._gone.set()
 
@@ -613,7 +617,8 @@ class Service:
                         if ticket.view.cancelling or self._stopping:
                             raise KeyboardInterrupt
                         ticket.lent = lent
-                    drive(system, lent, run, self.settings, harmless(partial(self._heard, ticket)))
+                    told = harmless(partial(self._heard, ticket))
+                    drive(system, lent, run, self.settings, told, ended=self.metrics.session)
 
     def _open(self, ticket: _Ticket, job: Job, system: ProofSystem) -> Run:
         """The run of a job, with what it holds if it was begun before. Raises UsageError, InputError."""
@@ -735,6 +740,7 @@ class Service:
             (Row(ticket.seq, ticket.digest, ticket.record, view), {RECORD: each.record, PROOF_FILE: content})
             for (ticket, view), (_, each, _), content in zip(ended, counts, contents, strict=True)
         )
+        self.metrics.short(common.report, [each.report for _, each, _ in counts])
         with self._lock:
             for ticket, view in ended:
                 ticket.ending = False

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -68,6 +69,8 @@ class _Group:
     workers: dict[str, WorkerReport] = field(default_factory=dict)
     notes: list[bytes] = field(default_factory=list)
     """Lines of the journal that are of all jobs."""
+    counted: Counter[str] = field(default_factory=Counter)
+    """What went wrong, as far as the metrics have it."""
 
 
 class ShortJobs:
@@ -78,12 +81,15 @@ class ShortJobs:
         scheduler: Scheduler,
         keep: Callable[[Common, list[Proven], Sequence[Job]], None],
         left_over: Callable[[str], None],
+        trouble: Callable[[Mapping[str, int]], None],
     ) -> None:
         """`keep` makes the runs of proven jobs, on another thread; they are over when it returns. `left_over` gives a
-        job that met trouble, or was stopped, a driver of its own; it must be quick."""
+        job that met trouble, or was stopped, a driver of its own; it must be quick. `trouble` counts what went wrong,
+        by the names of a report's counters."""
         self._scheduler = scheduler
         self._keep = keep
         self._left_over = left_over
+        self._trouble = trouble
         self._lock = threading.Lock()
         self._groups: dict[str, _Group] = {}
         """The last group of each key."""
@@ -140,6 +146,10 @@ class ShortJobs:
             return
         if isinstance(effect, Ended):
             self._scheduler.leave(effect.job)
+            found = Counter(vars(of[1].report.counters))
+            if found != of[1].counted:
+                self._trouble(found - of[1].counted)
+                of[1].counted = found
             if not kept:
                 self._left_over(effect.job)
         elif isinstance(effect, Note) and "partition" not in effect.facts:  # that is one that is left over

@@ -197,13 +197,13 @@ def _nodes(view: dict[str, Any]) -> RenderableType:
 
 
 def _counts(held: Any, limits: Any = None) -> str:
-    """ "synthesis 4/6, spmv 1": how many of each lease class, of how many where that is limited."""
+    """ "threads 4/6, memory 1": how many leases of each resource, of how many where that is limited."""
     if not isinstance(held, dict):
         return "-"
     most = limits if isinstance(limits, dict) else {}
     told = [
-        f"{lease_class} {count}" + (f"/{most[lease_class]}" if lease_class in most else "")
-        for lease_class, count in held.items()
+        f"{resource} {count}" + (f"/{most[resource]}" if resource in most else "")
+        for resource, count in held.items()
         if count
     ]
     return escape(", ".join(told)) or "-"

@@ -8,7 +8,7 @@ import numpy as np
 import psutil
 
 from kernels.cpu.groups import CpuGroups
-from kernels.cpu.leased_pool import LeasedPool
+from kernels.cpu.leased_pool import Lease, LeasedPool
 from kernels.cpu.sparse import CpuSparse
 from kernels.cpu.synthesis import CpuSynthesis
 from kernels.cpu.vectors import CpuVectors
@@ -18,7 +18,6 @@ from kernels.host.arena import HostArena
 from kernels.host.processor import processor_facts
 from kernels.interface.arrays import Array, Empty, HostArray
 from kernels.interface.backend import Backend, DeviceInfo, Traffic
-from kernels.interface.leases import Lease
 
 if TYPE_CHECKING:
     from kernels.cpu.goldilocks.kernels import CpuGoldilocks

@@ -10,7 +10,6 @@ from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import Bytes, flat_bytes
 from kernels.interface.arrays import Array, Empty, HostArray, Pending, Ready
 from kernels.interface.groups import Groups
-from kernels.interface.leases import CPU_MSM, PROVING
 from kernels.maths.curves import Curve, Group
 
 GROUP_WORK = 300
@@ -48,18 +47,18 @@ class CpuGroups(Groups[CpuPoints]):
         out = np.zeros(table.curve.point_limbs(table.group), dtype=np.uint64)
         where = (table.curve.name, table.group.value)
         scratch = self._empty((self._pool.native.msm_scratch(*where, len(scalars)),), np.uint8)
-        with self._pool.leased(CPU_MSM, GROUP_WORK * len(scalars)) as threads:
+        with self._pool.leased(GROUP_WORK * len(scalars)) as threads:
             self._pool.native.msm(threads, *where, points, flat_bytes(scalars), scratch, flat_bytes(out))
         return Ready(out)
 
     def _fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array:
         out = np.empty((len(scalars), curve.point_limbs(group)), dtype=np.uint64)
         arrays = map(flat_bytes, (base, scalars, out))
-        with self._pool.leased(PROVING, GROUP_WORK * len(scalars)) as threads:
+        with self._pool.leased(GROUP_WORK * len(scalars)) as threads:
             self._pool.native.fixed_base(threads, curve.name, group.value, *arrays)
         return out
 
     def _check_points(self, curve: Curve, group: Group, points: HostArray, subgroup: bool) -> int | None:
-        with self._pool.leased(PROVING, GROUP_WORK * len(points)) as threads:
+        with self._pool.leased(GROUP_WORK * len(points)) as threads:
             found = self._pool.native.first_invalid(threads, curve.name, group.value, flat_bytes(points), subgroup)
         return None if found is None else int(found)

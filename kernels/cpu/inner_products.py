@@ -11,7 +11,6 @@ from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import flat_bytes
 from kernels.interface.arrays import Array, HostArray, Ready
 from kernels.interface.inner_products import InnerProducts, halves, split
-from kernels.interface.leases import PROVING
 from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import pack
 
@@ -35,7 +34,7 @@ class CpuInnerProducts(InnerProducts):
         ends = list(accumulate(sum(len(g1) for g1, _ in pairs) for pairs in products))
         out = np.empty((len(products), 12, curve.fq.limbs), dtype=np.uint64)
         arrays = flat_bytes(g1), flat_bytes(g2), ends, flat_bytes(out)
-        with self._pool.leased(PROVING, PAIRING_WORK * len(g1)) as threads:
+        with self._pool.leased(PAIRING_WORK * len(g1)) as threads:
             self._pool.native.pairing_products(threads, curve.name, *arrays)
         return Ready(out)
 
@@ -54,6 +53,6 @@ class CpuInnerProducts(InnerProducts):
         """addends[i] + scalars[i] * points[i]; no addends are zeros, and one scalar is that of all points."""
         out = np.empty((len(points), curve.point_limbs(group)), dtype=np.uint64)
         arrays = map(flat_bytes, (addends, points, scalars, out))
-        with self._pool.leased(PROVING, MULTIPLE_WORK * len(points)) as threads:
+        with self._pool.leased(MULTIPLE_WORK * len(points)) as threads:
             self._pool.native.points_multiply_add(threads, curve.name, group.value, *arrays)
         return out

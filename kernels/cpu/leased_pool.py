@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
-
-from kernels.interface.leases import Lease
 
 SMALL = 1 << 17
 """Smallest work, in field multiplications, that asks for a lease: a few milliseconds of one thread. Waiting for
 the lease may take as long."""
+
+
+Lease = Callable[[], "AbstractContextManager[int]"]
+"""Returns a lease of CPU threads, held during a computation, which yields how many may be used. The caller decides who
+grants it: in distprove a node's governor does."""
 
 
 class LeasedPool:
@@ -33,13 +36,12 @@ class LeasedPool:
             self.threads = self.native.Pool(wanted)
 
     @contextmanager
-    def leased(self, lease_class: str, work: int) -> Iterator[Any]:
-        """Hold a lease of class `lease_class` for a computation of about `work` field multiplications; yields the
-        threads."""
+    def leased(self, work: int) -> Iterator[Any]:
+        """Hold a lease for a computation of about `work` field multiplications; yields the threads."""
         if self._lease is None or work < SMALL:
             yield self.threads
             return
-        with self._lease(lease_class) as threads:
+        with self._lease() as threads:
             self.limit_threads(threads)
             yield self.threads
 

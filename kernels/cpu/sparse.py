@@ -10,7 +10,6 @@ import numpy as np
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import flat_bytes
 from kernels.interface.arrays import Array, Empty
-from kernels.interface.leases import SPMV
 from kernels.interface.matrix import CsrMatrix
 from kernels.interface.sparse import Sparse
 from kernels.maths.curves import Field
@@ -44,5 +43,5 @@ class CpuSparse(Sparse[CpuMatrix]):
         return CpuMatrix(matrix.rows, matrix.cols, sum(a.nbytes for a in arrays), matrix.nnz, field, native)
 
     def _spmv(self, matrix: CpuMatrix, x: Array, out: Array, standard_form: bool) -> None:
-        with self._pool.leased(SPMV, matrix.entries) as threads:
+        with self._pool.leased(matrix.entries) as threads:
             self._pool.native.spmv(threads, matrix.native, flat_bytes(x), standard_form, flat_bytes(out))

@@ -9,7 +9,6 @@ import numpy as np
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import flat_bytes
 from kernels.interface.arrays import Array
-from kernels.interface.leases import PROVING
 from kernels.interface.synthesis import Instances, Products, Program, Synthesis
 
 
@@ -34,5 +33,5 @@ class CpuSynthesis(Synthesis):
     def _run(self, loaded: Any, found: tuple[Any, Any], program: Program, wires: Array, where: Instances) -> None:
         runs, first = found
         batch = int(wires.shape[1])
-        with self._pool.leased(PROVING, where.lanes * len(where.first) * batch * program.own) as threads:
+        with self._pool.leased(where.lanes * len(where.first) * batch * program.own) as threads:
             self._pool.native.run_program(threads, loaded, runs, first, where.lanes, batch, flat_bytes(wires))

@@ -7,7 +7,6 @@ import numpy as np
 from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import Bytes, flat_bytes
 from kernels.interface.arrays import Array, Empty
-from kernels.interface.leases import PROVING
 from kernels.interface.vectors import Elementwise, Transform, Vectors
 from kernels.maths import encoding
 from kernels.maths.curves import Field
@@ -33,17 +32,17 @@ class CpuVectors(Vectors):
 
     def _elementwise(self, operation: Elementwise, field: Field, n: int, inputs: tuple[Array, ...], out: Array) -> None:
         function = getattr(self._pool.native, _NAMES.get(operation, operation))
-        with self._pool.leased(PROVING, n) as threads:
+        with self._pool.leased(n) as threads:
             function(threads, field.name, *map(flat_bytes, inputs), flat_bytes(out))
 
     def _scale_powers(self, field: Field, n: int, a: Array, base: int, first: int, out: Array) -> None:
-        with self._pool.leased(PROVING, n) as threads:
+        with self._pool.leased(n) as threads:
             self._pool.native.scale_powers(
                 threads, field.name, flat_bytes(a), _element(field, base), _element(field, first), flat_bytes(out)
             )
 
     def _bits(self, field: Field, a: Array, count: int, out: Array) -> None:
-        with self._pool.leased(PROVING, int(a.shape[0])) as threads:
+        with self._pool.leased(int(a.shape[0])) as threads:
             self._pool.native.bits(threads, field.name, flat_bytes(a), count, flat_bytes(out))
 
     def _equal(self, a: Array, b: Array) -> bool:
@@ -61,7 +60,7 @@ class CpuVectors(Vectors):
         scales = scaled and not inverse, scaled and inverse
         orders = transform.bit_reversed_input, transform.bit_reversed_output
         roots = self._root_table(field, log_n, inverse)
-        with self._pool.leased(PROVING, a.size // field.limbs * max(1, log_n // 2)) as threads:
+        with self._pool.leased(a.size // field.limbs * max(1, log_n // 2)) as threads:
             self._pool.native.ntt(threads, field.name, flat_bytes(a), log_n, roots, *constants, *scales, *orders)
 
     def _root_table(self, field: Field, log_n: int, inverse: bool) -> Bytes:

@@ -1,4 +1,4 @@
-"""Large host buffers from reused memory, and one lane through which surplus memory goes back to the system.
+"""Large host buffers from reused memory, and one lock under which surplus memory goes back to the system.
 
 Mapping and unmapping are expensive on a busy machine: fresh pages fault one by one, and unmapping interrupts every core
 that runs a thread of the process. So blocks of anonymous memory, on huge pages where the system allows it, are handed
@@ -9,7 +9,7 @@ and appear in a crash dump or a later buffer; requests for zeros also get them f
 writes, on the arena's own thread. (Giving the pages back to the system clears them too, at the cost of the
 faults and interrupts that the arena is there to save.)
 
-That thread also unmaps what exceeds the bound, while it holds the lane that it is given: block by block, in slices.
+That thread also unmaps what exceeds the bound, block by block, in slices, while it holds the reclaim lock.
 
 An arena's memory may be shared, so that other processes can map it (`kernels.host.shared_arrays`): arrays then pass
 from one process to another without a copy.
@@ -50,7 +50,7 @@ SLICE = 32 << 20
 """Bytes given back to the system at a time. Other threads' mappings and faults wait for it, some milliseconds."""
 
 
-Lane = Callable[[], "AbstractContextManager[object]"]
+Lock = Callable[[], "AbstractContextManager[object]"]
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,12 @@ class ArenaUse:
 class HostArena:
     """Hands out arrays and takes their memory back when their last view dies. Thread-safe. Its owner closes it."""
 
-    def __init__(self, keep: int | None = None, lane: Lane | None = None, *, shared: bool = False) -> None:
-        """`keep` bounds the bytes kept for reuse (None: an eighth of the machine's memory). `lane` is entered, on the
-        arena's own thread, while a block is unmapped. `shared` lets other processes map the memory; Linux only."""
+    def __init__(self, keep: int | None = None, reclaim_lock: Lock | None = None, *, shared: bool = False) -> None:
+        """`keep` bounds the bytes kept for reuse (None: an eighth of the machine's memory). `reclaim_lock` is entered,
+        on the arena's own thread, while a block is unmapped. `shared` lets other processes map the memory; Linux only.
+        """
         self._shelves = _Shelves(psutil.virtual_memory().total // 8 if keep is None else keep, shared)
-        self._lane: Lane = lane or nullcontext
+        self._reclaim_lock: Lock = reclaim_lock or nullcontext
         self._starting = threading.Lock()
         self._keeper: threading.Thread | None = None
         self._closed = False
@@ -130,7 +131,7 @@ class HostArena:
             if self._closed:
                 raise BackendError("the host arena was closed")
             if self._keeper is None:
-                call = (self._shelves, self._lane)
+                call = (self._shelves, self._reclaim_lock)
                 self._keeper = threading.Thread(target=_keep, args=call, name="host-arena", daemon=True)
                 self._keeper.start()
 
@@ -287,7 +288,7 @@ class _Shelves:
                 self._used.append(self.returned.popleft())
 
 
-def _keep(shelves: _Shelves, lane: Lane) -> None:
+def _keep(shelves: _Shelves, reclaim_lock: Lock) -> None:
     """Run the arena's thread: clear and unmap blocks until it is told to end."""
     ending = False
     while not ending:
@@ -300,9 +301,9 @@ def _keep(shelves: _Shelves, lane: Lane) -> None:
             shelves.clear_one()
         while (block := shelves.excess()) is not None:
             try:
-                with lane():
+                with reclaim_lock():
                     block.drop_pages()
-            except Exception:  # the lane's owner is gone; the memory must go all the same
+            except Exception:  # the lock's owner is gone; the memory must go all the same
                 block.drop_pages()
             del block
 

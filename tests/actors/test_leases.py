@@ -44,25 +44,6 @@ def test_a_governor_that_is_gone_is_looked_for_until_a_driver_has_made_another(m
     assert found == []
 
 
-def test_nobody_waits_for_a_lease_of_a_ray_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that went on with another Ray waited at its end for a verification that waited for the first one's."""
-    import ray
-
-    from actors.leases import Governed
-
-    lost: list[bool] = []
-
-    def asked(*_: object, **__: object) -> Any:
-        lost.append(True)  # while it waits
-        return SimpleNamespace(future=Future)
-
-    governor = SimpleNamespace(acquire=SimpleNamespace(remote=asked))
-    monkeypatch.setattr(ray, "get_actor", lambda name, namespace: governor)
-    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: "a"))
-    monkeypatch.setattr("actors.leases.GLANCE", 0.01)
-    assert Governed(lambda: bool(lost)).acquire(threads=2) == Grant(0, 2)
-
-
 def test_where_nobody_makes_another_governor_everything_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 

@@ -69,16 +69,16 @@ class Leases(Ungoverned):
 
 def test_memory_of_a_row_is_in_use_until_its_last_witness_is_gone() -> None:
     governor = Leases()
-    purse = Purse(governor)
-    memory = purse.take(3000)
+    cache = MemoryCache(governor)
+    memory = cache.take(3000)
     memory.holders = 3
-    purse.put(memory)
-    purse.put(memory)
-    purse.give_back(0.0)
+    cache.put(memory)
+    cache.put(memory)
+    cache.give_back(0.0)
     assert list(governor.leased.values()) == [3000]
-    assert purse.find(1000) is None
-    purse.put(memory)
-    assert purse.find(1000) is memory
+    assert cache.find(1000) is None
+    cache.put(memory)
+    assert cache.find(1000) is memory
 
 
 class DyingSynthesiser:

@@ -72,7 +72,7 @@ def test_axes_that_make_no_sense_are_refused(
 
 
 def test_a_job_file_says_the_same_job_from_anywhere(job_file: Path, tmp_path: Path) -> None:
-    settings = ExecutorSettings(local=True, memory=1 << 30, limits={"synthesis": 2}, start_timeout=5.5)
+    settings = ExecutorSettings(local=True, memory=1 << 30, throttle={"threads": 2}, start_timeout=5.5)
     given = Job.from_toml(job_file)
     job = Job(given.system, given.options, 'DEL \x7f, "quotes" and \\ and é\n', settings)
     (tmp_path / "elsewhere").mkdir()

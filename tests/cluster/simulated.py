@@ -23,7 +23,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -347,9 +346,6 @@ class SleepingExecutor(Executor):
             self._transports[name] = sleeper
             workers.append(WorkerHandle(name, node, (f"{name}-synthesiser",)))
         return workers
-
-    def verifying(self) -> AbstractContextManager[object]:
-        return nullcontext()
 
     def close(self, *, now: bool = False) -> None:
         super().close(now=now)

@@ -7,7 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,9 +57,6 @@ class MadeUp(Executor):
 
     def check(self, worker: WorkerHandle) -> None:
         self._done.put(Finished(Kind.CHECK, worker.id, Timed(None, 0.0, 0.0)))
-
-    def verifying(self) -> AbstractContextManager[object]:
-        return nullcontext()
 
     def hand(
         self, worker: WorkerHandle, orders: Sequence[Order], began: float = 0.0, parallel: int | None = None

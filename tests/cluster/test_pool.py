@@ -202,7 +202,9 @@ def test_a_key_that_does_not_fit_takes_the_place_of_the_one_used_longest_ago(
             jobs.proven(f"{name}-{number}", systems[name])
             assert jobs.clients[f"{name}-{number}"].cold == bool(cold), number
         assert digests(pool) == {systems[n].key_digest().hex() for n in ("one", "three")}
+        assert pool.evicted == 1, "the second one"
         assert pool.evict_oldest()
+        assert pool.evicted == 2
         assert digests(pool) == {systems["one"].key_digest().hex()}
         log = (systems["one"].faults.folder / "log").read_text().splitlines()
         assert log == ["load one", "load two", "load three"]

@@ -13,6 +13,7 @@ from typing import Any
 from cluster.scheduler.views import KeyView, WorkerView
 from cluster.service.http.access import TOKENS, make_tokens, read_token
 from cluster.service.http.server import Options, Server
+from cluster.service.metrics import ServiceMetrics
 from cluster.service.views import JobRequest, JobState, JobView, Overview
 from distprove.errors import DistproveError, IdTaken, InputError, NoSuchJob, QueueFull, forget_frames
 
@@ -24,6 +25,8 @@ class FakeService:
         self.folder = folder
         self.capacity = capacity
         self.listeners: list[Callable[[JobView], None]] = []
+        self.metrics = ServiceMetrics(self.overview, self.jobs, lambda: 7)
+        self.listeners.append(self.metrics.changed)
         self.requests: dict[str, JobRequest] = {}
         self.views: dict[str, JobView] = {}
         self.clients: dict[str, str] = {}

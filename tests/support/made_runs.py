@@ -139,7 +139,7 @@ class MadeRun:
             events.append({"time": BEGAN + made, "event": "failed", "partition": name, "reason": entry.error})
 
 
-def governor(node: str, seconds: float, classes: tuple[str, ...] = ("synthesis", "cpu_msm")) -> dict[str, Any]:
+def governor(node: str, seconds: float, resources: tuple[str, ...] = ("threads", "deallocations")) -> dict[str, Any]:
     """A governor's report with samples over some time."""
     chance = random.Random(7)
     samples = [
@@ -148,12 +148,12 @@ def governor(node: str, seconds: float, classes: tuple[str, ...] = ("synthesis",
             "cpu": 0.5 + 0.4 * chance.random(),
             "memory_used": int((20 + t / 4 + chance.random()) * 2**30),
             "memory_leased": int((5 + 3 * chance.random()) * 2**30),
-            "leases": {name: chance.randint(0, 8) for name in classes},
-            "queue": {name: chance.randint(0, 3) for name in classes},
+            "leases": {name: chance.randint(0, 8) for name in resources},
+            "queue": {name: chance.randint(0, 3) for name in resources},
         }
         for t in range(41)
     ]
-    limits = {"synthesis": 6, "cpu_msm": 4}
+    limits = {"threads": 6, "deallocations": 1}
     report = {"node": node, "limits": limits, "samples": samples}
     seen = {
         "processes": {"prover-0": 3 << 30, "synthesiser-0": 1 << 30, "synthesiser-1": 2 << 30},

@@ -65,7 +65,7 @@ class Measured:
     warmup: int = 0
     """Repeats before those that count."""
     governors: tuple[dict[str, Any], ...] = ()
-    """Limits of each node's governor at the end, by lease class."""
+    """Throttle of each node's governor."""
     by_events: bool = False
     """Whether busy and idle are by events of the devices; else they are by their queues, as the host saw them."""
 

@@ -27,7 +27,6 @@ from cluster.service.http.api import TABLE, require_id
 from cluster.service.http.calls import BEGUN, SAFE, Call, Refused, Shared, problem
 from cluster.service.http.events import Watch
 from cluster.service.http.routes import JSON, Route
-from cluster.service.metrics import ServiceMetrics
 from distprove.errors import AccessDenied, ResourceError, UsageError, forget_frames
 from distprove.formats import jsontext
 from distprove.formats.plain_data import read
@@ -134,7 +133,7 @@ class Server:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         self._large: dict[str, asyncio.Semaphore] = {}
         watch = Watch(self._service, lambda look: shared.ask(WATCH, look))
-        shared = Shared(self._service, watch, self._shut_down, metrics := ServiceMetrics(self._service))
+        shared = Shared(self._service, watch, self._shut_down, self._service.metrics)
         # No route of aiohttp's own: a path that is not known gets its answer here too, after the same checks.
         app = web.Application(client_max_size=self._options.max_body, middlewares=[self._answers])
         for route in TABLE.routes:
@@ -168,7 +167,6 @@ class Server:
             await self._over.wait()
         finally:
             self._service.listeners.remove(watch.changed)
-            metrics.close()
             accepting.cancel()
             await runner.cleanup()
             shared.close()

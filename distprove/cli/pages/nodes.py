@@ -35,7 +35,7 @@ def governor(session: Session, node: NodeStory) -> list[str]:
     """Charts and tables of the limits of the node's governor, and of what it saw."""
     parts = []
     if node.limits:
-        limits = ", ".join(f"{lease_class} {_count(limit)}" for lease_class, limit in node.limits.items())
+        limits = ", ".join(f"{resource} {_count(limit)}" for resource, limit in node.limits.items())
         parts.append(f'<p class="dim">Limits: {escape(limits)}</p>')
     if node.peak_memory:
         parts.append(f'<p class="dim">Most host memory leased: {escape(format_bytes(node.peak_memory))}</p>')
@@ -44,8 +44,8 @@ def governor(session: Session, node: NodeStory) -> list[str]:
     used = [(s.time, s.memory_used) for s in samples if s.memory_used is not None]
     leased = [(s.time, s.memory_leased) for s in samples if s.memory_leased is not None]
     cpu = [(s.time, s.cpu) for s in samples if s.cpu is not None]
-    leases = _by_class([(s.time, s.leases) for s in samples])
-    queue = _by_class([(s.time, s.queue) for s in samples])
+    leases = _by_resource([(s.time, s.leases) for s in samples])
+    queue = _by_resource([(s.time, s.queue) for s in samples])
     plots = [
         _plot("Host memory", [("used", used), ("leased", leased)], end, format_bytes, stepped=True),
         _plot("Processors busy", [("busy", cpu)], end, _percent, most=1.0),
@@ -109,13 +109,10 @@ def _gpu_row(gpu: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _by_class(samples: Sequence[tuple[float, Mapping[str, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:
-    """A line for each lease class that any sample has."""
-    lease_classes = dict.fromkeys(lease_class for _, counts in samples for lease_class in counts)
-    return [
-        (lease_class, [(time, counts.get(lease_class, 0.0)) for time, counts in samples])
-        for lease_class in lease_classes
-    ]
+def _by_resource(samples: Sequence[tuple[float, Mapping[str, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:
+    """A line for each resource that any sample has."""
+    resources = dict.fromkeys(resource for _, counts in samples for resource in counts)
+    return [(resource, [(time, counts.get(resource, 0.0)) for time, counts in samples]) for resource in resources]
 
 
 def _plot(

@@ -80,7 +80,7 @@ def test_a_failed_run_says_what_failed(tmp_path: Path) -> None:
 
 def test_what_says_nothing_is_left_out(tmp_path: Path) -> None:
     idle = {**governor("node0", 12.0), "processes": {}, "gpus": [], "limits": {}, "peak_memory": None}
-    idle["samples"] = [{**sample, "queue": {"synthesis": 0}} for sample in idle["samples"]]
+    idle["samples"] = [{**sample, "queue": {"threads": 0}} for sample in idle["samples"]]
     seen = page(MadeRun(3, governors=[idle]), tmp_path / "idle").text
     assert "Leases held" in seen
     assert "Waiting for a lease" not in seen

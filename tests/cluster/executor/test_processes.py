@@ -269,7 +269,7 @@ def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
 
     def waits() -> None:
         try:
-            governor.hold(Request(gone, threads=1, thread=1))
+            governor.hold(Request(gone, threads=1))
         except ClusterError as error:
             errors.append(error)
 

@@ -70,9 +70,9 @@ def test_the_default_budget_has_room_for_a_key_whose_files_are_cached(monkeypatc
     """In a control group's eyes cached files are used memory."""
     monkeypatch.setattr("cluster.governor.budget.memory_total", lambda: 8 << 30)
     monkeypatch.setattr("cluster.governor.budget.memory_available", lambda: 3 << 30)
-    assert budget_of(1, None, 0).memory == 3 << 29
-    assert budget_of(1, None, 5 << 30).memory == (5 << 30) + (3 << 29)
-    assert budget_of(1, None, 9 << 30).memory == 8 << 30, "what does not fit the machine is refused"
+    assert budget_of(1, None, 0, {}).memory == 3 << 29
+    assert budget_of(1, None, 5 << 30, {}).memory == (5 << 30) + (3 << 29)
+    assert budget_of(1, None, 9 << 30, {}).memory == 8 << 30, "what does not fit the machine is refused"
 
 
 def test_a_key_that_does_not_fit_is_refused_before_anything_is_loaded(

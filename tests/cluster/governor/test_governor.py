@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import itertools
 import os
 import random
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any, cast
 
@@ -21,33 +21,32 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from actors import grants
-from actors.grants import Memory, Purse, Shift, Shifts
+from actors.grants import Memory, MemoryCache, SynthesisLease, ThreadCache
 from cluster.governor.actor import NodeGovernor
+from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
-from cluster.governor.state import NOBODY, Budget, Governor, Limits, Request
+from cluster.governor.state import NOBODY, Budget, Ledger, Request
 from distprove.errors import ClusterError
-from distprove.host.lease_class import LeaseClass
 
 BUDGET = Budget(threads=4, memory=100)
 PICK = st.randoms(use_true_random=False)
 KEYS = {"a": 30, "b": 45, "c": 60}
 """Bytes of three keys: two of them fit together at best."""
 
-LIMITS = st.dictionaries(st.sampled_from(list(LeaseClass)), st.integers(1, 4))
-
-
-def shares(request: Request) -> bool:
-    """Whether its threads are counted with those of synthesis."""
-    return request.lease_class is LeaseClass.SYNTHESIS or request.least > 0
+AMOUNTS = st.one_of(
+    st.fixed_dictionaries({"threads": st.integers(1, 6), "least": st.sampled_from([0, 1, 2])}),
+    st.fixed_dictionaries({"memory": st.integers(0, 100)}),
+    st.just({"reclaim": True}),
+)
+"""What a request may be for: threads or memory or the reclaim lock."""
 
 
 class Machine(RuleBasedStateMachine):
-    """Any sequence of requests, releases and deaths, under any limits."""
+    """Any sequence of requests, releases and deaths, under any budget."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.governor = Governor(BUDGET)
-        self.limits: Limits = {}
+        self.ledger = Ledger(BUDGET)
         self.tickets: dict[int, int] = {}
         self.next_holder = 0
 
@@ -58,7 +57,7 @@ class Machine(RuleBasedStateMachine):
         fits = not (memory and memory + kept > BUDGET.memory)
         self.next_holder += 1
         try:
-            ticket = self.governor.request(Request(NOBODY if keeps else (self.next_holder, 0.0), **what))
+            ticket = self.ledger.request(Request(NOBODY if keeps else (self.next_holder, 0.0), **what))
         except ClusterError:
             assert not fits
             return False
@@ -68,32 +67,24 @@ class Machine(RuleBasedStateMachine):
 
     @property
     def kept(self) -> set[str]:
-        leases = self.governor.leases.values()
+        leases = self.ledger.leases.values()
         return {lease.key for lease in leases if lease.key is not None and lease.holder == NOBODY}
 
-    @rule(
-        lease_class=st.sampled_from(list(LeaseClass)),
-        threads=st.integers(0, 4),
-        memory=st.integers(0, 100),
-        least=st.sampled_from([0, 0, 1, 2]),
-    )
-    def ask(self, lease_class: LeaseClass, threads: int, memory: int, least: int) -> None:
-        self._ask(lease_class=lease_class, threads=threads, memory=memory, least=min(least, threads))
+    @initialize(threads=st.integers(1, 4), deallocations=st.integers(1, 3))
+    def decide(self, threads: int, deallocations: int) -> None:
+        self.ledger = Ledger(replace(BUDGET, threads=threads, deallocations=deallocations))
 
-    @rule(
-        lease_class=st.sampled_from([LeaseClass.CPU_MSM, LeaseClass.SPMV, LeaseClass.PROVING, LeaseClass.VERIFICATION])
-    )
-    def ask_as_provers_and_verifiers_do(self, lease_class: LeaseClass) -> None:
-        """For threads only: whoever waits for memory does not stand in their way, but for those of their own lease
-        class, who in a node ask for none."""
-        threads = 1 if lease_class is LeaseClass.VERIFICATION else 4
-        least = 0 if lease_class is LeaseClass.VERIFICATION else 2
-        assert self._ask(lease_class=lease_class, threads=threads, least=least), "threads there are"
+    @rule(amounts=AMOUNTS)
+    def ask(self, amounts: dict[str, Any]) -> None:
+        self._ask(**amounts)
+
+    @rule()
+    def ask_as_provers_do(self) -> None:
+        """For threads only: who waits for memory, or for the reclaim lock, does not stand in their way."""
+        assert self._ask(threads=4, least=2), "threads there are"
         ticket = max(self.tickets)
-        held = sum(lease.threads for lease in self.governor.leases.values())
-        odd = any(request.lease_class is lease_class and request.memory for _, request in self.governor.waiting)
-        if ticket not in self.governor.leases and not odd:
-            assert held, "nobody computes, and one who asks for threads alone waits"
+        if ticket not in self.ledger.leases:
+            assert self.ledger.threads, "nobody computes, and one who asks for threads alone waits"
 
     @rule(name=st.sampled_from(sorted(KEYS)))
     def ask_for_a_key(self, name: str) -> None:
@@ -104,34 +95,14 @@ class Machine(RuleBasedStateMachine):
         """As an executor does, for as long as its job takes."""
         self._ask(keeps=True, key=name, memory=KEYS[name])
 
-    @rule(pick=PICK)
-    def ask_for_the_lane(self, pick: random.Random) -> None:
-        """By a new holder or by one that has threads and memory."""
-        leases = self.governor.leases.values()
-        holders = sorted({lease.holder[0] for lease in leases if not lease.lane} - {0})
-        if holders and pick.random() < 0.5:
-            holder = pick.choice(holders)
-            if any(lease.lane for lease in leases if lease.holder[0] == holder):
-                return
-        else:
-            self.next_holder += 1
-            holder = self.next_holder
-        ticket = self.governor.request(Request((holder, 0.0), lane=True))
-        self.tickets[ticket] = holder
-
-    @initialize(limits=LIMITS)
-    def decide(self, limits: Limits) -> None:
-        self.limits = limits
-        self.governor = Governor(BUDGET, limits)
-
     @rule(pick=PICK, memory=st.integers(0, 100))
     def give_back_early(self, pick: random.Random, memory: int) -> None:
-        held = [ticket for ticket in self.tickets if ticket in self.governor.leases]
+        held = [ticket for ticket in self.tickets if ticket in self.ledger.leases]
         if held:
             ticket = pick.choice(sorted(held))
-            before = self.governor.leases[ticket]
-            self.governor.shrink(ticket, memory)
-            after = self.governor.leases[ticket]
+            before = self.ledger.leases[ticket]
+            self.ledger.shrink(ticket, memory)
+            after = self.ledger.leases[ticket]
             assert after == before if before.key else after.memory == min(memory, before.memory)
 
     @rule(pick=PICK)
@@ -139,7 +110,7 @@ class Machine(RuleBasedStateMachine):
         """Whether it is granted or still waits."""
         if self.tickets:
             ticket = pick.choice(sorted(self.tickets))
-            self.governor.release(ticket)
+            self.ledger.release(ticket)
             del self.tickets[ticket]
 
     @rule(pick=PICK)
@@ -148,115 +119,111 @@ class Machine(RuleBasedStateMachine):
         holders = sorted(set(self.tickets.values()) - {0})
         if holders:
             holder = pick.choice(holders)
-            self.governor.reclaim((holder, 0.0))
+            self.ledger.reclaim((holder, 0.0))
             self.tickets = {ticket: who for ticket, who in self.tickets.items() if who != holder}
 
     @invariant()
     def never_more_than_the_budget(self) -> None:
-        """Memory stays within the budget whatever the limits, and threads within those of when they were leased."""
-        leases = self.governor.leases.values()
+        leases, budget = self.ledger.leases.values(), self.ledger.budget
         in_use = {lease.key for lease in leases if lease.key is not None}
-        assert sum(lease.memory for lease in leases if lease.key is None) + sum(map(KEYS.get, in_use)) <= BUDGET.memory
-        assert self.governor.memory <= BUDGET.memory
-        assert self.governor.peak_memory <= BUDGET.memory
-        assert all(lease.threads <= BUDGET.threads for lease in leases)
+        assert sum(lease.memory for lease in leases if lease.key is None) + sum(map(KEYS.get, in_use)) <= budget.memory
+        assert self.ledger.memory <= budget.memory
+        assert self.ledger.peak_memory <= budget.memory
+        assert sum(lease.threads for lease in leases) == self.ledger.threads <= budget.threads
+        assert sum(lease.reclaim for lease in leases) <= budget.deallocations
 
     @invariant()
     def keys_in_use_stay(self) -> None:
-        keys = self.governor.keys
-        in_use = [lease.key for lease in self.governor.leases.values() if lease.key is not None]
+        keys = self.ledger.keys
+        in_use = [lease.key for lease in self.ledger.leases.values() if lease.key is not None]
         for name in KEYS:
             assert keys.users(name) == in_use.count(name)
             assert (name in keys) == (name in in_use)
 
     @invariant()
     def nothing_is_lost_or_invented(self) -> None:
-        waiting = [ticket for queue in (self.governor.waiting, self.governor.lane_waiting) for ticket, _ in queue]
-        assert sorted([*self.governor.leases, *waiting]) == sorted(self.tickets)
+        waiting = [ticket for ticket, _ in self.ledger.waiting]
+        assert sorted([*self.ledger.leases, *waiting]) == sorted(self.tickets)
 
     @invariant()
     def nobody_waits_for_nothing(self) -> None:
-        """The oldest request waits because it does not fit now."""
-        governor, limits = self.governor, self.limits
-        if governor.waiting:
-            _, head = governor.waiting[0]
-            limit = limits.get(head.lease_class, BUDGET.threads)
-            alike = governor.by_class.get(head.lease_class, 0)
-            shared = sum(lease.threads for lease in governor.leases.values() if shares(lease))
-            least = min(head.least or head.threads, head.threads, limit)
-            memory = 0 if head.key in governor.keys else head.memory
-            assert (
-                (head.threads and head.lease_class in limits and alike + least > limit)
-                or (head.threads and shares(head) and shared + least > BUDGET.threads)
-                or governor.memory + memory > BUDGET.memory
-            )
-        if governor.lane_waiting:
-            assert sum(lease.lane for lease in governor.leases.values()) == 1
-        assert list(governor.waiting) == sorted(governor.waiting, key=lambda item: item[0])
+        """The oldest request for each resource waits because it does not fit now."""
+        ledger, heads = self.ledger, dict[str, Request]()
+        for _, request in ledger.waiting:
+            heads.setdefault(request.resource, request)
+        for resource, head in heads.items():
+            if resource == "memory":
+                memory = 0 if head.key in ledger.keys else head.memory
+                assert ledger.memory + memory > ledger.budget.memory
+            elif resource == "threads":
+                least = min(head.least or head.threads, head.threads)
+                assert ledger.threads + least > ledger.budget.threads
+            else:
+                assert ledger.deallocations == ledger.budget.deallocations
 
     @invariant()
     def first_come_first_served(self) -> None:
-        """No waiting request was passed by a later one of its lease class that asks for the same, threads or not."""
-        for lease_class, threads in itertools.product(LeaseClass, (False, True)):
-            alike = [t for t, request in self.governor.waiting if request.queue == (lease_class, threads)]
-            leases = self.governor.leases.items()
-            granted = [t for t, lease in leases if not lease.lane and lease.queue == (lease_class, threads)]
-            assert not alike or not granted or max(granted) < alike[0]
+        """No request that waits was passed by a later one for the same resource."""
+        for resource in ("memory", "threads", "deallocations"):
+            waiting = [t for t, request in self.ledger.waiting if request.resource == resource]
+            granted = [t for t, lease in self.ledger.leases.items() if lease.resource == resource]
+            assert waiting == sorted(waiting)
+            assert not waiting or not granted or max(granted) < waiting[0]
 
     def teardown(self) -> None:
         """However it stands, giving back leases one after another serves everybody."""
         while self.tickets:
-            held = sorted(self.governor.leases)
+            held = sorted(self.ledger.leases)
             assert held, "somebody waits and nobody holds: a deadlock"
-            self.governor.release(held[0])
+            self.ledger.release(held[0])
             del self.tickets[held[0]]
 
 
-TestGovernor = Machine.TestCase
-TestGovernor.settings = settings(max_examples=100, stateful_step_count=40)
+TestLedger = Machine.TestCase
+TestLedger.settings = settings(max_examples=100, stateful_step_count=40)
 
 
-def test_what_can_never_be_granted_is_refused() -> None:
-    governor = Governor(BUDGET)
-    with pytest.raises(ClusterError, match="needs 5 threads"):
-        governor.request(Request((1, 0.0), threads=5))
-    with pytest.raises(ClusterError, match="budget is 4 threads"):
-        governor.request(Request((1, 0.0), memory=101))
+def test_memory_that_can_never_be_granted_is_refused() -> None:
+    with pytest.raises(ClusterError, match="needs 101 B of host memory; this node's budget is 100 B"):
+        Ledger(BUDGET).request(Request((1, 0.0), memory=101))
 
 
-def test_holding_and_asking_for_more_is_refused() -> None:
-    governor = Governor(BUDGET)
-    governor.request(Request((1, 0.0), threads=1))
-    with pytest.raises(ClusterError, match="give back its lease"):
-        governor.request(Request((1, 0.0), threads=1))
-    governor.request(Request((1, 0.0), lane=True))
-    with pytest.raises(ClusterError, match="give back its lease"):
-        governor.request(Request((1, 0.0), lane=True))
-    with pytest.raises(ClusterError, match="by itself"):
-        governor.request(Request((2, 0.0), threads=1, lane=True))
+def test_one_request_is_for_one_resource() -> None:
+    """One that held threads while it waited for memory could keep those from computing who would give it back."""
+    for both in ({"threads": 1, "memory": 1}, {"threads": 1, "reclaim": True}, {"key": "a", "reclaim": True}):
+        with pytest.raises(ClusterError, match="one by one"):
+            Ledger(BUDGET).request(Request((1, 0.0), **both))  # type: ignore[arg-type]
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 100), st.booleans()), min_size=1, max_size=12))
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 100), st.booleans()), min_size=1, max_size=12),
+    st.integers(1, 3),
+    st.integers(1, 2),
+)
 @settings(max_examples=25)
-def test_threads_share_a_budget(requests: list[tuple[int, int, bool]]) -> None:
-    governor = LocalGovernor(BUDGET)
+def test_computing_and_deallocating_are_throttled(
+    requests: list[tuple[int, int, bool]], most: int, deallocations: int
+) -> None:
+    """The caps on CPU threads and on concurrent deallocations hold, whatever their holders do, and nobody waits for
+    ever."""
+    governor = LocalGovernor(budget_of(4, 100, 0, {"threads": most, "deallocations": deallocations}))
     lock, used, worst = threading.Lock(), [0, 0, 0], [0, 0, 0]
 
-    def note(sign: int, amounts: tuple[int, int, int]) -> None:
+    def note(sign: int, *amounts: int) -> None:
         with lock:
             for index, amount in enumerate(amounts):
                 used[index] += sign * amount
                 worst[index] = max(worst[index], used[index])
 
-    def work(threads: int, memory: int, lane: bool) -> None:
-        with governor.lease(threads=threads, memory=memory):
-            note(1, (threads, memory, 0))
-            if lane:
-                with governor.lease(lane=True):
-                    note(1, (0, 0, 1))
+    def work(threads: int, memory: int, reclaims: bool) -> None:
+        with governor.lease(memory=memory), governor.lease(threads=threads) as held:
+            note(1, held.threads, memory, 0)
+            if reclaims:
+                with governor.lease(reclaim=True):
+                    note(1, 0, 0, 1)
                     time.sleep(0.0005)
-                    note(-1, (0, 0, 1))
-            note(-1, (threads, memory, 0))
+                    note(-1, 0, 0, 1)
+            note(-1, held.threads, memory, 0)
 
     workers = [threading.Thread(target=work, args=request, daemon=True) for request in requests]
     for worker in workers:
@@ -264,21 +231,30 @@ def test_threads_share_a_budget(requests: list[tuple[int, int, bool]]) -> None:
     for worker in workers:
         worker.join(timeout=60)
         assert not worker.is_alive(), "a deadlock"
-    assert worst[0] <= 4
+    assert worst[0] <= most
     assert worst[1] <= 100
-    assert worst[2] <= 1
-    assert governor.report()["reclaimed"] == 0
+    assert worst[2] <= deallocations
+    report = governor.report()
+    assert (report["reclaimed"], report["limits"]) == (0, {"threads": most, "deallocations": deallocations})
+
+
+def test_a_pool_that_is_throttled_shares_what_is_left_with_synthesis() -> None:
+    """Half of the cap has to do for a prover that has more threads than that: it would else wait for all of it."""
+    governor = Ledger(Budget(threads=4, memory=100))
+    synthesis = governor.request(Request((1, 0.0), threads=1))
+    prover = governor.request(Request((2, 0.0), threads=16, least=8))
+    assert (governor.leases[synthesis].threads, governor.leases[prover].threads) == (1, 3)
 
 
 def test_a_prover_takes_what_synthesis_leaves_and_synthesis_gets_in_between() -> None:
-    governor = Governor(Budget(threads=8, memory=100))
+    governor = Ledger(Budget(threads=8, memory=100))
 
     def prover() -> Request:
-        return Request((1, 0.0), threads=8, lease_class=LeaseClass.CPU_MSM, least=4)
+        return Request((1, 0.0), threads=8, least=4)
 
     first = governor.request(prover())
     assert governor.leases[first].threads == 8
-    synthesis = governor.request(Request((2, 0.0), threads=1, memory=60))
+    synthesis = governor.request(Request((2, 0.0), threads=1))
     assert synthesis not in governor.leases, "more threads than there are"
     governor.release(first)
     second = governor.request(prover())
@@ -296,48 +272,36 @@ def test_a_prover_takes_what_synthesis_leaves_and_synthesis_gets_in_between() ->
     assert late in governor.leases
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [{}, dict.fromkeys(LeaseClass, 1), {LeaseClass.VERIFICATION: 1}],
-    ids=["none", "narrow", "one verifier"],
-)
-def test_provers_and_verification_end_though_memory_is_full(limits: Limits) -> None:
-    """Memory for one witness: its synthesis begins when the last one was proven and verified, while others already
+@pytest.mark.parametrize("throttle", [{}, {"threads": 1}], ids=["all threads", "one"])
+def test_provers_end_though_memory_is_full(throttle: dict[str, int]) -> None:
+    """Memory for one witness: its synthesis begins when the last one was proven, while others already
     wait. Whoever of them waited for one who waits for memory would wait for ever."""
-    governor = LocalGovernor(Budget(threads=2, memory=100), limits)
+    governor = LocalGovernor(budget_of(2, 100, 0, throttle))
     made: SimpleQueue[Memory] = SimpleQueue()
-    proven: SimpleQueue[Memory] = SimpleQueue()
     count, worst = 12, 0
-    purse = Purse(governor)
+    cache = MemoryCache(governor)
 
     def synthesise() -> None:
-        shift = Shift(Shifts(governor, 1, keeps=False))
+        lease = SynthesisLease(ThreadCache(governor, 1, keeps=False))
         for _ in range(count // 2):
-            shift.end()
-            memory = purse.take(100)
-            shift.begin()
+            lease.end()
+            memory = cache.take(100)
+            lease.begin()
             governor.shrink(memory.ticket, 60)
             made.put(memory)
-        shift.end()
+        lease.end()
 
     def prove() -> None:
         nonlocal worst
         for _ in range(count // 2):
             memory = made.get()
-            for lease_class in (LeaseClass.SPMV, LeaseClass.PROVING, LeaseClass.CPU_MSM):
-                with governor.lease(lease_class=lease_class, threads=2, least=1) as lease:
+            for _ in range(3):
+                with governor.lease(threads=2, least=1) as lease:
                     worst = max(worst, lease.threads)
-            proven.put(memory)
+            cache.put(memory)
+            cache.give_back(older_than=0.0)
 
-    def verify() -> None:
-        for _ in range(count):
-            memory = proven.get()
-            with governor.lease(lease_class=LeaseClass.VERIFICATION, threads=1):
-                pass
-            purse.put(memory)
-            purse.give_back(older_than=0.0)
-
-    threads = [threading.Thread(target=call, daemon=True) for call in (synthesise, synthesise, prove, prove, verify)]
+    threads = [threading.Thread(target=call, daemon=True) for call in (synthesise, synthesise, prove, prove)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -352,7 +316,7 @@ def test_a_lease_ends_with_its_block_also_on_an_error() -> None:
     governor = LocalGovernor(BUDGET)
     with pytest.raises(RuntimeError), governor.lease(threads=4):
         raise RuntimeError
-    with governor.lease(threads=4, memory=100):
+    with governor.lease(threads=4), governor.lease(memory=100):
         pass
 
 
@@ -396,8 +360,8 @@ def test_a_call_that_is_cancelled_leaves_no_lease() -> None:
     async def story() -> dict[str, Any]:
         governor, me = NodeGovernor(4, 100), os.getpid()
         for granted in (False, True):
-            ticket, _ = await governor.acquire(me, threads=4, thread=1)
-            waiting = asyncio.ensure_future(governor.acquire(me, threads=4, thread=2))
+            ticket, _ = await governor.acquire(me, threads=4)
+            waiting = asyncio.ensure_future(governor.acquire(me, threads=4))
             await asyncio.sleep(0)
             if granted:
                 await governor.release(ticket)
@@ -430,18 +394,18 @@ def test_early_returns_and_keys_through_the_shell() -> None:
 
 
 def test_a_prover_that_is_gone_gives_back_its_part_of_what_is_kept() -> None:
-    governor = Governor(BUDGET)
+    governor = Ledger(BUDGET)
     kept = governor.request(Request(NOBODY, key="job", memory=90))
     with pytest.raises(ClusterError, match="100 B, 90 B of that for keys in use"):
-        governor.request(Request((1, 0.0), threads=1, memory=20))
+        governor.request(Request((1, 0.0), memory=20))
     governor.shrink_key(kept, 70)
-    ticket = governor.request(Request((1, 0.0), threads=1, memory=30))
+    ticket = governor.request(Request((1, 0.0), memory=30))
     assert ticket in governor.leases
     governor.shrink_key(kept, 100)
     assert governor.memory == 100, "a key never grows"
     governor.release(ticket)
     governor.release(kept)
-    assert governor.request(Request((1, 0.0), threads=1, memory=100)) in governor.leases, "the key went with its user"
+    assert governor.request(Request((1, 0.0), memory=100)) in governor.leases, "the key went with its user"
 
 
 def test_a_key_that_can_never_fit_is_refused() -> None:
@@ -454,9 +418,9 @@ def test_a_node_keeps_what_the_driver_asks_for() -> None:
         governor = NodeGovernor(4, 100)
         ticket = await governor.keep("job", 60)
         with pytest.raises(ClusterError, match="keys in use"):
-            await governor.acquire(os.getpid(), threads=1, memory=50)
+            await governor.acquire(os.getpid(), memory=50)
         await governor.shrink_key(ticket, 40)
-        lease, _ = await governor.acquire(os.getpid(), threads=1, memory=50)
+        lease, _ = await governor.acquire(os.getpid(), memory=50)
         await governor.release(lease)
         return await governor.report()
 
@@ -474,9 +438,10 @@ def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
         assert await governor.attend("one"), "a sign of life"
         await governor.keep("one", 30)
         await governor.keep("two", 20)
-        _, threads = await governor.acquire(me, threads=9, memory=40, thread=1)
+        await governor.acquire(me, memory=40)
+        _, threads = await governor.acquire(me, threads=9)
         assert threads == 4, "no more than the node's, whatever the job was told"
-        waiting = asyncio.ensure_future(governor.acquire(me, memory=40, thread=2))
+        waiting = asyncio.ensure_future(governor.acquire(me, memory=40))
         await asyncio.sleep(0.05)
         assert not waiting.done(), "the budget is one"
         assert not await governor.leave("one")
@@ -491,16 +456,10 @@ def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
     asyncio.run(story())
 
 
-def test_a_lease_class_with_a_limit_gets_that_many_threads() -> None:
-    governor = LocalGovernor(BUDGET, {LeaseClass.CPU_MSM: 2})
-    with governor.lease(lease_class=LeaseClass.CPU_MSM, threads=4) as lease:
-        assert lease.threads == 2
-
-
 def test_the_report_has_what_pages_and_plots_read() -> None:
     governor = LocalGovernor(BUDGET)
     governor.start()
-    with governor.lease(threads=1, memory=50):
+    with governor.lease(threads=1), governor.lease(memory=50):
         began, late = time.time() - 100.0, time.monotonic() + 120.0
         report = governor.report(began)
         while not (report["samples"] and report["samples"][-1]["leases"]) and time.monotonic() < late:
@@ -509,7 +468,7 @@ def test_the_report_has_what_pages_and_plots_read() -> None:
     governor.close()
     sample = report["samples"][-1]
     assert 99.0 < sample["t"] < 300.0
-    assert (sample["leases"], sample["queue"], sample["memory_leased"]) == ({"synthesis": 1}, {}, 50)
+    assert (sample["leases"], sample["queue"], sample["memory_leased"]) == ({"threads": 1}, {}, 50)
     assert sample["memory_used"] > 0
     assert 0.0 <= sample["cpu"] <= 1.0
 
@@ -525,8 +484,8 @@ def granted(governor: LocalGovernor) -> int:
 
 def test_threads_that_one_synthesiser_lets_go_of_are_the_next_ones() -> None:
     governor = LocalGovernor(Budget(threads=2, memory=100))
-    shifts = Shifts(governor, 1, keeps=True)
-    first, second, third = (Shift(shifts) for _ in range(3))
+    cache = ThreadCache(governor, 1, keeps=True)
+    first, second, third = (SynthesisLease(cache) for _ in range(3))
     first.begin()
     second.begin()
     second.end()
@@ -537,18 +496,18 @@ def test_threads_that_one_synthesiser_lets_go_of_are_the_next_ones() -> None:
     first.end()
     third.end()
     assert used_threads(governor) == 2
-    shifts.give_back(older_than=60.0)
+    cache.give_back(older_than=60.0)
     assert used_threads(governor) == 2
-    shifts.give_back(older_than=0.0)
+    cache.give_back(older_than=0.0)
     assert used_threads(governor) == 0
 
 
 def test_threads_are_asked_for_again_however_they_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grants, "HELD", 0.0)
     governor = LocalGovernor(Budget(threads=1, memory=100))
-    shifts = Shifts(governor, 1, keeps=True)
-    shift, other = Shift(shifts), Shift(shifts)
-    for each in (shift, other, shift):
+    cache = ThreadCache(governor, 1, keeps=True)
+    lease, other = SynthesisLease(cache), SynthesisLease(cache)
+    for each in (lease, other, lease):
         each.begin()
         each.end()
     assert granted(governor) == 3
@@ -558,19 +517,19 @@ def test_threads_that_nobody_else_waits_for_are_kept(monkeypatch: pytest.MonkeyP
     now = 100.0
     monkeypatch.setattr(grants.time, "monotonic", lambda: now)
     governor = LocalGovernor(Budget(threads=1, memory=100))
-    shifts = Shifts(governor, 1, keeps=True)
-    shift = Shift(shifts)
-    shift.begin()
+    cache = ThreadCache(governor, 1, keeps=True)
+    lease = SynthesisLease(cache)
+    lease.begin()
     for _ in range(5):
         now += 0.8 * grants.HELD
-        shift.begin()
-        shifts.look()
+        lease.begin()
+        cache.look()
     assert granted(governor) == 1, "asked again though nobody waited"
     other = governor.ask(Request((1, 0.0), threads=1))
     for _ in range(2):
         now += 0.8 * grants.HELD
-        shifts.look()
-    renewing = threading.Thread(target=shift.begin)
+        cache.look()
+    renewing = threading.Thread(target=lease.begin)
     renewing.start()
     assert other.threads.result(60) == 1, "kept threads that somebody waits for"
     governor.release(other.ticket)
@@ -583,22 +542,22 @@ def test_a_worker_that_takes_no_threads_does_not_ask_who_waits_for_them() -> Non
     asked: list[bool] = []
     governor.threads_wanted = lambda: bool(asked.append(True))  # type: ignore[method-assign, func-returns-value]
     for keeps, takes, times in ((True, False, 0), (False, True, 0), (True, True, 1)):
-        shifts = Shifts(governor, 1, keeps=keeps)
-        shift = Shift(shifts)
+        cache = ThreadCache(governor, 1, keeps=keeps)
+        lease = SynthesisLease(cache)
         if takes:
-            shift.begin()
-        shifts.look()
-        shift.end()
-        shifts.close()
+            lease.begin()
+        cache.look()
+        lease.end()
+        cache.close()
         assert len(asked) == times
 
 
-def test_who_waits_for_memory_or_the_lane_waits_for_no_threads() -> None:
-    state = Governor(Budget(threads=2, memory=100))
+def test_who_waits_for_memory_or_the_reclaim_lock_waits_for_no_threads() -> None:
+    state = Ledger(Budget(threads=2, memory=100))
     first = state.request(Request((1, 0.0), memory=100))
     state.request(Request((2, 0.0), memory=1))
-    state.request(Request((3, 0.0), lane=True))
-    state.request(Request((4, 0.0), lane=True))
+    state.request(Request((3, 0.0), reclaim=True))
+    state.request(Request((4, 0.0), reclaim=True))
     state.request(Request((5, 0.0), threads=2))
     assert not state.threads_wanted
     last = state.request(Request((6, 0.0), threads=1))
@@ -610,9 +569,9 @@ def test_who_waits_for_memory_or_the_lane_waits_for_no_threads() -> None:
 
 def test_where_provers_are_on_the_cpu_no_threads_lie_idle() -> None:
     governor = LocalGovernor(Budget(threads=1, memory=100))
-    shift = Shift(Shifts(governor, 1, keeps=False))
-    shift.begin()
-    shift.end()
+    lease = SynthesisLease(ThreadCache(governor, 1, keeps=False))
+    lease.begin()
+    lease.end()
     assert used_threads(governor) == 0
 
 

@@ -43,7 +43,7 @@ def measured(cell: Cell, wall: float, **stages: float) -> Measured:
 def test_a_grid_is_every_combination_and_axes_left_out_stay_as_they_are() -> None:
     cells = Grid(jobs=(1, 2), gpu_workers=(1, 4)).cells()
     assert [cell.id for cell in cells] == ["jobs1-workers1", "jobs1-workers4", "jobs2-workers1", "jobs2-workers4"]
-    base = ExecutorSettings(parallel=7, limits={"synthesis": 3})
+    base = ExecutorSettings(parallel=7, throttle={"threads": 3})
     assert cells[1].settings(base) == replace(base, gpu_workers=4)
     assert Cell(2).settings(base) == base
     assert Cell(3, 2, 4).settings(base) == replace(base, parallel=2, gpu_workers=4)
@@ -158,7 +158,7 @@ def test_a_sweep_measures_every_setting_and_keeps_it(
             < each.device_seconds
             <= sum(each.wall) * len(each.devices) / (each.partitions * each.cell.jobs * len(each.wall))
         )
-        assert [node["limits"] for node in each.governors] == [{}]
+        assert [node["limits"]["deallocations"] for node in each.governors] == [1]
         assert each.devices == ("toy",)
         assert not any(each.counters.values())
     assert {"commit"} & result.isolated.stages.keys() == ({"commit"} if barrier else set())

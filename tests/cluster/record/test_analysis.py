@@ -144,7 +144,7 @@ def test_what_a_governor_leaves_out_or_gets_wrong_is_missing_and_no_more() -> No
         {
             "node": "n",
             "samples": [
-                {"t": 2, "cpu": "high", "leases": {"synthesis": 3}},
+                {"t": 2, "cpu": "high", "leases": {"threads": 3}},
                 {"cpu": 1},
                 7,
                 {"t": 1, "memory_used": None},
@@ -152,5 +152,5 @@ def test_what_a_governor_leaves_out_or_gets_wrong_is_missing_and_no_more() -> No
             "limits": [1],
         }
     )
-    assert [(s.time, s.cpu, s.leases) for s in story.samples] == [(1.0, None, {}), (2.0, None, {"synthesis": 3.0})]
+    assert [(s.time, s.cpu, s.leases) for s in story.samples] == [(1.0, None, {}), (2.0, None, {"threads": 3.0})]
     assert story.limits == {}

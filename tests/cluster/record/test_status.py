@@ -66,8 +66,7 @@ def test_a_running_job_is_shown_with_all_that_moves(tmp_path: Path) -> None:
     assert "about 6.00 s left" in text
     assert "p2 (proving), p3[red] (proving)" in text
     assert "0 of 1 at work" in text
-    assert "synthesis 1, cpu_msm 2" in text
-    assert "synthesis" in text
+    assert "threads 1, deallocations 2" in " ".join(text.split())
     assert "fault part-1 on prover" in " ".join(text.split())
     assert not over(look(run))
 
@@ -170,7 +169,7 @@ def test_what_is_no_status_is_refused(tmp_path: Path, damage: dict[str, Any]) ->
 
 def test_a_governor_that_says_little_is_no_trouble() -> None:
     assert node_view({"node": "n"})["cpu"] is None
-    assert node_view(governor("n", 1.0))["leases"].keys() == {"synthesis", "cpu_msm"}
+    assert node_view(governor("n", 1.0))["leases"].keys() == {"threads", "deallocations"}
 
 
 def test_the_end_of_a_journal_begins_with_a_whole_line(tmp_path: Path) -> None:

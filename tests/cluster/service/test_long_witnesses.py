@@ -19,7 +19,6 @@ from cluster.service.service import Service
 from cluster.service.views import JobRequest, JobState, JobView, Priority
 from distprove.circuits.builder import CircuitBuilder
 from distprove.groth16.setup import setup
-from distprove.host.lease_class import LeaseClass
 from distprove.settings import ExecutorSettings
 from distprove.stark.programs.fibonacci import Fibonacci
 from kernels.cpu.backend import CpuBackend
@@ -88,7 +87,7 @@ def threads_leased(service: Service) -> int:
     """Threads that hold leases to make witnesses."""
     fleet = service._pool.fleet
     assert isinstance(fleet, LocalFleet)
-    return fleet.governor._state.by_class.get(LeaseClass.SYNTHESIS, 0)
+    return fleet.governor._state.threads
 
 
 def proved(service: Service, id: str) -> JobView:

@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
+import time
 import urllib.error
 import urllib.request
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cluster.record.metrics import ENDED, RUNS, textfile
+import distprove.registry as registry
+from cluster.record.metrics import ENDED, RUNS, STAGES, textfile
+from cluster.record.report import Counters, PartitionReport, Report
 from cluster.record.story import read_report
-from cluster.service.metrics import METRICS, STATE, ServiceMetrics
-from cluster.service.views import JobRequest, JobState
+from cluster.service.metrics import METRICS, STATE
+from cluster.service.requests import Limits
+from cluster.service.service import Service
+from cluster.service.views import MOST_SUBMITTED, JobRequest, JobState
 from distprove.host.telemetry import GpuTelemetry
+from distprove.settings import ExecutorSettings
 from tests.support import ROOT
+from tests.support.await_end import await_end
 from tests.support.fake_nvml import FakeGpu, FakeNvml
 from tests.support.fake_service import FakeService, served
+from tests.support.instant_pool import InstantPool
 from tests.support.made_runs import BEGAN, MadeRun
+from tests.support.scraped import samples
+from tests.support.toy_system import TOY_BACKEND
 
-Samples = dict[tuple[str, tuple[str, ...]], float]
-
-
-def samples(text: bytes) -> Samples:
-    """Values by name and label values, in the order of the labels' names."""
-    families = text_string_to_metric_families(text.decode())
-    return {(s.name, tuple(v for _, v in sorted(s.labels.items()))): s.value for f in families for s in f.samples}
+CROWD = 5_000
+"""Jobs that end between two scrapes: eight seconds of a busy service."""
 
 
 def job(service: FakeService, id: str, **facts: object) -> None:
@@ -41,48 +49,103 @@ def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GpuTelemetry, "open", lambda: None)
 
 
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Service]]:
+    """Opens services of the toy system in one folder, whose workers answer at once, after `before`."""
+    monkeypatch.setitem(registry.SYSTEMS, "toy", "tests.support.toy_entry")
+    settings = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
+    with ExitStack() as stack:
+
+        def opened(before: Callable[[str, str], None] = lambda job, name: None, most: int = 4) -> Service:
+            instant: Any = lambda settings: InstantPool(settings, before, most)  # noqa: E731
+            service = Service(tmp_path / "service", settings, Limits(queued=2 * CROWD, kept=CROWD), instant)
+            stack.callback(lambda: service.close(drain=False) if service._accepting else None)
+            service.start()
+            return service
+
+        yield opened
+
+
+def ask(folder: Path, id: str, **options: object) -> JobRequest:
+    return JobRequest(id, {"system": "toy", "folder": str(folder), **options})
+
+
+def test_no_job_that_ends_between_two_scrapes_is_left_out(tmp_path: Path, toy: Callable[..., Service]) -> None:
+    service = toy()
+    assert service.metrics.text()
+    ids = [f"job-{number}" for number in range(CROWD)]
+    for first in range(0, CROWD, MOST_SUBMITTED):
+        service.submit_all([ask(tmp_path, id, named=False) for id in ids[first : first + MOST_SUBMITTED]])
+    for id in ids:
+        assert await_end(service, id, 600.0).state is JobState.PROVED
+    told = samples(service.metrics.text())
+    assert told["distprove_job_seconds_count", ("proved",)] == CROWD
+    assert told["distprove_job_wait_seconds_count", ("normal",)] == CROWD
+    assert told["distprove_run_seconds_count", ("proved", "toy")] == CROWD
+    assert told["distprove_run_partitions_total", ("proved", "toy")] == CROWD
+    assert [told["distprove_stage_seconds_count", (stage, "toy")] for stage in STAGES] == [CROWD] * len(STAGES)
+
+
+def test_what_is_proven_counts_once_over_a_restart(tmp_path: Path, toy: Callable[..., Service]) -> None:
+    reached, let = threading.Event(), threading.Event()
+
+    def before(job: str, name: str) -> None:
+        if (job, name) == ("long", "p5"):
+            reached.set()
+            assert let.wait(180.0)
+
+    service = toy(before, most=1)
+    service.submit(ask(tmp_path, "short"))
+    assert await_end(service, "short", 180.0).state is JobState.PROVED
+    service.submit(ask(tmp_path, "long", count=9))
+    assert reached.wait(180.0)
+    ending = threading.Thread(target=service.close, kwargs={"drain": False})
+    ending.start()
+    while not service._stopping:
+        time.sleep(0.001)
+    with service._lock:
+        let.set()
+    ending.join(180.0)
+    first = samples(service.metrics.text())
+    again = toy()
+    assert await_end(again, "long", 180.0).state is JobState.PROVED
+    second = samples(again.metrics.text())
+    before_it, proved, resumed = (
+        told["distprove_run_partitions_total", (status, "toy")]
+        for told, status in ((first, "proved"), (second, "proved"), (second, "resumed"))
+    )
+    assert first["distprove_run_seconds_count", ("interrupted", "toy")] == 1
+    assert proved + resumed == 9
+    assert resumed - 1 <= before_it - 1 <= resumed, "one may have been stored and its driver not have heard of it"
+    assert second["distprove_job_seconds_count", ("proved",)] == 1, "the other one ended before"
+
+
 def test_a_job_counts_when_it_is_over(tmp_path: Path) -> None:
     service = FakeService(tmp_path)
-    metrics = ServiceMetrics(service)
-    MadeRun(3, faults=(1,)).make(tmp_path / "a")
     job(service, "a", state=JobState.RUNNING, started=3.0)
     job(service, "waiting")
-    before = samples(metrics.text())
+    before = samples(service.metrics.text())
     assert before["distprove_jobs", ("running",)] == 1
     assert before["distprove_queue_oldest_seconds", ()] > 1e6
-    assert ("distprove_trouble_total", ("faults",)) not in before
+    assert before["distprove_trouble_total", ("faults",)] == 0
+    service.metrics.session(Report("groth16", {}, "local", "", [], counters=Counters(faults=2), status="failed"))
     over = {"state": JobState.PROVED, "first_proof": 3.5, "ended": 9.0, "cold": True}
     service.change("a", **over)
     job(service, "lost", **{**over, "state": JobState.CANCELLED, "started": None, "cold": None, "first_proof": None})
-    after = samples(metrics.text())
-    assert after["distprove_trouble_total", ("faults",)] == after["distprove_trouble_total", ("retries",)] == 1
-    assert after["distprove_stage_seconds_count", ("prove", "groth16")] == 3
+    after = samples(service.metrics.text())
+    assert after["distprove_trouble_total", ("faults",)] == 2
+    assert after["distprove_run_seconds_count", ("failed", "groth16")] == 1
     assert after["distprove_job_wait_seconds_sum", ("normal",)] == 2.0
     assert after["distprove_first_proof_seconds_sum", ("cold",)] == 0.5
     assert after["distprove_key_uses_total", ("cold",)] == 1
     assert after["distprove_job_seconds_count", ("proved",)] == 1
-    assert after["distprove_reports_skipped_total", ()] == 1, "the one that never had a run"
-    again = samples(metrics.text())
-    assert again["distprove_stage_seconds_count", ("prove", "groth16")] == 3, "a job counts once"
-    metrics.close()
-    assert not service.listeners
-
-
-def test_jobs_that_nobody_scrapes_are_counted_and_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.service.metrics.AT_ONCE", 3)
-    service = FakeService(tmp_path)
-    metrics = ServiceMetrics(service)
-    for number in range(9):
-        job(service, f"job-{number}", state=JobState.PROVED, started=3.0, ended=9.0)
-        assert len(metrics._ended) <= 3
-    assert samples(metrics.text())["distprove_job_seconds_count", ("proved",)] == 9
-    metrics.close()
+    assert after["distprove_reports_skipped_total", ()] == 1, "the one that never began"
 
 
 def test_gpus_and_workers_are_told_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = FakeNvml([FakeGpu()], errors=[(0, 79)])
     monkeypatch.setattr(GpuTelemetry, "open", lambda: GpuTelemetry(nvml))
-    metrics = ServiceMetrics(FakeService(tmp_path))
+    metrics = FakeService(tmp_path).metrics
     told = samples(metrics.text())
     assert told["distprove_gpu_power_watts", ("0", "GPU-0")] == 500.0
     assert told["distprove_gpu_xid_errors_total", ("0", "GPU-0", "79")] == 1
@@ -90,23 +153,16 @@ def test_gpus_and_workers_are_told_as_they_are(tmp_path: Path, monkeypatch: pyte
     assert told["distprove_worker_busy_ratio", ("H200", "node-1", "prover-0")] == 0.83
     assert ("distprove_worker_memory_used_bytes", ("H200", "node-1", "prover-1")) not in told
     assert told["distprove_key_bytes", ()] == 1 << 30
+    assert told["distprove_key_evictions_total", ()] == 7
     metrics.close()
     assert nvml.closed
 
 
-def test_keys_that_are_gone_were_evicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service = FakeService(tmp_path)
-    metrics = ServiceMetrics(service)
-    assert samples(metrics.text())["distprove_key_evictions_total", ()] == 0
-    without = replace(service.overview(), keys=())
-    monkeypatch.setattr(service, "overview", lambda: without)
-    assert samples(metrics.text())["distprove_key_evictions_total", ()] == 1
-
-
 def test_metrics_take_the_token_and_tell_no_job(tmp_path: Path) -> None:
-    MadeRun(2, title="secret title").make(tmp_path / "secret-job")
+    report = Report("groth16", {}, "local", "", [PartitionReport("secret-part", "proved")], status="proved")
     with served(tmp_path) as found:
         job(found.service, "secret-job", state=JobState.PROVED, started=2.0, ended=3.0, title="secret title")
+        found.service.metrics.session(report)
         url = f"{found.server.url}/metrics"
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(url, timeout=120)
@@ -114,7 +170,7 @@ def test_metrics_take_the_token_and_tell_no_job(tmp_path: Path) -> None:
         with urllib.request.urlopen(asked, timeout=120) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             text = answer.read()
-    assert samples(text)["distprove_run_partitions_total", ("proved", "groth16")] == 2
+    assert samples(text)["distprove_run_partitions_total", ("proved", "groth16")] == 1
     assert b"secret" not in text
 
 
@@ -152,7 +208,7 @@ def test_promtool_finds_nothing_to_mend(tmp_path: Path, monkeypatch: pytest.Monk
         pytest.skip("promtool is not installed")
     nvml = FakeNvml([FakeGpu()], errors=[(0, 79)])
     monkeypatch.setattr(GpuTelemetry, "open", lambda: GpuTelemetry(nvml))
-    metrics = ServiceMetrics(FakeService(tmp_path))
+    metrics = FakeService(tmp_path).metrics
     done = subprocess.run([promtool, "check", "metrics"], input=metrics.text(), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -165,7 +221,7 @@ def test_the_document_lists_every_metric() -> None:
 
 
 def test_every_metric_is_declared_once_and_told(tmp_path: Path) -> None:
-    assert len({metric.name for metric in METRICS}) == len(METRICS) == len(STATE) + len(RUNS) + 6
-    text = ServiceMetrics(FakeService(tmp_path)).text().decode()
+    assert len({metric.name for metric in METRICS}) == len(METRICS) == len(STATE) + len(RUNS) + 5
+    text = FakeService(tmp_path).metrics.text().decode()
     names = {family.name for family in text_string_to_metric_families(text)}
     assert {metric.name.removesuffix("_total") for metric in METRICS} <= names

@@ -34,6 +34,11 @@ from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import DeviceTask
 from tests.support.await_end import await_end
+<<<<<<< HEAD:tests/cluster/service/test_short.py
+=======
+from tests.support.instant_pool import InstantExecutor, InstantPool
+from tests.support.scraped import samples
+>>>>>>> governor:tests/cluster/service/test_together.py
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 SETTINGS = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
@@ -438,6 +443,9 @@ def test_of_proofs_that_are_verified_together_a_bad_one_alone_does_not_count(
         assert view.state is JobState.PROVED
         read_proof(Path(view.run)).verify(system(place))
     assert [(place.run(id) / "lock").exists() for id in SHORT] == [False, True, False, True, False]
+    told = samples(service.metrics.text())
+    assert told["distprove_trouble_total", ("bad_proofs",)] == 2, "once, and not for each job of the group"
+    assert told["distprove_run_partitions_total", ("proved", "toy")] == len(SHORT) + 1 + ENOUGH
 
 
 def test_one_of_them_is_cancelled_and_the_others_are_proven(place: Place) -> None:

@@ -87,11 +87,11 @@ def test_arrays_of_about_one_size_share_blocks(nbytes: int) -> None:
         assert 8 * size < 9 * nbytes
 
 
-def test_more_than_the_bound_is_unmapped_one_at_a_time_under_the_lane() -> None:
+def test_more_than_the_bound_is_unmapped_one_at_a_time_under_the_lock() -> None:
     inside, most, threads = 0, 0, set()
 
     @contextmanager
-    def lane() -> Iterator[None]:
+    def lock() -> Iterator[None]:
         nonlocal inside, most
         inside += 1
         most = max(most, inside)
@@ -99,7 +99,7 @@ def test_more_than_the_bound_is_unmapped_one_at_a_time_under_the_lane() -> None:
         yield
         inside -= 1
 
-    with HostArena(keep=5 * MIB, lane=lane) as arena:
+    with HostArena(keep=5 * MIB, reclaim_lock=lock) as arena:
         held = [arena.empty((2 * MIB,), np.uint8) for _ in range(6)]
         held.clear()
         arena.settle()
