@@ -1,8 +1,8 @@
 """Where the driver of a job is, and whether it can still be reached from where this is asked.
 
 What serves a job on a node that is cut off is told nothing: neither that the job is over nor that it goes on. It looks
-for itself whether the systems of the driver's node and of the head take a connection, which they do however busy they
-are.
+for itself whether the driver's process and the head take a connection. Their systems do that for them, however busy
+they are.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ one that is cut off for less finds its workers where they were."""
 
 
 class Home(NamedTuple):
-    """The addresses by which other nodes see whether a driver can be reached."""
+    """The addresses by which other nodes see whether a driver lives and can be reached."""
 
     head: Address
     """Address of the head of the driver's Ray."""
-    raylet: Address
-    """Address of the raylet of the driver's node."""
+    process: Address
+    """An address of the driver's process."""
     driver: str = ""
     """The driver's name at the governors."""
 
     def answers(self) -> bool:
         """Whether both take a connection."""
-        wanted = {self.head, self.raylet}
+        wanted = {self.head, self.process}
         return taking(wanted, ANSWERS) == wanted
 
 

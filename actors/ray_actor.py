@@ -85,10 +85,10 @@ class RemoteWorker:
 
         return identity(), platform.node()
 
-    def serve(self, spec: HostSpec | VerifierSpec, home: Home | None = None) -> tuple[str, str]:
-        """Start the process that serves this, unless it lives. Returns Ray's name of the actor's process, and why it is
-        not known which devices were given up here, or "". `home`: where the driver is; when it cannot be reached any
-        more, this actor ends. Raises ClusterError for a device that was given up."""
+    def serve(self, spec: HostSpec | VerifierSpec, home: Home | None = None) -> str:
+        """Start the process that serves this, unless it lives. Returns why it is not known which devices were given up
+        here, or "". `home`: where the driver is; when it cannot be reached any more, this actor ends. Raises
+        ClusterError for a device that was given up."""
         from actors.home import end_without
         from actors.leases import Governed
         from actors.processes import HostProcess
@@ -107,7 +107,7 @@ class RemoteWorker:
                     threading.Thread(target=governed.find, name="distprove-governor", daemon=True).start()
                 self._process = HostProcess(spec.name, spec, governed, started=started)
         self._process.start()
-        return ray.get_runtime_context().get_worker_id(), self._trouble
+        return self._trouble
 
     def open(self, room: int, spec: bytes, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
         """Open a room. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the

@@ -55,8 +55,8 @@ def test_where_a_driver_was_never_reached_its_silence_says_nothing() -> None:
 
 def test_a_driver_is_reached_where_both_take_a_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as head:
-        with socket.create_server(("127.0.0.1", 0)) as raylet:
-            home = Home(head.getsockname(), raylet.getsockname())
+        with socket.create_server(("127.0.0.1", 0)) as driver:
+            home = Home(head.getsockname(), driver.getsockname())
             assert home.answers()
         assert not home.answers()
         assert taking(home[:2], 1.0) == {home.head}
