@@ -234,16 +234,17 @@ def test_a_job_is_submitted(ray_cluster: Any, faults: Make, script: Path, tmp_pa
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_wrong_token_is_told(ray_cluster: Any, tmp_path: Path) -> None:
-    code = (
-        "from cluster.executor.connection import connect\n"
-        "from distprove.settings import ExecutorSettings\n"
-        f"with connect(ExecutorSettings(address={ray_cluster.address!r}), 0): pass"
-    )
+def test_a_wrong_token_is_told_and_leaves_no_folder(ray_cluster: Any, tmp_path: Path) -> None:
+    command = [Path(sys.executable).with_name("distprove"), "prove", "stark", "fibonacci", "--rows", "8"]
+    command += ["--out", "run", "--address", ray_cluster.address, "--backend", "cpu"]
     environment = {**os.environ, "RAY_AUTH_TOKEN": "0" * 64}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=250, env=environment)
-    assert "distprove.errors.ClusterError" in done.stderr
-    assert os.environ["RAY_AUTH_TOKEN"] not in done.stderr
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=250, env=environment)
+    assert done.returncode == 3, done.stderr
+    told = " ".join(done.stderr.split())
+    assert f"no Ray to join at {ray_cluster.address}" in told
+    assert "it may refuse our token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's" in told
+    assert os.environ["RAY_AUTH_TOKEN"] not in told
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.ray
