@@ -26,7 +26,7 @@ from ray import cloudpickle
 from actors.reserve import RESERVE
 
 if TYPE_CHECKING:
-    from actors.home import Home
+    from actors.driver_liveness import DriverAddress
     from actors.inflight import Timed
     from actors.messages import HostSpec, MappedFile, VerifierSpec
     from actors.processes import HostProcess, Started
@@ -85,11 +85,11 @@ class RemoteWorker:
 
         return identity(), platform.node()
 
-    def serve(self, spec: HostSpec | VerifierSpec, home: Home | None = None) -> str:
+    def serve(self, spec: HostSpec | VerifierSpec, address: DriverAddress | None = None) -> str:
         """Start the process that serves this, unless it lives. Returns why it is not known which devices were given up
-        here, or "". `home`: where the driver is; when it cannot be reached any more, this actor ends. Raises
+        here, or "". `address`: where the driver is; when it cannot be reached any more, this actor ends. Raises
         ClusterError for a device that was given up."""
-        from actors.home import end_without
+        from actors.driver_liveness import end_without
         from actors.leases import Governed
         from actors.processes import HostProcess
         from distprove.errors import ClusterError
@@ -97,13 +97,13 @@ class RemoteWorker:
         if self._refusal:
             raise ClusterError(self._refusal)
         with self._lock:
-            if home is not None and not self._watches:
+            if address is not None and not self._watches:
                 self._watches = True
-                end_without(home, self.kill)
+                end_without(address, self.kill)
             started, self._started = self._started, None
             if self._process is None:
-                governed = Governed(serves="" if home is None else home.driver)
-                if home is not None:  # beside: a head that is lost meanwhile does not answer
+                governed = Governed(serves="" if address is None else address.name)
+                if address is not None:  # beside: a head that is lost meanwhile does not answer
                     threading.Thread(target=governed.find, name="distprove-governor", daemon=True).start()
                 self._process = HostProcess(spec.name, spec, governed, started=started)
         self._process.start()

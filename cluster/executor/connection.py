@@ -25,7 +25,7 @@ import psutil
 
 from cluster.executor.guard import guarded, processes_in
 from cluster.executor.placement import Node
-from cluster.executor.reach import PATIENCE, SLOW, require_ray
+from cluster.executor.reachability import PATIENCE, SLOW, require_ray
 from distprove.errors import ClusterError
 from distprove.host.beside import in_background
 from distprove.host.cgroup import memory_available
@@ -217,7 +217,7 @@ def prepare(settings: ExecutorSettings) -> None:
     # Ray warns of a long queue of calls through its raylet, and ends the process where that is gone.
     os.environ.setdefault("RAY_actor_excess_queueing_warn_threshold", str(1 << 62))
     # A client of a head that is lost ends the process after a minute in which a call to it waits. We look for ourselves
-    # whether the head is there (`cluster.executor.reach`), and may have another one by then.
+    # whether the head is there (`cluster.executor.reachability`), and may have another one by then.
     os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", str(1 << 30))
     if not is_joined(settings):
         # Ray's workers, and the provers that they start, would have a thirtieth of a core beside others that want it.

@@ -28,7 +28,7 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice, ahead_of
-from actors.home import Home, by_number
+from actors.driver_liveness import DriverAddress, by_number
 from actors.leases import NAMESPACE, Governed, governor_name
 from actors.messages import HostSpec, MappedFile, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.processes import WorkerDied
@@ -37,8 +37,8 @@ from cluster.executor.base import WorkerHandle
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.fleet import Fleet, Site, Value, files_bytes
 from cluster.executor.placement import Node, Place, place, place_more, threads_of
-from cluster.executor.reach import LOOK, Nodes, answering, head_address, reachable, watching
-from cluster.executor.reach import PATIENCE as ANSWERS
+from cluster.executor.reachability import LOOK, Nodes, answering, head_address, reachable, watching
+from cluster.executor.reachability import PATIENCE as ANSWERS
 from cluster.executor.transport import Transport
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
 from cluster.governor.actor import NodeGovernor
@@ -87,12 +87,12 @@ class RayTransport:
         spec: HostSpec | VerifierSpec,
         silent: Callable[[], bool],
         over: Callable[[], bool] = lambda: False,
-        home: Home | None = None,
+        driver: DriverAddress | None = None,
         tell: Callable[[str], None] = lambda remark: None,
     ) -> None:
         """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer,
-        and `over` whether it is never going to. `home` is where this process is; the actor ends when it cannot be
-        reached any more. `tell` is called with what is wrong with its node's list of devices that were given up."""
+        and `over` whether it is never going to. `driver` is the address of this process; the actor ends when it cannot
+        be reached any more. `tell` is called with what is wrong with its node's list of devices that were given up."""
         self.actor = actor
         self._silent = silent
         self._is_over = over
@@ -101,7 +101,7 @@ class RayTransport:
         self.waits_since = math.inf
         """When it was asked last whether it has, on the monotonic clock."""
         self._tell = tell
-        self._home = home
+        self._driver = driver
         self._spec = Carried(spec)
 
     def start(self) -> None:
@@ -118,7 +118,7 @@ class RayTransport:
                 raise ClusterError(
                     f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
                 )
-            trouble = self._get(self.actor.serve.options(max_task_retries=-1).remote(self._spec, self._home))
+            trouble = self._get(self.actor.serve.options(max_task_retries=-1).remote(self._spec, self._driver))
             if trouble:
                 self._tell(trouble)
         except RayError as error:
@@ -198,7 +198,7 @@ class RayFleet(Fleet):
         self._over = threading.Event()
         self._beating: threading.Thread | None = None
         self._nodes: list[Node] = []
-        self._reach = Nodes(lambda: self._nodes)
+        self._reachability = Nodes(lambda: self._nodes)
         self._joined: list[Node] = []
         """Nodes that joined since, whose governors count us in, and that have no worker."""
         self._coming: dict[str, Any] = {}
@@ -216,8 +216,8 @@ class RayFleet(Fleet):
         self._keys: dict[int, _KeptKey] = {}
         self._expected: dict[str, int] = {}
         """Bytes that keys are expected to take of each node, by node id."""
-        self._home: Home | None = None
-        """Where this process is, as other nodes reach it."""
+        self._driver: DriverAddress | None = None
+        """The addresses by which other nodes see that this process lives."""
         self._said: dict[str, Future[bool]] = {}
         """What came of the last sign of life that each node's governor was given, by node id."""
         self._here: Governed | None = None
@@ -239,10 +239,10 @@ class RayFleet(Fleet):
         head, raylet = head_address(), by_number((nodes[0].address, nodes[0].port))
         # Where this process cannot listen, as behind a translated address, the raylet of its node stands for it.
         process = self._stack.enter_context(reachable(raylet[0])) or raylet
-        self._home = Home(head, process, self._name)
+        self._driver = DriverAddress(head, process, self._name)
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
-        self._stack.enter_context(watching(self.lose, self._reach, head, raylet, own=self.started))
+        self._stack.enter_context(watching(self.lose, self._reachability, head, raylet, own=self.started))
         self.unless_lost(lambda: self._place_all(system, waits_for))
 
     def _place_all(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
@@ -286,7 +286,7 @@ class RayFleet(Fleet):
             actor = _actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls)
             node = spot.node.id
             silent = partial(self._is_silent, node)
-            host = RayTransport(actor, spec, silent, self._is_over, self._home, self._remark)
+            host = RayTransport(actor, spec, silent, self._is_over, self._driver, self._remark)
             worker = WorkerHandle(spec.name, spot.node.address, names, node)
             self._asks[spec.name] = (node, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
@@ -344,7 +344,7 @@ class RayFleet(Fleet):
 
     def _is_silent(self, node: str) -> bool:
         """Whether no actor there answers now."""
-        return self._is_over() or self._reach.lacks(node)
+        return self._is_over() or self._reachability.lacks(node)
 
     def _is_over(self) -> bool:
         """Whether no actor will ever answer."""
@@ -356,7 +356,7 @@ class RayFleet(Fleet):
             return False
         node = self._asks[worker][0]
         waits = time.monotonic() - site.host.waits_since >= QUEUED
-        return waits and node in self._governors and not self._reach.lacks(node)  # else it waits for the node
+        return waits and node in self._governors and not self._reachability.lacks(node)  # else it waits for the node
 
     def _remark(self, what: str) -> None:
         """Have something told once: all actors of a node say the same."""
@@ -482,7 +482,7 @@ class RayFleet(Fleet):
         """Have all workers end that can be reached: without a head nobody else ends them for a minute."""
         left = []
         for site in self.sites.values():
-            if isinstance(site.host, RayTransport) and not self._reach.lacks(site.worker.node_id or ""):
+            if isinstance(site.host, RayTransport) and not self._reachability.lacks(site.worker.node_id or ""):
                 with suppress(RayError):
                     left.append(site.host.leave())
         wait(left, LEAVES)
@@ -503,7 +503,7 @@ class RayFleet(Fleet):
         does not answer."""
         waiting, late = {node.id: node for node in nodes}, time.monotonic() + PATIENCE
         while waiting:
-            asked = {node: self._governors[node].attend.remote(self._name, self._home) for node in waiting}
+            asked = {node: self._governors[node].attend.remote(self._name, self._driver) for node in waiting}
             for node, ref in asked.items():
                 try:
                     if answered(ref, self.settings.start_timeout):
@@ -550,7 +550,7 @@ class RayFleet(Fleet):
                 return
             self._governors = {**self._governors, node: self._govern(where)}
         governor = self._governors[node]
-        self._said[node] = governor.attend.remote(self._name, self._home, known=not lost).future()
+        self._said[node] = governor.attend.remote(self._name, self._driver, known=not lost).future()
         for number, key in list(self._keys.items()) if lost else ():
             if key.resident.get(node):
                 asked = governor.keep.remote(self._name, key.resident[node], str(number)).future()
@@ -585,7 +585,7 @@ class RayFleet(Fleet):
                 continue
             governor = self._coming[node.id] = self._govern(node)
             with suppress(RayError, TimeoutError):  # it is gone again, or not up yet: there is another look
-                asked = governor.attend.remote(self._name, self._home)
+                asked = governor.attend.remote(self._name, self._driver)
                 if answered(asked, BEAT):
                     with self._membership:
                         self._governors = {**self._governors, node.id: governor}
@@ -598,7 +598,7 @@ class RayFleet(Fleet):
         if self._beating is not None:
             self._beating.join(PATIENCE)
             self._beating = None
-        there = [governor for node, governor in self._governors.items() if not self._reach.lacks(node)]
+        there = [governor for node, governor in self._governors.items() if not self._reachability.lacks(node)]
         coming = list(self._coming.values())
         left = {governor.leave.remote(self._name): governor for governor in (*there, *coming)}
         done, late = ray.wait(list(left), num_returns=len(left), timeout=PATIENCE) if left else ([], [])
@@ -619,7 +619,7 @@ class RayFleet(Fleet):
             for index in range(how_many(provers_for(node, self._nodes, homes), int(node.cpus))):
                 spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
                 silent = partial(self._is_silent, node.id)
-                transport = RayTransport(_actor(spec, node), spec, silent, self._is_over, self._home)
+                transport = RayTransport(_actor(spec, node), spec, silent, self._is_over, self._driver)
                 found.append(Verifier(node.id, transport, silent=silent))
         return Verifiers(system, found, self.settings) if found else beside_driver(system, len(homes), self.settings)
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from actors.driver_liveness import DriverAddress
 from actors.grants import Wanted
-from actors.home import Home
 from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import NOBODY, Holder, Limits, Request
@@ -34,7 +34,7 @@ class _Driver:
     holder: Holder
     heard: float
     """Time of its last sign of life, on the monotonic clock."""
-    home: Home | None
+    address: DriverAddress | None
     """Addresses of its head and its node; None where it did not tell them."""
 
 
@@ -42,12 +42,12 @@ class NodeGovernor:
     """A `LocalGovernor` behind asynchronous calls, so that one that waits takes up no thread. A process is a holder, or
     a thread of one, or a job as a whole.
 
-    It runs on the node that it governs, so it can see for itself when a holder's process is gone. Drivers may be
-    elsewhere: they say now and then that they live (`attend`). One that does not is taken for dead where its home was
-    reached before and is not any more: its process ended, or a node is cut off, this one or theirs. No driver is dead
-    while a process here serves it (`serves`): what is leased for it lies in the memory of such processes, and another
-    governor would know nothing of that. All jobs of a cluster share it; budget and limits are those that it was made
-    with, by the first of them. With the last it ends, and nobody but a driver that lives makes another.
+    It runs on the node that it governs, so it sees for itself when a holder's process is gone. Drivers may be
+    elsewhere: they say now and then that they live (`attend`). It takes a silent one for dead once the driver's address
+    was reached before and no longer is: its process ended, or a node is cut off. No driver is dead while a process here
+    serves it (`serves`): what is leased for it lies in the memory of such processes, and another governor would know
+    nothing of that. All jobs of a cluster share it; budget and limits are those that the first of them made it with.
+    With the last it ends, and nobody but a driver that lives makes another.
     """
 
     POLL = 0.5
@@ -75,9 +75,9 @@ class NodeGovernor:
         self._drivers: dict[str, _Driver] = {}
         self._serving: dict[Holder, str] = {}
         """The driver that each process of this node serves."""
-        self._homes: dict[Home | None, bool] = {}
-        """Whether each driver's home could be reached at the first look. The silence of others, as behind a firewall,
-        says nothing."""
+        self._reached: dict[DriverAddress | None, bool] = {}
+        """Whether each driver's address could be reached at the first look. The silence of others, as behind a
+        firewall, says nothing."""
         self._numbers = itertools.count(1)
         self._ever = False
         """Whether there has been a driver."""
@@ -87,12 +87,12 @@ class NodeGovernor:
             alone.daemon = True
             alone.start()
 
-    async def attend(self, driver: str, home: Home | None = None, *, known: bool = False) -> bool:
+    async def attend(self, driver: str, address: DriverAddress | None = None, *, known: bool = False) -> bool:
         """A driver says that it lives. False if this governor is at its end: the driver has to make another; and where
-        the driver should be `known` and is not: what it held is lost. `home`: where the driver is; without it, it is
+        the driver should be `known` and is not: what it held is lost. `address`: where the driver is; without it, it is
         believed to live for as long as `PATIENCE`."""
         if driver not in self._drivers:  # a new one does not share what was made for others that were killed
-            await self._forget_the_unreached(0.0, home)
+            await self._forget_the_unreached(0.0, address)
         self._look()
         if self._over:
             return False
@@ -101,7 +101,7 @@ class NodeGovernor:
             return False
         holder = before.holder if before is not None else (-next(self._numbers), 0.0)
         self._ever = True
-        self._drivers[driver] = _Driver(holder, time.monotonic(), home)
+        self._drivers[driver] = _Driver(holder, time.monotonic(), address)
         return True
 
     async def serves(self, pid: int, driver: str) -> None:
@@ -195,18 +195,18 @@ class NodeGovernor:
             if self._over:
                 self._end()
 
-    async def _forget_the_unreached(self, quiet: float, new: Home | None = None) -> None:
-        """Forget drivers that were not heard for so many seconds, and whose homes cannot be reached any more. `new`:
-        the home of one that waits for an answer, so that it can be reached now, if ever."""
-        homes = {each.home for each in self._drivers.values()} | {new}
+    async def _forget_the_unreached(self, quiet: float, new: DriverAddress | None = None) -> None:
+        """Forget drivers that were not heard for `quiet` seconds and whose addresses cannot be reached any more. `new`:
+        the address of one that waits for an answer, so that it can be reached now, if ever."""
+        addresses = {each.address for each in self._drivers.values()} | {new}
         late = time.monotonic() - quiet
         with suppress(OSError):  # no descriptor is free: there is another look
-            for home in homes - self._homes.keys():
-                self._homes[home] = home is not None and await asyncio.to_thread(home.answers)
-            self._homes = {home: reached for home, reached in self._homes.items() if home in homes}
+            for address in addresses - self._reached.keys():
+                self._reached[address] = address is not None and await asyncio.to_thread(address.answers)
+            self._reached = {address: reached for address, reached in self._reached.items() if address in addresses}
             for name, each in list(self._drivers.items()):
-                if each.heard < late and each.home and self._homes.get(each.home):
-                    reached = await asyncio.to_thread(each.home.answers)
+                if each.heard < late and each.address and self._reached.get(each.address):
+                    reached = await asyncio.to_thread(each.address.answers)
                     if not reached and self._drivers.get(name) == each:  # it was not heard meanwhile
                         self._forget([name])
 

@@ -28,7 +28,7 @@ from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import FleetExecutor, Site
 from cluster.executor.local import LocalFleet
 from cluster.executor.placement import Node
-from cluster.executor.reach import Nodes, answering, reachable, require_ray
+from cluster.executor.reachability import Nodes, answering, reachable, require_ray
 from cluster.executor.tasks import Finished, Kind
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
@@ -154,7 +154,7 @@ def test_a_ray_that_answers_nothing_any_more_is_left(tmp_path: Path) -> None:
     ids=["another service", "silence"],
 )
 def test_what_answers_and_is_no_ray_is_told(answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.executor.reach.SLOW", 0.5)
+    monkeypatch.setattr("cluster.executor.reachability.SLOW", 0.5)
     with listening(answer) as address, pytest.raises(ClusterError, match=told):
         require_ray(address)
 
@@ -195,7 +195,7 @@ def test_auto_stands_for_the_cluster_that_ray_address_names(monkeypatch: pytest.
 
 def test_a_node_that_stops_to_answer_is_silent_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that never answered, perhaps behind a firewall, is not."""
-    monkeypatch.setattr("cluster.executor.reach.NODE", 1e-9)
+    monkeypatch.setattr("cluster.executor.reachability.NODE", 1e-9)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_server(("127.0.0.1", 0)) as other:
@@ -574,9 +574,9 @@ def test_a_worker_that_does_not_begin_where_others_do_is_queued(monkeypatch: pyt
     assert not fleet.queued("prover-0"), "nobody has asked for it yet"
     host.waits_since = time.monotonic()
     assert fleet.queued("prover-0")
-    fleet._reach._silent = frozenset("a")
+    fleet._reachability._silent = frozenset("a")
     assert not fleet.queued("prover-0"), "it waits for its node"
-    fleet._reach._silent = frozenset()
+    fleet._reachability._silent = frozenset()
     fleet._governors.clear()
     assert not fleet.queued("prover-0"), "perhaps nothing begins there"
     fleet._governors["a"] = object()
@@ -739,7 +739,7 @@ def test_a_head_that_was_given_by_name_is_watched_by_number(monkeypatch: pytest.
     """To look up its name takes a driver that is cut off longer than it takes to be sure of that."""
     import ray
 
-    from cluster.executor.reach import head_address
+    from cluster.executor.reachability import head_address
 
     with socket.create_server(("127.0.0.1", 0)) as head:
         port = head.getsockname()[1]
@@ -751,7 +751,7 @@ def test_a_head_that_was_given_by_name_is_watched_by_number(monkeypatch: pytest.
 def test_a_ray_is_looked_at_again_after_a_look_for_which_no_descriptor_was_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from cluster.executor import reach
+    from cluster.executor import reachability
 
     asked: list[object] = []
     told, lost = threading.Event(), list[str]()
@@ -768,14 +768,14 @@ def test_a_ray_is_looked_at_again_after_a_look_for_which_no_descriptor_was_free(
 
     head, raylet = ("127.0.0.1", 1), ("127.0.0.1", 2)
     for name, value in (("_silent", silent), ("LOOK", 0.01), ("OWN", 0.05)):
-        monkeypatch.setattr(reach, name, value)
-    with reach.watching(lose, reach.Nodes(list), head, raylet, own=True):
+        monkeypatch.setattr(reachability, name, value)
+    with reachability.watching(lose, reachability.Nodes(list), head, raylet, own=True):
         assert told.wait(60)
     assert lost == ["its raylet does not answer (Connection refused)"]
 
 
 def test_a_process_takes_connections_for_as_long_as_it_lives() -> None:
-    home = "import sys, time; from cluster.executor.reach import reachable\n"
+    home = "import sys, time; from cluster.executor.reachability import reachable\n"
     home += "with reachable('127.0.0.1') as where: print(where[1], flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", home], stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None

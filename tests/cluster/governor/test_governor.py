@@ -634,12 +634,12 @@ class At:
 def test_a_driver_that_is_not_heard_is_looked_for(reached: tuple[bool, ...], stays: bool) -> None:
     async def story() -> None:
         governor = NodeGovernor(4, 100)
-        home = cast("Any", At(*reached))
-        assert await governor.attend("one", home)
+        address = cast("Any", At(*reached))
+        assert await governor.attend("one", address)
         await asyncio.sleep(0.01)
         await governor._forget_the_unreached(0.0)
         if stays:
-            assert await governor.attend("one", home, known=True)
+            assert await governor.attend("one", address, known=True)
             assert await governor.leave("one")
         else:
             assert governor._over, "it was the last one"
@@ -660,7 +660,7 @@ def test_a_new_driver_does_not_share_the_governor_of_one_that_was_killed(lives: 
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("found_by", ["its home", "another", "its silence"])
+@pytest.mark.parametrize("found_by", ["its address", "another", "its silence"])
 def test_a_governor_does_not_end_before_what_serves_its_drivers_on_its_node(found_by: str) -> None:
     """Workers whose driver is cut off live for 15 s, and another governor would lease their memory once more."""
 

@@ -1,9 +1,8 @@
-"""Whether a Ray is there: before it is joined, and for as long as a job uses it.
+"""Whether a Ray can be reached: before it is joined, and for as long as a job uses it.
 
 Ray itself waits ten minutes and longer for an address where nothing answers. When the head or the raylet of a driver is
-gone, it ends the driver's process a minute later, without a word to Python. A node whose network is cut off is dead to
-Ray after more than a minute, and no call of one of its actors ends before. So all of them are looked at here from
-outside.
+gone, Ray ends the driver's process a minute later, without a word to Python. A node whose network is cut off is dead to
+Ray after more than a minute, and no call of one of its actors ends before. So this module connects to all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from actors.home import Address, by_number, taking
+from actors.driver_liveness import Address, by_number, taking
 from cluster.executor.placement import Node
 from distprove.errors import ClusterError
 
