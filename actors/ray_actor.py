@@ -25,7 +25,7 @@ from ray import cloudpickle
 from actors.reserve import RESERVE
 
 if TYPE_CHECKING:
-    from actors.home import Home
+    from actors.driver_liveness import DriverAddress
     from actors.messages import HostSpec, MappedFile, VerifierSpec
     from actors.processes import HostProcess, Started
     from distprove.host.provenance import Identity
@@ -82,11 +82,11 @@ class RemoteWorker:
 
         return identity(), platform.node()
 
-    def serve(self, spec: HostSpec | VerifierSpec, home: Home | None = None) -> tuple[str, str]:
-        """Start the process that serves this, unless it lives. Returns Ray's name of the actor's process, and why it is
-        not known which devices were given up here, or "". `home`: where the driver is; when it cannot be reached any
-        more, this actor ends. Raises ClusterError for a device that was given up."""
-        from actors.home import end_without
+    def serve(self, spec: HostSpec | VerifierSpec, address: DriverAddress | None = None) -> str:
+        """Start the process that serves this, unless it lives. Returns why it is not known which devices were given up
+        here, or "". `address`: where the driver is; when it cannot be reached any more, this actor ends. Raises
+        ClusterError for a device that was given up."""
+        from actors.driver_liveness import end_without
         from actors.leases import Governed
         from actors.processes import HostProcess
         from distprove.errors import ClusterError
@@ -94,17 +94,17 @@ class RemoteWorker:
         if self._refusal:
             raise ClusterError(self._refusal)
         with self._lock:
-            if home is not None and not self._watches:
+            if address is not None and not self._watches:
                 self._watches = True
-                end_without(home, self.kill)
+                end_without(address, self.kill)
             started, self._started = self._started, None
             if self._process is None:
-                governed = Governed(serves="" if home is None else home.driver)
-                if home is not None:  # beside: a head that is lost meanwhile does not answer
+                governed = Governed(serves="" if address is None else address.name)
+                if address is not None:  # beside: a head that is lost meanwhile does not answer
                     threading.Thread(target=governed.find, name="distprove-governor", daemon=True).start()
                 self._process = HostProcess(spec.name, _placed(spec), governed, started=started)
         self._process.start()
-        return ray.get_runtime_context().get_worker_id(), self._trouble
+        return self._trouble
 
     def open(self, slot: int, spec: bytes, shared: dict[str, ray.ObjectRef], files: dict[str, MappedFile]) -> None:
         """Open a key slot. `spec` is a pickled `WorkerSpec`, which is the process's to read: the actor would import the

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
 from actors.birth import forking_from_here
-from cluster.executor.connection import joined_address, prepare
+from cluster.executor.connection import is_joined, prepare
 from cluster.executor.fleet import Fleet
 from cluster.scheduler.loop import Client, Scheduler
 from distprove.job import Job
@@ -82,8 +82,9 @@ def open_fleet(settings: ExecutorSettings) -> Fleet:
 
         return local_fleet(settings)
     prepare(settings)
-    if "ray" not in sys.modules or not sys.modules["ray"].is_initialized():
-        joined_address(settings)  # before anything is made for the job
     from cluster.executor.ray import RayFleet  # Ray takes seconds to import, and reads its environment then
 
-    return RayFleet(settings)
+    fleet = RayFleet(settings)
+    if is_joined(settings):
+        fleet.connect()  # before anything is made for the job
+    return fleet

@@ -38,7 +38,7 @@ class ExecutorSettings:
         flag="--isolate/--no-isolate",
     )
     address: str | None = setting(
-        "join this Ray cluster: host:port, or auto for your own on this machine", flag="--address"
+        "join this Ray cluster: host:port, or auto for the one that RAY_ADDRESS names", flag="--address"
     )
     backend: str = setting("auto, cpu, cuda, or module:factory for one of your own", "auto", flag="--backend")
     gpus: int | None = setting("GPUs to use, at most; 0 for none", bounds=(0, 4096), flag="--gpus")

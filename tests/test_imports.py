@@ -9,6 +9,7 @@ What a verifier reaches and should not is listed. An entry that is no longer tru
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from functools import cache
 
@@ -155,3 +156,53 @@ def test_no_circles() -> None:
 def test_a_verifier_reaches_nothing_of_a_prover(verifier: str) -> None:
     found = {m for m in closure(verifier) if any(m == no or m.startswith(f"{no}.") for no in NOT_FOR_VERIFIERS)}
     assert found == REACHED[verifier]
+
+
+def private_parts(tree: ast.AST) -> Iterable[str]:
+    """What a module takes of Ray that Ray does not document: modules whose names begin with an underscore, what is
+    generated, and private attributes of Ray's modules and of handles of actors."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for module, name in imported(node, types=True):
+                parts = [*module.split("."), name]
+                if parts[0] == "ray" and any(part.startswith("_") or part in ("core", "generated") for part in parts):
+                    yield ".".join(parts)
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.endswith("__"):
+            of = ast.unparse(node.value)
+            if of.split(".")[0] == "ray" or of.split(".")[-1] in HANDLES:
+                yield f"{of}.{node.attr}"
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.match(r"ray\.(\w+\.)*_", node.value):
+            yield node.value
+
+
+HANDLES = {"actor", "governor", "ref", "reference", "job_config", "context"}
+"""Names of what is Ray's in our modules."""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import ray._private.worker",
+        "from ray import _raylet",
+        "from ray._private.worker import global_worker",
+        "from ray.core.generated.gcs_pb2 import ActorTableData",
+        "def late():\n    from ray._raylet import GcsClient",
+        "if TYPE_CHECKING:\n    from ray._private.node import Node",
+        "self.actor._get_local_state()",
+        "ray._private.worker.global_worker",
+        "ray.util._x",
+        "import_module('ray._private.worker')",
+    ],
+)
+def test_a_private_part_of_ray_is_seen(code: str) -> None:
+    assert list(private_parts(ast.parse(code)))
+
+
+def test_nothing_private_of_ray_is_used() -> None:
+    paths = [path for package in LAYERS[:-1] for path in sorted((ROOT / package).rglob("*.py"))]
+    found = {
+        (str(path.relative_to(ROOT)), part)
+        for path in paths
+        for part in private_parts(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert found == set()

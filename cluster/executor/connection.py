@@ -15,26 +15,26 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from concurrent.futures import TimeoutError
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from cluster.executor.guard import guarded, processes_in
-from cluster.executor.lean_ray import lean_ray
-from cluster.executor.own_cluster import own_cluster
 from cluster.executor.placement import Node
-from cluster.executor.reach import PATIENCE, SLOW, refusal, refused_token, require_ray
+from cluster.executor.reachability import PATIENCE, SLOW, require_ray
 from distprove.errors import ClusterError
+from distprove.host.beside import in_background
 from distprove.host.cgroup import memory_available
 from distprove.host.machine import usable_threads
 from distprove.settings import ExecutorSettings
 from kernels.host.scratch import RAY, scratch_folder
 
 AUTO = "auto"
-"""The address that stands for a cluster that is looked for."""
+"""The address that stands for the one that RAY_ADDRESS names."""
 _LATE = "timed out during startup"
 """Part of what Ray says of a node that did not come up in Ray's own time."""
 ANSWERS = 5.0
@@ -54,20 +54,22 @@ _LONGEST_ROOT = 107 - len(_SOCKET)
 def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
     """A connection to Ray for the length of the block; yields "started" or "joined".
 
-    Joins `settings.address`, or what RAY_ADDRESS names (as inside `ray job submit`), or a Ray that this process is
-    connected to already; "auto" is RAY_ADDRESS, or else this user's cluster on this machine. Otherwise starts one whose
-    object store holds at least `store_bytes` (the key) if there is memory for that, and whose sockets, logs and spilled
-    objects are in a private folder. Raises ClusterError.
+    Joins `settings.address`, or the cluster that RAY_ADDRESS names (as inside `ray job submit`), or a Ray that this
+    process is connected to already. Otherwise starts one whose object store holds at least `store_bytes` (the key) if
+    there is memory for that, and whose sockets, logs and spilled objects are in a private folder. Raises ClusterError.
     """
     prepare(settings)
     import ray
+    from ray.job_config import JobConfig
 
     if ray.is_initialized():
         yield "joined"
         return
-    address = joined_address(settings)
+    address = _joined_address(settings)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
-    quiet["job_config"] = _job_config()
+    # Else workers import from the folder that this process is run in before all else: what lies there may be a run that
+    # somebody sent. `actors.ray_actor.Carried` brings the folders that code is found in.
+    quiet["job_config"] = JobConfig(_client_job=True)
     with ExitStack() as stack:
         own: dict[str, Any] = {}
         folder: Path | None = None
@@ -87,12 +89,10 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             stack.callback(_end, started)
             stack.callback(_disconnect, started)
             late = time.monotonic() + settings.start_timeout
-            lean: Callable[[], AbstractContextManager[None]] = lean_ray
             while True:
                 try:
                     # Without "local" Ray joins any cluster that runs on this machine, whoever's it is.
-                    with lean():
-                        ray.init(address=address or "local", **own, **quiet)
+                    ray.init(address=address or "local", **own, **quiet)
                     break
                 except Exception as error:
                     left = _processes(folder)
@@ -101,17 +101,15 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
                     if address is not None or _LATE not in str(error) or time.monotonic() > late:
                         raise
-                    lean = nullcontext  # if that is what it did not come up for
         except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
-            if refused_token(error):
-                raise refusal(address or "this machine") from None
-            what = (
-                f"no Ray to join at {address}"
-                if address is not None
-                else "Ray does not start here (a job without --ray needs none)"
-            )
-            raise ClusterError(f"{what}: {first_line(error)}") from None
-        _hear_no_errors()
+            if address is None:
+                raise ClusterError(
+                    f"Ray does not start here (a job without --ray needs none): {first_line(error)}"
+                ) from None
+            raise ClusterError(
+                f"no Ray to join at {address}: {first_line(error)}; where one runs, it may refuse our token: set "
+                "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's"
+            ) from None
         if folder is not None:
             started += _processes(folder)
             stack.callback(lambda: started.extend(_processes(folder)))
@@ -133,14 +131,19 @@ def ray_folder() -> Iterator[Path]:
         yield folder
 
 
-def joined_address(settings: ExecutorSettings) -> str | None:
+def is_joined(settings: ExecutorSettings) -> bool:
+    """Whether the settings, or RAY_ADDRESS, name a cluster."""
+    return _address(settings) is not None
+
+
+def _joined_address(settings: ExecutorSettings) -> str | None:
     """The address of the cluster that is joined; None where one is started. Raises ClusterError, within seconds, where
-    none is there or it refuses our token."""
+    none is there."""
     address = _address(settings)
-    if address is None:
-        return None
-    address = own_cluster() if address == AUTO else address
-    require_ray(address)
+    if address == AUTO:
+        raise ClusterError("no cluster is named: --address auto stands for RAY_ADDRESS, which is not set")
+    if address is not None:
+        require_ray(address)
     return address
 
 
@@ -153,21 +156,6 @@ def _processes(folder: Path | None) -> list[psutil.Process]:
             if process.pid in named:
                 found += [process, *process.children(recursive=True)]
     return found
-
-
-def _hear_no_errors() -> None:
-    """End the subscriptions to errors and logs, which nobody reads. At the end Ray would ask the head for that, and
-    wait for ever where it is cut off."""
-    from ray._private.worker import global_worker
-
-    with suppress(AttributeError):  # of another version of Ray
-        subscribers = global_worker.gcs_error_subscriber, global_worker.gcs_log_subscriber
-        over, listener = global_worker.threads_stopped, global_worker.listener_thread
-        over.set()  # first: it would ask a subscription that has ended again and again
-        for subscriber in subscribers:
-            subscriber.close()
-        listener.join()
-        over.clear()
 
 
 def _disconnect(started: Sequence[psutil.Process]) -> None:
@@ -195,37 +183,27 @@ def _end(processes: Sequence[psutil.Process]) -> None:
 
 
 def cluster_nodes() -> list[Node]:
-    """The nodes that are alive, this one's first, then by address. Needs a connection. Raises RayError, or
-    GetTimeoutError, where the head does not answer."""
+    """The nodes that are alive, this one's first, then by address. Needs a connection. Raises ClusterError where the
+    head does not answer."""
     import ray
 
     own = ray.get_runtime_context().get_node_id()
+    try:  # beside: it waits for a lost head without end
+        found = in_background(ray.nodes, "distprove-ray-nodes").result(SLOW)
+    except TimeoutError:
+        raise ClusterError("the head of Ray does not answer") from None
     nodes = [
         Node(
-            node.node_id.hex(),
-            node.node_manager_address,
-            float(node.resources_total.get("CPU", 0)),
-            int(node.resources_total.get("GPU", 0)),
-            int(node.node_manager_port),
+            node["NodeID"],
+            node["NodeManagerAddress"],
+            float(node["Resources"].get("CPU", 0)),
+            int(node["Resources"].get("GPU", 0)),
+            int(node["NodeManagerPort"]),
         )
-        for node in _head().get_all_node_info(timeout=SLOW).values()
-        if node.state == node.ALIVE
+        for node in found
+        if node["Alive"]
     ]
     return sorted(nodes, key=lambda node: (node.id != own, node.address, node.id))
-
-
-def free_resources() -> dict[str, dict[str, float]]:
-    """What each node has free, by node id. Raises as `cluster_nodes`."""
-    usage = _head().get_all_resource_usage(timeout=SLOW).resource_usage_data.batch
-    return {node.node_id.hex(): dict(node.resources_available) for node in usage}
-
-
-def _head() -> Any:
-    """The client of the head whose calls take a timeout. Ray's public ones wait for a lost head without end, and what
-    waits keeps the old client, which ends this process a minute later whatever it does by then."""
-    from ray._private.worker import global_worker
-
-    return global_worker.gcs_client
 
 
 def prepare(settings: ExecutorSettings) -> None:
@@ -239,19 +217,19 @@ def prepare(settings: ExecutorSettings) -> None:
     # Ray warns of a long queue of calls through its raylet, and ends the process where that is gone.
     os.environ.setdefault("RAY_actor_excess_queueing_warn_threshold", str(1 << 62))
     # A client of a head that is lost ends the process after a minute in which a call to it waits. We look for ourselves
-    # whether the head is there (`cluster.executor.reach`), and may have another one by then.
+    # whether the head is there (`cluster.executor.reachability`), and may have another one by then.
     os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", str(1 << 30))
-    if _address(settings) is None:
+    if not is_joined(settings):
         # Ray's workers, and the provers that they start, would have a thirtieth of a core beside others that want it.
         os.environ.setdefault("RAY_worker_niceness", "0")
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
-    if _address(settings) is None:
+    if not is_joined(settings):
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     mode = os.environ.setdefault("RAY_AUTH_MODE", "token")
     if mode != "token" or "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ:
         return
-    if _address(settings) is None:
+    if not is_joined(settings):
         # Kept for the life of the process: Ray reads it once, and a second Ray of this process uses it again.
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     elif not (Path.home() / ".ray" / "auth_token").is_file():
@@ -259,19 +237,6 @@ def prepare(settings: ExecutorSettings) -> None:
             "joining a cluster needs its token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH "
             "(or RAY_AUTH_MODE=disabled for a cluster that has no authentication)"
         )
-
-
-def _job_config() -> Any:
-    """Ray's own, without the folder that this process is run in, which workers would import from before all else: what
-    lies there may be a run that somebody sent. `actors.ray_actor.Carried` brings the folders that code is found in."""
-    from ray.job_config import JobConfig
-
-    class WithoutThisFolder(JobConfig):  # type: ignore[misc, unused-ignore]
-        def _runtime_env_has_working_dir(self) -> bool:
-            return True  # as where Ray adds neither this folder nor the script's
-
-    script = os.path.dirname(os.path.realpath(sys.argv[0]))
-    return WithoutThisFolder(_py_driver_sys_path=[script] if script in sys.path else [])
 
 
 def _address(settings: ExecutorSettings) -> str | None:

@@ -8,7 +8,6 @@ import pickle
 import secrets
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError, wait
 from contextlib import ExitStack, suppress
@@ -18,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import ray
-from ray.core.generated.gcs_pb2 import ActorTableData
 from ray.exceptions import (
     ActorUnschedulableError,
     PendingCallsLimitExceeded,
@@ -30,19 +28,18 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.backends import BackendChoice, ahead_of
-from actors.home import Home, by_number
+from actors.driver_liveness import DriverAddress, by_number
 from actors.leases import NAMESPACE, governor_name
 from actors.messages import HostSpec, MappedFile, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.protocol import Host, Verb, WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
-from cluster.executor.connection import cluster_nodes, connect, free_resources
-from cluster.executor.fleet import LIKELY_MEMORY, Fleet, Site, Value, files_bytes
+from cluster.executor.connection import cluster_nodes, connect
+from cluster.executor.fleet import Fleet, Site, Value, files_bytes
 from cluster.executor.placement import Node, Place, place, place_more, threads_of
-from cluster.executor.reach import LOOK, Nodes, answering, head_address, watching
-from cluster.executor.reach import PATIENCE as ANSWERS
-from cluster.executor.spares import Spares, start
+from cluster.executor.reachability import LOOK, Nodes, answering, head_address, reachable, watching
+from cluster.executor.reachability import PATIENCE as ANSWERS
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
-from cluster.governor.actor import NodeGovernor, living_jobs
+from cluster.governor.actor import NodeGovernor
 from cluster.governor.budget import memory_for_keys
 from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import ClusterError, DistproveError
@@ -54,9 +51,12 @@ from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
 
 GLANCE = 0.1
-"""Seconds between two looks whether an actor's process ended."""
+"""Seconds between two looks at what an answer is waited for from."""
 BEAT = 5.0
 """Seconds between two looks for nodes that joined."""
+QUEUED = 5.0
+"""Seconds after which a worker that has not begun waits for resources that others have: its node runs a governor, so
+that processes of Ray begin there."""
 ATTEND = 1.5
 """Seconds between the signs of life that governors are given: less than they take for silence."""
 PATIENCE = 10.0
@@ -85,24 +85,21 @@ class RayTransport(Host):
         spec: HostSpec | VerifierSpec,
         silent: Callable[[], bool],
         over: Callable[[], bool] = lambda: False,
-        home: Home | None = None,
+        driver: DriverAddress | None = None,
         tell: Callable[[str], None] = lambda remark: None,
-        born: Callable[[], None] = lambda: None,
     ) -> None:
         """`spec` tells the actor, in each of its lives, what it is. `silent` tells whether its node does not answer,
-        and `over` whether it is never going to. `home` is where this process is; the actor ends when it cannot be
-        reached any more. `tell` is called with what is wrong with its node's list of devices that were given up, and
-        `born` when the actor serves in a process that is new."""
+        and `over` whether it is never going to. `driver` is the address of this process; the actor ends when it cannot
+        be reached any more. `tell` is called with what is wrong with its node's list of devices that were given up."""
         self.actor = actor
         self._silent = silent
         self._is_over = over
         self.placed = False
         """Whether the actor has its resources."""
+        self.waits_since = math.inf
+        """When it was asked last whether it has, on the monotonic clock."""
         self._tell = tell
-        self._born = born
-        self._process = ""
-        """Ray's name of the actor's process."""
-        self._home = home
+        self._driver = driver
         self._spec = Carried(spec)
 
     def start(self) -> None:
@@ -110,22 +107,18 @@ class RayTransport(Host):
         another version there, or when its node left the cluster."""
         try:
             self.placed = False
-            while self._silent() and not self._is_over() and not self._is(ActorTableData.DEAD):
+            while self._silent() and not self._is_over():
                 time.sleep(GLANCE)
-            while self._is(ActorTableData.RESTARTING) and not self._silent():
-                time.sleep(GLANCE)  # Ray would try a call again after a second, and after another one
+            self.waits_since = time.monotonic()
             theirs, node = self._get(self.actor.identity.options(max_task_retries=-1).remote())
             self.placed = True
             if not theirs.agrees(identity()):
                 raise ClusterError(
                     f"{node} has {theirs}, and the driver {identity()}: install the same on every node of the cluster"
                 )
-            process, trouble = self._get(self.actor.serve.options(max_task_retries=-1).remote(self._spec, self._home))
+            trouble = self._get(self.actor.serve.options(max_task_retries=-1).remote(self._spec, self._driver))
             if trouble:
                 self._tell(trouble)
-            if process != self._process:
-                self._process = process
-                self._born()
         except RayError as error:
             raise told(error) from None
 
@@ -168,22 +161,13 @@ class RayTransport(Host):
             raise told(error) from None
 
     def _get(self, asked: ray.ObjectRef, patience: float = math.inf) -> Any:
-        """The answer. Raises WorkerDied when there is none in so many seconds, when the actor's process ended, and when
-        its node is silent: of the one Ray's own error tells a second or two later, of the other a minute."""
+        """The answer. Raises WorkerDied when there is none in so many seconds, and when the actor's node is silent:
+        Ray's own error tells of that a minute later. Raises RayError where the actor's process ended."""
         answer, late = asked.future(), time.monotonic() + patience
         while not wait([answer], min(GLANCE, patience)).done:
             if self._silent() or time.monotonic() > late:
                 raise WorkerDied("its node does not answer")
-            if self._is(ActorTableData.RESTARTING):
-                raise WorkerDied("the process of its actor ended")
         return answer.result()
-
-    def _is(self, state: int) -> bool:
-        """Whether the actor is in that state: its process ended and Ray starts another one, or it is gone for good.
-        This asks nobody: Ray tells drivers at once."""
-        with suppress(AttributeError, RayError):  # of another version of Ray, or it is gone
-            return bool(self.actor._get_local_state() == state)
-        return False
 
     def _ask(self, slot: int | None, verb: Verb, arguments: Sequence[Any], named: Mapping[str, Any]) -> ray.ObjectRef:
         # As bytes: the actor forwards them to its process, and has not imported what is in them.
@@ -212,11 +196,11 @@ class RayFleet(Fleet):
         self._stack = ExitStack()
         self._governors: dict[str, Any] = {}
         self._name = ""
-        """Name among the drivers that share the governors, which begins with that of Ray's job."""
+        """Name among the drivers that share the governors."""
         self._over = threading.Event()
         self._beating: threading.Thread | None = None
         self._nodes: list[Node] = []
-        self._reach = Nodes(lambda: self._nodes)
+        self._reachability = Nodes(lambda: self._nodes)
         self._joined: list[Node] = []
         """Nodes that joined since, whose governors count us in, and that have no worker."""
         self._coming: dict[str, Any] = {}
@@ -229,42 +213,43 @@ class RayFleet(Fleet):
         self._leasing = threading.Lock()
         self._asks: dict[str, tuple[str, float, float]] = {}
         """Node, CPUs and GPUs that each worker asks for."""
-        self._free: dict[str, dict[str, float]] = {}
-        """Resources that each node had free at the last look for workers without a place. The driver does not ask for
-        them itself: a head that is cut off does not answer, and after a minute of that Ray ends the process."""
         self._used: set[str] = set()
         """Nodes with workers or synthesisers."""
         self._keys: dict[int, _KeptKey] = {}
         self._expected: dict[str, int] = {}
         """Bytes that keys are expected to take of each node, by node id."""
-        self._spares = Spares()
-        self._home: Home | None = None
-        """Where this process is, as other nodes reach it."""
-        self._place: Home | None = None
-        """The home without the driver's name: governors look for all drivers of one place at once."""
+        self._driver: DriverAddress | None = None
+        """The addresses by which other nodes see that this process lives."""
         self._said: dict[str, Future[bool]] = {}
         """What came of the last sign of life that each node's governor was given, by node id."""
         """The governor of the node that this process is on."""
 
+    def connect(self, store_bytes: int = 0) -> None:
+        """Join the Ray that is named, or start one with an object store of that size. Raises ClusterError."""
+        self.started = self._stack.enter_context(connect(self.settings, store_bytes)) == "started"
+
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         files = files_bytes(system) if system is not None else memory_for_keys()
         waits_for("Ray")
-        self.started = self._stack.enter_context(connect(self.settings, files + (256 << 20))) == "started"
+        if not ray.is_initialized():
+            self.connect(files + (256 << 20))
         self.grows = not self.started
-        self._name = f"{ray.get_runtime_context().get_job_id()}-{secrets.token_hex(8)}"
+        self._name = secrets.token_hex(8)
         found = cluster_nodes()
         self._nodes = nodes = _present(found)
-        self._place = Home(head_address(), by_number((nodes[0].address, nodes[0].port)))
-        self._home = self._place._replace(driver=self._name)
+        head, raylet = head_address(), by_number((nodes[0].address, nodes[0].port))
+        # Where this process cannot listen, as behind a translated address, the raylet of its node stands for it.
+        process = self._stack.enter_context(reachable(raylet[0])) or raylet
+        self._driver = DriverAddress(head, process, self._name)
         if len(nodes) < len(found):
             waits_for(f"no answer of {', '.join(node.address for node in found if node not in nodes)}: left out")
-        self._stack.enter_context(watching(self.lose, self._reach, own=self.started))
+        self._stack.enter_context(watching(self.lose, self._reachability, head, raylet, own=self.started))
         self.unless_lost(lambda: self._place_all(system, waits_for))
 
     def _place_all(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         """Start all workers and governors."""
         nodes = self._nodes
-        per_gpu = provers_per_gpu(system, partial(self._device_memory, system))
+        per_gpu = provers_per_gpu(system, self._device_memory)
         provers, synthesisers = place(nodes, self.settings, per_gpu)
         waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
         self._calls = CALLS if system is not None else POOL_CALLS
@@ -300,9 +285,8 @@ class RayFleet(Fleet):
             spec = HostSpec(f"prover-{next(self._numbers[0])}", self._choice(spot), self.settings.in_flight)
             actor = _actor(spec, spot.node, num_cpus, spot.num_gpus, self._calls)
             node = spot.node.id
-            born = partial(self._spares.taken, node)
             silent = partial(self._is_silent, node)
-            host = RayTransport(actor, spec, silent, self._is_over, self._home, self._remark, born)
+            host = RayTransport(actor, spec, silent, self._is_over, self._driver, self._remark)
             worker = WorkerHandle(spec.name, spot.node.address, names, node)
             self._asks[spec.name] = (node, num_cpus, spot.num_gpus)
             settled.append(Site(worker, spec.choice, own[0].threads if own else 1, host))
@@ -341,16 +325,11 @@ class RayFleet(Fleet):
         there = {node.id for node in self._nodes}
         return [name for name, site in list(self.sites.items()) if site.worker.node_id not in there]
 
-    def _device_memory(self, system: ProofSystem | None) -> int:
-        """Bytes that the settings allow of each GPU here, of which nobody uses any; 0 where that is not known. Begins
-        the processes of the actors that there are likely to be, which would start half a second after the answer."""
+    def _device_memory(self) -> int:
+        """Bytes that the settings allow of each GPU here, of which nobody uses any; 0 where that is not known."""
         nodes = [node for node in self._nodes if node.gpus] if self.settings.gpus != 0 else []
         if not nodes or self.settings.backend not in ("auto", "cuda"):
             return 0  # NVML does not tell of another backend's devices
-        with suppress(ClusterError, RuntimeError):  # what cannot be placed, or has no threads, is told soon enough
-            likely, _ = place(self._nodes, self.settings, provers_per_gpu(system, lambda: LIKELY_MEMORY))
-            for node, provers in Counter(spot.node for spot in likely).items():
-                start(node, provers + 1)  # the other is its governor's
         asked = [
             ray.remote(idle_memory)
             .options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False))
@@ -365,7 +344,7 @@ class RayFleet(Fleet):
 
     def _is_silent(self, node: str) -> bool:
         """Whether no actor there answers now."""
-        return self._is_over() or self._reach.lacks(node)
+        return self._is_over() or self._reachability.lacks(node)
 
     def _is_over(self) -> bool:
         """Whether no actor will ever answer."""
@@ -373,13 +352,11 @@ class RayFleet(Fleet):
 
     def queued(self, worker: str) -> bool:
         site = self.sites.get(worker)
-        if site is None or _placed(site):
+        if site is None or not isinstance(site.host, RayTransport) or site.host.placed:
             return False
-        node, cpus, gpus = self._asks[worker]
-        if self._reach.lacks(node):
-            return False  # it waits for the node
-        free = self._free.get(node)  # None: it is gone, and nobody has anything of it
-        return free is not None and (free.get("CPU", 0.0) < cpus or free.get("GPU", 0.0) < gpus)
+        node = self._asks[worker][0]
+        waits = time.monotonic() - site.host.waits_since >= QUEUED
+        return waits and node in self._governors and not self._reachability.lacks(node)  # else it waits for the node
 
     def _remark(self, what: str) -> None:
         """Have something told once: all actors of a node say the same."""
@@ -502,7 +479,7 @@ class RayFleet(Fleet):
         """Have all workers end that can be reached: without a head nobody else ends them for a minute."""
         left = []
         for site in self.sites.values():
-            if isinstance(site.host, RayTransport) and not self._reach.lacks(site.worker.node_id or ""):
+            if isinstance(site.host, RayTransport) and not self._reachability.lacks(site.worker.node_id or ""):
                 with suppress(RayError):
                     left.append(site.host.leave())
         wait(left, LEAVES)
@@ -522,9 +499,8 @@ class RayFleet(Fleet):
         that were killed, make a new one. A node where that fails is gone, or does without. Raises ClusterError when one
         does not answer."""
         waiting, late = {node.id: node for node in nodes}, time.monotonic() + PATIENCE
-        living = living_jobs()
         while waiting:
-            asked = {node: self._governors[node].attend.remote(self._name, living, self._place) for node in waiting}
+            asked = {node: self._governors[node].attend.remote(self._name, self._driver) for node in waiting}
             for node, ref in asked.items():
                 try:
                     if answered(ref, self.settings.start_timeout):
@@ -544,15 +520,9 @@ class RayFleet(Fleet):
         self._beating = beating
 
     def _beat(self) -> None:
-        """Look what is free for workers without a place, have processes stand by, now and then say that we live, and
-        look for nodes that joined, until the end."""
+        """Say now and then that we live, and look for nodes that joined or left, until the end."""
         due, attended = time.monotonic() + BEAT, time.monotonic() + ATTEND
         while not self._over.wait(LOOK):
-            if not all(map(_placed, list(self.sites.values()))):
-                with suppress(Exception):  # there is another look
-                    self._free = free_resources()
-            with suppress(RuntimeError):  # no thread can be started: jobs do without spares
-                self._spares.look(self._nodes)
             if time.monotonic() >= attended:
                 attended = time.monotonic() + ATTEND
                 for node in list(self._governors):
@@ -577,7 +547,7 @@ class RayFleet(Fleet):
                 return
             self._governors = {**self._governors, node: self._govern(where)}
         governor = self._governors[node]
-        self._said[node] = governor.attend.remote(self._name, None, self._place, known=not lost).future()
+        self._said[node] = governor.attend.remote(self._name, self._driver, known=not lost).future()
         for number, key in list(self._keys.items()) if lost else ():
             if key.resident.get(node):
                 asked = governor.keep.remote(self._name, key.resident[node], str(number)).future()
@@ -612,7 +582,7 @@ class RayFleet(Fleet):
                 continue
             governor = self._coming[node.id] = self._govern(node)
             with suppress(RayError, TimeoutError):  # it is gone again, or not up yet: there is another look
-                asked = governor.attend.remote(self._name, None, self._place)
+                asked = governor.attend.remote(self._name, self._driver)
                 if answered(asked, BEAT):
                     with self._membership:
                         self._governors = {**self._governors, node.id: governor}
@@ -625,7 +595,7 @@ class RayFleet(Fleet):
         if self._beating is not None:
             self._beating.join(PATIENCE)
             self._beating = None
-        there = [governor for node, governor in self._governors.items() if not self._reach.lacks(node)]
+        there = [governor for node, governor in self._governors.items() if not self._reachability.lacks(node)]
         coming = list(self._coming.values())
         left = {governor.leave.remote(self._name): governor for governor in (*there, *coming)}
         done, late = ray.wait(list(left), num_returns=len(left), timeout=PATIENCE) if left else ([], [])
@@ -646,7 +616,7 @@ class RayFleet(Fleet):
             for index in range(how_many(provers_for(node, self._nodes, homes), int(node.cpus))):
                 spec = VerifierSpec(f"verifier-{node.address}-{index}", system)
                 silent = partial(self._is_silent, node.id)
-                transport = RayTransport(_actor(spec, node), spec, silent, self._is_over, self._home)
+                transport = RayTransport(_actor(spec, node), spec, silent, self._is_over, self._driver)
                 found.append(Verifier(node.id, transport, silent=silent))
         return Verifiers(system, found, self.settings) if found else beside_driver(system, len(homes), self.settings)
 

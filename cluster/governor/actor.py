@@ -8,15 +8,15 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from actors.driver_liveness import DriverAddress
 from actors.grants import Wanted
-from actors.home import Home
 from cluster.governor.budget import budget_of
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import NOBODY, Holder, Request
@@ -34,7 +34,7 @@ class _Driver:
     holder: Holder
     heard: float
     """Time of its last sign of life, on the monotonic clock."""
-    home: Home | None
+    address: DriverAddress | None
     """Addresses of its head and its node; None where it did not tell them."""
 
 
@@ -42,21 +42,20 @@ class NodeGovernor:
     """A `LocalGovernor` behind asynchronous calls, so that one that waits takes up no thread. A process is a holder, or
     a job as a whole.
 
-    It runs on the node that it governs, so it can see for itself when a holder's process is gone. Drivers may be
-    elsewhere: they say now and then that they live (`attend`). Of one that does not it asks Ray whether its job is
-    over, and takes it for dead where its home was reached before and is not any more, for this node is cut off then, or
-    theirs is. No driver is dead while a process here serves it (`serves`): what is leased for it lies in the memory of
-    such processes, and another governor would know nothing of that. All jobs of a cluster share it; budget and limits
-    are those that it was made with, by the first of them. With the last it ends, and nobody but a driver that lives
-    makes another.
+    It runs on the node that it governs, so it sees for itself when a holder's process is gone. Drivers may be
+    elsewhere: they say now and then that they live (`attend`). It takes a silent one for dead once the driver's address
+    was reached before and no longer is: its process ended, or a node is cut off. No driver is dead while a process here
+    serves it (`serves`): what is leased for it lies in the memory of such processes, and another governor would know
+    nothing of that. All jobs of a cluster share it; budget and limits are those that the first of them made it with.
+    With the last it ends, and nobody but a driver that lives makes another.
     """
 
     POLL = 0.5
     """Seconds between looks at the holders and the node."""
     QUIET = 3.0
-    """Seconds of silence after which it is asked whether a driver lives. What drivers are there says more often."""
+    """Seconds of silence after which it is looked whether a driver lives. One that does says so more often."""
     PATIENCE = 60.0
-    """Seconds of silence after which a driver is dead, whatever Ray says."""
+    """Seconds of silence after which a driver is dead, wherever it is."""
 
     def __init__(
         self,
@@ -75,9 +74,9 @@ class NodeGovernor:
         self._drivers: dict[str, _Driver] = {}
         self._serving: dict[Holder, str] = {}
         """The driver that each process of this node serves."""
-        self._homes: dict[Home, bool] = {}
-        """Whether each driver's home could be reached at the first look. The silence of others, as behind a firewall,
-        says nothing."""
+        self._reached: dict[DriverAddress | None, bool] = {}
+        """Whether each driver's address could be reached at the first look. The silence of others, as behind a
+        firewall, says nothing."""
         self._numbers = itertools.count(1)
         self._ever = False
         """Whether there has been a driver."""
@@ -87,15 +86,12 @@ class NodeGovernor:
             alone.daemon = True
             alone.start()
 
-    async def attend(
-        self, driver: str, living: Sequence[str] | None = None, home: Home | None = None, *, known: bool = False
-    ) -> bool:
+    async def attend(self, driver: str, address: DriverAddress | None = None, *, known: bool = False) -> bool:
         """A driver says that it lives. False if this governor is at its end: the driver has to make another; and where
-        the driver should be `known` and is not: what it held is lost. `living` are the Ray jobs that are not over,
-        where they are known: drivers of others, whose names begin with theirs, were killed, whenever they were heard
-        last. `home`: where the driver is; without it, it is believed to live for as long as `PATIENCE`."""
-        if living is not None:
-            self._forget(name for name in self._drivers if name.partition("-")[0] not in living)
+        the driver should be `known` and is not: what it held is lost. `address`: where the driver is; without it, it is
+        believed to live for as long as `PATIENCE`."""
+        if driver not in self._drivers:  # a new one does not share what was made for others that were killed
+            await self._forget_the_unreached(0.0, address)
         self._look()
         if self._over:
             return False
@@ -104,7 +100,7 @@ class NodeGovernor:
             return False
         holder = before.holder if before is not None else (-next(self._numbers), 0.0)
         self._ever = True
-        self._drivers[driver] = _Driver(holder, time.monotonic(), home)
+        self._drivers[driver] = _Driver(holder, time.monotonic(), address)
         return True
 
     async def serves(self, pid: int, driver: str) -> None:
@@ -185,33 +181,27 @@ class NodeGovernor:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(self.POLL)
-            with suppress(OSError):  # no descriptor is free: there is another look
-                await self._ask_for_the_quiet()
+            await self._forget_the_unreached(self.QUIET)
             self._look()
             self._governor.sample()
             await asyncio.to_thread(self._governor.watch.look)
             if self._over:
                 self._end()
 
-    async def _ask_for_the_quiet(self) -> None:
-        """Forget drivers that were not heard of late and whose jobs are over, or whose homes cannot be reached any
-        more."""
-        homes = {each.home for each in self._drivers.values() if each.home}
-        for home in homes - self._homes.keys():
-            self._homes[home] = await asyncio.to_thread(home.answers)
-        self._homes = {home: reached for home, reached in self._homes.items() if home in homes}
-        now = time.monotonic()
-        quiet = {name: each for name, each in self._drivers.items() if each.home and now - each.heard > self.QUIET}
-        if not quiet:
-            return
-        asked = {each.home for each in quiet.values() if each.home and self._homes.get(each.home)}
-        lost = {home for home in asked if not await asyncio.to_thread(home.answers)}
-        others = any(each.home not in lost for each in quiet.values())
-        living = await asyncio.to_thread(living_jobs) if others else None
-        for name, each in quiet.items():
-            over = living is not None and name.partition("-")[0] not in living
-            if (over or each.home in lost) and self._drivers.get(name) == each:
-                self._forget([name])  # it was not heard meanwhile
+    async def _forget_the_unreached(self, quiet: float, new: DriverAddress | None = None) -> None:
+        """Forget drivers that were not heard for `quiet` seconds and whose addresses cannot be reached any more. `new`:
+        the address of one that waits for an answer, so that it can be reached now, if ever."""
+        addresses = {each.address for each in self._drivers.values()} | {new}
+        late = time.monotonic() - quiet
+        with suppress(OSError):  # no descriptor is free: there is another look
+            for address in addresses - self._reached.keys():
+                self._reached[address] = address is not None and await asyncio.to_thread(address.answers)
+            self._reached = {address: reached for address, reached in self._reached.items() if address in addresses}
+            for name, each in list(self._drivers.items()):
+                if each.heard < late and each.address and self._reached.get(each.address):
+                    reached = await asyncio.to_thread(each.address.answers)
+                    if not reached and self._drivers.get(name) == each:  # it was not heard meanwhile
+                        self._forget([name])
 
     def _end_if_alone(self) -> None:
         if not self._ever:
@@ -234,18 +224,6 @@ class NodeGovernor:
         if holder[0] < 0:
             return any(driver.holder == holder for driver in self._drivers.values())
         return holder[1] > 0.0 and holder == _process(holder[0])
-
-
-def living_jobs() -> set[str] | None:
-    """Ray's jobs that are not over, as its head says; None where it does not say."""
-    from ray._private.worker import global_worker  # takes seconds, and this module is used without it
-
-    with suppress(Exception):  # whatever it is: nothing is known then
-        found = global_worker.gcs_client.get_all_job_info(
-            skip_submission_job_info_field=True, skip_is_running_tasks_field=True, timeout=2.0
-        )
-        return {job.job_id.hex() for job in found.values() if not job.is_dead}
-    return None
 
 
 def _process(pid: int) -> Holder:

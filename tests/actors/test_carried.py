@@ -46,7 +46,8 @@ def test_a_folder_that_the_driver_does_not_import_from_is_not_brought(tmp_path: 
 
 def test_an_actor_imports_no_numpy_until_it_has_to_copy_files() -> None:
     """It takes as long to import as all else that an actor that starts anew imports of ours."""
-    modules = "actors.ray_actor, actors.backends, actors.home, actors.leases, actors.processes, actors.worker"
+    parts = ("ray_actor", "backends", "driver_liveness", "leases", "processes", "worker")
+    modules = ", ".join(f"actors.{part}" for part in parts)
     code = f"import sys, {modules}, distprove.host.provenance; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
     # What its workers are forked from has it.

@@ -29,8 +29,8 @@ from typing import Any
 
 import psutil
 
-from cluster.executor.lean_ray import lean_ray
 from tests.support import ROOT
+from tests.support.lean_ray import lean_ray
 from tests.support.ray_nodes import free_port
 
 NODE = "DISTPROVE_CAMPAIGN_NODE"

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from cluster.executor.lean_ray import lean_ray
+from tests.support.lean_ray import lean_ray
 
 T = TypeVar("T")
 

@@ -24,6 +24,7 @@ NOBODY = 65534
 
 OPEN = """
 import contextlib, time
+from pathlib import Path
 import numpy as np
 from cluster.executor.connection import connect
 from distprove.errors import ClusterError
@@ -37,10 +38,10 @@ with contextlib.ExitStack() as stack:
             if "timed out during startup" not in str(error) or attempt == 2:
                 raise
     import ray
-    from ray._private.worker import _global_node as node
     kept = [ray.put(np.ones(5 << 20)) for _ in range(6)]  # 240 MB in a store of 128 MiB: it spills
     ray.get(ray.remote(lambda: None).remote())
-    print(node.get_session_dir_path(), flush=True)
+    (node,) = ray.nodes()
+    print(Path(node["RayletSocketName"]).parents[1], flush=True)
     time.sleep(600)
 """
 
@@ -139,7 +140,6 @@ def test_others_cannot_reach_the_sockets_logs_and_spilled_witnesses(
             words = [word for command in told_by(processes, psutil.Process.cmdline) for word in command]
             assert not any(token in word for word in words)
             assert any(word.endswith("gcs_server") for word in words)
-            assert not any(word.endswith(("dashboard.py", "agent.py", "monitor.py")) for word in words), "nobody waits"
 
             driver.send_signal(signal.SIGINT)
             driver.wait(60)

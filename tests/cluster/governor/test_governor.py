@@ -586,61 +586,58 @@ class At:
 
 
 @pytest.mark.parametrize(
-    ("reached", "living", "stays"),
-    [
-        ((True, True), {"01"}, True),
-        ((True, True), set(), False),
-        ((True, False), {"01"}, False),
-        ((True, True), None, True),
-        ((False,), {"01"}, True),
-        ((False,), set(), False),
-    ],
-    ids=["stopped", "over", "cut off", "the head does not say", "behind a firewall", "over behind a firewall"],
+    ("reached", "stays"),
+    [((True, True), True), ((True, False), False), ((False,), True)],
+    ids=["stopped", "over or cut off", "behind a firewall"],
 )
-def test_a_driver_that_is_not_heard_is_asked_after(
-    reached: tuple[bool, ...], living: set[str] | None, stays: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cluster.governor.actor.living_jobs", lambda: living)
-
+def test_a_driver_that_is_not_heard_is_looked_for(reached: tuple[bool, ...], stays: bool) -> None:
     async def story() -> None:
         governor = NodeGovernor(4, 100)
-        governor.QUIET, home = 0.0, cast("Any", At(*reached))
-        assert await governor.attend("01-one", None, home)
+        address = cast("Any", At(*reached))
+        assert await governor.attend("one", address)
         await asyncio.sleep(0.01)
-        await governor._ask_for_the_quiet()
-        governor.QUIET = 60.0
+        await governor._forget_the_unreached(0.0)
         if stays:
-            assert await governor.attend("01-one", None, home, known=True)
-            assert await governor.leave("01-one")
+            assert await governor.attend("one", address, known=True)
+            assert await governor.leave("one")
         else:
             assert governor._over, "it was the last one"
 
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("found_by", ["its home", "its job", "its silence"])
-def test_a_governor_does_not_end_before_what_serves_its_drivers_on_its_node(
-    found_by: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_new_driver_does_not_share_the_governor_of_one_that_was_killed(lives: bool) -> None:
+    """Budget and limits would be those that the other was given. It was heard a moment ago."""
+
+    async def story() -> None:
+        governor = NodeGovernor(4, 100)
+        assert await governor.attend("one", cast("Any", At(True, lives)))
+        await asyncio.sleep(0.01)
+        assert await governor.attend("two", cast("Any", At(True))) is lives
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("found_by", ["its address", "another", "its silence"])
+def test_a_governor_does_not_end_before_what_serves_its_drivers_on_its_node(found_by: str) -> None:
     """Workers whose driver is cut off live for 15 s, and another governor would lease their memory once more."""
-    monkeypatch.setattr("cluster.governor.actor.living_jobs", lambda: {"01"})
 
     async def miss(governor: NodeGovernor) -> None:
-        if found_by == "its job":
-            assert await governor.attend("02-two", ["02"])
+        if found_by == "another":
+            await governor.attend("two")
         elif found_by == "its silence":
             governor.PATIENCE = 0.0
             governor._look()
             governor.PATIENCE = 60.0
         else:
-            governor.QUIET = 0.0
-            await governor._ask_for_the_quiet()
+            await governor._forget_the_unreached(0.0)
 
     async def story() -> None:
         governor = NodeGovernor(4, 100)
-        assert await governor.attend("01-one", None, cast("Any", At(True, False, False)))
-        await governor.serves(worker.pid, "01-one")
-        await governor.keep("01-one", 60)
+        assert await governor.attend("one", cast("Any", At(True, False, False)))
+        await governor.serves(worker.pid, "one")
+        await governor.keep("one", 60)
         await governor.acquire(worker.pid, memory=30)
         await asyncio.sleep(0.01)
         await miss(governor)
@@ -650,8 +647,9 @@ def test_a_governor_does_not_end_before_what_serves_its_drivers_on_its_node(
         assert not waits.done(), "memory that a worker uses was leased again"
         worker.kill()
         worker.wait()
+        await governor.leave("two")
         await miss(governor)
-        assert governor._over is (found_by != "its job"), "another driver is there, or none"
+        assert governor._over
         await asyncio.wait_for(waits, 30)
 
     worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -1,9 +1,8 @@
-"""A Ray of head and raylet alone, which is up in half a second.
+"""A Ray of head and raylet alone, which is up in half a second: for the nodes of tests that start many.
 
 Ray also starts a dashboard, an agent that gathers metrics for it, one that builds environments for tasks that ask for
-any, a monitor that adds machines and one that carries workers' logs to the driver: six seconds of CPU that a Ray of one
-job has no use for. The raylet answers nobody before both agents have written their ports to files, and a driver waits
-until as many Python workers have started as there are CPUs.
+any, a monitor that adds machines and one that carries workers' logs to the driver: ten seconds of CPU. It has no
+setting that leaves them out, so this replaces private parts of Ray, which no job does.
 """
 
 from __future__ import annotations

@@ -10,16 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from actors.home import Home, by_number, taking
+from actors.driver_liveness import DriverAddress, by_number, taking
 
 SERVING = """
 import sys, time
-from actors import home
+from actors import driver_liveness
 
-home.LOOK, home.UNREACHED = 0.02, 0.3
+driver_liveness.LOOK, driver_liveness.UNREACHED = 0.02, 0.3
 head, raylet, seconds = sys.argv[1:]
-where = home.Home(("127.0.0.1", int(head)), ("127.0.0.1", int(raylet)))
-home.end_without(where, lambda: print("ended", flush=True))
+where = driver_liveness.DriverAddress(("127.0.0.1", int(head)), ("127.0.0.1", int(raylet)))
+driver_liveness.end_without(where, lambda: print("ended", flush=True))
 time.sleep(1.0)
 print("serves", flush=True)
 time.sleep(float(seconds))
@@ -55,11 +55,11 @@ def test_where_a_driver_was_never_reached_its_silence_says_nothing() -> None:
 
 def test_a_driver_is_reached_where_both_take_a_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as head:
-        with socket.create_server(("127.0.0.1", 0)) as raylet:
-            home = Home(head.getsockname(), raylet.getsockname())
-            assert home.answers()
-        assert not home.answers()
-        assert taking(home[:2], 1.0) == {home.head}
+        with socket.create_server(("127.0.0.1", 0)) as driver:
+            address = DriverAddress(head.getsockname(), driver.getsockname())
+            assert address.answers()
+        assert not address.answers()
+        assert taking(address[:2], 1.0) == {address.head}
 
 
 def test_a_head_that_is_given_by_name_is_looked_for_by_number() -> None:
@@ -79,5 +79,5 @@ def test_a_name_that_means_nothing_takes_no_connection() -> None:
 def test_what_answered_while_a_process_was_stopped_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as head:
         clock = iter((0.0, 100.0, 200.0))
-        monkeypatch.setattr("actors.home.time", SimpleNamespace(monotonic=lambda: next(clock)))
+        monkeypatch.setattr("actors.driver_liveness.time", SimpleNamespace(monotonic=lambda: next(clock)))
         assert taking([head.getsockname()], 1.0) == {head.getsockname()}

@@ -1,8 +1,7 @@
-"""Where the driver of a job is, and whether it can still be reached from where this is asked.
+"""Whether the driver of a job lives and can be reached from another node.
 
-What serves a job on a node that is cut off is told nothing: neither that the job is over nor that it goes on. It looks
-for itself whether the systems of the driver's node and of the head take a connection, which they do however busy they
-are.
+Nobody tells a worker on a node that is cut off whether its job goes on. So it checks by itself that the driver's
+process and the head of Ray take a connection. Their systems do that for them, however busy they are.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ UNREACHED = 15.0
 one that is cut off for less finds its workers where they were."""
 
 
-class Home(NamedTuple):
-    """The addresses by which other nodes see whether a driver can be reached."""
+class DriverAddress(NamedTuple):
+    """The addresses by which other nodes see whether a driver lives and can be reached."""
 
     head: Address
     """Address of the head of the driver's Ray."""
-    raylet: Address
-    """Address of the raylet of the driver's node."""
-    driver: str = ""
+    process: Address
+    """An address of the driver's process."""
+    name: str = ""
     """The driver's name at the governors."""
 
     def answers(self) -> bool:
         """Whether both take a connection."""
-        wanted = {self.head, self.raylet}
+        wanted = {self.head, self.process}
         return taking(wanted, ANSWERS) == wanted
 
 
@@ -82,14 +81,14 @@ def taking(addresses: Iterable[Address], seconds: float) -> set[Address]:
     return found
 
 
-def end_without(home: Home, end: Callable[[], object]) -> None:
-    """Call `end`, and end this process, once the driver there could not be reached for `UNREACHED` seconds. Looked at
-    on a thread of its own. A process that was stopped meanwhile begins to count anew, and where the driver could not be
-    reached from the first, as behind a firewall, that says nothing."""
+def end_without(address: DriverAddress, end: Callable[[], object]) -> None:
+    """Call `end`, and end this process, once the driver could not be reached for `UNREACHED` seconds. A thread of its
+    own checks that. A process that was stopped meanwhile begins to count anew. A driver that was never reached, as
+    behind a firewall, does not end it."""
 
     def answers() -> bool:
         try:
-            return home.answers()
+            return address.answers()
         except OSError:  # this process has no descriptor free, which says nothing of the driver
             return True
 
@@ -109,4 +108,4 @@ def end_without(home: Home, end: Callable[[], object]) -> None:
                 finally:
                     os._exit(1)
 
-    threading.Thread(target=look, name="distprove-home", daemon=True).start()
+    threading.Thread(target=look, name="distprove-driver-liveness", daemon=True).start()

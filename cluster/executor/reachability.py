@@ -1,9 +1,8 @@
-"""Whether a Ray is there: before it is joined, and for as long as a job uses it.
+"""Whether a Ray can be reached: before it is joined, and for as long as a job uses it.
 
 Ray itself waits ten minutes and longer for an address where nothing answers. When the head or the raylet of a driver is
-gone, it ends the driver's process a minute later, without a word to Python. A node whose network is cut off is dead to
-Ray after more than a minute, and no call of one of its actors ends before. So all of them are looked at here from
-outside.
+gone, Ray ends the driver's process a minute later, without a word to Python. A node whose network is cut off is dead to
+Ray after more than a minute, and no call of one of its actors ends before. So this module connects to all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from actors.home import Address, by_number, taking
+from actors.driver_liveness import Address, by_number, taking
 from cluster.executor.placement import Node
 from distprove.errors import ClusterError
 
@@ -36,8 +35,7 @@ _SETTINGS = 4
 
 
 def require_ray(address: str) -> None:
-    """Raise ClusterError, within seconds, unless a Ray answers at `address` and takes our token. What is no host:port
-    is left to Ray."""
+    """Raise ClusterError, within seconds, unless a Ray answers at `address`. What is no host:port is left to Ray."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         return
@@ -53,31 +51,6 @@ def require_ray(address: str) -> None:
         raise ClusterError(f"no Ray to join at {address}: nothing answers there ({reason})") from None
     if len(answer) < 4 or answer[3] != _SETTINGS:
         raise ClusterError(f"no Ray to join at {address}: what answers there is not the head of a Ray")
-    from ray._raylet import GcsClient  # type: ignore[attr-defined]
-    from ray.exceptions import AuthenticationError, RpcError
-
-    try:
-        GcsClient(address=address)
-    except RpcError:
-        return  # it answers, and has more to do: `ray.init` waits for it
-    except AuthenticationError as error:
-        if refused_token(error):
-            raise refusal(address) from None
-
-
-def refused_token(error: BaseException) -> bool:
-    """Whether a Ray refused our token. Ray raises the same error where another Ray than the one that is meant answers
-    for a moment, as at a port that a node just left."""
-    from ray.exceptions import AuthenticationError
-
-    return isinstance(error, AuthenticationError) and "WrongClusterID" not in str(error)
-
-
-def refusal(address: str) -> ClusterError:
-    """The error of a Ray that refused our token."""
-    return ClusterError(
-        f"Ray at {address} refused the token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's"
-    )
 
 
 def head_address() -> Address:
@@ -90,23 +63,17 @@ def head_address() -> Address:
 
 
 @contextmanager
-def watching(lost: Callable[[str], None], nodes: Nodes, *, own: bool) -> Iterator[None]:
+def watching(lost: Callable[[str], None], nodes: Nodes, head: Address, raylet: Address, *, own: bool) -> Iterator[None]:
     """Inside the block, call `lost` once with the reason when the head of the Ray that this process is connected to, or
     its raylet here, is gone; and look at its `nodes`. `own`: that Ray was started here."""
-    from ray._private.worker import _global_node
-
-    head = head_address()
-    parts: list[tuple[str, int, object]] = [("head", socket.AF_INET6 if ":" in head[0] else socket.AF_INET, head)]
-    if _global_node is not None:
-        parts.append(("raylet", socket.AF_UNIX, _global_node.raylet_socket_name))
     over = threading.Event()
 
     def look() -> None:
         since: dict[str, float] = {}
         while not over.wait(LOOK):
             with suppress(OSError):  # no descriptor is free, which says nothing of them: there is another look
-                for name, family, where in parts:
-                    reason = _silent(family, where, own)
+                for name, where in (("head", head), ("raylet", raylet)):
+                    reason = _silent(where, own)
                     began = since.setdefault(name, time.monotonic()) if reason else since.pop(name, None)
                     if reason and began is not None and time.monotonic() - began >= (OWN if own else JOINED):
                         lost(f"its {name} does not answer ({reason})")
@@ -120,6 +87,37 @@ def watching(lost: Callable[[str], None], nodes: Nodes, *, own: bool) -> Iterato
     finally:
         over.set()
         thread.join()
+
+
+@contextmanager
+def reachable(host: str) -> Iterator[Address | None]:
+    """Inside the block, an address of this machine's `host` that takes connections for as long as this process lives:
+    others see by it whether it does, and are told nothing. None where there can be none."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    over = threading.Event()
+    try:
+        server = socket.create_server((host, 0), family=family, backlog=4096)
+    except OSError:
+        yield None
+        return
+
+    def take() -> None:
+        while not over.is_set():
+            try:
+                server.accept()[0].close()
+            except OSError:  # no descriptor is free
+                over.wait(LOOK)
+
+    thread = threading.Thread(target=take, name="distprove-reachable", daemon=True)
+    thread.start()
+    try:
+        yield server.getsockname()[:2]
+    finally:
+        over.set()
+        with suppress(OSError):
+            server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        server.close()
 
 
 class Nodes:
@@ -149,13 +147,14 @@ def answering(nodes: Iterable[Node], seconds: float) -> set[str]:
     return {asked[address] for address in taking(asked, seconds)}
 
 
-def _silent(family: int, where: object, own: bool) -> str | None:
-    """The reason why nothing listens there; None where something does, or, on this machine, may yet."""
-    with socket.socket(family, socket.SOCK_STREAM) as line:
+def _silent(where: Address, own: bool) -> str | None:
+    """The reason why nothing listens there; None where something does, or, on this machine, may yet. Raises OSError
+    where no descriptor is free."""
+    with socket.socket(socket.AF_INET6 if ":" in where[0] else socket.AF_INET, socket.SOCK_STREAM) as line:
         line.settimeout(2.0)
         try:
-            line.connect(where)  # type: ignore[arg-type]
-        except (ConnectionRefusedError, FileNotFoundError) as error:
+            line.connect(where)
+        except ConnectionRefusedError as error:
             return error.strerror
         except OSError as error:  # slow perhaps
             return None if own else error.strerror or str(error)
