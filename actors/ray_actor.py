@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray import cloudpickle
 
-from actors.reserve import RESERVE
+from actors.standby import STANDBY
 
 if TYPE_CHECKING:
     from actors.home import Home
@@ -61,7 +61,7 @@ class RemoteWorker:
         """Start the process of that name at once: it imports what it needs, and opens its device, while it is told the
         rest. A worker has a nursery for its synthesisers. `ahead`: the fields of an `actors.backends.Ahead`, the
         device, which is not opened if it was given up on this node."""
-        RESERVE.begin()
+        STANDBY.begin()
         from actors.backends import Ahead, refused
         from actors.processes import start_process
 

@@ -1,7 +1,7 @@
 """Serves the processes that `actors.processes` starts: the workers of a device, a synthesiser or a verifier.
 
-Whoever started the process runs `actors.birth.main` there, at the other end of a connection, and calls methods of what
-is served.
+Whoever started the process runs `actors.bootstrap.main` there, at the other end of a connection, and calls methods of
+what is served.
 Leases are asked for in the other direction. The process ends when the connection does, whatever it is at: one whose
 parent dies leaves nobody behind.
 """
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import kernels.interface.backend  # noqa: F401 - for processes that are forked from one that imports this
 from actors.backends import Ahead, open_ahead
 from actors.channel import Channel, ChannelClosed, Handler
+from actors.fork_server import ForkServer
 from actors.grants import Governor, Grant, Wanted
 from actors.inflight import Timed
 from actors.lastwords import LastWords
@@ -36,7 +37,6 @@ from actors.messages import (
     WorkerSpec,
     pickled,
 )
-from actors.nursery import Nursery
 from actors.processes import SynthesiserProcess, WorkerDied
 from actors.prover import SWITCH_INTERVAL, process_facts
 from actors.rooms import Rooms, shared_files
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 def serve(
     connection: int,
-    nursery: Nursery | None = None,
+    nursery: ForkServer | None = None,
     ahead: tuple[str, int, str] | None = None,
     page: int | None = None,
 ) -> None:
@@ -108,7 +108,7 @@ def require_shipped(spec: bytes) -> None:
 class _Server:
     """Serves one object, once it is known."""
 
-    def __init__(self, connection: int, nursery: Nursery | None, words: LastWords | None) -> None:
+    def __init__(self, connection: int, nursery: ForkServer | None, words: LastWords | None) -> None:
         self._nursery = nursery
         self._words = words
         self._served: Any = None
@@ -170,7 +170,7 @@ class _Synthesiser(SynthesiserWorker):
 class _Rooms(Rooms):
     """Rooms of this process, whose synthesisers are processes, forked from the `nursery` if there is one."""
 
-    def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, words: LastWords | None) -> None:
+    def __init__(self, spec: HostSpec, governor: Governor, nursery: ForkServer | None, words: LastWords | None) -> None:
         arena = HostArena(lane=lambda: governor.lease(lane=True))
         super().__init__(spec, governor, arena, words)
         self._nursery = nursery

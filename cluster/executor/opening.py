@@ -7,7 +7,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from actors.birth import forking_from_here
+from actors.bootstrap import forking_from_here
 from cluster.executor.connection import joined_address, prepare
 from cluster.executor.fleet import Fleet, FleetExecutor
 from distprove.job import Job
@@ -43,7 +43,7 @@ def choose(settings: ExecutorSettings) -> Choice:
 
 def forking_workers(job: Job, settings: ExecutorSettings) -> AbstractContextManager[None]:
     """Have workers forked from what this process has imported, if the job, under these settings, has processes of this
-    machine. For main programs, as `actors.birth.forking_from_here`."""
+    machine. For main programs, as `actors.bootstrap.forking_from_here`."""
     if not job.code and choose(settings).local:  # what a user's code did as it was imported is not known
         from cluster.executor.local import likely_isolated
 
