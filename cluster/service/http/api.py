@@ -19,7 +19,6 @@ from cluster.service.http.calls import (
     WRITE_SECONDS,
     Call,
     NotYet,
-    Problem,
     Refused,
     answer,
     problem_of,
@@ -27,7 +26,18 @@ from cluster.service.http.calls import (
 )
 from cluster.service.http.events import Glance
 from cluster.service.http.routes import Query, Table
-from cluster.service.views import ID, JobRequest, JobState, JobView, Overview, Submissions
+from cluster.service.views import (
+    ID,
+    JobList,
+    JobRequest,
+    JobState,
+    JobView,
+    LogLines,
+    Overview,
+    Submission,
+    Submissions,
+    Submitted,
+)
 from distprove.errors import DistproveError, InputError, NoSuchJob, QueueFull
 
 TABLE = Table()
@@ -45,22 +55,6 @@ PAGE = {
     "/page.js": ("page.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-
-
-@dataclass(frozen=True)
-class JobList:
-    """Jobs, the newest first."""
-
-    jobs: list[JobView]
-
-
-@dataclass(frozen=True)
-class LogLines:
-    """Lines of a job's log."""
-
-    lines: list[str]
-    next: int
-    """What to give as `after` to read on from here."""
 
 
 @dataclass(frozen=True)
@@ -92,25 +86,6 @@ async def submit(call: Call) -> web.StreamResponse:
     client = "" if call.who == OWNER else call.who
     view = await call.ask(call.service.submit, call.body, client)
     return answer(view, 200 if known else 201)
-
-
-@dataclass(frozen=True)
-class Submission:
-    """What became of one of several jobs that were submitted together."""
-
-    job: JobView | None = None
-    """The job, if it was accepted, now or before."""
-    error: Problem | None = None
-    """Why it was refused, if it was."""
-    retry_after: float | None = None
-    """Seconds after which to ask again, where there was no room for it."""
-
-
-@dataclass(frozen=True)
-class Submitted:
-    """What became of jobs that were submitted together, in their order."""
-
-    jobs: list[Submission]
 
 
 @TABLE.route(

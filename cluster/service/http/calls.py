@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aiohttp import web
 
 from cluster.service.http.access import TooFast
+from cluster.service.views import Problem
 from distprove.errors import (
     AccessDenied,
     DistproveError,
@@ -57,18 +58,6 @@ SAFE = {
     "X-Content-Type-Options": "nosniff",
 }
 """Headers of every answer."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What went wrong."""
-
-    error: str
-    """One or more sentences."""
-    kind: str
-    """Name of the error in distprove.errors."""
-    exit_code: int
-    """Exit code that a command ends with for it (docs/cluster.md)."""
 
 
 class Refused(UsageError):
