@@ -7,8 +7,10 @@
         done = service.wait(job.id)                          # raises as `distprove.prove` would
         service.proof(job.id, "proof.msgpack")
 
-A request that was lost, or for which the service had no room, is sent again, with growing pauses. That is safe: a job
-has the id that the client gives it, and a job that is submitted twice is one job.
+The client retries a request that was lost, or for which the service had no room, with growing pauses. That is safe: the
+client chooses the id of a job, and a job that is submitted twice is one job.
+
+It is built on `http.client`: to import aiohttp, for a client that blocks, takes 0.37 s of CPU for 0.06.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
-from cluster.service.timely import TimelyResponse
+from cluster.service.total_timeout import TimedResponse
 from cluster.service.views import (
     MOST_SUBMITTED,
     JobList,
@@ -61,20 +63,20 @@ from distprove.proof import MAX_BYTES, MAX_OUTPUT
 Answer = TypeVar("Answer")
 
 TIMEOUT = 30.0
-"""Seconds that a service may take to answer, beside what it was asked to wait."""
+"""Seconds that a service may take to answer, beside the wait that was asked for."""
 PATIENCE = 60.0
-"""Seconds for which a request is sent again, by default."""
+"""Seconds for which a request is retried, by default."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 POLL = 50.0
 """Seconds for which one request waits for a job's end."""
 SOON = 0.2
-"""Seconds between two requests of whoever waits for a job, at least."""
+"""Least seconds between two requests that wait for a job."""
 MAX_ANSWER = 1 << 25
-"""Bytes of an answer, at most: a thousand jobs with the longest paths and titles take a third of that."""
+"""Most bytes of an answer: a thousand jobs with the longest paths and titles take a third of that."""
 MAX_REPORT = 1 << 28
 CHUNK = 1 << 20
 LOT = 1 << 22
-"""Bytes of jobs that are sent together, about."""
+"""About the bytes of jobs in one request."""
 NO_SERVICE = "what answers is not a service of distprove"
 
 
@@ -132,8 +134,8 @@ class Client:
         return self._ask(JobView, "POST", "/v1/jobs", body=asdict(job))
 
     def submit_all(self, jobs: Iterable[JobRequest]) -> list[JobView | DistproveError]:
-        """Submit jobs, many in a request, and return for each, in order, what is known of it or why it was refused.
-        Those for which there is no room are sent again, as `submit` does, until `patience` is over."""
+        """Submit jobs, many in a request. Returns for each, in order, its state or the error that refused it. Jobs for
+        which there is no room are retried, as by `submit`, until `patience` is over."""
         asked = list(jobs)
         told: dict[int, JobView | DistproveError] = {}
         end, left = time.monotonic() + self._patience, list(range(len(asked)))
@@ -155,7 +157,7 @@ class Client:
         return [told[place] for place in range(len(asked))]
 
     def status(self, id: str, wait: float = 0.0) -> JobView:
-        """What is known of a job: once it is over, or after `wait` seconds."""
+        """The state of a job: once it is over, or after `wait` seconds."""
         query = {"wait": wait} if wait else {}
         return self._ask(JobView, "GET", f"/v1/jobs/{quote(id, '')}", query=query, wait=wait)
 
@@ -183,7 +185,7 @@ class Client:
     def list(
         self, state: JobState | str | None = None, *, limit: int = 100, before: str | None = None
     ) -> list[JobView]:
-        """Jobs, the newest first: those in one state, those that are older than the job `before`."""
+        """Jobs, the newest first: in one `state`, or older than the job `before`."""
         query: dict[str, Any] = {"limit": limit}
         if state is not None:
             query["state"] = JobState(state).value
@@ -192,7 +194,7 @@ class Client:
         return self._ask(JobList, "GET", "/v1/jobs", query=query).jobs
 
     def logs(self, id: str, *, follow: bool = False, after: int = 0) -> Iterator[str]:
-        """Lines of a job's journal; with `follow` also those that come, until the job is over."""
+        """Lines of a job's journal; with `follow` also new ones, until the job is over."""
         while True:
             over = self.status(id).state.final  # before it reads: what is written last comes before the end is told
             while True:
@@ -217,9 +219,9 @@ class Client:
         return self._download(id, "output", Path(path), MAX_OUTPUT)
 
     def _download(self, id: str, name: str, path: Path, most: int) -> Path:
-        """Write a file of a job, of at most so many bytes: who answers may send for ever."""
+        """Write a file of a job, of at most `most` bytes: a server may send for ever."""
 
-        def download(response: TimelyResponse) -> Path:
+        def download(response: TimedResponse) -> Path:
             size = 0
             response.allow(most)
             with replacing(path) as file:
@@ -245,7 +247,7 @@ class Client:
         return self._ask(Overview, "GET", "/v1/overview")
 
     def shut_down(self, *, drain: bool = True) -> None:
-        """Have the service end; with `drain` after the jobs that run."""
+        """End the service; with `drain` after the jobs that run."""
         self._ask(dict[str, Any], "POST", "/v1/shutdown", body={"drain": drain})
 
     def close(self) -> None:
@@ -280,7 +282,7 @@ class Client:
         return self._until_answered(partial(self._once, method, target, data, TIMEOUT + wait, take))
 
     def _until_answered(self, ask: Callable[[], Answer]) -> Answer:
-        """Send a request until it is answered."""
+        """Retry a request until it is answered, or `patience` is over."""
         end, pause = time.monotonic() + self._patience, FIRST_PAUSE
         while True:
             error: DistproveError
@@ -310,7 +312,7 @@ class Client:
         target: str,
         data: bytes | None,
         seconds: float,
-        take: Callable[[TimelyResponse], Answer],
+        take: Callable[[TimedResponse], Answer],
     ) -> Answer:
         connection = self._connected(seconds)
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
@@ -319,7 +321,7 @@ class Client:
         try:
             connection.request(method, target, data, headers)
             response = connection.getresponse()
-            assert isinstance(response, TimelyResponse)
+            assert isinstance(response, TimedResponse)
             if response.status >= 300:
                 raise _error(response)
             return take(response)
@@ -336,7 +338,7 @@ class Client:
             connection = self._closed_connection()
             connection.timeout = seconds
             connection.connect()
-            connection.response_class = TimelyResponse
+            connection.response_class = TimedResponse
             connection.auto_open = 0  # another connection is opened here, after the same checks
             self._connection = connection
             self._check_fingerprint(connection)
@@ -396,12 +398,12 @@ def request_of(
 
 
 def new_id() -> str:
-    """An id for a job that nobody named."""
+    """A new id for a job."""
     return f"job-{secrets.token_hex(8)}"
 
 
 def _lots(jobs: Sequence[JobRequest], places: Sequence[int]) -> Iterator[list[int]]:
-    """Places of jobs that go into one request each."""
+    """Yields the places of the jobs in each request."""
     lot, size = list[int](), 0
     for place in places:
         nbytes = len(_encoded(asdict(jobs[place])))
@@ -421,7 +423,7 @@ def _encoded(body: Any) -> bytes:
         raise UsageError("a job is made of strings, numbers, lists and tables") from None
 
 
-def _decoded(kind: type[Answer], response: TimelyResponse, most: int = MAX_ANSWER) -> Answer:
+def _decoded(kind: type[Answer], response: TimedResponse, most: int = MAX_ANSWER) -> Answer:
     """The answer, of at most `most` bytes. Raises FormatError for what is not of that kind."""
     response.allow(most)
     data = response.read(most + 1)
@@ -435,12 +437,12 @@ def _decoded(kind: type[Answer], response: TimelyResponse, most: int = MAX_ANSWE
 
 
 def _require_whole(response: http.client.HTTPResponse) -> None:
-    """Raise IncompleteRead for an answer that was cut off, in its head or its body: reading in pieces does not tell."""
+    """Raise IncompleteRead for an answer that was cut off, in its head or its body: reads in pieces do not notice."""
     if response.length != 0 and not response.chunked:
         raise http.client.IncompleteRead(b"", response.length)
 
 
-def _error(response: TimelyResponse) -> DistproveError:
+def _error(response: TimedResponse) -> DistproveError:
     """The error that an answer names."""
     try:
         return _named(_decoded(Problem, response), _seconds(response.headers.get("Retry-After")))

@@ -24,7 +24,7 @@ from cluster.service.http.calls import (
     problem_of,
     send_file,
 )
-from cluster.service.http.events import Glance
+from cluster.service.http.events import Snapshot
 from cluster.service.http.routes import Query, Table
 from cluster.service.views import (
     ID,
@@ -152,7 +152,7 @@ async def job(call: Call) -> web.StreamResponse:
     async def look() -> JobView:
         return await call.ask(call.service.job, call.id)
 
-    return answer(await call.shared.watch.until(call.who, call.id, look, call.query["wait"]))
+    return answer(await call.shared.notifier.until(call.who, call.id, look, call.query["wait"]))
 
 
 @TABLE.route("POST", "/v1/jobs/{id}/cancel", {200: "The job, which ends soon."}, answer=JobView, errors=(404,))
@@ -236,23 +236,23 @@ async def overview(call: Call) -> web.StreamResponse:
 @TABLE.route(
     "GET",
     "/v1/events",
-    {200: "Server-sent events. The data of each is a `Glance` as JSON."},
-    answer=Glance,
+    {200: "Server-sent events. The data of each is a `Snapshot` as JSON."},
+    answer=Snapshot,
     media="text/event-stream",
     streams=True,
 )
 async def events(call: Call) -> web.StreamResponse:
     """Follow the service: an event at once, and one whenever something has changed, once a second at most."""
-    watch, loop = call.shared.watch, asyncio.get_running_loop()
-    async with watch.listener(call.who):
+    notifier, loop = call.shared.notifier, asyncio.get_running_loop()
+    async with notifier.listener(call.who):
         response = await call.begin("text/event-stream")
         told, heard, end = "", 0.0, loop.time() + LISTENS
         while loop.time() < end and call.has_access and not call.is_head:
-            glance = await watch.glance()
-            if glance != told or loop.time() - heard >= HEARTBEAT:
-                text = f"data: {glance}\n\n" if glance != told else ": nothing new\n\n"
+            snapshot = await notifier.snapshot()
+            if snapshot != told or loop.time() - heard >= HEARTBEAT:
+                text = f"data: {snapshot}\n\n" if snapshot != told else ": nothing new\n\n"
                 await asyncio.wait_for(response.write(text.encode()), WRITE_SECONDS)
-                told, heard = glance, loop.time()
+                told, heard = snapshot, loop.time()
             await asyncio.sleep(1.0)
         await response.write_eof()
     return response

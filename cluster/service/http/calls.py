@@ -32,7 +32,7 @@ from distprove.formats.plain_data import dumps
 from distprove.formats.visible import bounded
 
 if TYPE_CHECKING:
-    from cluster.service.http.events import Watch
+    from cluster.service.http.events import Notifier
     from cluster.service.metrics import ServiceMetrics
     from cluster.service.service import Service
 
@@ -77,11 +77,11 @@ class Shared:
     """What the requests of a server share."""
 
     def __init__(
-        self, service: Service, watch: Watch, shut_down: Callable[[bool], None], metrics: ServiceMetrics
+        self, service: Service, notifier: Notifier, shut_down: Callable[[bool], None], metrics: ServiceMetrics
     ) -> None:
         """`shut_down`: begins the service's end; its argument says whether jobs that run are finished first."""
         self.service = service
-        self.watch = watch
+        self.notifier = notifier
         self.shut_down = shut_down
         self.metrics = metrics
         self._threads = ThreadPoolExecutor(THREADS, "distprove-http")
