@@ -4,9 +4,8 @@ Order of the checks: the number of connections, the host, the route, the token, 
 request with a token counts for the rate of that token, any other for the rate of its peer: without a token, nobody can
 use up the rate of others.
 
-`AppRunner` and `SockSite` alone would be 74 lines shorter and as fast. They bound no connections, TLS handshakes
-included, and aiohttp itself answers a malformed head and an `Expect`, in text that quotes the request. Hence `_accept`,
-`_Connection` and `_refusing` (`tests/cluster/service/test_http.py` holds what they add).
+aiohttp bounds no connections, and answers a malformed head and an `Expect` itself, in text that quotes the request.
+Hence `_Bounded`, `_Connection` and `_refusing` (`tests/cluster/service/test_http.py` holds what they add).
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ import ssl
 import threading
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from aiohttp import web
 
@@ -48,7 +49,7 @@ CONNECTIONS = 512
 IDLE_SECONDS = 15.0
 """Seconds for which a connection may be silent, and within which the head of a request must arrive."""
 HANDSHAKE_SECONDS = 10.0
-BACKLOG, ACCEPT_PAUSE = 256, 0.1
+BACKLOG = 256
 LINE, HEADERS = 8190, 64
 """Most bytes in a line of a request's head, and most lines."""
 SMALL, LARGE_AT_ONCE = 1 << 16, 4
@@ -99,7 +100,8 @@ class Server:
         self._rates = Rates(options.rate, 4 * options.rate)
         self._peers = Rates(options.peer_rate, 4 * options.peer_rate)
         self._ssl = _tls(options)
-        self._socket = _listen(options.host, options.port, options.any_port)
+        # Nothing can be sent before a TLS handshake.
+        self._socket = _Bounded(_listen(options.host, options.port, options.any_port), b"" if self._ssl else FULL)
         self._thread = threading.Thread(target=self._run, name="distprove-http", daemon=True)
         self._ready = threading.Event()
         self._failed: BaseException | None = None
@@ -164,8 +166,10 @@ class Server:
                 logger=_unheard,
             )
 
-        self._socket.setblocking(False)
-        accepting = asyncio.create_task(self._accept(connection, lambda: len(manager.connections)))
+        limit = HANDSHAKE_SECONDS if self._ssl else None
+        listening = await self._loop.create_server(
+            connection, sock=self._socket, ssl=self._ssl, ssl_handshake_timeout=limit, backlog=BACKLOG
+        )
         self._service.listeners.append(notifier.changed)
         self._ready.set()
         try:
@@ -173,36 +177,9 @@ class Server:
         finally:
             self._service.listeners.remove(notifier.changed)
             metrics.close()
-            accepting.cancel()
+            listening.close()
             await runner.cleanup()
             shared.close()
-
-    async def _accept(self, protocol: Callable[[], asyncio.Protocol], established: Callable[[], int]) -> None:
-        """Accept connections. Those still in their TLS handshake count too: anybody can open them."""
-        beginning = set[asyncio.Task[None]]()
-
-        async def begin(taken: socket.socket) -> None:
-            full = established() + len(beginning) > CONNECTIONS  # this one is among them
-            if full and self._ssl:
-                taken.close()  # no answer can be sent before the handshake
-                return
-            limit = HANDSHAKE_SECONDS if self._ssl else None
-            try:
-                await self._loop.connect_accepted_socket(
-                    _Full if full else protocol, taken, ssl=self._ssl, ssl_handshake_timeout=limit
-                )
-            except OSError:  # ended, or not TLS: its transport closes it
-                return
-
-        while True:
-            try:
-                taken, _ = await self._loop.sock_accept(self._socket)
-            except OSError:  # this connection ended, or no descriptor is left
-                await asyncio.sleep(ACCEPT_PAUSE)
-                continue
-            task = asyncio.create_task(begin(taken))
-            beginning.add(task)
-            task.add_done_callback(beginning.discard)
 
     @web.middleware
     async def _answers(self, request: web.Request, handler: Any) -> web.StreamResponse:
@@ -323,13 +300,26 @@ def _number(text: str) -> int | float:
     return value
 
 
-class _Full(asyncio.Protocol):
-    """A connection beyond the limit."""
+class _Bounded(socket.socket):
+    """A listening socket that accepts `CONNECTIONS` at a time. Those in their TLS handshake count too, as anybody can
+    open them."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        transport.write(FULL)
-        transport.close()
+    def __init__(self, listening: socket.socket, refusal: bytes) -> None:
+        super().__init__(listening.family, listening.type, listening.proto, listening.detach())
+        self._accepted = WeakSet[socket.socket]()
+        self._refusal = refusal
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. Raises ConnectionAbortedError, as the system does for one that is gone, beyond the
+        limit."""
+        taken, peer = super().accept()
+        if sum(each.fileno() >= 0 for each in self._accepted) >= CONNECTIONS:
+            with taken, suppress(OSError):
+                taken.setblocking(False)
+                taken.send(self._refusal)
+            raise ConnectionAbortedError
+        self._accepted.add(taken)
+        return taken, peer
 
 
 class _Connection(web.RequestHandler):
