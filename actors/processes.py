@@ -28,13 +28,13 @@ import psutil
 
 from actors.backends import Ahead
 from actors.channel import Channel, ChannelClosed
+from actors.fork_server import Forked, ForkServer, interpreter
 from actors.grants import Governor, Wanted
 from actors.lastwords import CrashMarker, new_page
 from actors.messages import HostSpec, SentWitness, Spec, pickled
-from actors.nursery import Forked, Nursery, interpreter
 from actors.protocol import Host, P, R, Timed, Verb, WitnessGone, WorkerDied, WorkerStuck, invoke
-from actors.reserve import RESERVE
 from actors.rooms import Rooms
+from actors.standby import STANDBY
 from actors.synthesiser import SynthesiserServer
 from distprove.system import Partition, PartitionId, Witness
 
@@ -137,7 +137,7 @@ class HostProcess(Host):
         name: str,
         spec: Spec | bytes,
         governor: Governor,
-        nursery: Nursery | None = None,
+        nursery: ForkServer | None = None,
         started: Started | None = None,
     ) -> None:
         """`spec` may be pickled. `governor` gives leases to a process that asks for any. With a `nursery` the process
@@ -173,7 +173,7 @@ class HostProcess(Host):
                 again = self._child is not None
                 started = started or start_process(self._name, has_nursery=self._has_nursery, again=again)
                 if self._has_nursery and not again and forking is None:
-                    RESERVE.hold()
+                    STANDBY.hold()
                     self._holds = True
                 self._child = child = _Child(self._name, self._governor, started)
                 self._serves = False
@@ -209,7 +209,7 @@ class HostProcess(Host):
             started, self._started = self._started, None
             holds, self._holds = self._holds, False
         if holds:
-            RESERVE.drop()
+            STANDBY.drop()
         for life in (child, started):
             if life is not None:
                 life.end()
@@ -294,8 +294,8 @@ class Started(NamedTuple):
             self.process.wait(ENDS)
 
 
-forking: Nursery | None = None
-"""Forks what `start_process` starts, if there is one: see `actors.birth.forking_from_here`."""
+forking: ForkServer | None = None
+"""Forks what `start_process` starts, if there is one: see `actors.bootstrap.forking_from_here`."""
 
 
 def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None, again: bool = False) -> Started:
@@ -308,11 +308,11 @@ def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None, a
     try:
         with theirs:
             descriptors = theirs.fileno(), page
-            nursery = forking or (RESERVE.nursery if again else None)
+            nursery = forking or (STANDBY.server if again else None)
             if nursery is not None:
                 with suppress(OSError):
                     return Started(nursery.fork(name, descriptors, *arguments), ours, CrashMarker(page))
-            begin = f"from actors.birth import main; main(*{descriptors!r}, *{arguments!r})"
+            begin = f"from actors.bootstrap import main; main(*{descriptors!r}, *{arguments!r})"
             process = interpreter(name, begin, descriptors)
         return Started(process, ours, CrashMarker(page))
     finally:
@@ -322,10 +322,10 @@ def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None, a
 def expect(spec: bytes) -> None:
     """Workers of this process serve this pickled `WorkerSpec`: those that are forked later, in place of one that died,
     are to have imported what they need for it."""
-    RESERVE.expect(spec) if forking is None else forking.prepare(spec)
+    STANDBY.expect(spec) if forking is None else forking.prepare(spec)
 
 
-def _forked(name: str, nursery: Nursery) -> Started | None:
+def _forked(name: str, nursery: ForkServer) -> Started | None:
     """A process from the nursery; None where that has died."""
     ours, theirs = Pipe()
     with theirs, suppress(OSError):

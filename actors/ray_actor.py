@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray import cloudpickle
 
-from actors.reserve import RESERVE
+from actors.standby import STANDBY
 
 if TYPE_CHECKING:
     from actors.driver_liveness import DriverAddress
@@ -58,7 +58,7 @@ class RemoteWorker:
         """Start the process of that name at once: it imports what it needs, and opens its device, while it is told the
         rest. A worker has a nursery for its synthesisers. `ahead`: the fields of an `actors.backends.Ahead`, the
         device, which is not opened if it was given up on this node."""
-        RESERVE.begin()
+        STANDBY.begin()
         from actors.backends import Ahead, refused
         from actors.processes import start_process
 

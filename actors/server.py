@@ -1,7 +1,7 @@
 """Serves the processes that `actors.processes` starts: the workers of a device, a synthesiser or a verifier.
 
-Whoever started the process runs `actors.birth.main` there, at the other end of a connection, and calls methods of what
-is served.
+Whoever started the process runs `actors.bootstrap.main` there, at the other end of a connection, and calls methods of
+what is served.
 Leases are asked for in the other direction. The process ends when the connection does, whatever it is at: one whose
 parent dies leaves nobody behind.
 """
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import kernels.interface.backend  # noqa: F401 - for processes that are forked from one that imports this
 from actors.backends import Ahead, open_ahead
 from actors.channel import Channel, ChannelClosed
+from actors.fork_server import ForkServer
 from actors.grants import Governor, Grant, Wanted
 from actors.lastwords import CrashMarker
 from actors.messages import HostSpec, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
-from actors.nursery import Nursery
 from actors.processes import Leases, Served, SynthesiserProcess
 from actors.prover import SWITCH_INTERVAL, process_facts
 from actors.rooms import Rooms
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 def serve(
     connection: int,
-    nursery: Nursery | None = None,
+    nursery: ForkServer | None = None,
     ahead: tuple[str, int, str] | None = None,
     page: int | None = None,
 ) -> None:
@@ -92,7 +92,7 @@ def require_shipped(spec: bytes) -> None:
 class _Server(Served):
     """Serves one object over a connection, until that ends."""
 
-    def __init__(self, connection: int, nursery: Nursery | None, marker: CrashMarker | None) -> None:
+    def __init__(self, connection: int, nursery: ForkServer | None, marker: CrashMarker | None) -> None:
         super().__init__()
         self._nursery = nursery
         self._marker = marker
@@ -115,7 +115,9 @@ class _Server(Served):
 class _Rooms(Rooms):
     """Key slots of this process, whose synthesisers are processes, forked from the `nursery` if there is one."""
 
-    def __init__(self, spec: HostSpec, governor: Governor, nursery: Nursery | None, marker: CrashMarker | None) -> None:
+    def __init__(
+        self, spec: HostSpec, governor: Governor, nursery: ForkServer | None, marker: CrashMarker | None
+    ) -> None:
         arena = HostArena(reclaim_lock=lambda: governor.lease(reclaim=True))
         super().__init__(spec, governor, arena, marker)
         self._nursery = nursery

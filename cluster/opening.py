@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
-from actors.birth import forking_from_here
+from actors.bootstrap import forking_from_here
 from cluster.executor.connection import is_joined, prepare
 from cluster.executor.fleet import Fleet
 from cluster.scheduler.loop import Client, Scheduler
@@ -45,7 +45,7 @@ def choose(settings: ExecutorSettings) -> Choice:
 
 def forking_workers(job: Job, settings: ExecutorSettings) -> AbstractContextManager[None]:
     """Have workers forked from what this process has imported, if the job, under these settings, has processes of this
-    machine. For main programs, as `actors.birth.forking_from_here`."""
+    machine. For main programs, as `actors.bootstrap.forking_from_here`."""
     if not job.code and choose(settings).local:  # what a user's code did as it was imported is not known
         from cluster.executor.local import likely_isolated
 

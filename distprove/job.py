@@ -18,6 +18,7 @@ from distprove.formats.files import is_file, read_bounded, real
 from distprove.formats.jsontext import number, utf8
 from distprove.formats.nearest import nearest
 from distprove.formats.owncode import import_also_from, names_code
+from distprove.formats.visible import bounded
 from distprove.options import InputFile, Options, check_keys, keys_of, settings_of
 from distprove.registry import SYSTEMS, entry_of
 from distprove.settings import ExecutorSettings, Settings, settings_from
@@ -49,12 +50,7 @@ class Job:
     @classmethod
     def from_toml(cls, path: Path) -> Job:
         """Read a job file. Raises InputError for the file, UsageError for what it says."""
-        try:
-            table = tomllib.loads(utf8(read_bounded(path, MAX_JOB_FILE), path).decode(), parse_float=number)
-        except ValueError as error:  # not TOML, not UTF-8, an integer of thousands of digits
-            raise InputError(f"{path}: not a TOML file: {error}") from None
-        except RecursionError:
-            raise InputError(f"{path}: nested too deeply") from None
+        table = job_table(path)
         try:
             return _job_from_table(table, real(path).parent)
         except (UsageError, InputError) as error:
@@ -154,6 +150,17 @@ class Job:
             raise UsageError(f"the options of a job of {self.system} must be {entry.options.__name__}")
         system: ProofSystem = entry.system_class().from_options(self.options)
         return system
+
+
+def job_table(path: Path) -> dict[str, Any]:
+    """The keys of a job file. Raises InputError."""
+    try:
+        table: dict[str, Any] = tomllib.loads(utf8(read_bounded(path, MAX_JOB_FILE), path).decode(), parse_float=number)
+        return table
+    except ValueError as error:  # not TOML, not UTF-8, an integer of thousands of digits
+        raise InputError(f"{path}: not a TOML file: {bounded(str(error), 200)}") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
 
 
 def _check_program(recorded: Any, named: str | None) -> None:

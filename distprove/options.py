@@ -20,6 +20,7 @@ from distprove.formats.files import FILE, FOLDER, kind_at, require_file
 from distprove.formats.names import name_after, natural_key, unique
 from distprove.formats.nearest import nearest
 from distprove.formats.patterns import Search
+from distprove.formats.plain_data import KINDS
 from distprove.formats.remote import check_url, fetch, is_url, name_of
 
 MAX_PARTITIONS = 1 << 20
@@ -143,17 +144,6 @@ def check_keys(table: Mapping[str, Any], known: Keys, prefix: str) -> None:
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             wanted = " or ".join(KINDS[kind] for kind in kinds)
             raise UsageError(f"`{prefix}{key}` must be {wanted}, not {KINDS.get(type(value), type(value).__name__)}")
-
-
-KINDS = {
-    str: "a string",
-    int: "an integer",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-    dict: "a table",
-    NoneType: "nothing",
-}
 
 
 Own = TypeVar("Own", bound="Options")

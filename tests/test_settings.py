@@ -13,8 +13,9 @@ import pytest
 from distprove.cli.option_groups import NEEDED, SettingsGroup
 from distprove.cli.prove import Execution
 from distprove.errors import UsageError
+from distprove.formats.plain_data import KINDS
 from distprove.groth16.options import Groth16Options
-from distprove.options import KINDS, Setting, check_keys, keys_of, setting, settings_of
+from distprove.options import Setting, check_keys, keys_of, setting, settings_of
 from distprove.settings import ExecutorSettings, settings_from
 from distprove.stark.options import StarkOptions
 from tests.support import ROOT

@@ -2,7 +2,7 @@
 
 Both have the governor here. Threads start at once and share everything; but what they do in Python they do one at a
 time, and beside a GPU that proves in milliseconds that is too much. Processes cost half a second at the start, unless
-they are forked (`actors.birth.forking_from_here`).
+they are forked (`actors.bootstrap.forking_from_here`).
 """
 
 from __future__ import annotations

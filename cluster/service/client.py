@@ -7,8 +7,10 @@
         done = service.wait(job.id)                          # raises as `distprove.prove` would
         service.proof(job.id, "proof.msgpack")
 
-A request that was lost, or for which the service had no room, is sent again, with growing pauses. That is safe: a job
-has the id that the client gives it, and a job that is submitted twice is one job.
+The client retries a request that was lost, or for which the service had no room, with growing pauses. That is safe: the
+client chooses the id of a job, and a job that is submitted twice is one job.
+
+It is built on `http.client`: to import aiohttp, for a client that blocks, takes 0.37 s of CPU for 0.06.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import os
 import random
 import secrets
 import ssl
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -30,8 +31,19 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
-from cluster.service.timely import TimelyResponse
-from cluster.service.views import MOST_SUBMITTED, JobRequest, JobState, JobView, Overview, Priority
+from cluster.service.total_timeout import TimedResponse
+from cluster.service.views import (
+    MOST_SUBMITTED,
+    JobList,
+    JobRequest,
+    JobState,
+    JobView,
+    LogLines,
+    Overview,
+    Priority,
+    Problem,
+    Submitted,
+)
 from distprove import errors
 from distprove.errors import (
     AccessDenied,
@@ -43,35 +55,28 @@ from distprove.errors import (
     UsageError,
 )
 from distprove.formats import jsontext
-from distprove.formats.files import read_bounded, real, replacing
+from distprove.formats.files import real, replacing
 from distprove.formats.plain_data import read
 from distprove.formats.visible import bounded
 from distprove.proof import MAX_BYTES, MAX_OUTPUT
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 Answer = TypeVar("Answer")
-Part = TypeVar("Part")
 
 TIMEOUT = 30.0
-"""Seconds that a service may take to answer, beside what it was asked to wait."""
+"""Seconds that a service may take to answer, beside the wait that was asked for."""
 PATIENCE = 60.0
-"""Seconds for which a request is sent again, by default."""
+"""Seconds for which a request is retried, by default."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 POLL = 50.0
 """Seconds for which one request waits for a job's end."""
 SOON = 0.2
-"""Seconds between two requests of whoever waits for a job, at least."""
+"""Least seconds between two requests that wait for a job."""
 MAX_ANSWER = 1 << 25
-"""Bytes of an answer, at most: a thousand jobs with the longest paths and titles take a third of that."""
+"""Most bytes of an answer: a thousand jobs with the longest paths and titles take a third of that."""
 MAX_REPORT = 1 << 28
-MAX_JOB = 1 << 24
 CHUNK = 1 << 20
 LOT = 1 << 22
-"""Bytes of jobs that are sent together, about."""
+"""About the bytes of jobs in one request."""
 NO_SERVICE = "what answers is not a service of distprove"
 
 
@@ -126,11 +131,11 @@ class Client:
         """
         if not isinstance(job, JobRequest):
             job = request_of(job, id=id, priority=priority, out=out, base=base, title=title)
-        return _view(self._ask("POST", "/v1/jobs", body=asdict(job)))
+        return self._ask(JobView, "POST", "/v1/jobs", body=asdict(job))
 
     def submit_all(self, jobs: Iterable[JobRequest]) -> list[JobView | DistproveError]:
-        """Submit jobs, many in a request, and return for each, in order, what is known of it or why it was refused.
-        Those for which there is no room are sent again, as `submit` does, until `patience` is over."""
+        """Submit jobs, many in a request. Returns for each, in order, its state or the error that refused it. Jobs for
+        which there is no room are retried, as by `submit`, until `patience` is over."""
         asked = list(jobs)
         told: dict[int, JobView | DistproveError] = {}
         end, left = time.monotonic() + self._patience, list(range(len(asked)))
@@ -138,15 +143,13 @@ class Client:
             pause = 0.0
             for lot in _lots(asked, left):
                 body = {"jobs": [asdict(asked[place]) for place in lot]}
-                answered = _part(self._ask("POST", "/v1/submissions", body=body), "jobs", list)
-                if len(answered) != len(lot) or not all(isinstance(each, dict) for each in answered):
+                answered = self._ask(Submitted, "POST", "/v1/submissions", body=body).jobs
+                if len(answered) != len(lot):
                     raise FormatError(NO_SERVICE)
                 for place, each in zip(lot, answered, strict=True):
-                    if each.get("job") is not None:
-                        told[place] = _view(each["job"])
-                    else:
-                        told[place] = error = _refusal(each)
-                        pause = max(pause, error.retry_after) if isinstance(error, QueueFull) else pause
+                    told[place] = result = each.job or _named(each.error, each.retry_after)
+                    if isinstance(result, QueueFull):
+                        pause = max(pause, result.retry_after)
             left = [place for place in left if isinstance(told[place], QueueFull)]
             if left and time.monotonic() + pause > end:
                 break
@@ -154,9 +157,9 @@ class Client:
         return [told[place] for place in range(len(asked))]
 
     def status(self, id: str, wait: float = 0.0) -> JobView:
-        """What is known of a job: once it is over, or after `wait` seconds."""
+        """The state of a job: once it is over, or after `wait` seconds."""
         query = {"wait": wait} if wait else {}
-        return _view(self._ask("GET", f"/v1/jobs/{quote(id, '')}", query=query, wait=wait))
+        return self._ask(JobView, "GET", f"/v1/jobs/{quote(id, '')}", query=query, wait=wait)
 
     def wait(self, id: str, timeout: float | None = None, progress: Callable[[JobView], None] | None = None) -> JobView:
         """Wait until a job is over, or for `timeout` seconds; `progress` is called with it about twice a second.
@@ -177,32 +180,31 @@ class Client:
 
     def cancel(self, id: str) -> JobView:
         """Cancel a job. One that is over stays as it is."""
-        return _view(self._ask("POST", f"/v1/jobs/{quote(id, '')}/cancel"))
+        return self._ask(JobView, "POST", f"/v1/jobs/{quote(id, '')}/cancel")
 
     def list(
         self, state: JobState | str | None = None, *, limit: int = 100, before: str | None = None
     ) -> list[JobView]:
-        """Jobs, the newest first: those in one state, those that are older than the job `before`."""
+        """Jobs, the newest first: in one `state`, or older than the job `before`."""
         query: dict[str, Any] = {"limit": limit}
         if state is not None:
             query["state"] = JobState(state).value
         if before is not None:
             query["before"] = before
-        return [_view(job) for job in _part(self._ask("GET", "/v1/jobs", query=query), "jobs", list)]
+        return self._ask(JobList, "GET", "/v1/jobs", query=query).jobs
 
     def logs(self, id: str, *, follow: bool = False, after: int = 0) -> Iterator[str]:
-        """Lines of a job's journal; with `follow` also those that come, until the job is over."""
+        """Lines of a job's journal; with `follow` also new ones, until the job is over."""
         while True:
             over = self.status(id).state.final  # before it reads: what is written last comes before the end is told
             while True:
-                found = self._ask("GET", f"/v1/jobs/{quote(id, '')}/log", query={"after": after})
-                lines, following = read(list[str], _part(found, "lines", list), "the answer"), _part(found, "next", int)
-                yield from lines
-                if not lines:
+                found = self._ask(LogLines, "GET", f"/v1/jobs/{quote(id, '')}/log", query={"after": after})
+                yield from found.lines
+                if not found.lines:
                     break
-                if following <= after:  # these lines would come again, and again
+                if found.next <= after:  # these lines would come again, and again
                     raise FormatError(NO_SERVICE)
-                after = following
+                after = found.next
             if over or not follow:
                 return
             self.status(id, 0.5)
@@ -217,9 +219,9 @@ class Client:
         return self._download(id, "output", Path(path), MAX_OUTPUT)
 
     def _download(self, id: str, name: str, path: Path, most: int) -> Path:
-        """Write a file of a job, of at most so many bytes: who answers may send for ever."""
+        """Write a file of a job, of at most `most` bytes: a server may send for ever."""
 
-        def download(response: TimelyResponse) -> Path:
+        def download(response: TimedResponse) -> Path:
             size = 0
             response.allow(most)
             with replacing(path) as file:
@@ -236,20 +238,17 @@ class Client:
 
     def report(self, id: str) -> dict[str, Any]:
         """The report of a job that is over: the content of its report.json."""
-        found = self._ask("GET", f"/v1/jobs/{quote(id, '')}/report", most=MAX_REPORT)
-        if not isinstance(found, dict):
-            raise FormatError(NO_SERVICE)
-        return found
+        return self._ask(dict[str, Any], "GET", f"/v1/jobs/{quote(id, '')}/report", most=MAX_REPORT)
 
     # -- the service ------------------------------------------------------------------------------------------------
 
     def overview(self) -> Overview:
         """The service at a glance."""
-        return read(Overview, self._ask("GET", "/v1/overview"), "the answer", strict=False)
+        return self._ask(Overview, "GET", "/v1/overview")
 
     def shut_down(self, *, drain: bool = True) -> None:
-        """Have the service end; with `drain` after the jobs that run."""
-        self._ask("POST", "/v1/shutdown", body={"drain": drain})
+        """End the service; with `drain` after the jobs that run."""
+        self._ask(dict[str, Any], "POST", "/v1/shutdown", body={"drain": drain})
 
     def close(self) -> None:
         """Close the connection."""
@@ -267,6 +266,7 @@ class Client:
 
     def _ask(
         self,
+        kind: type[Answer],
         method: str,
         path: str,
         *,
@@ -274,16 +274,15 @@ class Client:
         body: Any = None,
         wait: float = 0.0,
         most: int = MAX_ANSWER,
-    ) -> Any:
-        """The answer to a request, of at most so many bytes, which the service may wait with for so many seconds."""
+    ) -> Answer:
+        """The answer of that kind to a request, of at most `most` bytes; the service may take `wait` seconds longer."""
         data = None if body is None else _encoded(body)
         target = f"{path}?{urlencode(query)}" if query else path
-        return self._until_answered(
-            partial(self._once, method, target, data, TIMEOUT + wait, partial(_decoded, most=most))
-        )
+        take = partial(_decoded, kind, most=most)
+        return self._until_answered(partial(self._once, method, target, data, TIMEOUT + wait, take))
 
     def _until_answered(self, ask: Callable[[], Answer]) -> Answer:
-        """Send a request until it is answered."""
+        """Retry a request until it is answered, or `patience` is over."""
         end, pause = time.monotonic() + self._patience, FIRST_PAUSE
         while True:
             error: DistproveError
@@ -313,7 +312,7 @@ class Client:
         target: str,
         data: bytes | None,
         seconds: float,
-        take: Callable[[TimelyResponse], Answer],
+        take: Callable[[TimedResponse], Answer],
     ) -> Answer:
         connection = self._connected(seconds)
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
@@ -322,7 +321,7 @@ class Client:
         try:
             connection.request(method, target, data, headers)
             response = connection.getresponse()
-            assert isinstance(response, TimelyResponse)
+            assert isinstance(response, TimedResponse)
             if response.status >= 300:
                 raise _error(response)
             return take(response)
@@ -339,7 +338,7 @@ class Client:
             connection = self._closed_connection()
             connection.timeout = seconds
             connection.connect()
-            connection.response_class = TimelyResponse
+            connection.response_class = TimedResponse
             connection.auto_open = 0  # another connection is opened here, after the same checks
             self._connection = connection
             self._check_fingerprint(connection)
@@ -383,13 +382,10 @@ def request_of(
     if isinstance(job, Mapping):
         keys = dict(job)
     else:
-        path = Path(job)
-        base = base if base is not None else real(path).parent
-        try:
-            text = jsontext.utf8(read_bounded(path, MAX_JOB), path).decode()
-            keys = tomllib.loads(text, parse_float=jsontext.number)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: not a TOML file: {bounded(str(error), 200)}") from None
+        from distprove.job import job_table  # here: other requests do without its 20 ms
+
+        base = base if base is not None else real(Path(job)).parent
+        keys = job_table(Path(job))
     if title is not None:
         keys["title"] = title
     try:
@@ -402,12 +398,12 @@ def request_of(
 
 
 def new_id() -> str:
-    """An id for a job that nobody named."""
+    """A new id for a job."""
     return f"job-{secrets.token_hex(8)}"
 
 
 def _lots(jobs: Sequence[JobRequest], places: Sequence[int]) -> Iterator[list[int]]:
-    """Places of jobs that go into one request each."""
+    """Yields the places of the jobs in each request."""
     lot, size = list[int](), 0
     for place in places:
         nbytes = len(_encoded(asdict(jobs[place])))
@@ -427,66 +423,48 @@ def _encoded(body: Any) -> bytes:
         raise UsageError("a job is made of strings, numbers, lists and tables") from None
 
 
-def _decoded(response: TimelyResponse, most: int = MAX_ANSWER) -> Any:
+def _decoded(kind: type[Answer], response: TimedResponse, most: int = MAX_ANSWER) -> Answer:
+    """The answer, of at most `most` bytes. Raises FormatError for what is not of that kind."""
     response.allow(most)
     data = response.read(most + 1)
     if len(data) > most:
         raise FormatError("the service answers with more than a client takes in")
     _require_whole(response)
     try:
-        return jsontext.loads_own(data, "the answer")
-    except ValueError:
+        return read(kind, jsontext.loads_own(data, "the answer"), "the answer", strict=False)
+    except (ValueError, UsageError):
         raise FormatError(NO_SERVICE) from None
 
 
-def _view(found: Any) -> JobView:
-    """A job that an answer tells of. Raises UsageError."""
-    return read(JobView, found, "the answer", strict=False)
-
-
-def _part(answer: Any, name: str, kind: type[Part]) -> Part:
-    """What an answer has under a name. Raises FormatError."""
-    found = answer.get(name) if isinstance(answer, dict) else None
-    if type(found) is not kind:
-        raise FormatError(NO_SERVICE)
-    return found
-
-
 def _require_whole(response: http.client.HTTPResponse) -> None:
-    """Raise IncompleteRead for an answer that was cut off, in its head or its body: reading in pieces does not tell."""
+    """Raise IncompleteRead for an answer that was cut off, in its head or its body: reads in pieces do not notice."""
     if response.length != 0 and not response.chunked:
         raise http.client.IncompleteRead(b"", response.length)
 
 
-def _error(response: TimelyResponse) -> DistproveError:
+def _error(response: TimedResponse) -> DistproveError:
     """The error that an answer names."""
     try:
-        told = _decoded(response)
-        return _named(told, response.headers.get("Retry-After"))
-    except (DistproveError, KeyError, TypeError):
+        return _named(_decoded(Problem, response), _seconds(response.headers.get("Retry-After")))
+    except DistproveError:
         return ServiceGone(f"{NO_SERVICE} (status {response.status})")
 
 
-def _refusal(told: Mapping[str, Any]) -> DistproveError:
-    """The error of one of several jobs. Raises FormatError."""
-    try:
-        return _named(told["error"], str(told.get("retry_after")))
-    except (KeyError, TypeError):
-        raise FormatError(NO_SERVICE) from None
-
-
-def _named(told: Mapping[str, Any], retry_after: str | None) -> DistproveError:
-    message, kind = bounded(str(told["error"])), errors.error_named(str(told["kind"]))
+def _named(problem: Problem | None, retry_after: float | None) -> DistproveError:
+    """The error of that name. Raises FormatError where there is none."""
+    if problem is None:
+        raise FormatError(NO_SERVICE)
+    message, kind = bounded(problem.error), errors.error_named(problem.kind)
     if kind is QueueFull:
-        return QueueFull(message, _seconds(retry_after))
+        return QueueFull(message, min(60.0, max(0.0, 1.0 if retry_after is None else retry_after)))
     return kind(message) if issubclass(kind, DistproveError) else DistproveError(message)
 
 
-def _seconds(text: str | None) -> float:
+def _seconds(text: str | None) -> float | None:
     try:
-        return min(60.0, max(0.0, float(text or 1.0)))
+        return float(text or "")
     except ValueError:
-        return 1.0
+        return None
 
 
 def _context(contact: Contact) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""Where a service of this user is found: its folder, how it is reached, and whether it is alive.
+"""Finds a service of this user: its folder, its contact, and whether it is alive.
 
 lock            held while the service runs (cluster/record/run.py)
 contact.json    how it is reached (`Contact`), written when it is ready
@@ -42,7 +42,7 @@ class Contact:
     token_file: str
     """A file with a line NAME TOKEN, which nobody but this user can read."""
     ca_file: str | None = None
-    """Certificates that TLS is checked with; None for the system's."""
+    """Certificates that TLS is checked with, or None for the system's."""
     fingerprint: str | None = None
     """SHA-256 of the service's own certificate, in place of that check: names in it need not be those of the URL."""
     pid: int | None = None
@@ -74,20 +74,20 @@ def fingerprint_of(certificate: Path) -> str:
 
 
 def write_contact(folder: Path, contact: Contact) -> None:
-    """Say in its folder how a service is reached."""
+    """Write the contact of a service into its folder."""
     with Folder.open_ours(folder) as opened:
         opened.write(CONTACT, json.dumps(asdict(contact), indent=2).encode())
 
 
 def remove_contact(folder: Path, pid: int | None = None) -> None:
-    """Remove what a service said of how it is reached: the one of this process id, or whichever it was."""
+    """Remove the contact of the service with this process id, or of any service."""
     with Folder.open_ours(folder) as opened:
         if pid is None or (opened.has(CONTACT) and _pid(jsontext.read_in(opened, CONTACT, MAX_FILE)) == str(pid)):
             opened.remove(CONTACT)
 
 
 def holder_of(folder: Path) -> str | None:
-    """Who holds the lock of a service's folder: "process N on HOST"; None where no service is at work."""
+    """The holder of the lock of a service's folder, "process N on HOST", or None where no service runs."""
     from cluster.record.run import LOCK, abandoned_by
 
     if not folder.is_dir():
@@ -99,7 +99,7 @@ def holder_of(folder: Path) -> str | None:
 
 
 def contact_in(folder: Path) -> Contact:
-    """How the service in the folder is reached. Raises ServiceGone, which says whether there was one; InputError."""
+    """The contact of the service in the folder. Raises InputError, and ServiceGone, which tells whether one ran."""
     try:
         require_private(folder)
         with Folder.open(folder) as opened:
@@ -130,8 +130,8 @@ def _pid(found: Any) -> str:
 
 
 def local_folder() -> Path | None:
-    """The folder of the service on this machine that the environment names, by default this user's own; None where it
-    names a URL."""
+    """The folder of the service on this machine that the environment names, by default this user's own, or None where
+    it names a URL."""
     given = os.environ.get(VARIABLE, "")
     if given.startswith(("http://", "https://")):
         return None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-from actors.birth import forking_from_here
+from actors.bootstrap import forking_from_here
 from cluster.driver import handling
 from cluster.eventlog import job_logger
 from cluster.service.contact import Contact, fingerprint_of, make_folder, remove_contact, write_contact

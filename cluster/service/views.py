@@ -106,6 +106,34 @@ class JobView:
 
 
 @dataclass(frozen=True)
+class JobList:
+    """Jobs, the newest first."""
+
+    jobs: list[JobView]
+
+
+@dataclass(frozen=True)
+class LogLines:
+    """Lines of a job's log."""
+
+    lines: list[str]
+    next: int
+    """What to give as `after` to read on from here."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong."""
+
+    error: str
+    """One or more sentences."""
+    kind: str
+    """Name of the error in distprove.errors."""
+    exit_code: int
+    """Exit code that a command ends with for it (docs/cluster.md)."""
+
+
+@dataclass(frozen=True)
 class Overview:
     """The service at a glance."""
 
@@ -139,3 +167,22 @@ class Submissions:
     def __post_init__(self) -> None:
         if len(self.jobs) > MOST_SUBMITTED:
             raise UsageError(f"at most {MOST_SUBMITTED} jobs are submitted together, not {len(self.jobs)}")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What became of one of several jobs that were submitted together."""
+
+    job: JobView | None = None
+    """The job, if it was accepted, now or before."""
+    error: Problem | None = None
+    """Why it was refused, if it was."""
+    retry_after: float | None = None
+    """Seconds after which to ask again, where there was no room for it."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What became of jobs that were submitted together, in their order."""
+
+    jobs: list[Submission]

@@ -21,8 +21,12 @@ from distprove.formats.nearest import nearest
 
 Read = TypeVar("Read")
 
-_WORDS = {str: "a string", int: "an integer", float: "a number", bool: "true or false", NoneType: "null"}
-_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+KINDS: dict[Any, str] = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
+KINDS |= {list: "a list", dict: "a table", NoneType: "nothing"}
+"""Kinds of values as errors name them."""
+TYPES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+TYPES |= {list: "array", dict: "object", NoneType: "null"}
+"""Kinds of values as JSON Schema names them."""
 
 
 def read(kind: type[Read], value: Any, what: str, *, strict: bool = True) -> Read:
@@ -61,7 +65,7 @@ def _read(kind: Any, value: Any, what: str, strict: bool) -> Any:
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind:
-        raise UsageError(f"{what} must be {_WORDS[kind]}")
+        raise UsageError(f"{what} must be {KINDS[kind]}")
     return value
 
 
@@ -115,7 +119,7 @@ def schema(kind: Any, named: dict[str, Any], *, complete: bool = True) -> dict[s
             named[name] = {}  # for one that holds itself
             named[name] = _object(kind, named, complete) if is_dataclass(kind) else _choices(kind)
         return {"$ref": f"#/components/schemas/{name}"}
-    return {"type": _TYPES[kind]}
+    return {"type": TYPES[kind]}
 
 
 def _choices(kind: Any) -> dict[str, Any]:

@@ -6,6 +6,9 @@ each time, and its version is a digest of its content under a key that stays in 
 where the bare digest of a witness would confirm a guess of it. What is fetched is data: the proof system that reads it
 checks it as it checks any file. Protocols are those of a fixed list, none of which opens a file within another one or
 runs a program.
+
+fsspec's own cache (`filecache` with `check_files`) does not keep these promises. After a change that the ETag shows it
+still gave the old file, it took an answer without an end to its last byte, and others may read what it keeps.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from cluster.dispatch.state import Partitions, Stage
+
 from actors.protocol import Batch, Outcome, WorkKind
 from actors.worker import FEW, _News
-from cluster.dispatch.state import Partitions, Stage
 from cluster.record.report import PartitionReport
 from distprove.system import Partition, PartitionId
 

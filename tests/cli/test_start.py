@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -140,6 +141,20 @@ def test_the_overview_lists_all_commands_by_what_they_are_for() -> None:
     told = CliRunner().invoke(app, ["--help"]).stdout
     listed = re.findall(r"^(?:  )?(\w[\w ]*?)(?::$|  +[A-Z])", told[told.index("\nProve:") :], re.MULTILINE)
     assert listed == [word for title, commands in SECTIONS.items() for word in (title, *commands)]
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("pro", "prove"), ("prove gro", "groth16"), ("prove groth16 --zk", "--zkey"), ("key fib", "fibonacci")],
+)
+def test_a_shell_completes_commands_programs_and_options(words: str, completed: str) -> None:
+    line = f"distprove {words}"
+    environment = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_DISTPROVE_COMPLETE": "complete_bash"}
+    script = "import sys; sys.argv[1:] = []; from distprove.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout.split()) == (0, [completed]), done.stderr
 
 
 @pytest.mark.parametrize("name", COMMANDS)

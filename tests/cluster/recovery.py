@@ -20,8 +20,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cluster.driver import drive
 from cluster.executor.base import Executor
+
+from cluster.driver import drive
 from cluster.executor.fleet import FleetExecutor
 from cluster.executor.local import ProcessFleet
 from cluster.record.journal import read_journal

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cluster.executor.base import Executor, WorkerHandle
 from numpy.typing import NDArray
 
 from actors.inflight import Timed
@@ -35,7 +36,6 @@ from actors.processes import WorkerDied
 from actors.spans import span_json
 from actors.worker import LINGER, Batch, Loaded, Order, Outcome, Stretch
 from cluster.driver import drive
-from cluster.executor.base import Executor, WorkerHandle
 from cluster.record.run import Run
 from cluster.record.story import read_report
 from distprove.bench.results import report

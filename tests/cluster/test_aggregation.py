@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cluster.executor.pool import Pool
 
 from cluster.driver import drive
-from cluster.executor.pool import Pool
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.errors import InvalidProof

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cluster.executor.base import Executor, WorkerHandle
+from cluster.executor.tasks import Finished, Kind
 
 from actors.processes import WorkerDied
 from actors.worker import Ask
 from cluster.driver import drive
-from cluster.executor.base import Executor, WorkerHandle
-from cluster.executor.tasks import Finished, Kind
 from cluster.record.run import Run
 from distprove.errors import JobFailed
 from distprove.settings import ExecutorSettings

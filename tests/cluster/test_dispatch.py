@@ -13,17 +13,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cluster.executor.base import Executor, WorkerHandle
+from cluster.executor.tasks import Finished, Kind
+from cluster.hangs import FACTOR, FIRST, GRACE, LOOK, Hung, Watch
 
 from actors.inflight import Timed
 from actors.processes import WorkerDied
 from actors.worker import Batch, Loaded, Order, Outcome, Stretch
-from cluster.scheduler.jobs import Progress
 from cluster.driver import drive
-from cluster.executor.base import Executor, WorkerHandle
-from cluster.executor.tasks import Finished, Kind
-from cluster.hangs import FACTOR, FIRST, GRACE, LOOK, Hung, Watch
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
+from cluster.scheduler.jobs import Progress
 from distprove.errors import ClusterError, InputError, JobFailed, UnsatisfiedWitness
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem

@@ -19,10 +19,10 @@ import psutil
 import pytest
 
 from actors.prover import SWITCH_INTERVAL
-from cluster.scheduler.jobs import Progress
 from cluster.eventlog import harmless
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
+from cluster.scheduler.jobs import Progress
 from distprove.errors import CalledOff, InvalidKey, InvalidProof, JobFailed, ResourceError, exit_code
 from distprove.host.provenance import provenance
 from distprove.proof import Proof

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from cluster.scheduler.jobs import Progress
 from cluster.eventlog import job_logger, log_progress
+from cluster.scheduler.jobs import Progress
 from cluster.service.views import JobState, JobView, Priority
 
 SECRET = "4242424242"

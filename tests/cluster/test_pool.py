@@ -13,18 +13,18 @@ from typing import Any
 
 import psutil
 import pytest
+from cluster.executor.base import WorkerHandle
+from cluster.executor.pool import GIVEN_UP, Client, Pool, identity
 
 from actors.backends import BackendChoice
 from actors.messages import HostSpec
 from actors.rooms import RoomsHere
-from cluster.scheduler.jobs import Progress
 from cluster.driver import drive
-from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
-from cluster.executor.pool import GIVEN_UP, Client, Pool, identity
 from cluster.record.run import Run
 from cluster.record.story import read_report
+from cluster.scheduler.jobs import Progress
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import ClusterError, InputError, JobFailed, UsageError
 from distprove.groth16.setup import setup

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from cluster.dispatch.state import WorkerState
-from cluster.driver import drive
 from cluster.executor.base import Executor
+
+from cluster.driver import drive
 from cluster.opening import open_client
 from cluster.record.run import Run
 from distprove.settings import ExecutorSettings

@@ -12,14 +12,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from cluster.executor.pool import Pool
 from typer.testing import CliRunner
 
 from actors.backends import Ahead
 from actors.messages import HostSpec
 from cluster.driver import drive
-from cluster.opening import open_client
-from cluster.executor.pool import Pool
 from cluster.governor.actor import NodeGovernor
+from cluster.opening import open_client
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.cli.app import app

@@ -17,12 +17,12 @@ from typing import Any
 
 import psutil
 import pytest
-
-from cluster.scheduler.jobs import Progress
-from cluster.driver import drive
 from cluster.executor.base import Executor
+
+from cluster.driver import drive
 from cluster.opening import open_client
 from cluster.record.run import Run
+from cluster.scheduler.jobs import Progress
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System

@@ -20,19 +20,19 @@ TOKENS = "tokens"
 OWNER = "owner"
 """The name of the token that is made with the file."""
 LEAST = 32
-"""Characters that a token has at least: one that is made has 43, which hold 256 random bits."""
+"""Fewest characters of a token. A new one has 43, which hold 256 random bits."""
 MAX_FILE = 1 << 16
 _LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\s+([A-Za-z0-9._~+/=-]+)\Z")
 _BARE = re.compile(rf"[A-Za-z0-9._~+/=-]{{{LEAST},}}\Z")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 ASKERS = 4096
-"""Those who ask and are remembered, at most; who asked longest ago is forgotten first."""
+"""Most clients remembered. The one that asked longest ago is forgotten first."""
 EVERY = 1.0
-"""Seconds between two looks at whether the file has changed."""
+"""Seconds between two checks of the file for changes."""
 
 
 def make_tokens(path: Path) -> None:
-    """Make the file with one token, unless it is there."""
+    """Make the file, with one token, unless it exists."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -126,16 +126,16 @@ def _digest(token: str) -> bytes:
 
 
 class TooFast(QueueFull):
-    """Somebody asks more often than they may."""
+    """A client asks more often than it may."""
 
 
 class Rates:
-    """A token bucket for each who asks: `rate` requests a second on average, `burst` at once."""
+    """A token bucket for each client: `rate` requests a second on average, `burst` at once."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate, self._burst = rate, burst
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """What is left to each, and when that was so."""
+        """The requests left to each client, and the time of that count."""
 
     def take(self, who: str) -> None:
         """Count a request. Raises TooFast, with the time until the next one is let through."""
@@ -150,14 +150,14 @@ class Rates:
             raise TooFast("too many requests; ask again later", (1 - left) / self._rate)
 
     def charge(self, who: str, more: int) -> None:
-        """Count a request that was let through as so many more; the next one waits until they are paid for."""
+        """Count a request that was let through as so many more. The next one waits until these are paid for."""
         if more > 0 and who in self._buckets:
             left, then = self._buckets[who]
             self._buckets[who] = (left - more, then)
 
 
 def peer_of(address: str | None) -> str:
-    """Whose requests count together when they show no token: an IPv4 address, or a network of IPv6 (/64)."""
+    """The peer whose requests without a token count together: an IPv4 address, or a network of IPv6 (/64)."""
     try:
         found = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:
@@ -169,7 +169,7 @@ def peer_of(address: str | None) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address to listen on is this machine's alone."""
+    """Whether only this machine reaches a name or address to listen on."""
     if host == "localhost":
         return True
     try:
@@ -179,7 +179,7 @@ def is_loopback(host: str) -> bool:
 
 
 def require_protected(host: str, *, tls: bool, plain_allowed: bool) -> None:
-    """Raise UsageError where tokens and jobs would travel over a network for all to read."""
+    """Raise UsageError where tokens and jobs would travel over a network in plain text."""
     if not (is_loopback(host) or tls or plain_allowed):
         raise UsageError(
             f"{host} is reached over a network, where others read tokens and jobs that are not encrypted: give "

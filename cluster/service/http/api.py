@@ -19,15 +19,25 @@ from cluster.service.http.calls import (
     WRITE_SECONDS,
     Call,
     NotYet,
-    Problem,
     Refused,
     answer,
     problem_of,
     send_file,
 )
-from cluster.service.http.events import Glance
+from cluster.service.http.events import Snapshot
 from cluster.service.http.routes import Query, Table
-from cluster.service.views import ID, JobRequest, JobState, JobView, Overview, Submissions
+from cluster.service.views import (
+    ID,
+    JobList,
+    JobRequest,
+    JobState,
+    JobView,
+    LogLines,
+    Overview,
+    Submission,
+    Submissions,
+    Submitted,
+)
 from distprove.errors import DistproveError, InputError, NoSuchJob, QueueFull
 
 TABLE = Table()
@@ -45,22 +55,6 @@ PAGE = {
     "/page.js": ("page.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-
-
-@dataclass(frozen=True)
-class JobList:
-    """Jobs, the newest first."""
-
-    jobs: list[JobView]
-
-
-@dataclass(frozen=True)
-class LogLines:
-    """Lines of a job's log."""
-
-    lines: list[str]
-    next: int
-    """What to give as `after` to read on from here."""
 
 
 @dataclass(frozen=True)
@@ -92,25 +86,6 @@ async def submit(call: Call) -> web.StreamResponse:
     client = "" if call.who == OWNER else call.who
     view = await call.ask(call.service.submit, call.body, client)
     return answer(view, 200 if known else 201)
-
-
-@dataclass(frozen=True)
-class Submission:
-    """What became of one of several jobs that were submitted together."""
-
-    job: JobView | None = None
-    """The job, if it was accepted, now or before."""
-    error: Problem | None = None
-    """Why it was refused, if it was."""
-    retry_after: float | None = None
-    """Seconds after which to ask again, where there was no room for it."""
-
-
-@dataclass(frozen=True)
-class Submitted:
-    """What became of jobs that were submitted together, in their order."""
-
-    jobs: list[Submission]
 
 
 @TABLE.route(
@@ -177,7 +152,7 @@ async def job(call: Call) -> web.StreamResponse:
     async def look() -> JobView:
         return await call.ask(call.service.job, call.id)
 
-    return answer(await call.shared.watch.until(call.who, call.id, look, call.query["wait"]))
+    return answer(await call.shared.notifier.until(call.who, call.id, look, call.query["wait"]))
 
 
 @TABLE.route("POST", "/v1/jobs/{id}/cancel", {200: "The job, which ends soon."}, answer=JobView, errors=(404,))
@@ -261,23 +236,23 @@ async def overview(call: Call) -> web.StreamResponse:
 @TABLE.route(
     "GET",
     "/v1/events",
-    {200: "Server-sent events. The data of each is a `Glance` as JSON."},
-    answer=Glance,
+    {200: "Server-sent events. The data of each is a `Snapshot` as JSON."},
+    answer=Snapshot,
     media="text/event-stream",
     streams=True,
 )
 async def events(call: Call) -> web.StreamResponse:
     """Follow the service: an event at once, and one whenever something has changed, once a second at most."""
-    watch, loop = call.shared.watch, asyncio.get_running_loop()
-    async with watch.listener(call.who):
+    notifier, loop = call.shared.notifier, asyncio.get_running_loop()
+    async with notifier.listener(call.who):
         response = await call.begin("text/event-stream")
         told, heard, end = "", 0.0, loop.time() + LISTENS
         while loop.time() < end and call.has_access and not call.is_head:
-            glance = await watch.glance()
-            if glance != told or loop.time() - heard >= HEARTBEAT:
-                text = f"data: {glance}\n\n" if glance != told else ": nothing new\n\n"
+            snapshot = await notifier.snapshot()
+            if snapshot != told or loop.time() - heard >= HEARTBEAT:
+                text = f"data: {snapshot}\n\n" if snapshot != told else ": nothing new\n\n"
                 await asyncio.wait_for(response.write(text.encode()), WRITE_SECONDS)
-                told, heard = glance, loop.time()
+                told, heard = snapshot, loop.time()
             await asyncio.sleep(1.0)
         await response.write_eof()
     return response

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aiohttp import web
 
 from cluster.service.http.access import TooFast
+from cluster.service.views import Problem
 from distprove.errors import (
     AccessDenied,
     DistproveError,
@@ -31,7 +32,7 @@ from distprove.formats.plain_data import dumps
 from distprove.formats.visible import bounded
 
 if TYPE_CHECKING:
-    from cluster.service.http.events import Watch
+    from cluster.service.http.events import Notifier
     from cluster.service.metrics import ServiceMetrics
     from cluster.service.service import Service
 
@@ -59,18 +60,6 @@ SAFE = {
 """Headers of every answer."""
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What went wrong."""
-
-    error: str
-    """One or more sentences."""
-    kind: str
-    """Name of the error in distprove.errors."""
-    exit_code: int
-    """Exit code that a command ends with for it (docs/cluster.md)."""
-
-
 class Refused(UsageError):
     """A request that HTTP itself has a status for."""
 
@@ -88,11 +77,11 @@ class Shared:
     """What the requests of a server share."""
 
     def __init__(
-        self, service: Service, watch: Watch, shut_down: Callable[[bool], None], metrics: ServiceMetrics
+        self, service: Service, notifier: Notifier, shut_down: Callable[[bool], None], metrics: ServiceMetrics
     ) -> None:
         """`shut_down`: begins the service's end; its argument says whether jobs that run are finished first."""
         self.service = service
-        self.watch = watch
+        self.notifier = notifier
         self.shut_down = shut_down
         self.metrics = metrics
         self._threads = ThreadPoolExecutor(THREADS, "distprove-http")

@@ -1,4 +1,4 @@
-"""Waiting for changes: requests that ask for a job when it is over, and listeners that follow the service."""
+"""Notification of changes: for requests that wait for the end of a job, and for listeners that follow the service."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from cluster.service.service import Service
 
 EVERY = 1.0
-"""Seconds between two looks at the service, for all listeners together."""
+"""Seconds from one snapshot of the service to the next, for all listeners together."""
 JOBS = 100
-"""Jobs in what a listener is told: the newest."""
+"""Jobs in a snapshot: the newest."""
 LISTENERS, LISTENERS_OF_EACH = 32, 8
-"""Listeners at a time, at most: all, and those of one token."""
+"""Most listeners at a time: all, and those of one token."""
 WAITERS_OF_EACH = 128
-"""Requests of one token that wait for a job's end, at most: each takes one of the server's connections."""
+"""Most requests of one token that wait for the end of a job: each takes one of the server's connections."""
 
 
 @dataclass(frozen=True)
-class Glance:
+class Snapshot:
     """The service and its newest jobs at one time."""
 
     overview: Overview
     jobs: list[JobView]
 
 
-class Watch:
-    """Wakes those who wait for a job, and looks at the service for its listeners while there are any."""
+class Notifier:
+    """Wakes requests that wait for a job, and takes snapshots of the service while there are listeners."""
 
-    def __init__(self, service: Service, ask: Callable[[Callable[[], Glance]], Awaitable[Glance]]) -> None:
-        """`ask` does a call that may block. To be made and used on the loop; `changed` alone is for any thread."""
+    def __init__(self, service: Service, ask: Callable[[Callable[[], Snapshot]], Awaitable[Snapshot]]) -> None:
+        """`ask` runs a call that may block. Make and use this object on the loop; `changed` alone is for any thread."""
         self._service = service
         self._ask = ask
         self._loop = asyncio.get_running_loop()
@@ -47,12 +47,12 @@ class Watch:
         """Requests that wait for a job's end, by token."""
         self._listeners: Counter[str] = Counter()
         """Listeners by token."""
-        self._glance = ""
+        self._snapshot = ""
         self._looked = float("-inf")
         self._looking = asyncio.Lock()
 
     def changed(self, view: JobView) -> None:
-        """A job has changed. From any thread; it costs nothing unless the job is over and somebody waits for it."""
+        """Notify of a change, from any thread. It costs nothing unless the job is over and a request waits for it."""
         if view.state.final and view.id in self._waiters:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._wake, view.id)
@@ -62,7 +62,7 @@ class Watch:
             waiter.set()
 
     async def until(self, who: str, id: str, look: Callable[[], Awaitable[JobView]], seconds: float) -> JobView:
-        """The job of that id as `look` finds it: when it is over, or after so many seconds. Raises QueueFull where so
+        """The job of that id as `look` finds it: when it is over, or after so many seconds. Raises QueueFull where too
         many requests of that token wait already."""
         if seconds > 0 and self._waiting[who] >= WAITERS_OF_EACH:
             raise QueueFull(f"{WAITERS_OF_EACH} requests of this token wait for jobs already", 1.0)
@@ -95,13 +95,13 @@ class Watch:
         finally:
             self._listeners[who] -= 1
 
-    async def glance(self) -> str:
+    async def snapshot(self) -> str:
         """The service as JSON, at most `EVERY` seconds old."""
         async with self._looking:
             if self._loop.time() - self._looked >= EVERY:
-                self._glance = dumps(await self._ask(self._look))
+                self._snapshot = dumps(await self._ask(self._look))
                 self._looked = self._loop.time()
-        return self._glance
+        return self._snapshot
 
-    def _look(self) -> Glance:
-        return Glance(self._service.overview(), self._service.jobs(limit=JOBS))
+    def _look(self) -> Snapshot:
+        return Snapshot(self._service.overview(), self._service.jobs(limit=JOBS))

@@ -8,15 +8,12 @@ from dataclasses import MISSING
 from importlib import metadata
 from typing import Any
 
-from cluster.service.http.calls import Problem
 from cluster.service.http.routes import JSON, Query, Route, Table
 from cluster.service.requests import MAX_TITLE
-from cluster.service.views import ID_FORM
-from distprove.formats.plain_data import schema
+from cluster.service.views import ID_FORM, Problem
+from distprove.formats.plain_data import TYPES, schema
 from distprove.options import Setting, settings_of
 from distprove.registry import SYSTEMS, entry_of
-
-_KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 
 _EVERYWHERE = {
     400: "Not a request of HTTP.",
@@ -110,7 +107,7 @@ def _job(system: str, schemas: dict[str, Any]) -> dict[str, Any]:
 
 def _setting(told: Setting) -> dict[str, Any]:
     made: dict[str, Any] = {"description": told.about}
-    kinds = sorted({_KINDS[kind] for kind in told.kinds} | ({"null"} if told.default is None else set()))
+    kinds = sorted({TYPES[kind] for kind in told.kinds} | ({"null"} if told.default is None else set()))
     made["type"] = kinds if len(kinds) > 1 else kinds[0]
     if told.types == (tuple,):
         made["items"] = {"type": ["string", "object"] if told.values else "string"}

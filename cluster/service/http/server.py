@@ -1,8 +1,11 @@
-"""The server: an event loop on a thread of its own, on which every request is checked before the service hears of it.
+"""The HTTP server: an event loop on its own thread, which checks each request before the service sees it.
 
 Order of the checks: the number of connections, the host, the route, the token, the rate, the parameters, the body. A
-request that shows no token counts for the rate of its peer; one that shows a token for that token's, so that nobody
-without one can use up the rate of others.
+request with a token counts for the rate of that token, any other for the rate of its peer: without a token, nobody can
+use up the rate of others.
+
+aiohttp bounds no connections, and answers a malformed head and an `Expect` itself, in text that quotes the request.
+Hence `_Bounded`, `_Connection` and `_refusing` (`tests/cluster/service/test_http.py` holds what they add).
 """
 
 from __future__ import annotations
@@ -15,17 +18,19 @@ import ssl
 import threading
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from aiohttp import web
 
 from cluster.service.http.access import Rates, Tokens, is_local_name, is_loopback, peer_of, require_protected
 from cluster.service.http.api import TABLE, require_id
 from cluster.service.http.calls import BEGUN, SAFE, Call, Refused, Shared, problem
-from cluster.service.http.events import Watch
+from cluster.service.http.events import Notifier
 from cluster.service.http.routes import JSON, Route
 from distprove.errors import AccessDenied, ResourceError, UsageError, forget_frames
 from distprove.formats import jsontext
@@ -41,16 +46,16 @@ _unheard.disabled = True  # it quotes heads that it cannot read, and a token may
 
 CONNECTIONS = 512
 IDLE_SECONDS = 15.0
-"""Seconds for which a connection may say nothing, and in which the head of a request must have come."""
+"""Seconds for which a connection may be silent, and within which the head of a request must arrive."""
 HANDSHAKE_SECONDS = 10.0
-BACKLOG, ACCEPT_PAUSE = 256, 0.1
+BACKLOG = 256
 LINE, HEADERS = 8190, 64
-"""Bytes of a line of a request's head, and lines of it, at most."""
+"""Most bytes in a line of a request's head, and most lines."""
 SMALL, LARGE_AT_ONCE = 1 << 16, 4
-"""Bytes of a body that is large, and number of those that are read at a time for each token: they take memory."""
+"""Bytes from which a body is large, and number of large ones read at a time for each token: they take memory."""
 BODY_DEPTH = 32
-WATCH = "the watch"
-"""For whom the watch looks at jobs: no token has that name."""
+POLLER = "the watch"
+"""Reserved client name of the internal poller."""
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Type: application/json\r\n"
     b'Content-Length: 80\r\n\r\n{"error": "too many connections at a time", "kind": "QueueFull", "exit_code": 3}'
@@ -67,25 +72,25 @@ class Options:
     port: int = 0
     """0 for one that is free."""
     any_port: bool = False
-    """Whether a port that is free will do where this one is taken."""
+    """Whether any free port will do where this one is taken."""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     plain_http: bool = False
-    """Whether a network is listened on without TLS."""
+    """Whether the server may listen on a network without TLS."""
     rate: float = 200.0
     """Requests a second for each token, on average; four times as many at once."""
     peer_rate: float = 20.0
-    """Requests a second that a token is asked for and not shown, for each peer."""
+    """Requests a second of each peer that lack a token which they need."""
     max_body: int = 1 << 24
-    """Bytes of a request's body, at most."""
+    """Most bytes in the body of a request."""
 
 
 class Server:
     """Serves a service until it is closed."""
 
     def __init__(self, service: Service, options: Options, shut_down: Callable[[bool], None]) -> None:
-        """`shut_down` is called, on any thread, when a client asks for the service's end; its argument says whether
-        jobs are finished first. Raises UsageError and InputError."""
+        """`shut_down` is called, on any thread, when a client ends the service; its argument says whether jobs finish
+        first. Raises UsageError and InputError."""
         if (options.tls_cert is None) != (options.tls_key is None):
             raise UsageError("--tls-cert and --tls-key go together")
         require_protected(options.host, tls=options.tls_cert is not None, plain_allowed=options.plain_http)
@@ -94,27 +99,28 @@ class Server:
         self._rates = Rates(options.rate, 4 * options.rate)
         self._peers = Rates(options.peer_rate, 4 * options.peer_rate)
         self._ssl = _tls(options)
-        self._socket = _listen(options.host, options.port, options.any_port)
+        # Nothing can be sent before a TLS handshake.
+        self._socket = _Bounded(_listen(options.host, options.port, options.any_port), b"" if self._ssl else FULL)
         self._thread = threading.Thread(target=self._run, name="distprove-http", daemon=True)
         self._ready = threading.Event()
         self._failed: BaseException | None = None
 
     @property
     def url(self) -> str:
-        """Where it is reached."""
+        """The URL of the server."""
         host, port = self._socket.getsockname()[:2]
         shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
         return f"{'https' if self._ssl else 'http'}://{f'[{shown}]' if ':' in shown else shown}:{port}"
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start to serve."""
         self._thread.start()
         self._ready.wait()
         if self._failed is not None:
             raise self._failed
 
     def close(self) -> None:
-        """Answer nothing any more."""
+        """Stop to serve, and close the socket."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._over.set)
             self._thread.join()
@@ -132,9 +138,9 @@ class Server:
     async def _serve(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         self._large: dict[str, asyncio.Semaphore] = {}
-        watch = Watch(self._service, lambda look: shared.ask(WATCH, look))
-        shared = Shared(self._service, watch, self._shut_down, self._service.metrics)
-        # No route of aiohttp's own: a path that is not known gets its answer here too, after the same checks.
+        notifier = Notifier(self._service, lambda look: shared.ask(POLLER, look))
+        shared = Shared(self._service, notifier, self._shut_down, self._service.metrics)
+        # The middleware answers unknown paths too, after the same checks.
         app = web.Application(client_max_size=self._options.max_body, middlewares=[self._answers])
         for route in TABLE.routes:
             for method in (route.method, *(("HEAD",) if route.method == "GET" else ())):
@@ -159,48 +165,23 @@ class Server:
                 logger=_unheard,
             )
 
-        self._socket.setblocking(False)
-        accepting = asyncio.create_task(self._accept(connection, lambda: len(manager.connections)))
-        self._service.listeners.append(watch.changed)
+        limit = HANDSHAKE_SECONDS if self._ssl else None
+        listening = await self._loop.create_server(
+            connection, sock=self._socket, ssl=self._ssl, ssl_handshake_timeout=limit, backlog=BACKLOG
+        )
+        self._service.listeners.append(notifier.changed)
         self._ready.set()
         try:
             await self._over.wait()
         finally:
-            self._service.listeners.remove(watch.changed)
-            accepting.cancel()
+            self._service.listeners.remove(notifier.changed)
+            listening.close()
             await runner.cleanup()
             shared.close()
 
-    async def _accept(self, protocol: Callable[[], asyncio.Protocol], established: Callable[[], int]) -> None:
-        """Take connections. Those that have not shaken hands yet, for TLS, count too: anybody can open them."""
-        beginning = set[asyncio.Task[None]]()
-
-        async def begin(taken: socket.socket) -> None:
-            full = established() + len(beginning) > CONNECTIONS  # this one is among them
-            if full and self._ssl:
-                taken.close()  # there are no words before the handshake
-                return
-            limit = HANDSHAKE_SECONDS if self._ssl else None
-            try:
-                await self._loop.connect_accepted_socket(
-                    _Full if full else protocol, taken, ssl=self._ssl, ssl_handshake_timeout=limit
-                )
-            except OSError:  # ended, or not TLS: the transport that was made for it closes it
-                return
-
-        while True:
-            try:
-                taken, _ = await self._loop.sock_accept(self._socket)
-            except OSError:  # of this one connection, or no descriptor is left
-                await asyncio.sleep(ACCEPT_PAUSE)
-                continue
-            task = asyncio.create_task(begin(taken))
-            beginning.add(task)
-            task.add_done_callback(beginning.discard)
-
     @web.middleware
     async def _answers(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        """Every answer, errors too, with the headers that all have."""
+        """Send every answer, errors included, with the common headers."""
         try:
             self._check_host(request)
             response: web.StreamResponse = await handler(request)
@@ -208,10 +189,10 @@ class Server:
             response = _refusal(error)
             forget_frames(error)
         except (ConnectionError, asyncio.CancelledError) as error:
-            forget_frames(error)  # the request's body keeps it, and a frame has what was read of that
+            forget_frames(error)  # the request's body keeps the error, and its frames hold what was read of the body
             raise
         except Exception as error:
-            if BEGUN in request:  # what comes now would be taken for the rest of the answer
+            if BEGUN in request:  # a client would take anything more for the rest of the answer
                 forget_frames(error)
                 raise ConnectionResetError("the answer was cut off") from error
             told: Exception = error
@@ -220,7 +201,7 @@ class Server:
             response = problem(told)
             if response.status == 500:
                 self._log_fault(request, told)
-            forget_frames(error)  # futures that it came through, and the request, are in circles with it
+            forget_frames(error)  # futures and the request are in reference cycles with it
         if response.prepared:
             return response
         response.headers.update({k: v for k, v in SAFE.items() if k not in response.headers})
@@ -254,18 +235,18 @@ class Server:
         return await route.handler(Call(shared, request, query, body, who, access, partial(self._rates.charge, who)))
 
     async def _body(self, shared: Shared, kind: type, request: web.Request, who: str) -> Any:
-        # JSON alone: what a form of another page can send without asking is refused, as is what would grow.
+        # JSON alone: a form of another page may send other types unasked. No encoding: it would grow.
         if request.content_type != JSON or request.headers.get("Content-Encoding", "identity") != "identity":
             raise Refused(415, "the body must be application/json, as it is")
         if request.content_length is not None and request.content_length <= SMALL:
             return await shared.ask(who, _parse, kind, await request.read())
-        # Of each token by itself: who sends theirs slowly holds up nobody else.
+        # One limit for each token: a slow sender holds up nobody else.
         async with self._large.setdefault(who, asyncio.Semaphore(LARGE_AT_ONCE)):
             return await shared.ask(who, _parse, kind, await request.read())
 
     @staticmethod
     def _log_fault(request: web.Request, error: Exception) -> None:
-        """Where a fault happened, and nothing that it says: that may quote an input."""
+        """Log the place of a fault, and not its message, which may quote an input."""
         frames = traceback.extract_tb(error.__traceback__)[-3:]
         where = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
         log.error("fault in %s %s: %s at %s", request.method, route_of(request), type(error).__name__, where)
@@ -274,8 +255,8 @@ class Server:
 async def _refusing(
     handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], request: web.BaseRequest
 ) -> web.StreamResponse:
-    """Handle a request. What it may not expect (`Expect`) aiohttp refuses before anything of ours sees the request, in
-    words that quote it and under the name of its own version."""
+    """Handle a request. aiohttp refuses an unknown `Expect` before the middleware sees it, in text that quotes it and
+    names its own version."""
     try:
         return await handle(request)
     except web.HTTPException as error:
@@ -285,14 +266,14 @@ async def _refusing(
 
 
 def _refusal(error: web.HTTPException) -> web.Response:
-    """The answer where aiohttp refuses a request."""
+    """The answer to a request that aiohttp refuses."""
     said = {404: "no such path", 405: "no such method here", 413: "the body is too large"}
     allowed = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
     return problem(Refused(error.status, said.get(error.status, error.reason), **allowed))
 
 
 def route_of(request: web.Request) -> str:
-    """The path of a request as its route has it: without what the client chose."""
+    """The path of a request as its route has it, without the parts that the client chose."""
     resource = request.match_info.route.resource
     return resource.canonical if resource is not None else "unknown"
 
@@ -317,24 +298,37 @@ def _number(text: str) -> int | float:
     return value
 
 
-class _Full(asyncio.Protocol):
-    """A connection that is one too many."""
+class _Bounded(socket.socket):
+    """A listening socket that accepts `CONNECTIONS` at a time. Those in their TLS handshake count too, as anybody can
+    open them."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        transport.write(FULL)
-        transport.close()
+    def __init__(self, listening: socket.socket, refusal: bytes) -> None:
+        super().__init__(listening.family, listening.type, listening.proto, listening.detach())
+        self._accepted = WeakSet[socket.socket]()
+        self._refusal = refusal
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. Raises ConnectionAbortedError, as the system does for one that is gone, beyond the
+        limit."""
+        taken, peer = super().accept()
+        if sum(each.fileno() >= 0 for each in self._accepted) >= CONNECTIONS:
+            with taken, suppress(OSError):
+                taken.setblocking(False)
+                taken.send(self._refusal)
+            raise ConnectionAbortedError
+        self._accepted.add(taken)
+        return taken, peer
 
 
 class _Connection(web.RequestHandler):
-    """A connection whose errors are told as all others are."""
+    """A connection whose errors have the form of all others."""
 
     __slots__ = ()
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """Answer what is not a request of HTTP. What was sent is not quoted."""
+        """Answer a malformed request, without a quote of it."""
         if request.writer.output_size > 0:
             raise ConnectionError("an answer was begun")
         response = problem(Refused(status, "not a request of HTTP, or one with too large a head"))
@@ -344,7 +338,7 @@ class _Connection(web.RequestHandler):
 
 
 def _listen(host: str, port: int, any_port: bool) -> socket.socket:
-    """A socket that listens at the first of a host's addresses that this machine has."""
+    """A socket that listens on the first address of the host that this machine has."""
     try:
         known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -355,7 +349,7 @@ def _listen(host: str, port: int, any_port: bool) -> socket.socket:
             listening = socket.socket(family, kind, protocol)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
-            listening.listen(BACKLOG)  # now: two may be bound to one port, and the second one to listen is refused
+            listening.listen(BACKLOG)  # now: of two sockets bound to one port, the second one fails here
             return listening
         except OSError as error:
             if listening is not None:

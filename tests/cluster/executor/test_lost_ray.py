@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cluster.executor.base import WorkerHandle
 
 from actors.backends import BackendChoice
 from actors.messages import HostSpec, VerifierSpec
@@ -25,7 +26,6 @@ from actors.protocol import WorkerDied
 from actors.worker import Worker
 from cluster import session
 from cluster.executor import connection
-from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import FleetExecutor, Site
 from cluster.executor.local import LocalFleet
 from cluster.executor.placement import Node

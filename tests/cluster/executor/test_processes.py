@@ -20,18 +20,18 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from cluster.executor.base import WorkerHandle
+from cluster.executor.tasks import Finished, Kind
 
 from actors.channel import Channel, ChannelClosed, RemoteError
 from actors.grants import Ungoverned
 from actors.messages import Kept, SynthesiserSpec, VerifierSpec, pickled
 from actors.processes import Started, SynthesiserProcess, start_process
 from actors.protocol import Loaded, Order, Outcome, WitnessGone, WorkerDied, WorkKind
-from actors.reserve import RESERVE
+from actors.standby import STANDBY
 from actors.worker import Worker
-from cluster.executor.base import WorkerHandle
 from cluster.executor.fleet import FleetExecutor
 from cluster.executor.local import LocalFleet, ProcessFleet, local_fleet
-from cluster.executor.tasks import Finished, Kind
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import Budget, Request
 from distprove.errors import ClusterError, InvalidKey, UsageError
@@ -330,20 +330,20 @@ def test_a_witness_is_lost_with_the_process_that_made_it(faults: Make, apart: Ex
         assert isinstance(asked(executor, worker, partition).error, WitnessGone)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="nurseries are of Linux")
-@pytest.mark.parametrize("bereft", [False, True], ids=["with its nursery", "without"])
+@pytest.mark.skipif(sys.platform != "linux", reason="fork servers are of Linux")
+@pytest.mark.parametrize("bereft", [False, True], ids=["with its fork server", "without"])
 def test_a_synthesiser_that_died_is_there_again(faults: Make, apart: ExecutorSettings, bereft: bool) -> None:
-    """Forked again; where the nursery has died too, it imports what it needs."""
+    """Forked again; where its fork server has died too, it imports what it needs."""
     system = ToySystem(2, faults(kill_synthesiser={"p0": 1}), witness_bytes=LARGE)
     dies, works = system.plan()
     with FleetExecutor(ProcessFleet(apart)) as executor:
         worker, loaded = started(executor, system)
         process = psutil.Process(loaded.prover.value["pid"])
         before = {child.cmdline()[0]: child for child in process.children()}
-        assert set(before) == {"distprove-nursery", "distprove-synthesiser-0"}
+        assert set(before) == {"distprove-fork-server", "distprove-synthesiser-0"}
         assert before["distprove-synthesiser-0"].pid == loaded.synthesisers["synthesiser-0"].value["pid"]
         if bereft:
-            before["distprove-nursery"].kill()
+            before["distprove-fork-server"].kill()
         assert isinstance(asked(executor, worker, dies).error, WorkerDied)
         assert asked(executor, worker, works).error is None
         (again,) = named("distprove-synthesiser-0", process)
@@ -551,9 +551,9 @@ def test_who_gets_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def children_here() -> set[psutil.Process]:
-    """The children of this process without the reserve, which a machine under load may have begun by then."""
-    reserve = RESERVE.nursery
-    return {child for child in psutil.Process().children() if reserve is None or child.pid != reserve._pid}
+    """The children of this process without the standby, which a machine under load may have begun by then."""
+    standby = STANDBY.server
+    return {child for child in psutil.Process().children() if standby is None or child.pid != standby._pid}
 
 
 def test_workers_start_before_it_is_known_what_they_prove(faults: Make, apart: ExecutorSettings) -> None:

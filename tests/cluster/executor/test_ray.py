@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cluster.executor.pool import Pool
 
-from cluster.scheduler.jobs import Progress
 from cluster.driver import drive
 from cluster.executor.connection import connect
 from cluster.executor.fleet import FleetExecutor
-from cluster.executor.pool import Pool
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
+from cluster.scheduler.jobs import Progress
 from distprove.errors import ClusterError, JobFailed
 from distprove.host.provenance import Identity, identity
 from distprove.proof import Proof

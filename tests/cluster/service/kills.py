@@ -36,7 +36,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from actors.birth import forking_from_here
+from actors.bootstrap import forking_from_here
 from cluster.record.journal import read_journal
 from cluster.record.run import LOCK, StoredRun, is_run
 from cluster.service.requests import Limits

@@ -15,7 +15,7 @@ import pytest
 
 from cluster.record.run import take_lock
 from cluster.service import client as client_module
-from cluster.service import timely
+from cluster.service import total_timeout
 from cluster.service.client import Client, connect
 from cluster.service.contact import (
     CONTACT,
@@ -318,7 +318,7 @@ def test_a_service_that_answers_at_once_is_not_asked_without_a_pause(
 
 def test_a_body_has_the_time_that_its_bytes_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "TIMEOUT", 0.5)
-    monkeypatch.setattr(timely, "SLOWEST", 8)
+    monkeypatch.setattr(total_timeout, "SLOWEST", 8)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def run() -> None:

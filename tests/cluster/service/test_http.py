@@ -27,7 +27,7 @@ from cluster.service.http import server as server_module
 from cluster.service.http.access import TOKENS, Rates, Tokens, is_local_name, peer_of, read_token, read_tokens
 from cluster.service.http.api import TABLE
 from cluster.service.http.calls import OF_EACH, SAFE
-from cluster.service.http.events import Watch
+from cluster.service.http.events import Notifier
 from cluster.service.http.openapi import document
 from cluster.service.http.routes import Table
 from cluster.service.views import MOST_SUBMITTED, JobState, JobView
@@ -178,10 +178,10 @@ def test_jobs_submitted_together_count_as_so_many_requests(tmp_path: Path) -> No
 
 
 def test_a_request_waits_for_the_end_of_a_job_and_for_no_other(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits, woken, until, wake = threading.Event(), list[tuple[str, bool]](), Watch.until, Watch._wake
+    waits, woken, until, wake = threading.Event(), list[tuple[str, bool]](), Notifier.until, Notifier._wake
 
     async def waiting(
-        self: Watch, who: str, id: str, look: Callable[[], Awaitable[JobView]], seconds: float
+        self: Notifier, who: str, id: str, look: Callable[[], Awaitable[JobView]], seconds: float
     ) -> JobView:
         async def looked() -> JobView:
             view = await look()
@@ -190,7 +190,7 @@ def test_a_request_waits_for_the_end_of_a_job_and_for_no_other(here: Served, mon
 
         return await until(self, who, id, looked, seconds)
 
-    def waking(self: Watch, id: str) -> None:
+    def waking(self: Notifier, id: str) -> None:
         wake(self, id)
         woken.extend((id, waiter.is_set()) for waiter in self._waiters.get(id, ()))
 
@@ -200,8 +200,8 @@ def test_a_request_waits_for_the_end_of_a_job_and_for_no_other(here: Served, mon
 
     submit(here, "a")
     submit(here, "b")
-    monkeypatch.setattr(Watch, "until", waiting)
-    monkeypatch.setattr(Watch, "_wake", waking)
+    monkeypatch.setattr(Notifier, "until", waiting)
+    monkeypatch.setattr(Notifier, "_wake", waking)
     ending = threading.Thread(target=end)
     ending.start()
     assert ask(here, "GET", "/v1/jobs/a?wait=60").json["state"] == "failed"
@@ -244,14 +244,14 @@ def test_listeners_hear_of_changes_and_their_number_is_bounded(here: Served) -> 
     submit(here, "a")
     share_out(here)
     listening = [listen(here) for _ in range(8)]
-    assert next_glance(listening[0][1])["jobs"][0]["state"] == "queued"
+    assert next_snapshot(listening[0][1])["jobs"][0]["state"] == "queued"
     assert "of this token" in ask(here, "GET", "/v1/events").json["error"]
     listening += [listen(here, token * 43) for token in "xyz" for _ in range(8)]
     assert {response.status for _, response in listening} == {200}, "one token does not take those of others"
     full = ask(here, "GET", "/v1/events", token="v" * 43)
     assert (full.json["kind"], full.json["error"]) == ("QueueFull", "32 listeners follow this service already")
     here.service.change("a", state=JobState.RUNNING)
-    assert next_glance(listening[0][1])["jobs"][0]["state"] == "running"
+    assert next_snapshot(listening[0][1])["jobs"][0]["state"] == "running"
     for connection, _ in listening:
         connection.close()
     for _ in range(600):  # until the server has noticed
@@ -260,7 +260,7 @@ def test_listeners_hear_of_changes_and_their_number_is_bounded(here: Served) -> 
             break
         connection.close()
         time.sleep(0.2)
-    assert next_glance(response)["overview"]["running"] == 1
+    assert next_snapshot(response)["overview"]["running"] == 1
     connection.close()
 
 
@@ -328,20 +328,20 @@ def test_head_is_answered_as_get_is_and_without_a_body(here: Served) -> None:
     assert ask(here, "HEAD", "/v1/jobs", token=None).status == 401
 
 
-def next_glance(response: http.client.HTTPResponse) -> Any:
+def next_snapshot(response: http.client.HTTPResponse) -> Any:
     while True:
         line = response.readline()
         assert line, "the stream ended"
         if line.startswith(b"data: "):
             found = json.loads(line[6:])
-            schema = {"$ref": "#/components/schemas/Glance", "components": DOCUMENT["components"]}
+            schema = {"$ref": "#/components/schemas/Snapshot", "components": DOCUMENT["components"]}
             jsonschema.validate(found, schema)
             return found
 
 
 def test_a_listener_whose_token_is_withdrawn_hears_no_more(here: Served) -> None:
     connection, response = listen(here)
-    assert next_glance(response)
+    assert next_snapshot(response)
     here.tokens.write_text(f"another {'x' * 43}\n")
     assert response.read() is not None  # to the end
     connection.close()
@@ -750,7 +750,7 @@ def test_connections_that_shake_no_hands_are_bounded(
     cert, key = certificate
     with served(tmp_path, tls_cert=cert, tls_key=key) as here:
         silent = [socket.create_connection(here.address) for _ in range(2)]
-        with socket.create_connection(here.address, timeout=120) as one_too_many:
+        with socket.create_connection(here.address, timeout=30) as one_too_many:
             assert one_too_many.recv(1) == b""
         for connection in silent:
             connection.close()

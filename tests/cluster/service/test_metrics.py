@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.instant_pool import InstantPool
 
 import distprove.registry as registry
 from cluster.record.metrics import ENDED, RUNS, STAGES, textfile
@@ -30,7 +31,6 @@ from tests.support import ROOT
 from tests.support.await_end import await_end
 from tests.support.fake_nvml import FakeGpu, FakeNvml
 from tests.support.fake_service import FakeService, served
-from tests.support.instant_pool import InstantPool
 from tests.support.made_runs import BEGAN, MadeRun
 from tests.support.scraped import samples
 from tests.support.toy_system import TOY_BACKEND

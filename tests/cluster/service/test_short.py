@@ -34,11 +34,7 @@ from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import DeviceTask
 from tests.support.await_end import await_end
-<<<<<<< HEAD:tests/cluster/service/test_short.py
-=======
-from tests.support.instant_pool import InstantExecutor, InstantPool
 from tests.support.scraped import samples
->>>>>>> governor:tests/cluster/service/test_together.py
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 SETTINGS = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)

@@ -1,4 +1,4 @@
-"""A nursery: what it forks, whose children these are, and what ends with whom."""
+"""A fork server: what it forks, whose children these are, and what ends with which process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 
 from tests.support import ROOT
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a worker adopts what its nursery forks on Linux only")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="fork servers are of Linux")
 
 BODY = """
 import json, os, signal, sys
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from actors.nursery import Nursery
+from actors.fork_server import ForkServer
 
 def serve(connection):
     line = Connection(connection)
@@ -35,12 +35,12 @@ def warm(spec, path):
     assert (spec, path) == (b"spec", sys.path)
     import colorsys
 
-nursery = Nursery(serve, warm, [os.open("/dev/null", os.O_RDONLY)])
+server = ForkServer(serve, warm, [os.open("/dev/null", os.O_RDONLY)])
 
 def forked(name):
     ours, theirs = Pipe()
     with theirs:
-        return nursery.fork(name, [theirs.fileno()]), ours
+        return server.fork(name, [theirs.fileno()]), ours
 
 def ask(line, what):
     line.send(what)
@@ -66,7 +66,7 @@ def done(folder: Path, body: str) -> list[str]:
 
 def test_what_is_forked_is_the_workers_own_child(tmp_path: Path) -> None:
     body = """
-nursery.prepare(b"spec")
+server.prepare(b"spec")
 before = set(os.listdir("/proc/self/fd"))
 (one, line), (two, other) = forked("one"), forked("two")
 for process, end, name in ((one, line, "one"), (two, other, "two")):
@@ -88,7 +88,7 @@ print("over")
     assert done(tmp_path, body) == ["over"]
 
 
-def test_without_its_nursery_nothing_is_forked(tmp_path: Path) -> None:
+def test_without_its_server_nothing_is_forked(tmp_path: Path) -> None:
     body = """
 import psutil
 one, line = forked("one")
@@ -104,7 +104,7 @@ for name in ("two", "three"):
     assert done(tmp_path, body) == ["two True", "three True"]
 
 
-def test_a_nursery_ends_with_its_worker(tmp_path: Path) -> None:
+def test_a_fork_server_ends_with_its_worker(tmp_path: Path) -> None:
     body = """
 one, line = forked("one")
 print(*os.listdir(f"/proc/{os.getpid()}/task"), flush=True)
@@ -135,10 +135,10 @@ for adopts in (0, 1):
     assert done(tmp_path, body) == ["0", "1"]
 
 
-def test_a_nursery_that_others_are_forked_from_imports_no_code_of_a_users_own(tmp_path: Path) -> None:
+def test_a_server_that_outlives_a_job_imports_no_code_of_a_users_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("class System: pass\n")
     body = """
-from actors import birth
+from actors import bootstrap
 from actors.messages import WorkerSpec, pickled
 from distprove.groth16.system import Groth16System
 import dataclasses, mine
@@ -148,21 +148,21 @@ def spec(system):
     return pickled(WorkerSpec(**{**fields, "system": system}))
 
 warmed = []
-birth._warm = lambda spec, path: warmed.append(spec)
+bootstrap._warm = lambda spec, path: warmed.append(spec)
 Groth16System.__getstate__ = lambda self: self.__dict__
 ships, own = (Groth16System.__new__(Groth16System) for _ in range(2))
 ships.circuit, own.circuit = "filecoin/porep-2KiB", "mine:circuit"
 specs = [spec(system) for system in (ships, own, mine.System())]
 del sys.modules["mine"]
 for one in specs:
-    birth._warm_shipped(one, sys.path)
+    bootstrap._warm_shipped(one, sys.path)
 print(len(warmed), warmed[0] == specs[0], "mine" in sys.modules)
 """
     assert done(tmp_path, body) == ["1 True False"]
 
 
-def test_what_a_nursery_shares_is_what_synthesis_needs(tmp_path: Path) -> None:
-    """Half a second of imports in each process is why there are nurseries: nothing is of a driver, Ray or a device."""
+def test_what_a_fork_server_shares_is_what_synthesis_needs(tmp_path: Path) -> None:
+    """A fork saves half a second of imports, none of which is for a driver, Ray or a device."""
     body = """
 import actors.server
 from distprove.groth16.system import Groth16System
@@ -179,11 +179,52 @@ for wasm in (None, Path("c.wasm")):
     assert done(tmp_path, body) == ["False", "False True", "True True"]
 
 
+UNGUARDED = """
+import multiprocessing
+print("runs as", __name__, flush=True)
+process = multiprocessing.get_context("forkserver").Process(target=print, args=("serves",))
+process.start()
+process.join()
+print(process.exitcode)
+"""
+GUARDED = """
+import multiprocessing, os, sys
+context = multiprocessing.get_context("forkserver")
+
+def worker(line):
+    ours, theirs = context.Pipe()
+    context.Process(target=synthesiser, args=(theirs,)).start()
+    line.send(("colorsys" in sys.modules, ours.recv() == os.getpid()))
+
+def synthesiser(line):
+    line.send(os.getppid())
+
+if __name__ == "__main__":
+    for modules in (["wave"], ["wave", "colorsys"]):
+        context.set_forkserver_preload(modules)
+        ours, theirs = context.Pipe()
+        context.Process(target=worker, args=(theirs,)).start()
+        print(*ours.recv())
+"""
+
+
+def test_what_pythons_own_fork_server_does_not_do(tmp_path: Path) -> None:
+    """It imports a user's main module in each process, which must have a guard. Once it runs it imports nothing more,
+    as for the next job's key. What a worker starts is not the worker's child, which the worker could wait for."""
+    path = tmp_path / "script.py"
+    said = []
+    for script in (UNGUARDED, GUARDED):
+        path.write_text(script)
+        done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=200)
+        said.append(done.stdout.splitlines())
+    assert said == [["runs as __main__", "runs as __mp_main__", "1"], ["False False", "False False"]]
+
+
 def test_workers_of_a_main_program_are_forked_from_what_it_has_imported(tmp_path: Path) -> None:
-    """They are its children as others are, and what they leave behind is not; without the nursery they import again."""
+    """They are its children as others are, and what they leave behind is not; without the server they import again."""
     body = """
 import psutil, threading, time
-from actors import birth, processes
+from actors import bootstrap, processes
 from actors.messages import HostSpec
 from actors.backends import BackendChoice
 from cluster.governor.local import LocalGovernor
@@ -191,13 +232,13 @@ from cluster.governor.state import Budget
 
 waits = threading.Event()
 threading.Thread(target=waits.wait, daemon=True).start()
-with birth.forking_from_here():
+with bootstrap.forking_from_here():
     assert processes.forking is None, "not from a process with threads"
 waits.set()
 while threading.active_count() > 1:
     time.sleep(0.01)
 others = psutil.Process().children()
-scope = birth.forking_from_here()
+scope = bootstrap.forking_from_here()
 scope.__enter__()
 (mine,) = [child for child in psutil.Process().children() if child not in others]
 
@@ -228,16 +269,16 @@ print(forked_, again)
     assert done(tmp_path, body) == ["True False"]
 
 
-RESERVED = """
+STANDING_BY = """
 import os, psutil, threading, time
-from actors import processes, reserve
+from actors import processes, standby
 from actors.backends import BackendChoice
 from actors.messages import HostSpec
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import Budget
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()  # nothing may be forked from here
-reserve.AFTER = 0.0
+standby.AFTER = 0.0
 before = psutil.Process().children()
 
 def host(name):
@@ -260,14 +301,14 @@ def started_again(host):
 """
 
 
-def test_a_worker_that_died_is_forked_from_the_reserve(tmp_path: Path) -> None:
-    """Its first life begins as that of any process, and the reserve ends with the last worker."""
+def test_a_worker_that_died_is_forked_from_the_standby(tmp_path: Path) -> None:
+    """Its first life begins as that of any process, and the standby ends with the last worker."""
     body = """
 one, two = host("prover-0"), host("prover-1")
 assert not life(one)[1]
-while reserve.RESERVE.nursery is None:
+while standby.STANDBY.server is None:
     time.sleep(0.01)
-standing_by = psutil.Process(reserve.RESERVE.nursery._pid)
+standing_by = psutil.Process(standby.STANDBY.server._pid)
 again, is_forked = started_again(one)
 assert again.ppid() == os.getpid()
 third, _ = started_again(one)
@@ -277,32 +318,32 @@ standing_by.kill()
 standing_by.wait()
 other, was_forked = started_again(two)  # nor does a worker need it
 two.end()
-assert reserve.RESERVE.nursery is None
+assert standby.STANDBY.server is None
 assert psutil.Process().children() == before, psutil.Process().children()
 print(is_forked, was_forked)
 """
-    assert done(tmp_path, RESERVED + body) == ["True False"]
+    assert done(tmp_path, STANDING_BY + body) == ["True False"]
 
 
-def test_the_reserve_imports_what_workers_serve_and_ends_with_its_parent(tmp_path: Path) -> None:
+def test_the_standby_imports_what_workers_serve_and_ends_with_its_parent(tmp_path: Path) -> None:
     body = """
 import pickle
 class Expected:
     def __reduce__(self):
         return exec, ("import colorsys, pathlib; pathlib.Path('expected').touch()",)
-reserve.RESERVE.expect(pickle.dumps(Expected()))
+standby.STANDBY.expect(pickle.dumps(Expected()))
 one = host("prover-0")
 while not os.path.exists("expected"):
     time.sleep(0.01)
 pid = os.fork()
 if pid == 0:
-    assert reserve.RESERVE.nursery is None, "that is the parent's"
+    assert standby.STANDBY.server is None, "that is the parent's"
     os._exit(0)
 assert os.waitpid(pid, 0)[1] == 0
-print(reserve.RESERVE.nursery._pid, flush=True)
+print(standby.STANDBY.server._pid, flush=True)
 os.kill(os.getpid(), 9)
 """
-    process = run(tmp_path, f"import os\nos.chdir({str(tmp_path)!r})\n" + RESERVED + body)
+    process = run(tmp_path, f"import os\nos.chdir({str(tmp_path)!r})\n" + STANDING_BY + body)
     assert process.stdout is not None
     with process, process.stdout:
         pid = int(process.stdout.readline())

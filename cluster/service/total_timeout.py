@@ -1,7 +1,8 @@
-"""Answers of HTTP that end: whoever answers may otherwise send a byte now and then, or a head without an end, for ever.
+"""HTTP answers under a total timeout: a server may otherwise send a byte now and then, or a head without an end, for
+ever.
 
-A socket's own timeout is for each piece that comes; here it is for the whole head, and for the body with as much time
-as its bytes take at the slowest rate that is waited for.
+A socket's own timeout starts again with each piece that arrives. Here one timeout is for the whole head, and the body
+adds the time that its bytes take at the slowest rate accepted.
 """
 
 from __future__ import annotations
@@ -13,33 +14,33 @@ import time
 from typing import Any
 
 SLOWEST = 1 << 16
-"""Bytes a second of a body, at which it is waited for beyond the timeout."""
+"""Bytes a second of a body, at which the client waits beyond the timeout."""
 
 
-class TimelyResponse(http.client.HTTPResponse):
-    """An answer whose head comes within the timeout that the socket has when it is made. Reading raises TimeoutError
-    once an answer is late."""
+class TimedResponse(http.client.HTTPResponse):
+    """An answer whose head arrives within the timeout that the socket has at first. Reading raises TimeoutError once
+    the answer is late."""
 
     fp: io.BufferedReader
 
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
-        self._timely = _Timely(self.fp.detach(), sock)
-        self.fp = io.BufferedReader(self._timely)
+        self._timed = _TimedReader(self.fp.detach(), sock)
+        self.fp = io.BufferedReader(self._timed)
 
     def allow(self, most: int) -> None:
-        """Give the body its time: of at most so many bytes, about. To be called when the head is there."""
-        self._timely.left_to_gain = most / SLOWEST
+        """Extend the timeout for a body of at most about `most` bytes. Call this when the head has arrived."""
+        self._timed.left_to_gain = most / SLOWEST
 
 
-class _Timely(io.RawIOBase):
-    """What a socket receives, until it is late."""
+class _TimedReader(io.RawIOBase):
+    """Reads a socket until its deadline."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket) -> None:
         self._raw, self._socket = raw, sock
         self._due = time.monotonic() + (sock.gettimeout() or 0.0)
         self.left_to_gain = 0.0
-        """Seconds by which what comes may still put the end off."""
+        """Seconds by which further bytes may still put the deadline off."""
 
     def readable(self) -> bool:
         return True
