@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from actors.backends import BackendChoice
-from actors.grants import Grant, MemoryCache
+from actors.grants import Grant, MemoryCache, Ungoverned
 from actors.inflight import attempted
 from actors.messages import HostSpec, SentWitness, WorkerSpec
 from actors.pace import MOST, ROW_BYTES, ROWS, SPAN, Pace

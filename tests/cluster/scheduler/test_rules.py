@@ -183,7 +183,7 @@ class Rig:
 
 
 def retired(job: Job) -> list[str]:
-    return [each.id for each in job.report.workers if each.status == "retired" and each.role == "prover"]
+    return [each.id for each in job.workers.values() if each.status == "retired" and each.role == "prover"]
 
 
 # -- the table ----------------------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ def test_a_worker_that_fails_again_and_again_is_given_up(how: str, every: int, m
     job = proven(4, 200, failing, monkeypatch)
     assert (retired(job), failures(job)) == (["w1"], set())
     assert 3 <= failing.failed["w1"] <= 8
-    (reason,) = [each.reason for each in job.report.workers if each.id == "w1"]
+    (reason,) = [each.reason for each in job.workers.values() if each.id == "w1"]
     assert reason is not None
     assert "in a row" in reason or "which another proved" in reason
 
@@ -439,7 +439,7 @@ def test_a_worker_that_hangs_again_is_given_up_if_there_is_another(workers: int,
                 rig.news(worker)
             rig.look()
     assert [each.who for each in rig.effects if isinstance(each, e.Interrupt)] == ["w0"] * interrupted
-    reasons = {each.id: each.reason for each in job.report.workers if each.id in retired(job)}
+    reasons = {each.id: each.reason for each in job.workers.values() if each.id in retired(job)}
     assert reasons == ({"w0": "hung 2 times, the last: it said nothing for 6 s"} if workers == 2 else {})
 
 
