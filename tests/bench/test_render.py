@@ -1,4 +1,4 @@
-"""docs/performance.md is made from docs/results and nothing else."""
+"""docs/performance.md is made from docs/results and nothing else: documents of benchmarks, and notes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from distprove.bench.measure import Timing
 from distprove.bench.results import SCHEMA, Ceiling, Row
 from distprove.errors import FormatError
-from tests.support.performance_page import PAGE, load, render
+from tests.support.performance_page import PAGE, page, render
 
 
 def document(rows: list[Row]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def row(log_n: int, seconds: float, ceiling: Ceiling | None = None) -> Row:
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == render(load()), "run: make performance"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: make performance"
 
 
 def test_a_table_has_a_column_per_size_and_the_share_of_the_ceiling() -> None:

@@ -13,6 +13,8 @@ from distprove.errors import FormatError
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
+NOTES = RESULTS / "notes.md"
+"""The part of the page that is written by hand: figures that no document of a benchmark has."""
 PAGE = ROOT / "docs" / "performance.md"
 
 HEAD = """\
@@ -81,6 +83,11 @@ def _cells(values: Iterable[str]) -> str:
     return f"| {' | '.join(values)} |"
 
 
+def page() -> str:
+    """Render the whole page: the benchmarks in docs/results, then the notes. Raises FormatError."""
+    return render(load()) + "\n" + NOTES.read_text(encoding="utf-8")
+
+
 def load(folder: Path = RESULTS) -> list[tuple[str, dict[str, Any]]]:
     """Load the raw results as (file name, document) pairs, sorted by name, but for those that name a format of their
     own: other pages tell of these. Raises FormatError."""
@@ -96,4 +103,4 @@ def load(folder: Path = RESULTS) -> list[tuple[str, dict[str, Any]]]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render(load()), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
