@@ -22,7 +22,6 @@ NOT_YET_REWRITTEN = {
     "groth16.md",
     "jobs.md",
     "multilinear-protocol.md",
-    "operations.md",
     "performance.md",
     "programs.md",
     "reports.md",
