@@ -16,7 +16,6 @@ NOT_YET_REWRITTEN = {
     "airs.md",
     "architecture.md",
     "circuits.md",
-    "cluster.md",
     "formats.md",
     "gpu.md",
     "groth16.md",
