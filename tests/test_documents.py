@@ -25,7 +25,6 @@ NOT_YET_REWRITTEN = {
     "programs.md",
     "reports.md",
     "riscv.md",
-    "scheduling.md",
     "security.md",
     "service.md",
     "stark-protocol.md",
