@@ -26,7 +26,6 @@ NOT_YET_REWRITTEN = {
     "reports.md",
     "riscv.md",
     "security.md",
-    "service.md",
     "stark-protocol.md",
 }
 MEAN, LONGEST = 20, 45
