@@ -17,7 +17,6 @@ NOT_YET_REWRITTEN = {
     "architecture.md",
     "circuits.md",
     "formats.md",
-    "gpu.md",
     "groth16.md",
     "jobs.md",
     "multilinear-protocol.md",
