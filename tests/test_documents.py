@@ -23,7 +23,6 @@ NOT_YET_REWRITTEN = {
     "performance.md",
     "programs.md",
     "reports.md",
-    "riscv.md",
     "security.md",
     "stark-protocol.md",
 }
