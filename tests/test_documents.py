@@ -13,7 +13,6 @@ PAGES = pages()
 NOT_YET_REWRITTEN = {
     "ROADMAP.md",
     "aggregation.md",
-    "airs.md",
     "architecture.md",
     "circuits.md",
     "formats.md",
