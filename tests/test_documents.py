@@ -14,7 +14,6 @@ NOT_YET_REWRITTEN = {
     "ROADMAP.md",
     "aggregation.md",
     "architecture.md",
-    "circuits.md",
     "formats.md",
     "groth16.md",
     "jobs.md",
