@@ -15,7 +15,6 @@ NOT_YET_REWRITTEN = {
     "aggregation.md",
     "architecture.md",
     "formats.md",
-    "groth16.md",
     "jobs.md",
     "multilinear-protocol.md",
     "performance.md",

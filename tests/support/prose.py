@@ -24,7 +24,7 @@ HEADLESS = re.compile(r"\bwhat\b", re.IGNORECASE)
 """Often a relative clause in place of a noun too; sometimes a question. A share of sentences may have it."""
 
 _ITEM = re.compile(r"\s*([-*]|\d+[.)])\s+")
-_END = re.compile(r"(?<=[.!?])[)*_\"]*\s+(?=[\"(*_]*[A-Z0-9`<$\[])")
+_END = re.compile(r"(?<=[.!?])[)*_\"]*\s+(?=[\"(*_]*(?:[A-Z0-9`<$\[]|distprove\b|snarkjs\b|circom\b|bellperson\b))")
 _ABBREVIATED = re.compile(r"\b(e\.g|i\.e|cf|vs|etc|approx|No|Fig|Sec)\.$")
 
 
