@@ -17,7 +17,6 @@ NOT_YET_REWRITTEN = {
     "jobs.md",
     "multilinear-protocol.md",
     "performance.md",
-    "reports.md",
     "security.md",
     "stark-protocol.md",
 }
