@@ -14,7 +14,6 @@ NOT_YET_REWRITTEN = {
     "ROADMAP.md",
     "architecture.md",
     "formats.md",
-    "jobs.md",
     "multilinear-protocol.md",
     "performance.md",
     "security.md",
