@@ -12,7 +12,6 @@ from tests.support.prose import ROOT, pages, read, words
 PAGES = pages()
 NOT_YET_REWRITTEN = {
     "ROADMAP.md",
-    "architecture.md",
     "formats.md",
     "multilinear-protocol.md",
     "performance.md",
