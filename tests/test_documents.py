@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.prose import ROOT, pages, read, words
+from tests.support.prose import ROOT, anchor, pages, read, words
 
 PAGES = pages()
 NOT_YET_REWRITTEN = {
     "ROADMAP.md",
     "formats.md",
     "multilinear-protocol.md",
-    "performance.md",
     "security.md",
     "stark-protocol.md",
 }
@@ -78,16 +77,16 @@ def test_every_link_leads_somewhere(page: str) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if target.startswith(("http://", "https://", "mailto:")):
             continue
-        name, _, anchor = target.partition("#")
+        name, _, place = target.partition("#")
         path = (PAGES[page].parent / name).resolve() if name else PAGES[page]
-        if not path.is_relative_to(ROOT) or not path.exists() or (anchor and anchor not in _anchors(path)):
+        if not path.is_relative_to(ROOT) or not path.exists() or (place and place not in _anchors(path)):
             dead.append(target)
     assert dead == []
 
 
 def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ +(.*?) *$", _without_code(page.read_text(encoding="utf-8")), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-") for heading in headings}
+    return set(map(anchor, headings))
 
 
 def _without_code(text: str) -> str:

@@ -65,6 +65,11 @@ def words(sentence: str) -> int:
     return sum(any(c.isalnum() for c in word) for word in re.sub(r"`[^`]*`", "`code`", sentence).split())
 
 
+def anchor(heading: str) -> str:
+    """Returns the anchor that a page of GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-")
+
+
 def read(text: str) -> Prose:
     """Returns the sentences of a Markdown text."""
     return Prose(tuple(sentence for block in _blocks(text) for sentence in _sentences(block)))
