@@ -12,7 +12,6 @@ from tests.support.prose import ROOT, anchor, pages, read, words
 PAGES = pages()
 NOT_YET_REWRITTEN = {
     "ROADMAP.md",
-    "formats.md",
     "multilinear-protocol.md",
     "security.md",
     "stark-protocol.md",
