@@ -13,7 +13,6 @@ PAGES = pages()
 NOT_YET_REWRITTEN = {
     "ROADMAP.md",
     "multilinear-protocol.md",
-    "security.md",
     "stark-protocol.md",
 }
 MEAN, LONGEST = 20, 45
