@@ -13,7 +13,6 @@ PAGES = pages()
 NOT_YET_REWRITTEN = {
     "ROADMAP.md",
     "multilinear-protocol.md",
-    "stark-protocol.md",
 }
 MEAN, LONGEST = 20, 45
 """Words of a sentence."""

@@ -24,6 +24,7 @@ HEADLESS = re.compile(r"\bwhat\b", re.IGNORECASE)
 """Often a relative clause in place of a noun too; sometimes a question. A share of sentences may have it."""
 
 _ITEM = re.compile(r"\s*([-*]|\d+[.)])\s+")
+_ROW = re.compile(r"\s*\|.*\|\s*$")
 _END = re.compile(r"(?<=[.!?])[)*_\"]*\s+(?=[\"(*_]*(?:[A-Z0-9`<$\[]|distprove\b|snarkjs\b|circom\b|bellperson\b))")
 _ABBREVIATED = re.compile(r"\b(e\.g|i\.e|cf|vs|etc|approx|No|Fig|Sec)\.$")
 
@@ -87,7 +88,7 @@ def _blocks(text: str) -> Iterator[str]:
     for line in [*text.splitlines(), ""]:
         indent = len(line) - len(line.lstrip())
         starts = _ITEM.match(line)
-        ends = not line.strip() or line.lstrip().startswith(("#", "|", ">", "<!--"))
+        ends = not line.strip() or line.lstrip().startswith(("#", ">", "<!--")) or _ROW.match(line) is not None
         code = blank and not block and indent >= item + 4 and not starts
         if (ends or starts or code) and block:
             yield " ".join(block)
