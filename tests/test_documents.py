@@ -12,7 +12,6 @@ from tests.support.prose import ROOT, anchor, pages, read, words
 PAGES = pages()
 NOT_YET_REWRITTEN = {
     "ROADMAP.md",
-    "multilinear-protocol.md",
 }
 MEAN, LONGEST = 20, 45
 """Words of a sentence."""
