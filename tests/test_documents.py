@@ -10,16 +10,13 @@ import pytest
 from tests.support.prose import ROOT, anchor, pages, read, words
 
 PAGES = pages()
-NOT_YET_REWRITTEN = {
-    "ROADMAP.md",
-}
 MEAN, LONGEST = 20, 45
 """Words of a sentence."""
 HEADLESS = 0.05
 """Share of sentences that may have the word `what`."""
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.keys() - NOT_YET_REWRITTEN))
+@pytest.mark.parametrize("page", sorted(PAGES))
 def test_a_page_is_in_plain_english(page: str) -> None:
     prose = read(PAGES[page].read_text(encoding="utf-8"))
     assert [sentence for sentence in prose.sentences if words(sentence) > LONGEST] == []
