@@ -53,6 +53,12 @@ class CellPrograms:
     def interactions(self) -> RowProgram | None:
         return None if self.rules.interactions is None else self._on_vectors(self.rules.interactions)
 
+    @property
+    def all(self) -> list[RowProgram]:
+        """Every program of a proof."""
+        own = (self.leaves, self.constraints_on_coset, self.interactions_on_coset, self.constraints, self.interactions)
+        return [program for program in own if program is not None]
+
     @cached_property
     def _next(self) -> Mapping[int, int]:
         """The number among next columns of each column that is read at the next row."""

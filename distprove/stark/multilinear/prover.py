@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from distprove.formats.owncode import own_faults
 from distprove.stark import logup
-from distprove.stark.air.definition import Scope
 from distprove.stark.barrier import Commitment
 from distprove.stark.encoding import pack
-from distprove.stark.field import Ext, Words, e_powers
+from distprove.stark.field import Ext, e_powers
 from distprove.stark.multilinear.bus_prover import build_layers, prove_layers
 from distprove.stark.multilinear.buses import block_weights, shared_point
 from distprove.stark.multilinear.challenges import ProofTranscript, anchor_challenges, global_challenges
@@ -33,11 +32,12 @@ from distprove.stark.multilinear.row_prover import (
 )
 from distprove.stark.multilinear.rules import leaf_scalars, scalars_of_all
 from distprove.stark.multilinear.shape import Shape, heights_fit
-from distprove.stark.multilinear.vectors import Vectors
 from distprove.stark.plan import MemoryPlan, usable
 from distprove.stark.program import Program, whole_trace
 from distprove.stark.trace_shape import check_trace_shape
 from distprove.steps import Steps
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 
 @dataclass
@@ -47,8 +47,8 @@ class Committed:
     commitment: Commitment
     shape: Shape
     plan: MemoryPlan
-    columns: list[Words] = field(repr=False)
-    """The present tables' main columns (width, rows) on the host."""
+    columns: list[Array] = field(repr=False)
+    """The present tables' main columns (width, rows)."""
     stacked: Stacked
     anchor: Ext
     peak: int | None = None
@@ -81,6 +81,8 @@ def commit(
     cannot hold.
     """
     backend, program = pk.backend, program or pk.program
+    if expected is not None:
+        pk.prepare_optional([i for i, height in enumerate(expected) if height is not None])
     budget = usable(backend.info().memory_budget) - held
     if expected is not None and heights_fit(pk.key, tuple(expected)):
         check_room(Shape(pk.key, tuple(expected)), budget)
@@ -91,7 +93,7 @@ def commit(
     shape = Shape(pk.key, log_heights)
     plan = check_room(shape, budget)
     with steps("main_stack"):
-        columns = [np.ascontiguousarray(backend.to_host(m)) for m in trace.main if m is not None]
+        columns = [m for m in trace.main if m is not None]
         stacked = commit_stack(backend, shape.main, dict(enumerate(columns)), pk.key.params, main=True)
         root = stacked.tree.root
     with steps("anchor"):
@@ -108,11 +110,10 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     A trace that violates a constraint gives a proof that does not verify, so callers must verify the proof.
     """
     backend, shape = pk.backend, committed.shape
-    vectors = Vectors(backend)
     name, public, root = committed.commitment.name, committed.commitment.public, committed.commitment.main_root
     tables = [
-        RowTable(pk.programs[number], height, pk.columns[number], columns)
-        for number, height, columns in zip(shape.numbers, shape.heights, committed.columns, strict=True)
+        RowTable.of(backend, pk.programs[number], pk.fixed_columns(number), columns)
+        for number, columns in zip(shape.numbers, committed.columns, strict=True)
     ]
 
     # 1. Bind the statement and the anchor, which fixes one trace, and draw the challenges of the buses.
@@ -121,9 +122,9 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
 
     # 2. The buses: from the sums of their fractions to one claim about all leaves.
     with steps("leaves"):
-        layers = build_layers(vectors, shape, leaves_of(vectors, shape, tables, public, buses))
+        layers = build_layers(backend, shape, leaves_of(backend, shape, tables, public, buses))
     with steps("gkr"):
-        totals, proved_layers, claim = prove_layers(vectors, shape, layers, transcript)
+        totals, proved_layers, claim = prove_layers(backend, shape, layers, transcript)
         del layers
     xi = shared_point(shape, claim, transcript)
 
@@ -133,24 +134,24 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     with steps("univariate"):
         for table, given in zip(tables, scalars_of_all(shape, public, buses, weights, lambda_, kappa), strict=True):
             table.scalars = given
-        first = univariate_round(vectors, shape, tables, xi)
+        first = univariate_round(backend, shape, tables, xi)
         r_0, nu = transcript.skip(first.quotient, first.leaves)
-        bind_univariate(vectors, shape, tables, r_0)
+        bind_univariate(backend, shape, tables, r_0)
     with steps("rounds"):
-        rounds, rows = multilinear_rounds(vectors, shape, tables, xi, nu, transcript)
+        rounds, rows = multilinear_rounds(backend, shape, tables, xi, nu, transcript)
 
     # 4. At the point, the rules of all tables follow from the opened values of their columns.
-    openings, point = openings_of(tables), [r_0, *rows]
+    openings, point = openings_of(backend, tables), [r_0, *rows]
     sigma = transcript.openings(openings)
 
     # 5. All opened values and the anchor become one value of each stacked column.
     with steps("reduction"):
         batch = e_powers(sigma, shape.openings + 1)
         eta, delta = anchor_challenges(shape, name, public, root)
-        stacks = [main_stack(vectors, shape, committed.stacked, point, batch, eta, delta)]
+        stacks = [main_stack(backend, shape, committed.stacked, point, batch, eta, delta)]
         if pk.fixed is not None:
-            stacks.append(preprocessed_stack(vectors, shape, pk.fixed, point, batch))
-        reduction, rho, values = prove_reduction(vectors, shape, stacks, transcript)
+            stacks.append(preprocessed_stack(backend, shape, pk.fixed, point, batch))
+        reduction, rho, values = prove_reduction(backend, shape, stacks, transcript)
         mu = transcript.stacked(values)
 
     # 6. WHIR: the stacked columns have these values.
@@ -179,20 +180,17 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
 
 
 def leaves_of(
-    vectors: Vectors, shape: Shape, tables: Sequence[RowTable], public: Sequence[int], buses: logup.BusChallenges
-) -> list[Words]:
+    backend: Backend, shape: Shape, tables: Sequence[RowTable], public: Sequence[int], buses: logup.BusChallenges
+) -> list[Array]:
     """The fractions of each used scope's interactions, (3, 2, leaves): numerators and denominators."""
-    made: dict[int, Words] = {}
+    kernels, scopes = backend.multilinear, shape.leaves.scopes.values()
+    fractions = [kernels.fractions(sum(1 << block.log_height for block in blocks)) for blocks in scopes]
     for i, table in enumerate(tables):
         program = table.programs.leaves
-        if program is not None:
-            made[i] = vectors.run(program, table.base_cells(), leaf_scalars(table.programs.rules, public, buses))
-    scopes: dict[Scope, list[Words]] = {}
-    for scope, blocks in shape.leaves.scopes.items():
-        for block in blocks:
-            found, uses = made[block.table], len(shape.tables[block.table].uses)
-            fractions = np.zeros((3, 2, found.shape[1]), dtype=np.uint64)
-            fractions[0, 0] = found[block.use]
-            fractions[:, 1] = found[uses + 3 * block.use :][:3]
-            scopes.setdefault(scope, []).append(fractions)
-    return [np.concatenate(own, axis=2) for own in scopes.values()]
+        if program is None:
+            continue
+        found = table.run(backend, program, table.base, leaf_scalars(table.programs.rules, public, buses))
+        for blocks, out in zip(scopes, fractions, strict=True):
+            places = [(block.use, block.offset) for block in blocks if block.table == i]
+            kernels.place_leaves(found, len(shape.tables[i].uses), places, out)
+    return fractions

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from distprove.errors import UsageError
-from distprove.stark.field import Words
 from distprove.stark.multilinear.cells import CellPrograms
 from distprove.stark.multilinear.commitment import Stacked, commit_stack
 from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_arguments, with_root
@@ -24,17 +24,23 @@ class MultilinearProvingKey:
     program: Program
     key: MultilinearKey
     backend: Backend
-    columns: list[Words | None]
-    """Each table's preprocessed columns (width, rows) on the host; None for a table without."""
+    columns: list[Array | None] = field(repr=False)
+    """Each table's preprocessed columns (width, rows) in the backend's memory; None for a table without."""
     fixed: Stacked | None
     """The committed stack of these columns; None without any."""
     programs: list[CellPrograms]
     """Each table's programs for the prover's rounds."""
 
+    def prepare_optional(self, numbers: Sequence[int]) -> None:
+        """Begin to compile the kernels of the optional ones of these tables, in the background. A key may have hundreds
+        of them; those of required tables are compiled when the key is made."""
+        chosen = [p for i in numbers if self.key.optional[i] for p in self.programs[i].all]
+        if chosen:
+            self.backend.goldilocks.prepare(chosen)
+
     def fixed_columns(self, table: int) -> Array | None:
         """A table's preprocessed columns (width, rows) in the backend's memory; None for a table without."""
-        columns = self.columns[table]
-        return None if columns is None else self.backend.to_device(columns)
+        return self.columns[table]
 
 
 def make_key(program: Program, params: Parameters, backend: Backend) -> MultilinearProvingKey:
@@ -43,8 +49,12 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
     Raises UsageError for a key that no verifier would accept, AirError for tables that cannot be compiled.
     """
     key = compile_key(program, params)
+    programs = [CellPrograms(t) for t in key.tables]
+    required = [p for own, optional in zip(programs, key.optional, strict=True) if not optional for p in own.all]
+    backend.goldilocks.prepare(required, [f.source for f in program.row_functions])
+    backend.multilinear.prepare()
     given = program.preprocessed()
-    columns: list[Words | None] = []
+    columns: list[Array | None] = []
     for table, height in zip(key.tables, key.fixed_heights, strict=True):
         matrix = given.get(table.name)
         width = 0 if matrix is None else len(matrix)
@@ -52,7 +62,7 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
             raise UsageError(f"table {table.name} has {table.preprocessed_width} preprocessed columns, not {width}")
         if matrix is not None and height is not None and matrix.shape[1] != 1 << height:
             raise UsageError(f"table {table.name} is fixed to 2^{height} rows; its preprocessed columns differ")
-        columns.append(None if matrix is None else np.ascontiguousarray(matrix, np.uint64))
+        columns.append(None if matrix is None else backend.to_device(np.ascontiguousarray(matrix, np.uint64)))
     fixed = None
     if key.preprocessed.width:
         present = {i: m for i, m in enumerate(columns) if m is not None}
@@ -61,4 +71,4 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
     known = {t.name: h for t, h in zip(key.tables, key.fixed_heights, strict=True) if h is not None}
     key = with_arguments(key, program.key_arguments(key.preprocessed_root, known))
     key.check(f"program {program.name}")
-    return MultilinearProvingKey(program, key, backend, columns, fixed, [CellPrograms(t) for t in key.tables])
+    return MultilinearProvingKey(program, key, backend, columns, fixed, programs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +19,14 @@ from distprove.stark.field import (
     Ext,
     P,
     Words,
+    add,
     e_add,
     e_inv,
     e_mul,
     e_scale,
     e_sub,
     element,
+    mul,
     root_of_unity,
     total,
 )
@@ -33,37 +36,44 @@ from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.rules import RuleScalars
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import lagrange
-from distprove.stark.multilinear.vectors import Vectors, total_of
+from distprove.stark.multilinear.vectors import coset_matrix, inverse_matrix
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+from kernels.interface.multilinear import Products
+from kernels.interface.row_program import RowProgram
 
 _UNITS = np.array([(0, 1, 0), (0, 0, 1)], dtype=np.uint64)
 
 
 @dataclass
 class RowTable:
-    """A table in the prover's rounds. Its cells are secret."""
+    """A table in the prover's rounds, whose cells lie in the backend's memory. They are secret."""
 
     programs: CellPrograms
     log_height: int
-    fixed: Words | None = field(repr=False)
-    """The preprocessed columns (width, rows); None without."""
-    main: Words = field(repr=False)
+    base: Array = field(repr=False)
+    """All cells on the rows themselves, (cells, rows)."""
     scalars: RuleScalars | None = field(default=None, repr=False)
-    cells: Words = field(default_factory=lambda: np.empty((3, 0, 0), dtype=np.uint64), repr=False)
+    cells: Any = field(default=None, repr=False)
     """All cells as vectors (3, cells, rows), from the univariate round on."""
     claim: Ext = ZERO
     """The table's share of the running claim."""
 
-    def base_cells(self) -> list[Words | None]:
-        """The matrices of a program on a coset, on the rows themselves."""
+    @classmethod
+    def of(cls, backend: Backend, programs: CellPrograms, fixed: Array | None, main: Array) -> RowTable:
+        """The table with these preprocessed and main columns, (width, rows)."""
+        columns, rules = [main] if fixed is None else [fixed, main], programs.rules
+        base = backend.multilinear.cells(columns, rules.next_row, selectors=rules.reads_selectors)
+        return cls(programs, int(main.shape[1]).bit_length() - 1, base)
+
+    def run(self, backend: Backend, program: RowProgram, cells: Array, scalars: Words) -> Array:
+        """The outputs (columns, rows) of a program on a coset where the table has these cells."""
         rules = self.programs.rules
-        columns = self.main if self.fixed is None else np.concatenate([self.fixed, self.main])
-        after = np.roll(columns[list(rules.next_row)], -1, axis=1)
-        selectors = None
-        if rules.reads_selectors:
-            selectors = np.zeros((3, self.main.shape[1]), dtype=np.uint64)
-            selectors[0, 0] = selectors[1, -1] = selectors[2, :] = 1
-            selectors[2, -1] = 0
-        return [self.fixed, self.main, None, selectors, after if rules.next_row else None]
+        cut, after, selectors = rules.preprocessed_width, rules.columns, rules.columns + len(rules.next_row)
+        spans = (0, cut), (cut, after), (0, 0), (selectors, len(cells)), (after, selectors)
+        given = [cells[begin:end] if begin < end else None for begin, end in spans]
+        made = backend.goldilocks.evaluate(program, given, scalars)
+        return made.reshape(made.shape[0], -1)
 
 
 @dataclass(frozen=True)
@@ -74,38 +84,57 @@ class UnivariateRound:
     leaves: Words
 
 
-def univariate_round(vectors: Vectors, shape: Shape, tables: Sequence[RowTable], xi: Sequence[Ext]) -> UnivariateRound:
+@dataclass(frozen=True)
+class _Use:
+    """A program of a table in the univariate round, and the cosets on which it is evaluated."""
+
+    program: RowProgram
+    scalars: Words
+    cosets: range
+    """From 1 on for constraints, whose sum is zero on the domain itself."""
+
+
+def _uses(table: RowTable) -> list[_Use]:
+    programs, rules, scalars = table.programs, table.programs.rules, table.scalars
+    assert scalars is not None, "they are drawn before"
+    given = (
+        (programs.constraints_on_coset, scalars.constraints, rules.constraint_degree, 1),
+        (programs.interactions_on_coset, scalars.interactions, rules.interaction_degree, 0),
+    )
+    uses = [(p, s, range(first, degree)) for p, s, degree, first in given if p is not None and s is not None]
+    return [_Use(p, s, cosets or range(0, 1)) for p, s, cosets in uses if cosets or not cosets.start]
+
+
+def univariate_round(backend: Backend, shape: Shape, tables: Sequence[RowTable], xi: Sequence[Ext]) -> UnivariateRound:
     """The quotient of the constraints' sum by Z^L - 1, and the leaves' sum, over all tables."""
-    log_skip = shape.log_skip
+    log_skip, kernels = shape.log_skip, backend.multilinear
+    asked = [_uses(table) for table in tables]
+    room = kernels.sums_of(max(1, sum(len(use.cosets) for uses in asked for use in uses)), 1 << log_skip)
+    which: list[range] = []  # the cosets of the use that each sum is of, and which of them
+    number: list[int] = []
+    for table, uses in zip(tables, asked, strict=True):
+        eq = kernels.products(xi[log_skip:][: table.log_height - log_skip], eq=True)
+        for coset in sorted({coset for use in uses for coset in use.cosets}):
+            shift = coset_shift(log_skip, coset)
+            cells = kernels.apply_runs(table.base, coset_matrix(log_skip, shift)) if coset else table.base
+            for use in uses:
+                if coset in use.cosets:
+                    values = table.run(backend, use.program, cells, use.scalars)
+                    kernels.run_sums(values, eq, log_skip, room[len(which)])
+                    which.append(use.cosets)
+                    number.append(coset)
+    found = backend.to_host(room)
     quotient = np.zeros((shape.quotient_length, 3), dtype=np.uint64)
     leaves = np.zeros((shape.leaves_length, 3), dtype=np.uint64)
-    for table in tables:
-        rules, scalars = table.programs.rules, table.scalars
-        assert scalars is not None, "they are drawn before"
-        rows = table.log_height - log_skip
-        eq = vectors.eq_table(xi[log_skip : log_skip + rows], ONE)
-        base = table.base_cells()
-        on_cosets: dict[int, list[Words | None]] = {}
-        programs = (
-            (table.programs.constraints_on_coset, scalars.constraints, rules.constraint_degree, 1),
-            (table.programs.interactions_on_coset, scalars.interactions, rules.interaction_degree, 0),
-        )
-        for program, given, degree, first in programs:
-            if program is None or given is None:
-                continue
-            wanted = range(first, max(degree, first))
-            values = []
-            for coset in wanted:
-                if coset not in on_cosets:
-                    on_cosets[coset] = _moved(vectors, base, log_skip, coset)
-                evaluated = vectors.run(program, on_cosets[coset], given)
-                values.append(_sum_over_rows(vectors, evaluated, eq, log_skip))
-            if not values:
-                continue
-            made = interpolate_cosets(vectors, values, log_skip, list(wanted), over_vanishing=first == 1)
-            target = quotient if first else leaves
-            made = made[: len(target)]
-            target[: len(made)] = vectors.add(target[: len(made)], made)
+    for cosets in dict.fromkeys(which):
+        values = []
+        for coset in cosets:
+            chosen = [i for i, own in enumerate(which) if own == cosets and number[i] == coset]
+            values.append(total(found[chosen]))
+        made = interpolate_cosets(values, log_skip, cosets, over_vanishing=cosets.start == 1)
+        target = quotient if cosets.start else leaves
+        count = min(len(made), len(target))
+        target[:count] = add(target[:count], made[:count])
     return UnivariateRound(quotient, leaves)
 
 
@@ -118,43 +147,20 @@ LOG_COSETS = 9
 """log2 of the number of cosets, more than the greatest degree."""
 
 
-def _moved(vectors: Vectors, base: Sequence[Words | None], log_skip: int, coset: int) -> list[Words | None]:
-    if coset == 0:
-        return list(base)
-    shift = coset_shift(log_skip, coset)
-    return [None if m is None else vectors.runs_on_coset(m, log_skip, shift) for m in base]
-
-
-def _sum_over_rows(vectors: Vectors, values: Words, eq: Words, log_skip: int) -> Words:
-    """The sums over x of eq(x) value(a, x) for each point a of the domain, (2^log_skip, 3), of values (3, rows)."""
-    size = 1 << log_skip
-    weighted = vectors.product(values, np.repeat(eq, size, axis=1))
-    return np.ascontiguousarray(total(weighted.reshape(3, -1, size), axis=1).T)
-
-
-def interpolate_cosets(
-    vectors: Vectors, values: Sequence[Words], log_skip: int, cosets: Sequence[int], *, over_vanishing: bool
-) -> Words:
+def interpolate_cosets(values: Sequence[Words], log_skip: int, cosets: Sequence[int], *, over_vanishing: bool) -> Words:
     """Coefficients (c 2^log_skip, 3) of the polynomial with these values (2^log_skip, 3) on each of c cosets, or of its
     quotient by Z^L - 1."""
     size, shifts = 1 << log_skip, [coset_shift(log_skip, coset) for coset in cosets]
     stretched = []
     for shift, own in zip(shifts, values, strict=True):
-        coefficients = vectors.runs_to_coefficients(np.ascontiguousarray(own.T), log_skip)  # (3, size)
+        coefficients = total(mul(inverse_matrix(log_skip)[:, :, None], own[None]), axis=1)
         scale = pow(pow(shift, size, P) - 1, -1, P) if over_vanishing else 1
         back = pow(shift, -1, P)
-        factors = [(scale * pow(back, k, P) % P, 0, 0) for k in range(size)]
-        stretched.append([e_mul(element(coefficients[:, k]), factors[k]) for k in range(size)])
+        factors = np.array([scale * pow(back, k, P) % P for k in range(size)], dtype=np.uint64)
+        stretched.append(mul(coefficients, factors[:, None]))
     # On a coset Z^L is the constant shift^L: what is left is an interpolation in Z^L for each power below L.
-    matrix = _inverse_vandermonde(tuple(pow(shift, size, P) for shift in shifts))
-    out = np.zeros((len(shifts) * size, 3), dtype=np.uint64)
-    for power, row in enumerate(matrix):
-        for k in range(size):
-            value = ZERO
-            for weight, coefficients_there in zip(row, stretched, strict=True):
-                value = e_add(value, e_scale(coefficients_there[k], weight))
-            out[power * size + k] = value
-    return out
+    matrix = np.array(_inverse_vandermonde(tuple(pow(shift, size, P) for shift in shifts)), dtype=np.uint64)
+    return total(mul(matrix[:, :, None, None], np.array(stretched)[None]), axis=1).reshape(-1, 3)
 
 
 @cache
@@ -173,66 +179,52 @@ def _inverse_vandermonde(points: tuple[int, ...]) -> list[list[int]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def bind_univariate(vectors: Vectors, shape: Shape, tables: Sequence[RowTable], r_0: Ext) -> None:
+def bind_univariate(backend: Backend, shape: Shape, tables: Sequence[RowTable], r_0: Ext) -> None:
     """Bind the univariate variable of all tables' cells to r_0."""
-    weights = lagrange(r_0, shape.log_skip)
+    weights = np.array(lagrange(r_0, shape.log_skip), dtype=np.uint64)
     for table in tables:
-        matrices = [m for m in (table.base_cells()[i] for i in (0, 1, 4, 3)) if m is not None and len(m)]
-        table.cells = vectors.bind_runs(np.concatenate(matrices), weights)
+        table.cells = backend.multilinear.bind_runs(table.base, weights)
+        table.base = None
 
 
 def multilinear_rounds(
-    vectors: Vectors, shape: Shape, tables: Sequence[RowTable], xi: Sequence[Ext], nu: Ext, transcript: ProofTranscript
+    backend: Backend, shape: Shape, tables: Sequence[RowTable], xi: Sequence[Ext], nu: Ext, transcript: ProofTranscript
 ) -> tuple[Words, list[Ext]]:
     """Prove the sums of all tables' rules over their row variables: the rounds' coefficients and the point drawn."""
     point: list[Ext] = []
     sent = np.zeros((shape.row_variables, shape.degree, 3), dtype=np.uint64)
-    tails = xi[shape.log_skip :]
-    for table in tables:
-        rows = table.log_height - shape.log_skip
-        table.claim = _claim_of(vectors, table, vectors.eq_table(tails[:rows], ONE), nu)
+    sums = _RuleSums(backend, shape.log_skip, xi[shape.log_skip :], nu)
+    for table, (claim,) in zip(tables, sums.over_rows(tables), strict=True):
+        table.claim = claim
     for i in range(shape.row_variables):
         coefficients = [ZERO] * (shape.degree + 1)
-        polynomials: list[list[Ext] | None] = []
+        live = [table for table in tables if i < table.log_height - shape.log_skip]
         for table in tables:
-            rows = table.log_height - shape.log_skip
-            if i >= rows:
+            if table not in live:
                 coefficients[0] = e_add(coefficients[0], table.claim)
-                polynomials.append(None)
-                continue
-            own = _round_of(vectors, table, tails[i], vectors.eq_table(tails[i + 1 : rows], ONE), nu)
-            polynomials.append(own)
-            for k, c in enumerate(own):
+        x, polynomials = sums.tails[i], []
+        for table, values in zip(live, sums.of_round(live, i), strict=True):
+            at_one = e_mul(e_sub(table.claim, e_mul(e_sub(ONE, x), values[0])), e_inv(x))
+            polynomials.append(_interpolated([values[0], at_one, *values[1:]]))
+            for k, c in enumerate(polynomials[-1]):
                 coefficients[k] = e_add(coefficients[k], c)
         sent[i] = coefficients[1:]
         point.append(transcript.row_round(coefficients[1:]))
-        for table, polynomial in zip(tables, polynomials, strict=True):
-            if polynomial is not None:
-                table.claim = evaluate(polynomial, point[-1])
-                table.cells = vectors.fold_values(table.cells, point[-1])
+        for table, polynomial in zip(live, polynomials, strict=True):
+            table.claim = evaluate(polynomial, point[-1])
+            table.cells = backend.multilinear.fold_values(table.cells, point[-1])
     return sent, point
 
 
-def _claim_of(vectors: Vectors, table: RowTable, eq: Words, nu: Ext) -> Ext:
-    return total_of(_weighted(vectors, table, table.cells, eq, nu))
-
-
-def _round_of(vectors: Vectors, table: RowTable, x: Ext, eq: Words, nu: Ext) -> list[Ext]:
-    """The coefficients of one table's polynomial in a round. Its value at 1 follows from the claim."""
+def _degree(table: RowTable) -> int:
     rules = table.programs.rules
-    degree = max(1, rules.constraint_degree, rules.interaction_degree)
-    even, odd = table.cells[..., 0::2], table.cells[..., 1::2]
-    step = vectors.sub(odd, even)
-    values = [total_of(_weighted(vectors, table, even, eq, nu))]
-    at_one = e_mul(e_sub(table.claim, e_mul(e_sub(ONE, x), values[0])), e_inv(x))
-    values.append(at_one)
-    here = np.ascontiguousarray(odd)
-    for _ in range(2, degree + 1):
-        here = vectors.add(here, step)
-        values.append(total_of(_weighted(vectors, table, here, eq, nu)))
-    matrix = _inverse_vandermonde(tuple(range(degree + 1)))
+    return max(1, rules.constraint_degree, rules.interaction_degree)
+
+
+def _interpolated(values: Sequence[Ext]) -> list[Ext]:
+    """The coefficients of the polynomial with these values at 0, 1, 2 .."""
     found = []
-    for row in matrix:
+    for row in _inverse_vandermonde(tuple(range(len(values)))):
         value = ZERO
         for weight, own in zip(row, values, strict=True):
             value = e_add(value, e_scale(own, weight))
@@ -240,25 +232,78 @@ def _round_of(vectors: Vectors, table: RowTable, x: Ext, eq: Words, nu: Ext) -> 
     return found
 
 
-def _weighted(vectors: Vectors, table: RowTable, cells: Words, eq: Words, nu: Ext) -> Words:
-    """eq times the folded rules of a table in every row, (3, rows), of cells (3, cells, rows)."""
-    programs, scalars = table.programs, table.scalars
-    assert scalars is not None, "they are drawn before"
-    rows = cells.shape[-1]
-    matrix = np.ascontiguousarray(cells).reshape(-1, rows)
-    parts = []
-    for program, given in ((programs.constraints, scalars.constraints), (programs.interactions, scalars.interactions)):
-        if program is None or given is None:
-            parts.append(np.zeros((3, rows), dtype=np.uint64))
-        else:
-            parts.append(vectors.run(program, [matrix], np.concatenate([given, _UNITS])))
-    return vectors.joined(parts[0], parts[1], nu, eq)
+@dataclass
+class _RuleSums:
+    """Sums of the tables' rules over rows, weighted by eq. Those of all tables are fetched together."""
+
+    backend: Backend
+    log_skip: int
+    tails: Sequence[Ext]
+    nu: Ext
+
+    def over_rows(self, tables: Sequence[RowTable]) -> list[list[Ext]]:
+        """For each table the sum over all rows."""
+        parts = [_Part(table, 0, [], table.cells.reshape(-1, 1, table.cells.shape[-1])) for table in tables]
+        return self._fetched(tables, parts)
+
+    def of_round(self, tables: Sequence[RowTable], number: int) -> list[list[Ext]]:
+        """For each table the sums at 0, 2, 3, .. of the variable `number`, as many as its degree asks for."""
+        parts = []
+        for table in tables:
+            points = [0, *range(2, _degree(table) + 1)]
+            matrix = table.cells.reshape(-1, table.cells.shape[-1])
+            while points:  # a program runs on a power of two of them at once
+                count = 1 << len(points).bit_length() - 1
+                parts.append(_Part(table, number + 1, points[:count], matrix))
+                points = points[count:]
+        return self._fetched(tables, parts)
+
+    def _fetched(self, tables: Sequence[RowTable], parts: Sequence[_Part]) -> list[list[Ext]]:
+        kernels = self.backend.multilinear
+        room = kernels.sums_of(len(parts))
+        weights: dict[tuple[int, int], Products] = {}
+        for part, out in zip(parts, room, strict=True):
+            span = part.first, part.table.log_height - self.log_skip
+            if span not in weights:
+                weights[span] = kernels.products(self.tails[slice(*span)], eq=True)
+            cells = kernels.between(part.matrix, part.points) if part.points else part.matrix
+            kernels.rule_sums(*self._rules(part.table, cells), self.nu, weights[span], out)
+        found: dict[int, list[Ext]] = {id(table): [] for table in tables}
+        for part, own in zip(parts, self.backend.to_host(room), strict=True):
+            found[id(part.table)] += [element(words) for words in own[: max(1, len(part.points))]]
+        return [found[id(table)] for table in tables]
+
+    def _rules(self, table: RowTable, cells: Array) -> tuple[Array | None, Array | None]:
+        """The folded constraints and interactions (3, points, rows) of cells (3 cells, points, rows)."""
+        programs, scalars, log_points = table.programs, table.scalars, int(cells.shape[1]).bit_length() - 1
+        assert scalars is not None, "they are drawn before"
+
+        def run(program: RowProgram | None, given: Words | None) -> Array | None:
+            if program is None or given is None:
+                return None
+            words = np.concatenate([given, _UNITS])
+            return self.backend.goldilocks.evaluate(program, [cells], words, log_cosets=log_points)
+
+        return run(programs.constraints, scalars.constraints), run(programs.interactions, scalars.interactions)
 
 
-def openings_of(tables: Sequence[RowTable]) -> Words:
+@dataclass(frozen=True)
+class _Part:
+    """Sums of a table's rules over the variables from `first` on."""
+
+    table: RowTable
+    first: int
+    points: Sequence[int]
+    """The points of the variable before; without any, the rows are summed as they are."""
+    matrix: Array = field(repr=False)
+    """The table's cells (3 cells, rows), or (3 cells, 1, rows) without points."""
+
+
+def openings_of(backend: Backend, tables: Sequence[RowTable]) -> Words:
     """The values of all tables' columns and next columns at the point to which all variables are bound."""
     found = []
     for table in tables:
         rules = table.programs.rules
-        found.append(table.cells[:, : rules.columns + len(rules.next_row), 0].T)
+        values = backend.to_host(table.cells).reshape(3, -1)
+        found.append(values[:, : rules.columns + len(rules.next_row)].T)
     return np.ascontiguousarray(np.concatenate(found))
