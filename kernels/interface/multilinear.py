@@ -169,6 +169,8 @@ class MultilinearKernels(ABC):
         total = int(out.shape[-1])
         if len(found) != 4 * uses or any(not 0 <= use < uses or at + n > total for use, at in places):
             raise SizeError(f"leaves of {uses} uses of {n} rows do not fit {out.shape}")
+        if not places:
+            return
         told = self._upload(np.array(places, dtype=np.uint64))
         given = {"log_n": n.bit_length() - 1, "uses": uses, "total": total}
         self._each("leaves", len(places) * n, found=found, places=told, out=out, **given)
