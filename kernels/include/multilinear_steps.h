@@ -6,6 +6,7 @@
 // pad a scope are not stored.
 #pragma once
 #include "field/goldilocks.h"
+#include "field/goldilocks_sum.h"
 
 namespace dp {
 namespace gl {
@@ -189,25 +190,16 @@ struct Between {
   }
 };
 
-// eq (constraints + nu interactions) at each of some points: both (3, points, n), or null.
-struct RuleSums {
+// eq times value at each of some points: values (3, points, n).
+struct PointSums {
   static constexpr int SUMS = POINTS;
-  const u64 *constraints, *interactions;
+  const u64* values;
   u64 n, points;
-  Ext nu;
   Products eq;
 
   DP_HD void operator()(u64 j, Ext (&sums)[SUMS]) const {
     const Ext weight = eq[j];
-    const u64 pitch = points * n;
-DP_PRAGMA(unroll)
-    for (u64 k = 0; k < POINTS; ++k) {
-      if (k >= points) break;
-      Ext v = embed(0);
-      if (constraints) v = load(constraints + k * n + j, pitch);
-      if (interactions) v = add(v, mul(load(interactions + k * n + j, pitch), nu));
-      accumulate(sums[k], mul(v, weight));
-    }
+    for (u64 k = 0; k < points; ++k) accumulate(sums[k], mul(load(values + k * n + j, points * n), weight));
   }
 };
 
@@ -343,9 +335,9 @@ struct ApplyRuns {
 
   DP_HD void operator()(u64 i) const {
     const u64 run = i / rows, r = i % rows, *p = in + (run << log_run);
-    u64 sum = 0;
-    for (u64 a = 0; a < 1ull << log_run; ++a) sum = add(sum, mul(p[a], matrix[a * rows + r]));
-    out[apart ? r * apart + run : i] = sum;
+    ProductSum sum;
+    for (u64 a = 0; a < 1ull << log_run; ++a) sum.add(p[a], matrix[a * rows + r]);
+    out[apart ? r * apart + run : i] = sum.value();
   }
 };
 
@@ -353,18 +345,14 @@ struct ApplyRuns {
 }  // namespace gl
 }  // namespace dp
 
-// Every step: EACH(name, struct) for those of items alone, SUM(name, struct) for those with sums.
+// Every step of both backends: EACH(name, struct) for those of items alone, SUM(name, struct) for those with sums.
 #define DP_MULTILINEAR_STEPS(EACH, SUM) \
   EACH(make_products, MakeProducts)     \
   EACH(tabulate, Tabulate)              \
-  EACH(leaves, Leaves)                  \
   EACH(layer, Layer)                    \
   EACH(halves, Halves)                  \
   SUM(layer_round, LayerRound)          \
   EACH(further_cells, FurtherCells)     \
-  SUM(run_sums, RunSums)                \
-  EACH(between, Between)                \
-  SUM(rule_sums, RuleSums)              \
   EACH(fold, Fold)                      \
   SUM(weighted_runs, WeightedRuns)      \
   EACH(opened_weights, OpenedWeights)   \
@@ -374,3 +362,10 @@ struct ApplyRuns {
   EACH(add_rows, AddRows)               \
   EACH(scatter, Scatter)                \
   EACH(apply_runs, ApplyRuns)
+
+// Those that a backend needs whose row programs have a matrix of outputs.
+#define DP_ROW_PROGRAM_STEPS(EACH, SUM) \
+  EACH(leaves, Leaves)                  \
+  SUM(run_sums, RunSums)                \
+  EACH(between, Between)                \
+  SUM(point_sums, PointSums)

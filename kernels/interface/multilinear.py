@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
+from kernels.interface.row_program import RowProgram
 from kernels.maths.goldilocks import TWO_ADICITY, Ext
 from kernels.maths.goldilocks_extension import ext_add, ext_mul, ext_sub
 
@@ -47,7 +48,7 @@ _STEPS: dict[str, np.dtype[Any]] = {
     "further_cells": _layout((_WORD, "cells next log_n width count")),
     "run_sums": _layout((_WORD, "values n log_run"), (_PRODUCTS, "eq")),
     "between": _layout((_WORD, "source out log_n points"), (("u8", (POINTS,)), "at")),
-    "rule_sums": _layout((_WORD, "constraints interactions n points"), (_EXT, "nu"), (_PRODUCTS, "eq")),
+    "point_sums": _layout((_WORD, "values n points"), (_PRODUCTS, "eq")),
     "fold": _layout((_WORD, "source out half pitch apart coefficients"), (_EXT, "r")),
     "weighted_runs": _layout((_WORD, "columns weights log_run runs sets")),
     "opened_weights": _layout((_PRODUCTS, "eq"), (_WORD, "entries out log_rows total"), (_EXT, "last")),
@@ -76,6 +77,65 @@ class Products:
         return (self.bits + 1) // 2
 
 
+@dataclass(frozen=True, eq=False)
+class RuleProgram:
+    """A program of a table's rules. Its cells are numbered."""
+
+    on_coset: RowProgram
+    """The program over base cells; each matrix is a span of the cells, all of them of one row."""
+    on_vectors: RowProgram | None
+    """The same program over cells of F in one matrix (3 cells, n); the units x and x^2 are two more scalars. Leaves
+    have none."""
+    spans: tuple[tuple[int, int], ...]
+    """The first cell of each matrix, and the one after its last."""
+
+
+BoundRules = Any
+"""A program with its scalars, as a backend keeps it. Made by `MultilinearKernels.bind`."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeafPlace:
+    """Where the leaves of a use lie: from leaf `first` of fractions (3, 2, n) on."""
+
+    fractions: Array = field(repr=False)
+    first: int
+
+
+@dataclass(frozen=True, eq=False)
+class LeafTask:
+    """The leaves of a table: its rules' outputs are the numerators of all uses, then their denominators."""
+
+    rules: BoundRules = field(repr=False)
+    cells: Array = field(repr=False)
+    """(cells, n)"""
+    places: Sequence[LeafPlace | None]
+    """The place of each use."""
+
+
+@dataclass(frozen=True, eq=False)
+class CosetTask:
+    """A table's rules on a coset, folded and weighted by eq of the number of the run."""
+
+    rules: BoundRules = field(repr=False)
+    cells: Array = field(repr=False)
+    """(cells, n)"""
+    eq: Products
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTask:
+    """A table's rules between neighbouring rows, or without points on the rows as they are, folded and weighted by eq.
+    Cell c has its rows from element `first` + c rows on."""
+
+    rules: BoundRules = field(repr=False)
+    first: int
+    cells: int
+    rows: int
+    eq: Products
+    points: Sequence[int]
+
+
 class MultilinearKernels(ABC):
     """The multilinear kernels of one device.
 
@@ -96,7 +156,7 @@ class MultilinearKernels(ABC):
 
     def apply_runs(self, columns: Array, matrix: Words) -> Array:
         """Apply `matrix` (r, 2^k), on the host, to each run of 2^k elements of columns (w, n): (w, n r / 2^k)."""
-        _, n = _columns(columns)
+        _, n = _matrix(columns)
         if matrix.ndim != 2 or n % matrix.shape[1]:
             raise SizeError(f"a matrix {matrix.shape} does not fit runs of columns {columns.shape}")
         return self._apply_runs(columns, matrix)
@@ -104,7 +164,7 @@ class MultilinearKernels(ABC):
     def bind_runs(self, columns: Array, weights: Words) -> Array:
         """Return the sum of weight times element in each run of columns (w, n): vectors (3, w, n / 2^k), for weights
         (2^k, 3) on the host."""
-        width, n = _columns(columns)
+        width, n = _matrix(columns)
         if weights.ndim != 2 or weights.shape[1] != 3 or n % len(weights):
             raise SizeError(f"weights {weights.shape} do not fit runs of columns {columns.shape}")
         return self._bind_runs(columns, weights).reshape(3, width, n // len(weights))
@@ -159,21 +219,16 @@ class MultilinearKernels(ABC):
     # -- buses ------------------------------------------------------------------------------------------------------
 
     def fractions(self, leaves: int) -> Array:
-        """Memory for the fractions of so many leaves, (3, 2, leaves)."""
+        """Memory for the fractions of so many leaves, (3, 2, leaves): numerators and denominators."""
         return self._empty((3, 2, leaves))
 
-    def place_leaves(self, found: Array, uses: int, places: Sequence[tuple[int, int]], out: Array) -> None:
-        """Place leaves in the fractions `out`. `found` (4 uses, n) are a table's numerators, then the denominators by
-        coordinate; `places` has pairs of a use and its first leaf."""
-        _, n = _columns(found)
-        total = int(out.shape[-1])
-        if len(found) != 4 * uses or any(not 0 <= use < uses or at + n > total for use, at in places):
-            raise SizeError(f"leaves of {uses} uses of {n} rows do not fit {out.shape}")
-        if not places:
-            return
-        told = self._upload(np.array(places, dtype=np.uint64))
-        given = {"log_n": n.bit_length() - 1, "uses": uses, "total": total}
-        self._each("leaves", len(places) * n, found=found, places=told, out=out, **given)
+    def leaves(self, tasks: Sequence[LeafTask]) -> None:
+        """Write the leaves of all tables to their places."""
+        for task in tasks:
+            n = int(task.cells.shape[-1])
+            if any(at is not None and at.first + n > at.fractions.shape[-1] for at in task.places):
+                raise SizeError(f"leaves of {n} rows beyond their fractions")
+        self._leaves([task for task in tasks if any(at is not None for at in task.places)])
 
     def layer(self, fractions: Array) -> Array:
         """Return the layer above one of fractions (3, 2, n): (3, 2, (n + 1) / 2)."""
@@ -203,52 +258,53 @@ class MultilinearKernels(ABC):
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
-    def cells(self, columns: Sequence[Array], next_columns: Sequence[int], *, selectors: bool) -> Array:
-        """Return a table's base cells (cells, n): all columns, those of `next_columns` (numbers among them) moved by
-        one row, and the selectors first, last and transition."""
+    def cells(self, columns: Sequence[Array], next_columns: Sequence[int], *, selectors: bool, out: Array) -> None:
+        """Write a table's base cells to `out` (cells, n): all columns, those of `next_columns` (numbers among them)
+        moved by one row, and the selectors first, last and transition."""
         width = sum(int(m.shape[0]) for m in columns)
         n = int(columns[0].shape[-1])
         further = len(next_columns) + 3 * selectors
-        out = self._empty((width + further, n))
+        if tuple(out.shape) != (width + further, n):
+            raise SizeError(f"{width + further} cells of {n} rows do not fit {out.shape}")
         self._join(columns, out[:width])
         if further:
             chosen = self._upload(np.array([*next_columns, 0], dtype=np.uint64))
             given = {"log_n": n.bit_length() - 1, "width": width, "count": len(next_columns)}
             self._each("further_cells", further * n, cells=out, next=chosen, **given)
+
+    def columns(self, vectors: Array, begin: int, end: int) -> Array:
+        """Return a copy of vectors (3, n) from element `begin` to `end`."""
+        out = self._empty((3, end - begin))
+        for row, target in zip(vectors, out, strict=True):
+            self._join([row[begin:end]], target)
         return out
 
-    def run_sums(self, values: Array, eq: Products, log_run: int, out: Array) -> None:
-        """Write to `out` (2^log_run, 3), for each place in a run, the sum of eq times value over values (3, n)."""
-        n = _vector(values, 1 << eq.bits + log_run)
-        self._sum("run_sums", n, log_run, out, values=values, n=n, log_run=log_run, eq=eq)
+    def vector(self, n: int) -> Array:
+        """Memory for n base elements."""
+        return self._empty((n,))
 
-    def between(self, cells: Array, at: Sequence[int]) -> Array:
-        """Return even + t (odd - even) of neighbours of rows (w, 2 n) at up to POINTS integers t: (w, points, n)."""
-        width, n = _columns(cells)
-        if n < 2 or not 1 <= len(at) <= POINTS:
-            raise SizeError(f"{len(at)} points between the rows of {cells.shape}")
-        out = self._empty((width, len(at), n // 2))
-        points = np.zeros((POINTS,), dtype=np.uint64)
-        points[: len(at)] = at
-        given = {"log_n": n.bit_length() - 2, "points": len(at), "at": points}
-        self._each("between", width * n // 2, source=cells, out=out, **given)
-        return out
+    def coset_sums(self, tasks: Sequence[CosetTask], log_run: int) -> Words:
+        """Return, on the host, (tasks, 2^log_run, 3): for each task and place in a run, the sum of eq times the folded
+        outputs of its rules."""
+        for task in tasks:
+            if task.cells.ndim != 2 or int(task.cells.shape[1]) != 1 << task.eq.bits + log_run:
+                raise SizeError(f"cells {task.cells.shape} for {1 << task.eq.bits} runs of 2^{log_run}")
+        if not tasks:
+            return np.zeros((0, 1 << log_run, 3), dtype=np.uint64)
+        return self._coset_sums(tasks, log_run)
 
-    def rule_sums(
-        self, constraints: Array | None, interactions: Array | None, nu: Ext, eq: Products, out: Array
-    ) -> None:
-        """Write to `out` (POINTS, 3) the sums of eq (constraints + nu interactions) over rows, at each point of
-        (3, points, n); None is zero."""
-        present = [m for m in (constraints, interactions) if m is not None]
-        _, points, n = map(int, present[0].shape) if present else (3, 1, 1)
-        if n > 1 << eq.bits or points > POINTS:
-            raise SizeError(f"{points} points of {n} rows with weights for {1 << eq.bits}")
-        given = {"n": n, "points": points, "nu": nu, "eq": eq}
-        self._sum("rule_sums", n, 0, out, constraints=constraints, interactions=interactions, **given)
+    def round_sums(self, vectors: Array, tasks: Sequence[RoundTask]) -> list[list[Ext]]:
+        """For each task and each of its points, the sum of eq times the folded outputs of its rules, over the tables'
+        cells in `vectors` (3, n)."""
+        for task in tasks:
+            pairs = task.rows // 2 if task.points else task.rows
+            if task.first + task.cells * task.rows > vectors.shape[-1] or pairs != 1 << task.eq.bits:
+                raise SizeError(f"{task.cells} cells of {task.rows} rows for {1 << task.eq.bits} weights")
+        return self._round_sums(vectors, tasks) if tasks else []
 
-    def sums_of(self, count: int, each: int = POINTS) -> Array:
-        """Memory for the results of so many calls of `rule_sums`, or of `run_sums` with runs of `each`."""
-        return self._empty((count, each, 3))
+    @abstractmethod
+    def bind(self, rules: Sequence[tuple[RuleProgram, Words]]) -> list[BoundRules]:
+        """Bind rules to their scalars, which lie on the host, for `leaves`, `coset_sums` and `round_sums`."""
 
     def fold_values(self, vectors: Array, r: Ext) -> Array:
         """Bind the lowest variable of tables of values (3, k, n) to r: (3, k, n / 2)."""
@@ -396,6 +452,15 @@ class MultilinearKernels(ABC):
         """Write the arrays one after the other, then zeros."""
 
     @abstractmethod
+    def _leaves(self, tasks: Sequence[LeafTask]) -> None: ...
+
+    @abstractmethod
+    def _coset_sums(self, tasks: Sequence[CosetTask], log_run: int) -> Words: ...
+
+    @abstractmethod
+    def _round_sums(self, vectors: Array, tasks: Sequence[RoundTask]) -> list[list[Ext]]: ...
+
+    @abstractmethod
     def _encode(self, coefficients: Array, log_blowup: int) -> Array: ...
 
     @abstractmethod
@@ -423,10 +488,14 @@ def eq_prefix(point: Sequence[Ext], scale: Ext, count: int) -> Ext:
     return total
 
 
-def _columns(array: Array) -> tuple[int, int]:
+def _matrix(array: Array) -> tuple[int, int]:
     if array.ndim != 2 or array.dtype != np.dtype(np.uint64) or not array.shape[0]:
         raise SizeError(f"columns (w, n) of uint64 were expected, not {array.shape} of {array.dtype}")
-    width, n = map(int, array.shape)
+    return int(array.shape[0]), int(array.shape[1])
+
+
+def _columns(array: Array) -> tuple[int, int]:
+    width, n = _matrix(array)
     if n < 1 or n & (n - 1):
         raise SizeError(f"{n} rows are not a power of two")
     return width, n

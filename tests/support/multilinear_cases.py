@@ -6,7 +6,8 @@ GPU run all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,31 @@ from distprove.stark.field import (
     e_mul,
     e_sub,
     element,
+    embed,
     ext_mul,
     mul,
     root_of_unity,
     sub,
     total,
 )
+from distprove.stark.multilinear.cells import CellPrograms
+from distprove.stark.multilinear.key import compile_key
+from distprove.stark.multilinear.params import Parameters
+from distprove.stark.programs import load_program
 from kernels.errors import SizeError
 from kernels.interface.backend import Backend
-from kernels.interface.multilinear import COORDINATES, POINTS, SETS, eq_prefix
+from kernels.interface.multilinear import (
+    COORDINATES,
+    SETS,
+    CosetTask,
+    LeafPlace,
+    LeafTask,
+    RoundTask,
+    eq_prefix,
+)
+from kernels.interface.row_program import Op, RowProgram
+from tests.support import ROOT
+from tests.support.stark_programs import Ring
 
 EDGES = [0, 1, P - 1, P - 2, 0xFFFFFFFF, 1 << 32, (1 << 63) + 1]
 Case = Callable[[Backend, np.random.Generator], None]
@@ -135,23 +152,6 @@ def products(backend: Backend, rng: np.random.Generator) -> None:
         assert eq_prefix(point, scale, count) == (sum_of(expected[:count]) if count else ZERO)
 
 
-def leaves(backend: Backend, rng: np.random.Generator) -> None:
-    kernels, log_n, uses = backend.multilinear, int(rng.integers(0, 8)), int(rng.integers(1, 5))
-    n = 1 << log_n
-    found, total_ = random(rng, 4 * uses, n), (uses + 1) * n
-    chosen = [(use, at * n) for at, use in enumerate(rng.permutation(uses)[: int(rng.integers(1, uses + 1))].tolist())]
-    out = on(backend, random(rng, 3, 2, total_))
-    expected = np.array(backend.to_host(out))
-    kernels.place_leaves(on(backend, found), uses, chosen, out)
-    for use, at in chosen:
-        expected[:, 0, at : at + n] = 0
-        expected[0, 0, at : at + n] = found[use]
-        expected[:, 1, at : at + n] = found[uses + 3 * use :][:3]
-    same(backend, out, expected)
-    kernels.place_leaves(on(backend, found), uses, [], out)
-    same(backend, out, expected)
-
-
 def even(vectors: Words, batch: Ext | None = None) -> Words:
     """Fractions (3, 2, n), or halves (3, 4, n), with a fraction 0/1 if there is an odd number."""
     if vectors.shape[-1] % 2 == 0:
@@ -196,49 +196,122 @@ def cells(backend: Backend, rng: np.random.Generator) -> None:
     columns = np.concatenate(given)
     chosen = sorted(rng.permutation(len(columns))[: int(rng.integers(0, 3))].tolist())
     selectors = bool(rng.integers(0, 2))
-    expected = [columns, np.roll(columns[chosen], -1, axis=1)]
+    parts = [columns, np.roll(columns[chosen], -1, axis=1)]
     if selectors:
         own = np.zeros((3, n), dtype=np.uint64)
         own[0, 0] = own[1, -1] = own[2, :] = 1
         own[2, -1] = 0
-        expected.append(own)
-    found = kernels.cells([on(backend, m) for m in given], chosen, selectors=selectors)
-    same(backend, found, np.concatenate(expected))
+        parts.append(own)
+    expected = np.concatenate(parts)
+    room = kernels.vector(expected.size + 3)
+    out = room[3:].reshape(expected.shape)
+    kernels.cells([on(backend, m) for m in given], chosen, selectors=selectors, out=out)
+    same(backend, out, expected)
 
-
-def rows(backend: Backend, rng: np.random.Generator) -> None:
-    kernels, log_run, bits = backend.multilinear, int(rng.integers(0, 7)), int(rng.integers(0, 6))
-    size, point, n = 1 << log_run, elements(rng, bits), 1 << bits
-    eq = kernels.products(point, eq=True)
-    weights, values = table(point, ONE, eq=True), random(rng, 3, n * size)
-    room = kernels.sums_of(2, size)
-    kernels.run_sums(on(backend, values), eq, log_run, room[1])
-    weighted = ext_mul(last(values), np.repeat(weights, size, axis=0))
-    assert np.array_equal(backend.to_host(room)[1], total(weighted.reshape(n, size, 3)))
-
-    width, points = int(rng.integers(1, 6)), sorted(rng.permutation(20)[: int(rng.integers(1, POINTS + 1))].tolist())
-    matrix = random(rng, width, 2 * n)
-    steps = sub(matrix[:, 1::2], matrix[:, 0::2])
-    expected = np.stack([add(matrix[:, 0::2], mul(steps, np.full_like(steps, t))) for t in points], axis=1)
-    same(backend, kernels.between(on(backend, matrix), points), expected)
-
-    (nu,), constraints, interactions = elements(rng, 1), random(rng, 3, len(points), n), random(rng, 3, len(points), n)
-    for mask in range(4):
-        given = [v if mask >> i & 1 else None for i, v in enumerate((constraints, interactions))]
-        sums = kernels.sums_of(1)[0]
-        kernels.rule_sums(*(None if v is None else on(backend, v) for v in given), nu, eq, sums)
-        found = backend.to_host(sums)
-        for k in range(len(points)):
-            value = np.zeros((n, 3), dtype=np.uint64)
-            if given[0] is not None:
-                value = add(value, last(constraints[:, k]))
-            if given[1] is not None:
-                value = add(value, times(last(interactions[:, k]), nu))
-            assert element(found[k]) == sum_of(ext_mul(value, weights))
-
-    vectors, (r,) = random(rng, 3, width, 2 * n), elements(rng, 1)
+    vectors, (r,) = random(rng, 3, int(rng.integers(1, 6)), 2 * n), elements(rng, 1)
     whole = last(vectors)
     same(backend, kernels.fold_values(on(backend, vectors), r), first(between(whole[:, 0::2], whole[:, 1::2], r)))
+    flat, begin = vectors.reshape(3, -1), int(rng.integers(0, n))
+    same(backend, kernels.columns(on(backend, flat), begin, n), flat[:, begin:n])
+
+
+@cache
+def rule_tables() -> tuple[CellPrograms, ...]:
+    """Tables of programs that ship, and of a test's, with rules of all kinds."""
+    guest = {"elf": str(ROOT / "tests" / "stark" / "riscv" / "guests" / "fibonacci.elf"), "segment": 4096}
+    given = [load_program("riscv", guest), load_program("range-check", {"values": 16, "bits": 4}), Ring(3)]
+    keys = [compile_key(program, Parameters(1, 0, (1,) * 8, 0, 0)) for program in given]
+    return tuple(CellPrograms(table) for key in keys for table in key.tables)
+
+
+def outputs(program: RowProgram, spans: Sequence[tuple[int, int]], cells: Words, scalars: Words) -> Words:
+    """The outputs of a program on a coset, (outputs, n, 3), or their fold (1, n, 3), of cells (cells, n, 3)."""
+    values: list[Words] = []
+    for op, a, b, _ in program.instructions():
+        if op == Op.LOAD:
+            value = cells[spans[a][0] + b]
+        elif op == Op.CONST:
+            value = embed(np.full(cells.shape[1], program.constants[a], dtype=np.uint64))
+        elif op == Op.SCALAR:
+            value = np.broadcast_to(scalars[a], cells.shape[1:])
+        elif op == Op.BASE_SCALAR:
+            value = embed(np.full(cells.shape[1], scalars[a, 0], dtype=np.uint64))
+        else:
+            value = {Op.ADD: add, Op.SUB: sub, Op.MUL: ext_mul}[Op(op)](values[a], values[b])
+        values.append(value)
+    found = np.array([values[v] for v in program.outputs])
+    if program.fold is None:
+        return found
+    weights = scalars[program.fold :][: len(found)]
+    return total(ext_mul(found, np.broadcast_to(weights[:, None], found.shape)))[None]
+
+
+def base_scalars(rng: np.random.Generator, program: RowProgram) -> Words:
+    return random(rng, program.scalars, 3)
+
+
+def rules(backend: Backend, rng: np.random.Generator) -> None:
+    """Several tables of different heights in one call, as in a proof."""
+    kernels, log_run = backend.multilinear, int(rng.integers(0, 3))
+    tables = [rule_tables()[i] for i in rng.permutation(len(rule_tables()))[:3]]
+    runs = sorted((int(rng.integers(0, 4)) for _ in tables), reverse=True)
+    sizes = [own.cells << bits + log_run for own, bits in zip(tables, runs, strict=True)]
+    flat, firsts = random(rng, sum(sizes)), np.cumsum([0, *sizes]).tolist()
+    room = on(backend, flat)
+    heights = [1 << bits + log_run for bits in runs]
+    whole = [flat[at : at + k].reshape(-1, n) for at, k, n in zip(firsts, sizes, heights, strict=False)]
+    given = [room[at : at + k].reshape(-1, n) for at, k, n in zip(firsts, sizes, heights, strict=False)]
+
+    chosen = [(i, p) for i, own in enumerate(tables) for p in (own.constraints, own.interactions) if p is not None]
+    scalars = [base_scalars(rng, program.on_coset) for _, program in chosen]
+    bound = kernels.bind([(program, own) for (_, program), own in zip(chosen, scalars, strict=True)])
+    points = {bits: elements(rng, bits) for bits in range(max(runs) + 1)}
+    eq = {bits: kernels.products(point, eq=True) for bits, point in points.items()}
+    found = kernels.coset_sums(
+        [CosetTask(own, given[i], eq[runs[i]]) for (i, _), own in zip(chosen, bound, strict=True)], log_run
+    )
+    for sums, (i, program), own in zip(found, chosen, scalars, strict=True):
+        (values,) = outputs(program.on_coset, program.spans, embed(whole[i]), own)
+        weights = np.repeat(table(points[runs[i]], ONE, eq=True), 1 << log_run, axis=0)
+        assert np.array_equal(sums, total(ext_mul(values, weights).reshape(-1, 1 << log_run, 3)))
+
+    vectors = random(rng, 3, sum(sizes))
+    tasks, expected = [], []
+    for (i, program), own, words in zip(chosen, bound, scalars, strict=True):
+        bits = runs[i] + log_run
+        point = elements(rng, bits)
+        cells_ = last(vectors[:, firsts[i] : firsts[i] + sizes[i]]).reshape(-1, heights[i], 3)
+        at = () if bits == 0 or rng.integers(0, 4) == 0 else tuple(range(int(rng.integers(1, 7))))
+        weights = table(point[1:] if at else point, ONE, eq=True)
+        tasks.append(
+            RoundTask(own, firsts[i], tables[i].cells, heights[i], kernels.products(point[bool(at) :], eq=True), at)
+        )
+        rows = [between(cells_[:, 0::2], cells_[:, 1::2], (t, 0, 0)) for t in at] or [cells_]
+        expected.append(
+            [sum_of(ext_mul(outputs(program.on_coset, program.spans, own_, words)[0], weights)) for own_ in rows]
+        )
+    assert kernels.round_sums(on(backend, vectors), tasks) == expected
+
+    leaves = [(i, own.leaves) for i, own in enumerate(tables) if own.leaves is not None]
+    words_ = [base_scalars(rng, program.on_coset) for _, program in leaves]
+    uses = [len(tables[i].rules.uses) for i, _ in leaves]
+    fractions = np.zeros((3, 2, 5 + sum(k * heights[i] for (i, _), k in zip(leaves, uses, strict=True))), np.uint64)
+    out, at_, leaf_tasks = on(backend, fractions.copy()), 5, []
+    told = kernels.bind([(program, words) for (_, program), words in zip(leaves, words_, strict=True)])
+    for (i, program), own, k, words in zip(leaves, told, uses, words_, strict=True):
+        places: list[LeafPlace | None] = []
+        made = outputs(program.on_coset, program.spans, embed(whole[i]), words)
+        for use in range(k):
+            if rng.integers(0, 5) == 0:
+                places.append(None)
+                continue
+            places.append(LeafPlace(out, at_))
+            fractions[:, 0, at_ : at_ + heights[i]] = made[use].T
+            fractions[:, 1, at_ : at_ + heights[i]] = made[k + use].T
+            at_ += heights[i]
+        leaf_tasks.append(LeafTask(own, given[i], places))
+    kernels.leaves(leaf_tasks)
+    same(backend, out, fractions)
 
 
 def stacks(backend: Backend, rng: np.random.Generator) -> None:
@@ -325,8 +398,10 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
         lambda: kernels.tabulate(kernels.products([ONE], eq=True), given(3, 2), at=1),
         lambda: kernels.dot(given(3, 4), kernels.products([ONE], eq=True)),
         lambda: kernels.layer_round(given(3, 4, 9), None, ONE, kernels.products([ONE], eq=True)),
-        lambda: kernels.place_leaves(given(4, 4), 1, [(1, 0)], given(3, 2, 8)),
-        lambda: kernels.place_leaves(given(4, 4), 1, [(0, 8)], given(3, 2, 8)),
+        lambda: kernels.cells([given(2, 4)], [], selectors=True, out=given(4, 4)),
+        lambda: kernels.leaves([LeafTask(None, given(1, 4), [LeafPlace(given(3, 2, 8), 5)])]),
+        lambda: kernels.coset_sums([CosetTask(None, given(1, 4), kernels.products([ONE], eq=True))], 2),
+        lambda: kernels.round_sums(given(3, 8), [RoundTask(None, 4, 2, 4, kernels.products([ONE], eq=True), (0,))]),
         lambda: kernels.pair_round(given(2, 3, 2), ONE),
         lambda: kernels.pair_round(given(2, 3, 3), None),
         lambda: kernels.fold_pair(given(2, 3, 3), ONE),
@@ -343,10 +418,9 @@ CASES: list[Case] = [
     encoding,
     matrices_on_runs,
     products,
-    leaves,
     layers,
     cells,
-    rows,
+    rules,
     stacks,
     pairs,
     additions,

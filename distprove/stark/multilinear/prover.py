@@ -23,13 +23,7 @@ from distprove.stark.multilinear.opening_prover import prove_opening
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey
 from distprove.stark.multilinear.reduction_prover import main_stack, preprocessed_stack, prove_reduction
-from distprove.stark.multilinear.row_prover import (
-    RowTable,
-    bind_univariate,
-    multilinear_rounds,
-    openings_of,
-    univariate_round,
-)
+from distprove.stark.multilinear.row_prover import Cells, bind_rules, multilinear_rounds, openings_of, univariate_round
 from distprove.stark.multilinear.rules import leaf_scalars, scalars_of_all
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.plan import MemoryPlan, usable
@@ -38,6 +32,7 @@ from distprove.stark.trace_shape import check_trace_shape
 from distprove.steps import Steps
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
+from kernels.interface.multilinear import LeafPlace, LeafTask
 
 
 @dataclass
@@ -81,8 +76,6 @@ def commit(
     cannot hold.
     """
     backend, program = pk.backend, program or pk.program
-    if expected is not None:
-        pk.prepare_optional([i for i, height in enumerate(expected) if height is not None])
     budget = usable(backend.info().memory_budget) - held
     if expected is not None and heights_fit(pk.key, tuple(expected)):
         check_room(Shape(pk.key, tuple(expected)), budget)
@@ -111,10 +104,10 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     """
     backend, shape = pk.backend, committed.shape
     name, public, root = committed.commitment.name, committed.commitment.public, committed.commitment.main_root
-    tables = [
-        RowTable.of(backend, pk.programs[number], pk.fixed_columns(number), columns)
-        for number, columns in zip(shape.numbers, committed.columns, strict=True)
-    ]
+    with steps("cells"):
+        programs = [pk.programs[number] for number in shape.numbers]
+        fixed = [pk.fixed_columns(number) for number in shape.numbers]
+        cells = Cells.of(backend, programs, fixed, committed.columns)
 
     # 1. Bind the statement and the anchor, which fixes one trace, and draw the challenges of the buses.
     transcript = ProofTranscript(shape, challenge, name, public, root, committed.anchor)
@@ -122,7 +115,7 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
 
     # 2. The buses: from the sums of their fractions to one claim about all leaves.
     with steps("leaves"):
-        layers = build_layers(backend, shape, leaves_of(backend, shape, tables, public, buses))
+        layers = build_layers(backend, shape, leaves_of(backend, shape, cells, public, buses))
     with steps("gkr"):
         totals, proved_layers, claim = prove_layers(backend, shape, layers, transcript)
         del layers
@@ -132,16 +125,15 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     weights = block_weights(shape, claim)
     lambda_, kappa = transcript.constraint_challenges()
     with steps("univariate"):
-        for table, given in zip(tables, scalars_of_all(shape, public, buses, weights, lambda_, kappa), strict=True):
-            table.scalars = given
-        first = univariate_round(backend, shape, tables, xi)
+        rules = bind_rules(backend, cells, scalars_of_all(shape, public, buses, weights, lambda_, kappa))
+        first = univariate_round(backend, shape, cells, rules, xi)
         r_0, nu = transcript.skip(first.quotient, first.leaves)
-        bind_univariate(backend, shape, tables, r_0)
+        cells.bind(backend, r_0, shape.log_skip)
     with steps("rounds"):
-        rounds, rows = multilinear_rounds(backend, shape, tables, xi, nu, transcript)
+        rounds, rows = multilinear_rounds(backend, shape, cells, rules, xi, nu, transcript)
 
     # 4. At the point, the rules of all tables follow from the opened values of their columns.
-    openings, point = openings_of(backend, tables), [r_0, *rows]
+    openings, point = openings_of(backend, cells), [r_0, *rows]
     sigma = transcript.openings(openings)
 
     # 5. All opened values and the anchor become one value of each stacked column.
@@ -180,17 +172,23 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
 
 
 def leaves_of(
-    backend: Backend, shape: Shape, tables: Sequence[RowTable], public: Sequence[int], buses: logup.BusChallenges
+    backend: Backend, shape: Shape, cells: Cells, public: Sequence[int], buses: logup.BusChallenges
 ) -> list[Array]:
     """The fractions of each used scope's interactions, (3, 2, leaves): numerators and denominators."""
-    kernels, scopes = backend.multilinear, shape.leaves.scopes.values()
-    fractions = [kernels.fractions(sum(1 << block.log_height for block in blocks)) for blocks in scopes]
-    for i, table in enumerate(tables):
-        program = table.programs.leaves
-        if program is None:
-            continue
-        found = table.run(backend, program, table.base, leaf_scalars(table.programs.rules, public, buses))
-        for blocks, out in zip(scopes, fractions, strict=True):
-            places = [(block.use, block.offset) for block in blocks if block.table == i]
-            kernels.place_leaves(found, len(shape.tables[i].uses), places, out)
+    kernels, fractions = backend.multilinear, []
+    places: dict[tuple[int, int], LeafPlace] = {}
+    for blocks in shape.leaves.scopes.values():
+        fractions.append(kernels.fractions(sum(1 << block.log_height for block in blocks)))
+        places |= {(block.table, block.use): LeafPlace(fractions[-1], block.offset) for block in blocks}
+    given = [(i, table.programs.leaves) for i, table in enumerate(cells.tables)]
+    found = [(i, program) for i, program in given if program is not None]
+    if found:
+        bound = kernels.bind([(program, leaf_scalars(shape.tables[i], public, buses)) for i, program in found])
+        uses = [range(len(shape.tables[i].uses)) for i, _ in found]
+        kernels.leaves(
+            [
+                LeafTask(own, cells.tables[i].base, [places.get((i, use)) for use in numbers])
+                for (i, _), own, numbers in zip(found, bound, uses, strict=True)
+            ]
+        )
     return fractions

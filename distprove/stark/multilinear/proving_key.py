@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,13 +30,6 @@ class MultilinearProvingKey:
     programs: list[CellPrograms]
     """Each table's programs for the prover's rounds."""
 
-    def prepare_optional(self, numbers: Sequence[int]) -> None:
-        """Begin to compile the kernels of the optional ones of these tables, in the background. A key may have hundreds
-        of them; those of required tables are compiled when the key is made."""
-        chosen = [p for i in numbers if self.key.optional[i] for p in self.programs[i].all]
-        if chosen:
-            self.backend.goldilocks.prepare(chosen)
-
     def fixed_columns(self, table: int) -> Array | None:
         """A table's preprocessed columns (width, rows) in the backend's memory; None for a table without."""
         return self.columns[table]
@@ -49,9 +41,7 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
     Raises UsageError for a key that no verifier would accept, AirError for tables that cannot be compiled.
     """
     key = compile_key(program, params)
-    programs = [CellPrograms(t) for t in key.tables]
-    required = [p for own, optional in zip(programs, key.optional, strict=True) if not optional for p in own.all]
-    backend.goldilocks.prepare(required, [f.source for f in program.row_functions])
+    backend.goldilocks.prepare(sources=[f.source for f in program.row_functions])
     backend.multilinear.prepare()
     given = program.preprocessed()
     columns: list[Array | None] = []
@@ -71,4 +61,4 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
     known = {t.name: h for t, h in zip(key.tables, key.fixed_heights, strict=True) if h is not None}
     key = with_arguments(key, program.key_arguments(key.preprocessed_root, known))
     key.check(f"program {program.name}")
-    return MultilinearProvingKey(program, key, backend, columns, fixed, programs)
+    return MultilinearProvingKey(program, key, backend, columns, fixed, [CellPrograms(t) for t in key.tables])

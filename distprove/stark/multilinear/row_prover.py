@@ -25,7 +25,6 @@ from distprove.stark.field import (
     e_mul,
     e_scale,
     e_sub,
-    element,
     mul,
     root_of_unity,
     total,
@@ -39,41 +38,119 @@ from distprove.stark.multilinear.stacking import lagrange
 from distprove.stark.multilinear.vectors import coset_matrix, inverse_matrix
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
-from kernels.interface.multilinear import Products
-from kernels.interface.row_program import RowProgram
-
-_UNITS = np.array([(0, 1, 0), (0, 0, 1)], dtype=np.uint64)
+from kernels.interface.multilinear import BoundRules, CosetTask, Products, RoundTask
 
 
 @dataclass
-class RowTable:
-    """A table in the prover's rounds, whose cells lie in the backend's memory. They are secret."""
+class TableCells:
+    """The cells of one table, in the backend's memory."""
 
     programs: CellPrograms
     log_height: int
     base: Array = field(repr=False)
-    """All cells on the rows themselves, (cells, rows)."""
-    scalars: RuleScalars | None = field(default=None, repr=False)
-    cells: Any = field(default=None, repr=False)
-    """All cells as vectors (3, cells, rows), from the univariate round on."""
-    claim: Ext = ZERO
-    """The table's share of the running claim."""
+    """(cells, rows)"""
+    first: int
+    """The table's first element among the cells of all tables."""
+
+    @property
+    def opened(self) -> int:
+        """Number of columns and next columns."""
+        return self.programs.rules.columns + len(self.programs.rules.next_row)
+
+
+@dataclass
+class Cells:
+    """The cells of all tables, one after the other, the tallest first. They are secret."""
+
+    tables: list[TableCells]
+    base: Array = field(repr=False)
+    """All base cells, (1, n)."""
+    vectors: Any = field(default=None, repr=False)
+    """The cells of tables that have variables left, as vectors of F (3, n), from the univariate round on."""
+    ended: list[tuple[list[TableCells], Array]] = field(default_factory=list, repr=False)
+    """Tables without variables left, and the values of their cells (3, n), in order."""
 
     @classmethod
-    def of(cls, backend: Backend, programs: CellPrograms, fixed: Array | None, main: Array) -> RowTable:
-        """The table with these preprocessed and main columns, (width, rows)."""
-        columns, rules = [main] if fixed is None else [fixed, main], programs.rules
-        base = backend.multilinear.cells(columns, rules.next_row, selectors=rules.reads_selectors)
-        return cls(programs, int(main.shape[1]).bit_length() - 1, base)
+    def of(
+        cls,
+        backend: Backend,
+        programs: Sequence[CellPrograms],
+        fixed: Sequence[Array | None],
+        main: Sequence[Array],
+    ) -> Cells:
+        """The cells of tables with these preprocessed and main columns, (width, rows)."""
+        kernels, heights = backend.multilinear, [int(m.shape[1]) for m in main]
+        base = kernels.vector(sum(own.cells * n for own, n in zip(programs, heights, strict=True)))
+        tables: dict[int, TableCells] = {}
+        at = 0
+        for i in sorted(range(len(programs)), key=lambda i: -heights[i]):
+            rules, size = programs[i].rules, programs[i].cells * heights[i]
+            view = base[at : at + size].reshape(-1, heights[i])
+            before = fixed[i]
+            columns = [main[i]] if before is None else [before, main[i]]
+            kernels.cells(columns, rules.next_row, selectors=rules.reads_selectors, out=view)
+            tables[i] = TableCells(programs[i], heights[i].bit_length() - 1, view, at)
+            at += size
+        return cls([tables[i] for i in range(len(programs))], base.reshape(1, -1))
 
-    def run(self, backend: Backend, program: RowProgram, cells: Array, scalars: Words) -> Array:
-        """The outputs (columns, rows) of a program on a coset where the table has these cells."""
-        rules = self.programs.rules
-        cut, after, selectors = rules.preprocessed_width, rules.columns, rules.columns + len(rules.next_row)
-        spans = (0, cut), (cut, after), (0, 0), (selectors, len(cells)), (after, selectors)
-        given = [cells[begin:end] if begin < end else None for begin, end in spans]
-        made = backend.goldilocks.evaluate(program, given, scalars)
-        return made.reshape(made.shape[0], -1)
+    def bind(self, backend: Backend, r_0: Ext, log_skip: int) -> None:
+        """Bind the univariate variable to r_0. The base cells are dropped."""
+        weights = np.array(lagrange(r_0, log_skip), dtype=np.uint64)
+        self.vectors = backend.multilinear.bind_runs(self.base, weights).reshape(3, -1)
+        self.base = None
+        for table in self.tables:
+            table.base = None
+            table.first >>= log_skip
+
+    def fold(self, backend: Backend, r: Ext, bound: int) -> None:
+        """Bind the lowest row variable to r. `bound` variables are bound then, the univariate ones included."""
+        self.vectors = backend.multilinear.fold_values(self.vectors[:, None], r)[:, 0]
+        for table in self.tables:
+            table.first >>= 1
+        self.end(backend, bound)
+
+    def end(self, backend: Backend, bound: int) -> None:
+        """Set the tables aside whose last variable was bound, of which there are so many."""
+        own = sorted((t for t in self.tables if t.log_height == bound), key=lambda t: t.first)
+        if own:
+            first, end = own[0].first, int(self.vectors.shape[1])
+            self.ended.append((own, backend.multilinear.columns(self.vectors, first, end)))
+            self.vectors = backend.multilinear.columns(self.vectors, 0, first) if first else None
+
+
+@dataclass
+class Rule:
+    """The constraints or the interactions of a table, with their challenges."""
+
+    table: TableCells
+    bound: BoundRules = field(repr=False)
+    degree: int
+    constrains: bool
+    """Whether they are constraints, whose sum is zero on the univariate round's domain itself."""
+    claim: Ext = ZERO
+    """Their share of the running claim."""
+
+    @property
+    def cosets(self) -> range:
+        """The cosets on which they are evaluated in the univariate round."""
+        return range(1, self.degree) if self.constrains else range(max(1, self.degree))
+
+
+def bind_rules(backend: Backend, cells: Cells, scalars: Sequence[RuleScalars]) -> list[Rule]:
+    """The rules of all tables with their scalars."""
+    found, given = [], []
+    for table, own in zip(cells.tables, scalars, strict=True):
+        rules, programs = table.programs.rules, table.programs
+        for constrains, program, words, degree in (
+            (True, programs.constraints, own.constraints, rules.constraint_degree),
+            (False, programs.interactions, own.interactions, rules.interaction_degree),
+        ):
+            if program is not None and words is not None:
+                found.append(Rule(table, None, degree, constrains))
+                given.append((program, words))
+    for rule, bound in zip(found, backend.multilinear.bind(given), strict=True):
+        rule.bound = bound
+    return found
 
 
 @dataclass(frozen=True)
@@ -84,55 +161,34 @@ class UnivariateRound:
     leaves: Words
 
 
-@dataclass(frozen=True)
-class _Use:
-    """A program of a table in the univariate round, and the cosets on which it is evaluated."""
-
-    program: RowProgram
-    scalars: Words
-    cosets: range
-    """From 1 on for constraints, whose sum is zero on the domain itself."""
-
-
-def _uses(table: RowTable) -> list[_Use]:
-    programs, rules, scalars = table.programs, table.programs.rules, table.scalars
-    assert scalars is not None, "they are drawn before"
-    given = (
-        (programs.constraints_on_coset, scalars.constraints, rules.constraint_degree, 1),
-        (programs.interactions_on_coset, scalars.interactions, rules.interaction_degree, 0),
-    )
-    uses = [(p, s, range(first, degree)) for p, s, degree, first in given if p is not None and s is not None]
-    return [_Use(p, s, cosets or range(0, 1)) for p, s, cosets in uses if cosets or not cosets.start]
-
-
-def univariate_round(backend: Backend, shape: Shape, tables: Sequence[RowTable], xi: Sequence[Ext]) -> UnivariateRound:
+def univariate_round(
+    backend: Backend, shape: Shape, cells: Cells, rules: Sequence[Rule], xi: Sequence[Ext]
+) -> UnivariateRound:
     """The quotient of the constraints' sum by Z^L - 1, and the leaves' sum, over all tables."""
     log_skip, kernels = shape.log_skip, backend.multilinear
-    asked = [_uses(table) for table in tables]
-    room = kernels.sums_of(max(1, sum(len(use.cosets) for uses in asked for use in uses)), 1 << log_skip)
-    which: list[range] = []  # the cosets of the use that each sum is of, and which of them
-    number: list[int] = []
-    for table, uses in zip(tables, asked, strict=True):
-        eq = kernels.products(xi[log_skip:][: table.log_height - log_skip], eq=True)
-        for coset in sorted({coset for use in uses for coset in use.cosets}):
-            shift = coset_shift(log_skip, coset)
-            cells = kernels.apply_runs(table.base, coset_matrix(log_skip, shift)) if coset else table.base
-            for use in uses:
-                if coset in use.cosets:
-                    values = table.run(backend, use.program, cells, use.scalars)
-                    kernels.run_sums(values, eq, log_skip, room[len(which)])
-                    which.append(use.cosets)
-                    number.append(coset)
-    found = backend.to_host(room)
+    rest = xi[log_skip:]
+    heights = {rule.table.log_height - log_skip for rule in rules}
+    eq = {rows: kernels.products(rest[:rows], eq=True) for rows in heights}
+    values: dict[tuple[bool, range], list[Words]] = {}
+    for coset in range(max((rule.cosets.stop for rule in rules), default=0)):
+        moved, on = cells.base, [rule for rule in rules if coset in rule.cosets]
+        if coset:
+            moved = kernels.apply_runs(cells.base, coset_matrix(log_skip, coset_shift(log_skip, coset)))
+        tasks = []
+        for rule in on:
+            table = rule.table
+            span = moved[0, table.first : table.first + (table.programs.cells << table.log_height)]
+            own = span.reshape(-1, 1 << table.log_height)
+            tasks.append(CosetTask(rule.bound, own, eq[table.log_height - log_skip]))
+        found = kernels.coset_sums(tasks, log_skip)
+        for kind in dict.fromkeys((rule.constrains, rule.cosets) for rule in on):
+            chosen = [i for i, rule in enumerate(on) if (rule.constrains, rule.cosets) == kind]
+            values.setdefault(kind, []).append(total(found[chosen]))
     quotient = np.zeros((shape.quotient_length, 3), dtype=np.uint64)
     leaves = np.zeros((shape.leaves_length, 3), dtype=np.uint64)
-    for cosets in dict.fromkeys(which):
-        values = []
-        for coset in cosets:
-            chosen = [i for i, own in enumerate(which) if own == cosets and number[i] == coset]
-            values.append(total(found[chosen]))
-        made = interpolate_cosets(values, log_skip, cosets, over_vanishing=cosets.start == 1)
-        target = quotient if cosets.start else leaves
+    for (constrains, cosets), own_values in values.items():
+        made = interpolate_cosets(own_values, log_skip, cosets, over_vanishing=constrains)
+        target = quotient if constrains else leaves
         count = min(len(made), len(target))
         target[:count] = add(target[:count], made[:count])
     return UnivariateRound(quotient, leaves)
@@ -179,46 +235,57 @@ def _inverse_vandermonde(points: tuple[int, ...]) -> list[list[int]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def bind_univariate(backend: Backend, shape: Shape, tables: Sequence[RowTable], r_0: Ext) -> None:
-    """Bind the univariate variable of all tables' cells to r_0."""
-    weights = np.array(lagrange(r_0, shape.log_skip), dtype=np.uint64)
-    for table in tables:
-        table.cells = backend.multilinear.bind_runs(table.base, weights)
-        table.base = None
-
-
 def multilinear_rounds(
-    backend: Backend, shape: Shape, tables: Sequence[RowTable], xi: Sequence[Ext], nu: Ext, transcript: ProofTranscript
+    backend: Backend,
+    shape: Shape,
+    cells: Cells,
+    rules: Sequence[Rule],
+    xi: Sequence[Ext],
+    nu: Ext,
+    transcript: ProofTranscript,
 ) -> tuple[Words, list[Ext]]:
     """Prove the sums of all tables' rules over their row variables: the rounds' coefficients and the point drawn."""
     point: list[Ext] = []
+    log_skip, tails = shape.log_skip, xi[shape.log_skip :]
     sent = np.zeros((shape.row_variables, shape.degree, 3), dtype=np.uint64)
-    sums = _RuleSums(backend, shape.log_skip, xi[shape.log_skip :], nu)
-    for table, (claim,) in zip(tables, sums.over_rows(tables), strict=True):
-        table.claim = claim
+    for rule, (claim,) in zip(rules, _sums(backend, cells, rules, log_skip, tails, None), strict=True):
+        rule.claim = claim
+    cells.end(backend, log_skip)
     for i in range(shape.row_variables):
+        live = [rule for rule in rules if i < rule.table.log_height - log_skip]
+        polynomials = {id(rule): [rule.claim] for rule in rules}  # where no variable is left
+        for rule, values in zip(live, _sums(backend, cells, live, log_skip, tails, i), strict=True):
+            at_one = e_mul(e_sub(rule.claim, e_mul(e_sub(ONE, tails[i]), values[0])), e_inv(tails[i]))
+            polynomials[id(rule)] = _interpolated([values[0], at_one, *values[1:]])
         coefficients = [ZERO] * (shape.degree + 1)
-        live = [table for table in tables if i < table.log_height - shape.log_skip]
-        for table in tables:
-            if table not in live:
-                coefficients[0] = e_add(coefficients[0], table.claim)
-        x, polynomials = sums.tails[i], []
-        for table, values in zip(live, sums.of_round(live, i), strict=True):
-            at_one = e_mul(e_sub(table.claim, e_mul(e_sub(ONE, x), values[0])), e_inv(x))
-            polynomials.append(_interpolated([values[0], at_one, *values[1:]]))
-            for k, c in enumerate(polynomials[-1]):
-                coefficients[k] = e_add(coefficients[k], c)
+        for rule in rules:
+            for k, c in enumerate(polynomials[id(rule)]):
+                coefficients[k] = e_add(coefficients[k], c if rule.constrains else e_mul(nu, c))
         sent[i] = coefficients[1:]
         point.append(transcript.row_round(coefficients[1:]))
-        for table, polynomial in zip(live, polynomials, strict=True):
-            table.claim = evaluate(polynomial, point[-1])
-            table.cells = backend.multilinear.fold_values(table.cells, point[-1])
+        for rule in live:
+            rule.claim = evaluate(polynomials[id(rule)], point[-1])
+        cells.fold(backend, point[-1], log_skip + i + 1)
     return sent, point
 
 
-def _degree(table: RowTable) -> int:
-    rules = table.programs.rules
-    return max(1, rules.constraint_degree, rules.interaction_degree)
+def _sums(
+    backend: Backend, cells: Cells, rules: Sequence[Rule], log_skip: int, tails: Sequence[Ext], number: int | None
+) -> list[list[Ext]]:
+    """The sums of each rule over its table's rows, weighted by eq: at 0, 2, 3, .. of the variable `number`, as many as
+    its degree asks for; for None over all rows, before any variable is bound."""
+    kernels, bound = backend.multilinear, 0 if number is None else number
+    weights: dict[int, Products] = {}
+    tasks = []
+    for rule in rules:
+        rows = rule.table.log_height - log_skip
+        if rows not in weights:
+            weights[rows] = kernels.products(tails[0 if number is None else number + 1 : rows], eq=True)
+        points = () if number is None else (0, *range(2, rule.degree + 1))
+        tasks.append(
+            RoundTask(rule.bound, rule.table.first, rule.table.programs.cells, 1 << rows - bound, weights[rows], points)
+        )
+    return kernels.round_sums(cells.vectors, tasks)
 
 
 def _interpolated(values: Sequence[Ext]) -> list[Ext]:
@@ -232,78 +299,12 @@ def _interpolated(values: Sequence[Ext]) -> list[Ext]:
     return found
 
 
-@dataclass
-class _RuleSums:
-    """Sums of the tables' rules over rows, weighted by eq. Those of all tables are fetched together."""
-
-    backend: Backend
-    log_skip: int
-    tails: Sequence[Ext]
-    nu: Ext
-
-    def over_rows(self, tables: Sequence[RowTable]) -> list[list[Ext]]:
-        """For each table the sum over all rows."""
-        parts = [_Part(table, 0, [], table.cells.reshape(-1, 1, table.cells.shape[-1])) for table in tables]
-        return self._fetched(tables, parts)
-
-    def of_round(self, tables: Sequence[RowTable], number: int) -> list[list[Ext]]:
-        """For each table the sums at 0, 2, 3, .. of the variable `number`, as many as its degree asks for."""
-        parts = []
-        for table in tables:
-            points = [0, *range(2, _degree(table) + 1)]
-            matrix = table.cells.reshape(-1, table.cells.shape[-1])
-            while points:  # a program runs on a power of two of them at once
-                count = 1 << len(points).bit_length() - 1
-                parts.append(_Part(table, number + 1, points[:count], matrix))
-                points = points[count:]
-        return self._fetched(tables, parts)
-
-    def _fetched(self, tables: Sequence[RowTable], parts: Sequence[_Part]) -> list[list[Ext]]:
-        kernels = self.backend.multilinear
-        room = kernels.sums_of(len(parts))
-        weights: dict[tuple[int, int], Products] = {}
-        for part, out in zip(parts, room, strict=True):
-            span = part.first, part.table.log_height - self.log_skip
-            if span not in weights:
-                weights[span] = kernels.products(self.tails[slice(*span)], eq=True)
-            cells = kernels.between(part.matrix, part.points) if part.points else part.matrix
-            kernels.rule_sums(*self._rules(part.table, cells), self.nu, weights[span], out)
-        found: dict[int, list[Ext]] = {id(table): [] for table in tables}
-        for part, own in zip(parts, self.backend.to_host(room), strict=True):
-            found[id(part.table)] += [element(words) for words in own[: max(1, len(part.points))]]
-        return [found[id(table)] for table in tables]
-
-    def _rules(self, table: RowTable, cells: Array) -> tuple[Array | None, Array | None]:
-        """The folded constraints and interactions (3, points, rows) of cells (3 cells, points, rows)."""
-        programs, scalars, log_points = table.programs, table.scalars, int(cells.shape[1]).bit_length() - 1
-        assert scalars is not None, "they are drawn before"
-
-        def run(program: RowProgram | None, given: Words | None) -> Array | None:
-            if program is None or given is None:
-                return None
-            words = np.concatenate([given, _UNITS])
-            return self.backend.goldilocks.evaluate(program, [cells], words, log_cosets=log_points)
-
-        return run(programs.constraints, scalars.constraints), run(programs.interactions, scalars.interactions)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Sums of a table's rules over the variables from `first` on."""
-
-    table: RowTable
-    first: int
-    points: Sequence[int]
-    """The points of the variable before; without any, the rows are summed as they are."""
-    matrix: Array = field(repr=False)
-    """The table's cells (3 cells, rows), or (3 cells, 1, rows) without points."""
-
-
-def openings_of(backend: Backend, tables: Sequence[RowTable]) -> Words:
+def openings_of(backend: Backend, cells: Cells) -> Words:
     """The values of all tables' columns and next columns at the point to which all variables are bound."""
-    found = []
-    for table in tables:
-        rules = table.programs.rules
-        values = backend.to_host(table.cells).reshape(3, -1)
-        found.append(values[:, : rules.columns + len(rules.next_row)].T)
-    return np.ascontiguousarray(np.concatenate(found))
+    found: dict[int, Words] = {}
+    for tables, values in cells.ended:
+        words, at = backend.to_host(values), 0
+        for table in tables:
+            found[id(table)] = words[:, at : at + table.opened].T
+            at += table.programs.cells
+    return np.ascontiguousarray(np.concatenate([found[id(table)] for table in cells.tables]))

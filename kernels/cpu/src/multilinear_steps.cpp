@@ -61,7 +61,7 @@ struct Known {
 
 #define DP_EACH(name, Step) {#name, {&each<steps::Step>, 0}},
 #define DP_SUM(name, Step) {#name, {&sum<steps::Step>, steps::Step::SUMS}},
-const std::map<std::string, Known> KNOWN = {DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM)};
+const std::map<std::string, Known> KNOWN = {DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM) DP_ROW_PROGRAM_STEPS(DP_EACH, DP_SUM)};
 
 }  // namespace
 

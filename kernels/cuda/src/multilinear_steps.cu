@@ -1,28 +1,10 @@
 // The steps of the multilinear engine's prover (multilinear_steps.h), each a kernel: one thread for an item, or blocks that
 // walk the items of a step with sums. Bound: memory for most, products of F for rounds.
+#include "class_sums.h"
 #include "multilinear_steps.h"
-#include "threads.h"
 
 using namespace dp;
 using namespace dp::gl;
-
-constexpr u32 THREADS = 256;  // must equal that in cuda/goldilocks/multilinear.py
-
-// Adds up v over the block's threads of one class, which are those of equal index modulo 2^log_classes; thread t < classes
-// has the sum of class t.
-__device__ __forceinline__ Ext class_sum(Ext v, u32 log_classes) {
-  __shared__ u64 kept[3][THREADS];
-  for (int c = 0; c < 3; ++c) kept[c][threadIdx.x] = v.c[c];
-  __syncthreads();
-  for (u32 left = THREADS / 2; left >= 1u << log_classes; left /= 2) {
-    if (threadIdx.x < left)
-      for (int c = 0; c < 3; ++c) kept[c][threadIdx.x] = add(kept[c][threadIdx.x], kept[c][threadIdx.x + left]);
-    __syncthreads();
-  }
-  for (int c = 0; c < 3; ++c) v.c[c] = kept[c][threadIdx.x];
-  __syncthreads();
-  return v;
-}
 
 // out (SUMS, classes, 3): the sums of all items by class. The last block to end adds up those of all blocks, partial (blocks,
 // SUMS, classes, 3), and leaves *ended zero again.
