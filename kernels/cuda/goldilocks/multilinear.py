@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernels.cuda.device import ByValue, Device, grid_for, layout
-from kernels.cuda.goldilocks.lde import MAX_LOG_BLOWUP, MAX_LOG_N, Extended, LdeEngine
+from kernels.cuda.goldilocks.lde import Extended, LdeEngine
 from kernels.cuda.goldilocks.rule_code import RuleCode
 from kernels.errors import SizeError
 from kernels.interface import preconditions
@@ -36,6 +36,10 @@ SHARED = 48 << 10
 """Bytes of shared memory for the slots of a block that runs rules, unless its least number of threads needs more."""
 MAX_BLOCKS_PER_SM = 4
 """Most blocks of a step with sums for each multiprocessor: the last one to end adds up those of all."""
+
+MAX_LOG_ROWS, MAX_LOG_CODEWORD = 28, 30
+"""Limits on log2 of the coefficients of a column and of its codeword. WHIR's later rounds have few coefficients and a
+large blow-up: the tables of a plan grow with the codeword's points, and not with the blow-up alone."""
 
 
 _TASK = layout(
@@ -182,8 +186,10 @@ class CudaMultilinear(MultilinearKernels):
     def _encode(self, coefficients: Array, log_blowup: int) -> Array:
         width, n = map(int, coefficients.shape)
         preconditions.contiguous(coefficients, "coefficients")
-        if n > 1 << MAX_LOG_N or log_blowup > MAX_LOG_BLOWUP:
-            raise SizeError(f"{n} rows with a blow-up of 2^{log_blowup}: at most 2^{MAX_LOG_N} and 2^{MAX_LOG_BLOWUP}")
+        if n > 1 << MAX_LOG_ROWS or n << log_blowup > 1 << MAX_LOG_CODEWORD:
+            raise SizeError(
+                f"{n} rows with a blow-up of 2^{log_blowup}: at most 2^{MAX_LOG_ROWS} rows and 2^{MAX_LOG_CODEWORD} points"
+            )
         out = self._empty((width, 1 << log_blowup, n))
         self._extend.encode(Extended(coefficients, out, 0))
         return out
