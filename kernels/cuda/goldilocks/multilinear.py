@@ -187,9 +187,8 @@ class CudaMultilinear(MultilinearKernels):
         width, n = map(int, coefficients.shape)
         preconditions.contiguous(coefficients, "coefficients")
         if n > 1 << MAX_LOG_ROWS or n << log_blowup > 1 << MAX_LOG_CODEWORD:
-            raise SizeError(
-                f"{n} rows with a blow-up of 2^{log_blowup}: at most 2^{MAX_LOG_ROWS} rows and 2^{MAX_LOG_CODEWORD} points"
-            )
+            most = f"at most 2^{MAX_LOG_ROWS} rows and 2^{MAX_LOG_CODEWORD} points"
+            raise SizeError(f"{n} rows with a blow-up of 2^{log_blowup}: {most}")
         out = self._empty((width, 1 << log_blowup, n))
         self._extend.encode(Extended(coefficients, out, 0))
         return out
