@@ -77,7 +77,7 @@ class CpuBackend(Backend):
     def multilinear(self) -> CpuMultilinear:
         from kernels.cpu.goldilocks.multilinear import CpuMultilinear
 
-        return CpuMultilinear(self.pool.native, self.pool.threads, self._empty)
+        return CpuMultilinear(self.pool.native, self.pool.threads, self._empty, self._zeros, rows=self.goldilocks)
 
     @property
     def inner_products(self) -> CpuInnerProducts:

@@ -12,6 +12,7 @@ import numpy as np
 from kernels.cuda.device import Device
 from kernels.cuda.field import field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
+from kernels.cuda.goldilocks.multilinear import CudaMultilinear
 from kernels.cuda.groups import CudaGroups
 from kernels.cuda.inner_products import CudaInnerProducts
 from kernels.cuda.joining import FetchedPoint, FetchedSums, GatheredPoint, Gathering, Joining
@@ -75,6 +76,10 @@ class CudaBackend(Backend):
         if self._goldilocks is None:
             self._goldilocks = CudaGoldilocks(self.device)
         return self._goldilocks
+
+    @property
+    def multilinear(self) -> CudaMultilinear:
+        return self.goldilocks.multilinear
 
     @property
     def inner_products(self) -> CudaInnerProducts:

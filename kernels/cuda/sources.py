@@ -11,6 +11,7 @@ from kernels.cuda.backend import CudaBackend
 from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
+from kernels.cuda.goldilocks.multilinear import RULES, STEPS
 from kernels.cuda.goldilocks.tree import POSEIDON2
 from kernels.cuda.ntt import LARGER
 from kernels.cuda.points import group_source
@@ -51,6 +52,8 @@ def all_sources() -> list[KernelSource]:
         *recorder.sources,
         *goldilocks,
         POSEIDON2,
+        STEPS,
+        RULES,
         *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS),
     ]
     sources += [profile.source(curve.fr) for profile in LARGER for curve in CURVES]

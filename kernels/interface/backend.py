@@ -79,9 +79,9 @@ class Backend(ABC):
         raise BackendError(f"the {self.name} backend has no Goldilocks kernels")
 
     @property
-    def multilinear(self) -> MultilinearKernels | None:
-        """The family of the multilinear engine; None for a backend without, which then has only `goldilocks`."""
-        return None
+    def multilinear(self) -> MultilinearKernels:
+        """The family of the multilinear engine. Raises BackendError if this backend has none."""
+        raise BackendError(f"the {self.name} backend has no multilinear kernels")
 
     @property
     def inner_products(self) -> InnerProducts:

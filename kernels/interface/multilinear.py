@@ -1,28 +1,151 @@
 """The interface of the multilinear engine's kernels, beside those of `kernels.interface.goldilocks`.
 
-Elements, matrices (width, n) and extension vectors are those of that module. A *run* is 2^k neighbouring elements of a
-column. A backend without this family is not refused: the engine does the same with other kernels, more slowly.
+Elements and matrices (width, n) are those of that module. Vectors of F are (3, n), or (3, k, n) for k of them; on the
+host an element is a tuple. A *run* is 2^k neighbouring elements of a column. A *point* has the lowest variable first.
+
+A backend runs the steps of `include/multilinear_steps.h`, one text for all of them; what is written here are the
+arguments of each. Arrays are in the backend's memory unless noted.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
-from kernels.maths.goldilocks import TWO_ADICITY
+from kernels.interface.row_program import RowProgram
+from kernels.maths.goldilocks import TWO_ADICITY, Ext
+from kernels.maths.goldilocks_extension import ext_add, ext_mul, ext_sub
 
 Words = NDArray[np.uint64]
 
+COORDINATES, POINTS, SETS = 40, 8, 4
+"""Most coordinates of a point, points of a round and sets of weights. Must equal those in multilinear_steps.h."""
+ZERO: Ext = (0, 0, 0)
+ONE: Ext = (1, 0, 0)
+
+
+def _layout(*fields: tuple[Any, str]) -> np.dtype[Any]:
+    return np.dtype([(name, kind) for kind, names in fields for name in names.split()])
+
+
+_WORD, _EXT = np.dtype("u8"), np.dtype(("u8", (3,)))
+_PRODUCTS = _layout((_WORD, "low high log_low"))
+_STEPS: dict[str, np.dtype[Any]] = {
+    "make_products": _layout((_WORD, "out bits log_low eq"), (_EXT, "scale"), (("u8", (COORDINATES, 3)), "point")),
+    "tabulate": _layout((_PRODUCTS, "table"), (_WORD, "out pitch add_to")),
+    "leaves": _layout((_WORD, "found places out log_n uses total")),
+    "layer": _layout((_WORD, "source out n half")),
+    "halves": _layout((_WORD, "source out n half"), (_EXT, "batch")),
+    "layer_round": _layout((_WORD, "source folded n fold"), (_EXT, "r batch"), (_PRODUCTS, "eq")),
+    "further_cells": _layout((_WORD, "cells next log_n width count")),
+    "run_sums": _layout((_WORD, "values n log_run"), (_PRODUCTS, "eq")),
+    "between": _layout((_WORD, "source out log_n points"), (("u8", (POINTS,)), "at")),
+    "point_sums": _layout((_WORD, "values n points"), (_PRODUCTS, "eq")),
+    "fold": _layout((_WORD, "source out half pitch apart coefficients"), (_EXT, "r")),
+    "weighted_runs": _layout((_WORD, "columns weights log_run runs sets")),
+    "opened_weights": _layout((_PRODUCTS, "eq"), (_WORD, "entries out log_rows total"), (_EXT, "last")),
+    "combine": _layout((_WORD, "source out n count"), (("u8", (SETS, 3)), "scales")),
+    "pair_round": _layout((_WORD, "source folded n fold"), (_EXT, "r")),
+    "dot": _layout((_WORD, "values n"), (_PRODUCTS, "weights")),
+    "add_rows": _layout((_WORD, "target source log_count target_pitch stride source_pitch")),
+    "scatter": _layout((_WORD, "places values out pitch")),
+    "apply_runs": _layout((_WORD, "source matrix out log_run rows apart")),
+}
+"""The structs of multilinear_steps.h."""
+_SUMS = {"layer_round": 2, "pair_round": 2, "dot": 1}
+"""SUMS of steps whose sums are over all items."""
+
+
+@dataclass(frozen=True)
+class Products:
+    """A vector of 2^bits elements, each a product of one factor for each bit of its index: two tables in the backend's
+    memory, of whose entries they are the products."""
+
+    tables: Array
+    bits: int
+
+    @cached_property
+    def log_low(self) -> int:
+        return (self.bits + 1) // 2
+
+
+@dataclass(frozen=True, eq=False)
+class RuleProgram:
+    """A program of a table's rules. Its cells are numbered."""
+
+    on_coset: RowProgram
+    """The program over base cells; each matrix is a span of the cells, all of them of one row."""
+    on_vectors: RowProgram | None
+    """The same program over cells of F in one matrix (3 cells, n); the units x and x^2 are two more scalars. Leaves
+    have none."""
+    spans: tuple[tuple[int, int], ...]
+    """The first cell of each matrix, and the one after its last."""
+
+
+BoundRules = Any
+"""A program with its scalars, as a backend keeps it. Made by `MultilinearKernels.bind`."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeafPlace:
+    """Where the leaves of a use lie: from leaf `first` of fractions (3, 2, n) on."""
+
+    fractions: Array = field(repr=False)
+    first: int
+
+
+@dataclass(frozen=True, eq=False)
+class LeafTask:
+    """The leaves of a table: its rules' outputs are the numerators of all uses, then their denominators."""
+
+    rules: BoundRules = field(repr=False)
+    cells: Array = field(repr=False)
+    """(cells, n)"""
+    places: Sequence[LeafPlace | None]
+    """The place of each use."""
+
+
+@dataclass(frozen=True, eq=False)
+class CosetTask:
+    """A table's rules on a coset, folded and weighted by eq of the number of the run."""
+
+    rules: BoundRules = field(repr=False)
+    cells: Array = field(repr=False)
+    """(cells, n)"""
+    eq: Products
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTask:
+    """A table's rules between neighbouring rows, or without points on the rows as they are, folded and weighted by eq.
+    Cell c has its rows from element `first` + c rows on."""
+
+    rules: BoundRules = field(repr=False)
+    first: int
+    cells: int
+    rows: int
+    eq: Products
+    points: Sequence[int]
+
 
 class MultilinearKernels(ABC):
-    """The multilinear kernels of one device. Arrays are in the backend's memory unless noted.
+    """The multilinear kernels of one device.
 
     The public methods check what they are given, once for every backend.
     """
+
+    def prepare(self) -> None:  # noqa: B027 (one with nothing to prepare is silent)
+        """Begin slow preparation for proofs (compilation) in the background. Calling it is optional."""
+
+    # -- transforms and runs ----------------------------------------------------------------------------------------
 
     def encode(self, coefficients: Array, log_blowup: int) -> Array:
         """Return (w, B, n): the polynomials with coefficients (w, n) at w_{Bn}^k w_n^j for entry [c, k, j]."""
@@ -33,18 +156,309 @@ class MultilinearKernels(ABC):
 
     def apply_runs(self, columns: Array, matrix: Words) -> Array:
         """Apply `matrix` (r, 2^k), on the host, to each run of 2^k elements of columns (w, n): (w, n r / 2^k)."""
-        _, n = _columns(columns)
+        _, n = _matrix(columns)
         if matrix.ndim != 2 or n % matrix.shape[1]:
             raise SizeError(f"a matrix {matrix.shape} does not fit runs of columns {columns.shape}")
         return self._apply_runs(columns, matrix)
 
+    def bind_runs(self, columns: Array, weights: Words) -> Array:
+        """Return the sum of weight times element in each run of columns (w, n): vectors (3, w, n / 2^k), for weights
+        (2^k, 3) on the host."""
+        width, n = _matrix(columns)
+        if weights.ndim != 2 or weights.shape[1] != 3 or n % len(weights):
+            raise SizeError(f"weights {weights.shape} do not fit runs of columns {columns.shape}")
+        return self._bind_runs(columns, weights).reshape(3, width, n // len(weights))
+
     def sum_runs(self, columns: Array, weights: Array, size: int) -> Words:
-        """Return, on the host, (s, size): for each set of `weights` (s, w n / size) the sum of weight times run over
-        all runs of `size` elements of columns (w, n)."""
+        """Return, on the host, (s, size, 3): for each set of `weights` (s, 3, w n / size) the sum of weight times run
+        over all runs of `size` elements of columns (w, n)."""
         width, n = _columns(columns)
-        if size < 1 or n % size or weights.ndim != 2 or weights.shape[1] != width * n // size:
+        runs = width * n // size if size else 0
+        if size < 1 or n % size or weights.ndim != 3 or weights.shape[1:] != (3, runs) or len(weights) > SETS:
             raise SizeError(f"weights {weights.shape} for runs of {size} of columns {columns.shape}")
         return self._sum_runs(columns, weights, size)
+
+    # -- tables of a point ------------------------------------------------------------------------------------------
+
+    def products(self, point: Sequence[Ext], scale: Ext = ONE, *, eq: bool) -> Products:
+        """`scale` times the product of x at the set bits of an index, and with `eq` of 1 - x at the others."""
+        if len(point) > COORDINATES:
+            raise SizeError(f"a point of {len(point)} coordinates: there are {COORDINATES} at most")
+        log_low = (len(point) + 1) // 2
+        entries = (1 << log_low) + (1 << len(point) - log_low)
+        made = Products(self._empty((entries, 3)), len(point))
+        given = np.zeros((COORDINATES, 3), dtype=np.uint64)
+        given[: len(point)] = np.array(point, dtype=np.uint64).reshape(-1, 3)
+        self._each(
+            "make_products",
+            entries,
+            out=made.tables,
+            bits=made.bits,
+            log_low=log_low,
+            eq=int(eq),
+            scale=scale,
+            point=given,
+        )
+        return made
+
+    def tabulate(self, products: Products, out: Array | None = None, *, at: int = 0, add: bool = False) -> Array:
+        """Write the vector to `out` (3, m) from element `at` on, or add it there."""
+        n = 1 << products.bits
+        out = self._empty((3, n)) if out is None else out
+        if out.ndim != 2 or len(out) != 3 or at + n > out.shape[1]:
+            raise SizeError(f"{n} elements from {at} on do not fit {out.shape}")
+        pitch = int(out.shape[1])
+        self._each("tabulate", n, table=products, out=(out, at), pitch=pitch, add_to=int(add))
+        return out
+
+    def dot(self, values: Array, weights: Products) -> Ext:
+        """Return the sum of weight times value over values (3, n)."""
+        n = _vector(values, 1 << weights.bits)
+        return _ext(self._summed("dot", n, values=values, n=n, weights=weights)[0])
+
+    # -- buses ------------------------------------------------------------------------------------------------------
+
+    def fractions(self, leaves: int) -> Array:
+        """Memory for the fractions of so many leaves, (3, 2, leaves): numerators and denominators."""
+        return self._empty((3, 2, leaves))
+
+    def leaves(self, tasks: Sequence[LeafTask]) -> None:
+        """Write the leaves of all tables to their places."""
+        for task in tasks:
+            n = int(task.cells.shape[-1])
+            if any(at is not None and at.first + n > at.fractions.shape[-1] for at in task.places):
+                raise SizeError(f"leaves of {n} rows beyond their fractions")
+        self._leaves([task for task in tasks if any(at is not None for at in task.places)])
+
+    def layer(self, fractions: Array) -> Array:
+        """Return the layer above one of fractions (3, 2, n): (3, 2, (n + 1) / 2)."""
+        n = _fractions(fractions, 2)
+        out = self._empty((3, 2, (n + 1) // 2))
+        self._each("layer", (n + 1) // 2, source=fractions, out=out, n=n, half=(n + 1) // 2)
+        return out
+
+    def halves(self, fractions: Array, batch: Ext) -> Array:
+        """Return p_0, p_1 + batch q_1, q_0, q_1 of the pairs of fractions (3, 2, n): (3, 4, (n + 1) / 2)."""
+        n = _fractions(fractions, 2)
+        out = self._empty((3, 4, (n + 1) // 2))
+        self._each("halves", (n + 1) // 2, source=fractions, out=out, n=n, half=(n + 1) // 2, batch=batch)
+        return out
+
+    def layer_round(self, halves: Array, r: Ext | None, batch: Ext, eq: Products) -> tuple[Ext, Ext, Array]:
+        """One round over halves (3, 4, n), or over their fold at r: the sum over pairs of eq (p_0 q_1 + p_1 q_0) at 0,
+        the sum of its coefficients at X^2, and what the round was over."""
+        n = _fractions(halves, 4)
+        out = halves if r is None else self._empty((3, 4, (n + 1) // 2))
+        pairs = (int(out.shape[-1]) + 1) // 2
+        if pairs > 1 << eq.bits:
+            raise SizeError(f"{pairs} pairs with weights for {1 << eq.bits}")
+        given = {"n": n, "fold": int(r is not None), "r": r or ZERO, "batch": batch, "eq": eq}
+        at_zero, square = self._summed("layer_round", pairs, source=halves, folded=out, **given)
+        return _ext(at_zero), _ext(square), out
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def cells(self, columns: Sequence[Array], next_columns: Sequence[int], *, selectors: bool, out: Array) -> None:
+        """Write a table's base cells to `out` (cells, n): all columns, those of `next_columns` (numbers among them)
+        moved by one row, and the selectors first, last and transition."""
+        width = sum(int(m.shape[0]) for m in columns)
+        n = int(columns[0].shape[-1])
+        further = len(next_columns) + 3 * selectors
+        if tuple(out.shape) != (width + further, n):
+            raise SizeError(f"{width + further} cells of {n} rows do not fit {out.shape}")
+        self._join(columns, out[:width])
+        if further:
+            chosen = self._upload(np.array([*next_columns, 0], dtype=np.uint64))
+            given = {"log_n": n.bit_length() - 1, "width": width, "count": len(next_columns)}
+            self._each("further_cells", further * n, cells=out, next=chosen, **given)
+
+    def columns(self, vectors: Array, begin: int, end: int) -> Array:
+        """Return a copy of vectors (3, n) from element `begin` to `end`."""
+        out = self._empty((3, end - begin))
+        for row, target in zip(vectors, out, strict=True):
+            self._join([row[begin:end]], target)
+        return out
+
+    def vector(self, n: int) -> Array:
+        """Memory for n base elements."""
+        return self._empty((n,))
+
+    def coset_sums(self, tasks: Sequence[CosetTask], log_run: int) -> Words:
+        """Return, on the host, (tasks, 2^log_run, 3): for each task and place in a run, the sum of eq times the folded
+        outputs of its rules."""
+        for task in tasks:
+            if task.cells.ndim != 2 or int(task.cells.shape[1]) != 1 << task.eq.bits + log_run:
+                raise SizeError(f"cells {task.cells.shape} for {1 << task.eq.bits} runs of 2^{log_run}")
+        if not tasks:
+            return np.zeros((0, 1 << log_run, 3), dtype=np.uint64)
+        return self._coset_sums(tasks, log_run)
+
+    def round_sums(self, vectors: Array, tasks: Sequence[RoundTask]) -> list[list[Ext]]:
+        """For each task and each of its points, the sum of eq times the folded outputs of its rules, over the tables'
+        cells in `vectors` (3, n)."""
+        for task in tasks:
+            pairs = task.rows // 2 if task.points else task.rows
+            if task.first + task.cells * task.rows > vectors.shape[-1] or pairs != 1 << task.eq.bits:
+                raise SizeError(f"{task.cells} cells of {task.rows} rows for {1 << task.eq.bits} weights")
+        return self._round_sums(vectors, tasks) if tasks else []
+
+    @abstractmethod
+    def bind(self, rules: Sequence[tuple[RuleProgram, Words]]) -> list[BoundRules]:
+        """Bind rules to their scalars, which lie on the host, for `leaves`, `coset_sums` and `round_sums`."""
+
+    def fold_values(self, vectors: Array, r: Ext) -> Array:
+        """Bind the lowest variable of tables of values (3, k, n) to r: (3, k, n / 2)."""
+        _, k, n = map(int, vectors.shape)
+        if n % 2:
+            raise SizeError(f"{vectors.shape} have no variable to bind")
+        out = self._empty((3, k, n // 2))
+        given = {"half": n // 2, "pitch": k * n, "apart": n, "coefficients": 0, "r": r}
+        self._each("fold", k * n // 2, source=vectors, out=out, **given)
+        return out
+
+    # -- stacks -----------------------------------------------------------------------------------------------------
+
+    def stack(self, matrices: Sequence[Array], width: int, n: int) -> Array:
+        """Return (width, n): the elements of the matrices one after the other, then zeros."""
+        out = self._empty((width, n))
+        self._join(matrices, out)
+        return out
+
+    def kinds(self, count: int, n: int) -> Array:
+        """Zeroed memory for vectors (count, 3, n) of weights."""
+        return self._zeros((count, 3, n))
+
+    def opened_weights(self, eq: Products, last: Ext, entries: Words, out: Array) -> None:
+        """Write the weights of one table's opened columns to `out` (3 or more, 3, total): of the column itself, of the
+        next column, and of its correction, that is eq(x - 1) - eq(x) times `last`. `entries` (k, 7), on the host:
+        the column's first row, the factor of the column and that of its next column, zero without."""
+        rows, total = 1 << eq.bits, int(out.shape[-1])
+        if entries.shape[1:] != (7,) or (len(entries) and int(entries[:, 0].max()) + rows > total) or len(out) < 3:
+            raise SizeError(f"columns of {rows} rows do not fit weights {out.shape}")
+        told = self._upload(entries)
+        given = {"log_rows": eq.bits, "total": total, "last": last}
+        self._each("opened_weights", len(entries) * rows, eq=eq, entries=told, out=out, **given)
+
+    def combine(self, vectors: Array, scales: Sequence[Ext], out: Array) -> None:
+        """Write the sum of scale times vector over vectors (k, 3, n) to `out` (3, n)."""
+        count, _, n = map(int, vectors.shape)
+        if count != len(scales) or count > SETS:
+            raise SizeError(f"{len(scales)} scales for vectors {vectors.shape}")
+        given = np.zeros((SETS, 3), dtype=np.uint64)
+        given[:count] = np.array(scales, dtype=np.uint64).reshape(-1, 3)
+        self._each("combine", n, source=vectors, out=out, n=n, count=count, scales=given)
+
+    def pair(self, n: int) -> Array:
+        """Memory for coefficients and weights (2, 3, n)."""
+        return self._empty((2, 3, n))
+
+    def pair_round(self, pair: Array, r: Ext | None) -> tuple[Ext, Ext, Array]:
+        """One round over coefficients and weights (2, 3, n), or over their fold at r: h_1, h_2 and what it was over."""
+        n = int(pair.shape[-1])
+        if n % (2 if r is None else 4):
+            raise SizeError(f"a round over {pair.shape} has no variable")
+        out = pair if r is None else self._empty((2, 3, n // 2))
+        given = {"n": n, "fold": int(r is not None), "r": r or ZERO}
+        h_1, h_2 = self._summed("pair_round", int(out.shape[-1]) // 2, source=pair, folded=out, **given)
+        return _ext(h_1), _ext(h_2), out
+
+    def place(self, vector: Array, out: Array) -> None:
+        """Copy a vector to `out`, of the same size."""
+        if vector.size != out.size:
+            raise SizeError(f"a vector {vector.shape} for {out.shape}")
+        self._join([vector], out)
+
+    def fold_pair(self, pair: Array, r: Ext) -> Array:
+        """Bind the lowest variable of coefficients and weights (2, 3, n) to r: (2, 3, n / 2)."""
+        n = int(pair.shape[-1])
+        if n % 2:
+            raise SizeError(f"{pair.shape} have no variable to bind")
+        out = self._empty((2, 3, n // 2))
+        given = {"half": n // 2, "pitch": n, "apart": 3 * n, "coefficients": 1, "r": r}
+        self._each("fold", n, source=pair, out=out, **given)
+        return out
+
+    def add_to(self, target: Array, source: Array, *, step: int = 1) -> None:
+        """Add to every `step`-th element of target (3, m) the elements of source (3, n), as many as there are."""
+        pitch, given = int(target.shape[-1]), int(source.shape[-1])
+        count = min(given, pitch // step)
+        sizes = {"log_count": count.bit_length() - 1, "target_pitch": pitch, "stride": step, "source_pitch": given}
+        self._each("add_rows", 3 * count, target=target, source=source, **sizes)
+
+    def scattered(self, places: Words, values: Words, n: int) -> Array:
+        """Return (3, n): `values` (k, 3) at distinct `places` (k), both on the host, and zeros."""
+        out = self._zeros((3, n))
+        if len(places) and int(places.max()) >= n:
+            raise SizeError(f"a place beyond {n} elements")
+        given = self._upload(places), self._upload(values)
+        self._each("scatter", len(places), places=given[0], values=given[1], out=out, pitch=n)
+        return out
+
+    # -- what a backend has -----------------------------------------------------------------------------------------
+
+    def _each(self, step: str, items: int, **given: Any) -> None:
+        if items:
+            self._run(step, items, self._arguments(step, given))
+
+    def _sum(self, step: str, items: int, log_classes: int, out: Array, **given: Any) -> None:
+        self._run_sum(step, items, log_classes, self._arguments(step, given), out)
+
+    def _summed(self, step: str, items: int, **given: Any) -> Words:
+        out = self._empty((_SUMS[step], 3))
+        self._sum(step, items, 0, out, **given)
+        return self._download(out)
+
+    def _arguments(self, step: str, given: dict[str, Any]) -> Words:
+        """Pack a step's struct: arrays as addresses, or from an element on."""
+        layout = _STEPS[step]
+        packed = np.zeros((), dtype=layout)
+        for name, value in given.items():
+            if isinstance(value, Products):
+                begin = self._address(value.tables)
+                packed[name] = (begin, begin + (24 << value.log_low), value.log_low)
+            elif isinstance(value, tuple) and len(value) == 2:
+                packed[name] = self._address(value[0]) + 8 * value[1]
+            elif value is None:
+                packed[name] = 0
+            elif isinstance(value, (int, tuple)) or layout[name].shape:
+                packed[name] = value
+            else:
+                packed[name] = self._address(value)
+        return packed
+
+    @abstractmethod
+    def _run(self, step: str, items: int, arguments: Any) -> None: ...
+
+    @abstractmethod
+    def _run_sum(self, step: str, items: int, log_classes: int, arguments: Any, out: Array) -> None: ...
+
+    @abstractmethod
+    def _empty(self, shape: tuple[int, ...]) -> Array: ...
+
+    @abstractmethod
+    def _zeros(self, shape: tuple[int, ...]) -> Array: ...
+
+    @abstractmethod
+    def _address(self, array: Array) -> int: ...
+
+    @abstractmethod
+    def _upload(self, host: Words) -> Array: ...
+
+    @abstractmethod
+    def _download(self, array: Array) -> Words: ...
+
+    @abstractmethod
+    def _join(self, arrays: Sequence[Array], out: Array) -> None:
+        """Write the arrays one after the other, then zeros."""
+
+    @abstractmethod
+    def _leaves(self, tasks: Sequence[LeafTask]) -> None: ...
+
+    @abstractmethod
+    def _coset_sums(self, tasks: Sequence[CosetTask], log_run: int) -> Words: ...
+
+    @abstractmethod
+    def _round_sums(self, vectors: Array, tasks: Sequence[RoundTask]) -> list[list[Ext]]: ...
 
     @abstractmethod
     def _encode(self, coefficients: Array, log_blowup: int) -> Array: ...
@@ -53,13 +467,52 @@ class MultilinearKernels(ABC):
     def _apply_runs(self, columns: Array, matrix: Words) -> Array: ...
 
     @abstractmethod
+    def _bind_runs(self, columns: Array, weights: Words) -> Array: ...
+
+    @abstractmethod
     def _sum_runs(self, columns: Array, weights: Array, size: int) -> Words: ...
 
 
-def _columns(array: Array) -> tuple[int, int]:
+def eq_prefix(point: Sequence[Ext], scale: Ext, count: int) -> Ext:
+    """The sum of scale eq(point, j) over j < count."""
+    if count >= 1 << len(point):
+        return scale
+    total, rest = ZERO, scale
+    for bit in reversed(range(len(point))):
+        low = ext_mul(rest, ext_sub(ONE, point[bit]))
+        if count >> bit & 1:
+            total = ext_add(total, low)
+            rest = ext_mul(rest, point[bit])
+        else:
+            rest = low
+    return total
+
+
+def _matrix(array: Array) -> tuple[int, int]:
     if array.ndim != 2 or array.dtype != np.dtype(np.uint64) or not array.shape[0]:
         raise SizeError(f"columns (w, n) of uint64 were expected, not {array.shape} of {array.dtype}")
-    width, n = map(int, array.shape)
+    return int(array.shape[0]), int(array.shape[1])
+
+
+def _columns(array: Array) -> tuple[int, int]:
+    width, n = _matrix(array)
     if n < 1 or n & (n - 1):
         raise SizeError(f"{n} rows are not a power of two")
     return width, n
+
+
+def _vector(array: Array, n: int) -> int:
+    if tuple(array.shape) != (3, n) or array.dtype != np.dtype(np.uint64):
+        raise SizeError(f"a vector (3, {n}) of uint64 was expected, not {array.shape} of {array.dtype}")
+    return n
+
+
+def _fractions(array: Array, rows: int) -> int:
+    if array.ndim != 3 or tuple(array.shape[:2]) != (3, rows) or array.dtype != np.dtype(np.uint64):
+        raise SizeError(f"vectors (3, {rows}, n) of uint64 were expected, not {array.shape} of {array.dtype}")
+    return int(array.shape[2])
+
+
+def _ext(words: Words) -> Ext:
+    a, b, c = words.tolist()
+    return a, b, c

@@ -1,13 +1,37 @@
-"""A whole proof of the multilinear engine on the emulated GPU, which has no kernels of its own for it yet."""
+"""The multilinear engine's kernels and whole proofs on the emulated GPU."""
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from distprove.stark.multilinear.params import Parameters
+from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
+from kernels.cuda.goldilocks.kernels import CudaGoldilocks
+from kernels.cuda.goldilocks.lde import LdeProfile
+from tests.support.multilinear_cases import CASES, Case, random
 from tests.support.multilinear_jobs import prove_program
 from tests.support.stark_programs import Ring
 
 PARAMS = Parameters(1, 2, (4,) * 8, 2, 0, log_final=1)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_a_kernel_is_what_it_is_defined_as(emulated: CudaBackend, case: Case) -> None:
+    for seed in range(6):
+        case(emulated, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("log_n", range(10))
+def test_codewords_by_several_passes(emulated: CudaBackend, log_n: int) -> None:
+    profile = LdeProfile(log_elements=2, log_row=3, log_strided=3, log_row_tile=5, log_strided_tile=5)
+    kernels = CudaGoldilocks(emulated.device, lde_profile=profile).multilinear
+    coefficients = random(np.random.default_rng(log_n), 3, 1 << log_n)
+    with CpuBackend(threads=1) as cpu:
+        for log_blowup in range(3):
+            expected = cpu.multilinear.encode(coefficients, log_blowup)
+            assert np.array_equal(kernels.encode(emulated.to_device(coefficients), log_blowup), expected)
 
 
 def test_a_proof_is_the_same_on_both_backends(emulated: CudaBackend) -> None:

@@ -21,12 +21,12 @@ from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.prover import Committed, commit
 from distprove.stark.multilinear.proving_key import make_key
 from distprove.stark.multilinear.stacking import Position, Stack
-from distprove.stark.multilinear.vectors import Vectors
 from distprove.stark.program import Program, Trace
 from distprove.stark.programs import load_program
 from distprove.stark.transcript import KeccakTranscript as Transcript
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
+from kernels.cpu.goldilocks.multilinear import CpuMultilinear
 from tests.support.multilinear_jobs import MultilinearJob, prove_committed, prove_program
 from tests.support.stark_programs import USED, Ring, Sparse
 
@@ -249,10 +249,8 @@ def test_an_anchor_that_is_not_that_of_the_columns() -> None:
 def test_a_layout_of_the_provers_choice() -> None:
     honest = commitment.stack_columns
 
-    def stacked(stack: Stack, columns: Any) -> Any:
-        chosen = replace(stack)
-        vars(chosen)["positions"] = {n: tuple(reversed(own)) for n, own in stack.positions.items()}
-        return honest(chosen, columns)
+    def stacked(backend: Any, stack: Stack, columns: Any) -> Any:
+        return honest(backend, stack, {n: np.ascontiguousarray(m[::-1]) for n, m in columns.items()})
 
     forged(mock.patch.object(commitment, "stack_columns", stacked))
 
@@ -336,15 +334,15 @@ def _under(committed: Committed, tree: Any, name: str, backend: Any) -> Committe
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_codeword_that_is_not_the_fold_of_the_one_before(number: int) -> None:
     calls = []
-    honest = Vectors.codewords
+    honest = CpuMultilinear.encode
 
-    def codewords(self: Vectors, coefficients: Any, log_blowup: int) -> Any:
+    def encode(self: CpuMultilinear, coefficients: Any, log_blowup: int) -> Any:
         calls.append(len(coefficients))
         if len(calls) == number + 1:
             coefficients = np.ascontiguousarray(coefficients[::-1])
         return honest(self, coefficients, log_blowup)
 
-    patched = mock.patch.object(Vectors, "codewords", codewords)
+    patched = mock.patch.object(CpuMultilinear, "encode", encode)
     with patched:
         job = prove_program("wide-fibonacci", {"rows": 256, "width": 8}, params=replace(SMALL, log_final=0))
     assert len(calls) > number

@@ -15,83 +15,85 @@ from distprove.stark.multilinear.buses import LeafClaim, between, evaluate, firs
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import eq
-from distprove.stark.multilinear.vectors import Vectors, total_of
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+from kernels.interface.multilinear import eq_prefix
 
 
-def even(fractions: Words) -> Words:
-    """Pad fractions (3, k, n) to an even number: the last k / 2 of the k rows are denominators."""
-    if fractions.shape[-1] % 2 == 0:
-        return fractions
-    pad = np.zeros((*fractions.shape[:-1], 1), dtype=np.uint64)
-    pad[0, fractions.shape[1] // 2 :] = 1
-    return np.concatenate([fractions, pad], axis=-1)
-
-
-def build_layers(vectors: Vectors, shape: Shape, leaves: Sequence[Words]) -> list[list[Words]]:
+def build_layers(backend: Backend, shape: Shape, leaves: Sequence[Array]) -> list[list[Array]]:
     """The layers of the tree from the leaves up to the stated one. `leaves` holds each scope's fractions (3, 2, n)."""
     layers = [list(leaves)]
     for _ in range(shape.leaves.log_scope):
-        layers.append([vectors.layer(even(scope)) for scope in layers[-1]])
+        layers.append([backend.multilinear.layer(scope) for scope in layers[-1]])
     return layers
 
 
 def prove_layers(
-    vectors: Vectors, shape: Shape, layers: list[list[Words]], transcript: ProofTranscript
+    backend: Backend, shape: Shape, layers: list[list[Array]], transcript: ProofTranscript
 ) -> tuple[list[Ext], list[Words], LeafClaim]:
-    """Prove the sums of `build_layers`: the stated fractions, the proof's layers, and the claim about the leaves."""
+    """Prove the sums of `build_layers`: the stated fractions, the proof's layers, and the claim about the leaves. Drops
+    each layer when it is proven."""
     stated: list[Ext] = []
     if layers[-1]:
-        roots = [scope[:, :, 0] for scope in layers[-1]]
+        roots = [backend.to_host(scope)[:, :, 0] for scope in layers[-1]]
         for scope, root in zip(shape.leaves.scopes, roots, strict=True):
             stated += [element(root[:, 0])] * (scope == "global") + [element(root[:, 1])]
     transcript.totals(stated)
     claim = first_claim(shape, stated, transcript)
     proof = []
-    for layer in reversed(layers[:-1]):
-        words, claim = _prove_layer(vectors, layer, claim, transcript)
+    layers.pop()
+    while layers:
+        words, claim = _prove_layer(backend, layers.pop(), claim, transcript)
         proof.append(words)
     return stated, proof, claim
 
 
 def _prove_layer(
-    vectors: Vectors, layer: list[Words], claim: LeafClaim, transcript: ProofTranscript
+    backend: Backend, layer: list[Array], claim: LeafClaim, transcript: ProofTranscript
 ) -> tuple[Words, LeafClaim]:
     """Reduce a claim about a layer to one about the layer below, of which `layer` holds the fractions."""
-    batch = transcript.layer()
+    kernels, batch = backend.multilinear, transcript.layer()
     # p_0, p_1 + batch q_1, q_0, q_1 of each scope: then all three sums are two products.
-    segments = []
-    for scope in layer:
-        whole = even(scope)
-        p, q = whole[:, 0], whole[:, 1]
-        batched = vectors.add(p[:, 1::2], vectors.scaled(q[:, 1::2], batch))
-        segments.append(np.stack([p[:, 0::2], batched, q[:, 0::2], q[:, 1::2]], axis=1))
+    segments = [kernels.halves(scope, batch) for scope in layer]
     c = e_add(claim.numerator, e_mul(batch, claim.denominator))
     sent: list[Ext] = []
     drawn: list[Ext] = []
     point, scopes = claim.point, len(layer)
-    for i, x in enumerate(point):
-        last = i == len(point) - 1
-        if last and scopes == 2:  # the scope's own variable: both roots side by side
-            segments = [np.concatenate(segments, axis=-1)]
-        t_0 = t_2 = ZERO
-        rest = ONE
-        together = scopes == 1 or last
-        rest_point = point[i + 1 :] if together else point[i + 1 : -1]
-        segments = [_even(segment, batch) for segment in segments]
-        for number, segment in enumerate(segments):
-            scale = ONE if together else eq([point[-1]], number)
-            table = _eq_prefix(vectors, rest_point, scale, segment.shape[-1] // 2)
-            first, square = vectors.layer_round(segment, table)
-            t_0, t_2 = e_add(t_0, first), e_add(t_2, square)
-            rest = e_sub(rest, total_of(table))
-        t_0 = e_add(t_0, e_mul(batch, rest))  # the fractions 0/1
-        t_1 = e_sub(e_mul(e_sub(c, t_0), e_inv(x)), t_2)
-        sent += [t_1, t_2]
+    rows = point if scopes == 1 else point[:-1]
+
+    def end_round(t_0: Ext, t_2: Ext) -> None:
+        nonlocal c
+        t_1 = e_sub(e_mul(e_sub(c, t_0), e_inv(point[len(drawn)])), t_2)
+        sent.extend((t_1, t_2))
         drawn.append(transcript.layer_round([t_1, t_2]))
         c = evaluate([t_0, t_1, t_2], drawn[-1])
-        segments = [vectors.fold_values(segment, drawn[-1]) for segment in segments]
-    (whole,) = segments
-    left, joined, q_0, q_1 = (element(whole[:, k, 0]) for k in range(4))
+
+    for i in range(len(point) - 1):
+        t_0, t_2, rest = ZERO, ZERO, ONE
+        fold = drawn[-1] if drawn else None
+        for number, segment in enumerate(segments):
+            scale = ONE if scopes == 1 else eq([point[-1]], number)
+            length = int(segment.shape[-1])
+            pairs = ((length if fold is None else (length + 1) // 2) + 1) // 2
+            own = rows[i + 1 : i + 1 + (pairs - 1).bit_length()]
+            for x in rows[i + 1 + len(own) :]:
+                scale = e_mul(scale, e_sub(ONE, x))
+            first, square, segments[number] = kernels.layer_round(
+                segment, fold, batch, kernels.products(own, scale, eq=True)
+            )
+            t_0, t_2 = e_add(t_0, first), e_add(t_2, square)
+            rest = e_sub(rest, eq_prefix(own, scale, pairs))
+        end_round(e_add(t_0, e_mul(batch, rest)), t_2)  # and the fractions 0/1
+
+    # The last variable: of both roots side by side if it is the scope's own. Few values are left.
+    whole = [values for segment in segments for values in _folded(backend.to_host(segment), batch, drawn[-1:])]
+    if point:
+        even, odd = whole[0], whole[1] if len(whole) > 1 else _none(batch)
+        p_0, p_1, q_0, q_1 = even
+        d_p0, d_p1, d_q0, d_q1 = (e_sub(b, a) for a, b in zip(even, odd, strict=True))
+        end_round(e_add(e_mul(p_0, q_1), e_mul(p_1, q_0)), e_add(e_mul(d_p0, d_q1), e_mul(d_p1, d_q0)))
+        whole = [[between(a, b, drawn[-1]) for a, b in zip(even, odd, strict=True)]]
+    left, joined, q_0, q_1 = whole[0]
     right = e_sub(joined, e_mul(batch, q_1))
     children = [left, right, q_0, q_1]
     mu = transcript.children(children)
@@ -100,19 +102,18 @@ def _prove_layer(
     return words, LeafClaim(numerator, denominator, (mu, *drawn))
 
 
-def _even(segment: Words, batch: Ext) -> Words:
-    """Pad p_0, p_1 + batch q_1, q_0, q_1, (3, 4, n), to an even number with those of the fractions 0/1."""
-    if segment.shape[-1] % 2 == 0:
-        return segment
-    pad = np.zeros((3, 4, 1), dtype=np.uint64)
-    pad[0, 2:] = 1
-    pad[:, 1, 0] = batch
-    return np.concatenate([segment, pad], axis=-1)
+def _none(batch: Ext) -> list[Ext]:
+    """The values p_0, p_1 + batch q_1, q_0, q_1 of the fractions 0/1."""
+    return [ZERO, batch, ONE, ONE]
 
 
-def _eq_prefix(vectors: Vectors, point: Sequence[Ext], scale: Ext, count: int) -> Words:
-    """The first `count` of scale eq(point, j), (3, count)."""
-    used = min(len(point), max(0, (count - 1).bit_length()))
-    for x in point[used:]:
-        scale = e_mul(scale, e_sub(ONE, x))
-    return np.ascontiguousarray(vectors.eq_table(point[:used], scale)[:, :count])
+def _folded(halves: Words, batch: Ext, r: Sequence[Ext]) -> list[list[Ext]]:
+    """The values of halves (3, 4, n) on the host, folded at `r` if it holds an element."""
+    values = [[element(halves[:, k, j]) for k in range(4)] for j in range(halves.shape[-1])]
+    if not r:
+        return values
+    values += [_none(batch)] * (len(values) % 2)
+    return [
+        [between(a, b, r[0]) for a, b in zip(even, odd, strict=True)]
+        for even, odd in zip(values[0::2], values[1::2], strict=True)
+    ]

@@ -14,6 +14,7 @@ import numpy as np
 
 from distprove.stark.air.expression import PREPROCESSED, SELECTORS
 from distprove.stark.multilinear.air import Rules
+from kernels.interface.multilinear import RuleProgram
 from kernels.interface.row_program import Op, RowProgram
 
 NEXT = 4
@@ -32,26 +33,27 @@ class CellPrograms:
         return self.rules.columns + len(self.rules.next_row) + 3 * self.rules.reads_selectors
 
     @cached_property
-    def leaves(self) -> RowProgram | None:
+    def leaves(self) -> RuleProgram | None:
         """All numerators and fingerprints, on base cells."""
-        return None if self.rules.leaves is None else self._on_coset(self.rules.leaves)
+        return self._of(self.rules.leaves, vectors=False)
 
     @cached_property
-    def constraints_on_coset(self) -> RowProgram | None:
-        return None if self.rules.constraints is None else self._on_coset(self.rules.constraints)
+    def constraints(self) -> RuleProgram | None:
+        """The folded constraints."""
+        return self._of(self.rules.constraints)
 
     @cached_property
-    def interactions_on_coset(self) -> RowProgram | None:
-        return None if self.rules.interactions is None else self._on_coset(self.rules.interactions)
+    def interactions(self) -> RuleProgram | None:
+        """The folded numerators and fingerprints."""
+        return self._of(self.rules.interactions)
 
-    @cached_property
-    def constraints(self) -> RowProgram | None:
-        """The folded constraints on cells of F."""
-        return None if self.rules.constraints is None else self._on_vectors(self.rules.constraints)
-
-    @cached_property
-    def interactions(self) -> RowProgram | None:
-        return None if self.rules.interactions is None else self._on_vectors(self.rules.interactions)
+    def _of(self, program: RowProgram | None, *, vectors: bool = True) -> RuleProgram | None:
+        if program is None:
+            return None
+        cut, after = self.rules.preprocessed_width, self.rules.columns
+        selectors = after + len(self._next)
+        spans = (0, cut), (cut, after), (0, 0), (selectors, self.cells), (after, selectors)
+        return RuleProgram(self._on_coset(program), self._on_vectors(program) if vectors else None, spans)
 
     @cached_property
     def _next(self) -> Mapping[int, int]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distprove.stark.field import ONE, Ext, Words, add, e_powers, ext_powers
+from distprove.stark.field import ONE, Ext, Words, e_add, e_powers, ext_powers
 from distprove.stark.multilinear.challenges import ProofTranscript
-from distprove.stark.multilinear.commitment import Stacked, combined, value_at
+from distprove.stark.multilinear.commitment import Stacked, combined
 from distprove.stark.multilinear.opening import preprocessed_queries
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import squares
-from distprove.stark.multilinear.vectors import Vectors
+from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import MerkleTree, TreeOpening
 
@@ -44,72 +44,83 @@ def prove_opening(
     transcript: ProofTranscript,
 ) -> Opening:
     """Prove the values of the stacked columns at `rho`, combined with powers of mu."""
-    kernels, vectors, params = backend.goldilocks, Vectors(backend), shape.key.params
-    coefficients = combine_stacks(backend, shape, main, fixed, mu)
-    pair = np.stack([coefficients, vectors.power_table(rho, ONE)], axis=1)
+    goldilocks, kernels, params = backend.goldilocks, backend.multilinear, shape.key.params
+    pair = kernels.pair(1 << shape.log_height)
+    combine_stacks(backend, shape, main, fixed, mu, pair[0])
+    kernels.tabulate(kernels.products(rho, eq=False), pair[1])
     folds: list[list[Ext]] = []
     roots, samples, nonces = [], [], []
     trees: list[TreeOpening] = []
     tree: MerkleTree = main.tree
+    final: Words | None = None
     for i, round_ in enumerate(shape.rounds):
+        alpha = None
         for _ in range(round_.log_fold):
-            folds.append(list(vectors.pair_round(pair)))
-            pair = vectors.fold_coefficients(pair, transcript.fold(folds[-1]))
+            h_1, h_2, pair = kernels.pair_round(pair, alpha)
+            folds.append([h_1, h_2])
+            alpha = transcript.fold(folds[-1])
+        if alpha is not None:
+            pair = kernels.fold_pair(pair, alpha)
         last = i == len(shape.rounds) - 1
         next_tree, z = tree, ONE
         if last:
-            transcript.final(np.ascontiguousarray(pair[:, 0].T))
+            final = np.ascontiguousarray(backend.to_host(pair)[0].T)
+            transcript.final(final)
         else:
             following = shape.rounds[i + 1]
-            log_blowup = following.log_domain - following.log_size
-            codeword = vectors.codewords(np.ascontiguousarray(pair[:, 0]), log_blowup)
-            next_tree = kernels.commit([codeword], log_arity=following.log_fold, tree_hash=params.tree_hash)
+            codeword = kernels.encode(pair[0], following.log_domain - following.log_size)
+            next_tree = goldilocks.commit([codeword], log_arity=following.log_fold, tree_hash=params.tree_hash)
             roots.append(next_tree.root)
             z = transcript.sample_point(roots[-1])
-            samples.append(value_at(vectors, pair[:, 0], squares(z, following.log_size)))
+            samples.append(kernels.dot(pair[0], kernels.products(squares(z, following.log_size), eq=False)))
             transcript.sample_value(samples[-1])
-        nonces.append(kernels.grind(transcript.grinding_seed(), params.grinding_bits, tree_hash=params.tree_hash))
+        nonces.append(goldilocks.grind(transcript.grinding_seed(), params.grinding_bits, tree_hash=params.tree_hash))
         indices = transcript.queries(nonces[-1], round_.queries, round_.log_leaves)
-        trees += kernels.open([tree], indices)
+        trees += goldilocks.open([tree], indices)
         if i == 0 and fixed is not None:
             own = preprocessed_queries(shape, np.array(indices, dtype=np.int64))
-            trees += kernels.open([fixed.tree], own.tolist())
+            trees += goldilocks.open([fixed.tree], own.tolist())
         if not last:
-            weights = _claims(vectors, z, indices, round_.log_leaves, shape.rounds[i + 1].log_size, transcript)
-            pair = np.stack([pair[:, 0], vectors.add(pair[:, 1], weights)], axis=1)
+            _add_claims(backend, z, indices, round_.log_leaves, shape.rounds[i + 1].log_size, transcript, pair[1])
         tree = next_tree
+    assert final is not None, "there is a last round"
     return Opening(
         np.array(folds, dtype=np.uint64).reshape(-1, 2, 3),
         tuple(roots),
         np.array(samples, dtype=np.uint64).reshape(-1, 3),
         tuple(nonces),
-        np.ascontiguousarray(pair[:, 0].T),
+        final,
         tuple(trees),
     )
 
 
-def combine_stacks(backend: Backend, shape: Shape, main: Stacked, fixed: Stacked | None, mu: Ext) -> Words:
-    """The coefficients (3, 2^log_height) of the combined columns. Preprocessed ones do not depend on the first
+def combine_stacks(backend: Backend, shape: Shape, main: Stacked, fixed: Stacked | None, mu: Ext, out: Array) -> None:
+    """Write the coefficients (3, 2^log_height) of the combined columns. Preprocessed ones do not depend on the first
     variables of a taller stack."""
-    weights = ext_powers(mu, shape.stacked)
-    coefficients = combined(backend, main, weights[: main.stack.width])
+    kernels, weights = backend.multilinear, ext_powers(mu, shape.stacked)
+    kernels.place(combined(backend, main, weights[: main.stack.width]), out)
     if fixed is not None:
         own = combined(backend, fixed, weights[main.stack.width :])
-        places = slice(None, None, 1 << (shape.log_height - fixed.stack.log_height))
-        coefficients = coefficients.copy()
-        coefficients[:, places] = add(coefficients[:, places], own)
-    return coefficients
+        kernels.add_to(out, own, step=1 << (shape.log_height - fixed.stack.log_height))
 
 
-def _claims(
-    vectors: Vectors, z: Ext, indices: Sequence[int], log_leaves: int, log_size: int, transcript: ProofTranscript
-) -> Words:
-    """The weights (3, 2^log_size) of the claims of a sample at z and of queries, by powers of gamma."""
-    gamma = transcript.combination()
+def _add_claims(
+    backend: Backend,
+    z: Ext,
+    indices: Sequence[int],
+    log_leaves: int,
+    log_size: int,
+    transcript: ProofTranscript,
+    weights: Array,
+) -> None:
+    """Add to weights (3, 2^log_size) those of the claims of a sample at z and of queries, by powers of gamma."""
+    kernels, gamma = backend.multilinear, transcript.combination()
     powers = e_powers(gamma, len(indices) + 2)[1:]
-    weights = vectors.power_table(squares(z, log_size), powers[0])
+    kernels.tabulate(kernels.products(squares(z, log_size), powers[0], eq=False), weights, add=True)
     # The sum over queries of factor w^(j b) for all b: a transform of the factors at the places j.
-    factors = np.zeros((3, 1 << log_leaves), dtype=np.uint64)
+    factors: dict[int, Ext] = {}
     for j, power in zip(indices, powers[1:], strict=True):
-        factors[:, j] = add(factors[:, j], np.array(power, dtype=np.uint64))
-    return vectors.add(weights, np.ascontiguousarray(vectors.transform(factors)[:, : 1 << log_size]))
+        factors[j] = e_add(factors[j], power) if j in factors else power
+    places, values = np.array(list(factors), dtype=np.uint64), np.array(list(factors.values()), dtype=np.uint64)
+    spread = kernels.encode(kernels.scattered(places, values, 1 << log_leaves), 0)
+    kernels.add_to(weights, spread.reshape(3, -1))

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from distprove.formats.owncode import own_faults
 from distprove.stark import logup
-from distprove.stark.air.definition import Scope
 from distprove.stark.barrier import Commitment
 from distprove.stark.encoding import pack
-from distprove.stark.field import Ext, Words, e_powers
+from distprove.stark.field import Ext, e_powers
 from distprove.stark.multilinear.bus_prover import build_layers, prove_layers
 from distprove.stark.multilinear.buses import block_weights, shared_point
 from distprove.stark.multilinear.challenges import ProofTranscript, anchor_challenges, global_challenges
@@ -24,20 +23,16 @@ from distprove.stark.multilinear.opening_prover import prove_opening
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey
 from distprove.stark.multilinear.reduction_prover import main_stack, preprocessed_stack, prove_reduction
-from distprove.stark.multilinear.row_prover import (
-    RowTable,
-    bind_univariate,
-    multilinear_rounds,
-    openings_of,
-    univariate_round,
-)
+from distprove.stark.multilinear.row_prover import Cells, bind_rules, multilinear_rounds, openings_of, univariate_round
 from distprove.stark.multilinear.rules import leaf_scalars, scalars_of_all
 from distprove.stark.multilinear.shape import Shape, heights_fit
-from distprove.stark.multilinear.vectors import Vectors
 from distprove.stark.plan import MemoryPlan, usable
 from distprove.stark.program import Program, whole_trace
 from distprove.stark.trace_shape import check_trace_shape
 from distprove.steps import Steps
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+from kernels.interface.multilinear import LeafPlace, LeafTask
 
 
 @dataclass
@@ -47,8 +42,8 @@ class Committed:
     commitment: Commitment
     shape: Shape
     plan: MemoryPlan
-    columns: list[Words] = field(repr=False)
-    """The present tables' main columns (width, rows) on the host."""
+    columns: list[Array] = field(repr=False)
+    """The present tables' main columns (width, rows)."""
     stacked: Stacked
     anchor: Ext
     peak: int | None = None
@@ -91,7 +86,7 @@ def commit(
     shape = Shape(pk.key, log_heights)
     plan = check_room(shape, budget)
     with steps("main_stack"):
-        columns = [np.ascontiguousarray(backend.to_host(m)) for m in trace.main if m is not None]
+        columns = [m for m in trace.main if m is not None]
         stacked = commit_stack(backend, shape.main, dict(enumerate(columns)), pk.key.params, main=True)
         root = stacked.tree.root
     with steps("anchor"):
@@ -108,12 +103,11 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     A trace that violates a constraint gives a proof that does not verify, so callers must verify the proof.
     """
     backend, shape = pk.backend, committed.shape
-    vectors = Vectors(backend)
     name, public, root = committed.commitment.name, committed.commitment.public, committed.commitment.main_root
-    tables = [
-        RowTable(pk.programs[number], height, pk.columns[number], columns)
-        for number, height, columns in zip(shape.numbers, shape.heights, committed.columns, strict=True)
-    ]
+    with steps("cells"):
+        programs = [pk.programs[number] for number in shape.numbers]
+        fixed = [pk.fixed_columns(number) for number in shape.numbers]
+        cells = Cells.of(backend, programs, fixed, committed.columns)
 
     # 1. Bind the statement and the anchor, which fixes one trace, and draw the challenges of the buses.
     transcript = ProofTranscript(shape, challenge, name, public, root, committed.anchor)
@@ -121,9 +115,9 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
 
     # 2. The buses: from the sums of their fractions to one claim about all leaves.
     with steps("leaves"):
-        layers = build_layers(vectors, shape, leaves_of(vectors, shape, tables, public, buses))
+        layers = build_layers(backend, shape, leaves_of(backend, shape, cells, public, buses))
     with steps("gkr"):
-        totals, proved_layers, claim = prove_layers(vectors, shape, layers, transcript)
+        totals, proved_layers, claim = prove_layers(backend, shape, layers, transcript)
         del layers
     xi = shared_point(shape, claim, transcript)
 
@@ -131,26 +125,25 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     weights = block_weights(shape, claim)
     lambda_, kappa = transcript.constraint_challenges()
     with steps("univariate"):
-        for table, given in zip(tables, scalars_of_all(shape, public, buses, weights, lambda_, kappa), strict=True):
-            table.scalars = given
-        first = univariate_round(vectors, shape, tables, xi)
+        rules = bind_rules(backend, cells, scalars_of_all(shape, public, buses, weights, lambda_, kappa))
+        first = univariate_round(backend, shape, cells, rules, xi)
         r_0, nu = transcript.skip(first.quotient, first.leaves)
-        bind_univariate(vectors, shape, tables, r_0)
+        cells.bind(backend, r_0, shape.log_skip)
     with steps("rounds"):
-        rounds, rows = multilinear_rounds(vectors, shape, tables, xi, nu, transcript)
+        rounds, rows = multilinear_rounds(backend, shape, cells, rules, xi, nu, transcript)
 
     # 4. At the point, the rules of all tables follow from the opened values of their columns.
-    openings, point = openings_of(tables), [r_0, *rows]
+    openings, point = openings_of(backend, cells), [r_0, *rows]
     sigma = transcript.openings(openings)
 
     # 5. All opened values and the anchor become one value of each stacked column.
     with steps("reduction"):
         batch = e_powers(sigma, shape.openings + 1)
         eta, delta = anchor_challenges(shape, name, public, root)
-        stacks = [main_stack(vectors, shape, committed.stacked, point, batch, eta, delta)]
+        stacks = [main_stack(backend, shape, committed.stacked, point, batch, eta, delta)]
         if pk.fixed is not None:
-            stacks.append(preprocessed_stack(vectors, shape, pk.fixed, point, batch))
-        reduction, rho, values = prove_reduction(vectors, shape, stacks, transcript)
+            stacks.append(preprocessed_stack(backend, shape, pk.fixed, point, batch))
+        reduction, rho, values = prove_reduction(backend, shape, stacks, transcript)
         mu = transcript.stacked(values)
 
     # 6. WHIR: the stacked columns have these values.
@@ -179,20 +172,23 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
 
 
 def leaves_of(
-    vectors: Vectors, shape: Shape, tables: Sequence[RowTable], public: Sequence[int], buses: logup.BusChallenges
-) -> list[Words]:
+    backend: Backend, shape: Shape, cells: Cells, public: Sequence[int], buses: logup.BusChallenges
+) -> list[Array]:
     """The fractions of each used scope's interactions, (3, 2, leaves): numerators and denominators."""
-    made: dict[int, Words] = {}
-    for i, table in enumerate(tables):
-        program = table.programs.leaves
-        if program is not None:
-            made[i] = vectors.run(program, table.base_cells(), leaf_scalars(table.programs.rules, public, buses))
-    scopes: dict[Scope, list[Words]] = {}
-    for scope, blocks in shape.leaves.scopes.items():
-        for block in blocks:
-            found, uses = made[block.table], len(shape.tables[block.table].uses)
-            fractions = np.zeros((3, 2, found.shape[1]), dtype=np.uint64)
-            fractions[0, 0] = found[block.use]
-            fractions[:, 1] = found[uses + 3 * block.use :][:3]
-            scopes.setdefault(scope, []).append(fractions)
-    return [np.concatenate(own, axis=2) for own in scopes.values()]
+    kernels, fractions = backend.multilinear, []
+    places: dict[tuple[int, int], LeafPlace] = {}
+    for blocks in shape.leaves.scopes.values():
+        fractions.append(kernels.fractions(sum(1 << block.log_height for block in blocks)))
+        places |= {(block.table, block.use): LeafPlace(fractions[-1], block.offset) for block in blocks}
+    given = [(i, table.programs.leaves) for i, table in enumerate(cells.tables)]
+    found = [(i, program) for i, program in given if program is not None]
+    if found:
+        bound = kernels.bind([(program, leaf_scalars(shape.tables[i], public, buses)) for i, program in found])
+        uses = [range(len(shape.tables[i].uses)) for i, _ in found]
+        kernels.leaves(
+            [
+                LeafTask(own, cells.tables[i].base, [places.get((i, use)) for use in numbers])
+                for (i, _), own, numbers in zip(found, bound, uses, strict=True)
+            ]
+        )
+    return fractions

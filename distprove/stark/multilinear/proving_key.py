@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from distprove.errors import UsageError
-from distprove.stark.field import Words
 from distprove.stark.multilinear.cells import CellPrograms
 from distprove.stark.multilinear.commitment import Stacked, commit_stack
 from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_arguments, with_root
@@ -24,8 +23,8 @@ class MultilinearProvingKey:
     program: Program
     key: MultilinearKey
     backend: Backend
-    columns: list[Words | None]
-    """Each table's preprocessed columns (width, rows) on the host; None for a table without."""
+    columns: list[Array | None] = field(repr=False)
+    """Each table's preprocessed columns (width, rows) in the backend's memory; None for a table without."""
     fixed: Stacked | None
     """The committed stack of these columns; None without any."""
     programs: list[CellPrograms]
@@ -33,8 +32,7 @@ class MultilinearProvingKey:
 
     def fixed_columns(self, table: int) -> Array | None:
         """A table's preprocessed columns (width, rows) in the backend's memory; None for a table without."""
-        columns = self.columns[table]
-        return None if columns is None else self.backend.to_device(columns)
+        return self.columns[table]
 
 
 def make_key(program: Program, params: Parameters, backend: Backend) -> MultilinearProvingKey:
@@ -43,8 +41,10 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
     Raises UsageError for a key that no verifier would accept, AirError for tables that cannot be compiled.
     """
     key = compile_key(program, params)
+    backend.goldilocks.prepare(sources=[f.source for f in program.row_functions])
+    backend.multilinear.prepare()
     given = program.preprocessed()
-    columns: list[Words | None] = []
+    columns: list[Array | None] = []
     for table, height in zip(key.tables, key.fixed_heights, strict=True):
         matrix = given.get(table.name)
         width = 0 if matrix is None else len(matrix)
@@ -52,7 +52,7 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
             raise UsageError(f"table {table.name} has {table.preprocessed_width} preprocessed columns, not {width}")
         if matrix is not None and height is not None and matrix.shape[1] != 1 << height:
             raise UsageError(f"table {table.name} is fixed to 2^{height} rows; its preprocessed columns differ")
-        columns.append(None if matrix is None else np.ascontiguousarray(matrix, np.uint64))
+        columns.append(None if matrix is None else backend.to_device(np.ascontiguousarray(matrix, np.uint64)))
     fixed = None
     if key.preprocessed.width:
         present = {i: m for i, m in enumerate(columns) if m is not None}

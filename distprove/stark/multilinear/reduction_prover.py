@@ -12,23 +12,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from distprove.stark.field import ONE, ZERO, Ext, Words, e_add, e_mul, e_powers, e_scale, root_of_unity
+from distprove.stark.field import ONE, ZERO, Ext, Words, e_add, e_mul, e_powers, e_scale, element, root_of_unity
 from distprove.stark.multilinear.buses import evaluate
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.commitment import Stacked
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import lagrange, squares
-from distprove.stark.multilinear.vectors import Vectors
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
 
 
 @dataclass
 class Kind:
-    """One kind of weights of a stack: the product of `low`, over its lowest variables, and `high`."""
+    """One kind of weights of a stack: the product of `low`, over its lowest variables, and its part of `high`."""
 
     low: list[Ext]
     """The factors of the low variables: the weight of an index is the product of those at its set bits."""
-    high: Words = field(repr=False)
-    """(3, width 2^(log_height - log_skip))"""
     sums: list[Ext] = field(default_factory=list)
     """For each low index the sum of high weight times coefficient."""
     scale: Ext = ONE
@@ -40,38 +39,47 @@ class Reduced:
 
     stacked: Stacked
     kinds: list[Kind]
+    high: Array = field(repr=False)
+    """The kinds' weights over the other variables, (kinds, 3, width 2^(log_height - log_skip))."""
     start: int
     """Number of the round that binds its first variable."""
-    pair: Words = field(default_factory=lambda: np.empty((3, 2, 0), dtype=np.uint64), repr=False)
-    """Coefficients and weights (3, 2, width 2^variables), once the low variables are bound."""
+    pair: Array = field(default=None, repr=False)
+    """Coefficients and weights (2, 3, width 2^variables), once the low variables are bound."""
+    fold: Ext | None = None
+    """What the next round binds the variable before to."""
     claim: Ext = ZERO
 
 
 def prove_reduction(
-    vectors: Vectors, shape: Shape, stacks: Sequence[Reduced], transcript: ProofTranscript
+    backend: Backend, shape: Shape, stacks: Sequence[Reduced], transcript: ProofTranscript
 ) -> tuple[Words, list[Ext], list[Ext]]:
     """Prove the batched claims: the rounds' h_1 and h_2, the point drawn, and the value of each stacked column."""
     sent = np.zeros((shape.log_height, 2, 3), dtype=np.uint64)
     rho: list[Ext] = []
     for stack in stacks:
-        _sum_low(vectors, stack, shape.log_skip)
+        _sum_low(backend, stack, shape.log_skip)
         if shape.log_skip == 0:
-            bind_low(vectors, stack, 0)
+            bind_low(backend, stack, 0)
     for i in range(shape.log_height):
-        shares: list[list[Ext]] = [_round(vectors, stack, i, shape.log_skip) for stack in stacks]
+        shares: list[list[Ext]] = [_round(backend, stack, i, shape.log_skip) for stack in stacks]
         h_0, h_1, h_2 = (_sum([share[k] for share in shares]) for k in range(3))
         del h_0  # it follows from the claim
         sent[i] = h_1, h_2
         rho.append(transcript.reduction_round([h_1, h_2]))
         for stack, share in zip(stacks, shares, strict=True):
             stack.claim = evaluate(share, rho[-1])
-            _bind(vectors, stack, i, rho[-1], shape.log_skip)
-    values = [_element(stack.pair[:, 0, j]) for stack in stacks for j in range(stack.stacked.stack.width)]
+            _bind(backend, stack, i, rho[-1], shape.log_skip)
+    values = []
+    for stack in stacks:
+        if stack.fold is not None:
+            stack.pair = backend.multilinear.fold_pair(stack.pair, stack.fold)
+        found = backend.to_host(stack.pair)[0]
+        values += [element(found[:, j]) for j in range(stack.stacked.stack.width)]
     return sent, rho, values
 
 
 def main_stack(
-    vectors: Vectors,
+    backend: Backend,
     shape: Shape,
     stacked: Stacked,
     point: Sequence[Ext],
@@ -80,55 +88,58 @@ def main_stack(
     delta: Ext,
 ) -> Reduced:
     """The main stack with its openings' and its anchor's weights. `batch` holds the powers of sigma."""
-    kinds = _opened_kinds(vectors, shape, stacked, point, batch, main=True)
-    width = stacked.stack.width
-    tables = [vectors.power_table(eta[shape.log_skip :], e_mul(batch[-1], power)) for power in e_powers(delta, width)]
-    kinds.append(Kind(list(eta[: shape.log_skip]), np.concatenate(tables, axis=1)))
-    return Reduced(stacked, kinds, 0)
+    kernels, width, rows = backend.multilinear, stacked.stack.width, shape.log_height - shape.log_skip
+    kinds, high = _opened_kinds(backend, shape, stacked, point, batch, main=True)
+    kinds.append(Kind(list(eta[: shape.log_skip])))
+    for j, power in enumerate(e_powers(delta, width)):
+        products = kernels.products(eta[shape.log_skip :], e_mul(batch[-1], power), eq=False)
+        kernels.tabulate(products, high[-1], at=j << rows)
+    return Reduced(stacked, kinds, high, 0)
 
 
 def preprocessed_stack(
-    vectors: Vectors, shape: Shape, stacked: Stacked, point: Sequence[Ext], batch: Sequence[Ext]
+    backend: Backend, shape: Shape, stacked: Stacked, point: Sequence[Ext], batch: Sequence[Ext]
 ) -> Reduced:
     """The preprocessed stack with its openings' weights."""
-    kinds = _opened_kinds(vectors, shape, stacked, point, batch, main=False)
-    return Reduced(stacked, kinds, shape.log_height - stacked.stack.log_height)
+    kinds, high = _opened_kinds(backend, shape, stacked, point, batch, main=False)
+    return Reduced(stacked, kinds, high, shape.log_height - stacked.stack.log_height)
 
 
 def _opened_kinds(
-    vectors: Vectors, shape: Shape, stacked: Stacked, point: Sequence[Ext], batch: Sequence[Ext], *, main: bool
-) -> list[Kind]:
-    """The kinds of the weights of columns and next columns, summed over all tables."""
-    log_skip, stack = shape.log_skip, stacked.stack
+    backend: Backend, shape: Shape, stacked: Stacked, point: Sequence[Ext], batch: Sequence[Ext], *, main: bool
+) -> tuple[list[Kind], Array]:
+    """The kinds of the weights of columns and next columns, and their weights over all tables. The main stack has room
+    for one more kind."""
+    kernels, log_skip, stack = backend.multilinear, shape.log_skip, stacked.stack
     rows_of_stack = stack.log_height - log_skip
-    high = [np.zeros((3, stack.width << rows_of_stack), dtype=np.uint64) for _ in range(3)]
+    high = kernels.kinds(3 + main, stack.width << rows_of_stack)
     last = lagrange(point[0], log_skip)[-1]
     at = 0
     for table, (rules, height) in enumerate(zip(shape.tables, shape.heights, strict=True)):
-        eq = vectors.eq_table(point[1 : 1 + height - log_skip], ONE)
-        rest = vectors.scaled(vectors.sub(np.roll(eq, 1, axis=1), eq), last)
         after = {c: at + rules.columns + i for i, c in enumerate(rules.next_row)}
-        for c, (of, position) in enumerate(shape.positions(table)):
-            if of != main:
-                continue
-            begin = (position.column << rows_of_stack) + (position.offset >> log_skip)
-            span = slice(begin, begin + eq.shape[1])
-            high[0][:, span] = vectors.scaled(eq, batch[at + c])
-            if c in after:
-                high[1][:, span] = vectors.scaled(eq, batch[after[c]])
-                high[2][:, span] = vectors.scaled(rest, batch[after[c]])
+        entries = [
+            (
+                (p.column << rows_of_stack) + (p.offset >> log_skip),
+                *batch[at + c],
+                *(batch[after[c]] if c in after else ZERO),
+            )
+            for c, (of, p) in enumerate(shape.positions(table))
+            if of == main
+        ]
+        if entries:
+            eq = kernels.products(point[1 : 1 + height - log_skip], eq=True)
+            kernels.opened_weights(eq, last, np.array(entries, dtype=np.uint64), high)
         at += rules.columns + len(rules.next_row)
     root = root_of_unity(log_skip)
     lows = squares(point[0], log_skip), squares(e_scale(point[0], root), log_skip), [ONE] * log_skip
-    return [Kind(low, own) for low, own in zip(lows, high, strict=True)]
+    return [Kind(low) for low in lows], high
 
 
-def _sum_low(vectors: Vectors, stack: Reduced, log_skip: int) -> None:
+def _sum_low(backend: Backend, stack: Reduced, log_skip: int) -> None:
     """The sums of each kind at each low index, and the stack's claim."""
-    size = 1 << log_skip
-    found = vectors.sum_runs(stack.stacked.coefficients, [kind.high for kind in stack.kinds], size)
+    found = backend.multilinear.sum_runs(stack.stacked.coefficients, stack.high, 1 << log_skip)
     for kind, sums in zip(stack.kinds, found, strict=True):
-        kind.sums = sums
+        kind.sums = [element(words) for words in sums]
     stack.claim = _sum(
         [e_mul(s, w) for kind in stack.kinds for s, w in zip(kind.sums, _weights(kind.low), strict=True)]
     )
@@ -141,13 +152,13 @@ def _weights(low: Sequence[Ext]) -> list[Ext]:
     return out
 
 
-def _round(vectors: Vectors, stack: Reduced, number: int, log_skip: int) -> list[Ext]:
+def _round(backend: Backend, stack: Reduced, number: int, log_skip: int) -> list[Ext]:
     """h_0, h_1, h_2 of one stack in a round."""
     own = number - stack.start
     if own < 0:
         return [stack.claim, ZERO, ZERO]
     if own >= log_skip:
-        h_1, h_2 = vectors.pair_round(stack.pair)
+        h_1, h_2, stack.pair = backend.multilinear.pair_round(stack.pair, stack.fold)
         return [_subtract(stack.claim, h_2), h_1, h_2]
     h_0 = h_1 = h_2 = ZERO
     for kind in stack.kinds:
@@ -158,11 +169,11 @@ def _round(vectors: Vectors, stack: Reduced, number: int, log_skip: int) -> list
     return [h_0, h_1, h_2]
 
 
-def _bind(vectors: Vectors, stack: Reduced, number: int, rho: Ext, log_skip: int) -> None:
+def _bind(backend: Backend, stack: Reduced, number: int, rho: Ext, log_skip: int) -> None:
     """Bind the round's variable of a stack, and after the last low one its coefficients and weights."""
     own = number - stack.start
     if own >= log_skip:
-        stack.pair = vectors.fold_coefficients(stack.pair, rho)
+        stack.fold = rho  # when the next round passes over them
         return
     if own >= 0:
         for kind in stack.kinds:
@@ -170,22 +181,18 @@ def _bind(vectors: Vectors, stack: Reduced, number: int, rho: Ext, log_skip: int
             kind.scale = e_mul(kind.scale, e_add(ONE, e_mul(rho, kind.low[own])))
             kind.low[own] = rho  # what the coefficients are bound to
     if own == log_skip - 1:
-        bind_low(vectors, stack, log_skip)
+        bind_low(backend, stack, log_skip)
 
 
-def bind_low(vectors: Vectors, stack: Reduced, log_skip: int) -> None:
+def bind_low(backend: Backend, stack: Reduced, log_skip: int) -> None:
     """Bind the low variables of the coefficients, and join the kinds' weights."""
-    bound = vectors.bind_runs(stack.stacked.coefficients, _weights(stack.kinds[0].low)).reshape(3, -1)
-    joined = np.zeros(bound.shape, dtype=np.uint64)
-    for kind in stack.kinds:
-        joined = vectors.add(joined, vectors.scaled(kind.high, kind.scale))
-    stack.pair = np.stack([bound, joined], axis=1)
-    stack.kinds = []
-
-
-def _element(words: Words) -> Ext:
-    a, b, c = words.tolist()
-    return a, b, c
+    kernels = backend.multilinear
+    weights = np.array(_weights(stack.kinds[0].low), dtype=np.uint64)
+    bound = kernels.bind_runs(stack.stacked.coefficients, weights)
+    stack.pair = kernels.pair(int(stack.high.shape[-1]))
+    kernels.place(bound, stack.pair[0])
+    kernels.combine(stack.high, [kind.scale for kind in stack.kinds], stack.pair[1])
+    stack.kinds, stack.high = [], None
 
 
 def _subtract(a: Ext, b: Ext) -> Ext:

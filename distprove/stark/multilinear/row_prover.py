@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +19,13 @@ from distprove.stark.field import (
     Ext,
     P,
     Words,
+    add,
     e_add,
     e_inv,
     e_mul,
     e_scale,
     e_sub,
-    element,
+    mul,
     root_of_unity,
     total,
 )
@@ -33,37 +35,122 @@ from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.rules import RuleScalars
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import lagrange
-from distprove.stark.multilinear.vectors import Vectors, total_of
-
-_UNITS = np.array([(0, 1, 0), (0, 0, 1)], dtype=np.uint64)
+from distprove.stark.multilinear.vectors import coset_matrix, inverse_matrix
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+from kernels.interface.multilinear import BoundRules, CosetTask, Products, RoundTask
 
 
 @dataclass
-class RowTable:
-    """A table in the prover's rounds. Its cells are secret."""
+class TableCells:
+    """The cells of one table, in the backend's memory."""
 
     programs: CellPrograms
     log_height: int
-    fixed: Words | None = field(repr=False)
-    """The preprocessed columns (width, rows); None without."""
-    main: Words = field(repr=False)
-    scalars: RuleScalars | None = field(default=None, repr=False)
-    cells: Words = field(default_factory=lambda: np.empty((3, 0, 0), dtype=np.uint64), repr=False)
-    """All cells as vectors (3, cells, rows), from the univariate round on."""
-    claim: Ext = ZERO
-    """The table's share of the running claim."""
+    base: Array = field(repr=False)
+    """(cells, rows)"""
+    first: int
+    """The table's first element among the cells of all tables."""
 
-    def base_cells(self) -> list[Words | None]:
-        """The matrices of a program on a coset, on the rows themselves."""
-        rules = self.programs.rules
-        columns = self.main if self.fixed is None else np.concatenate([self.fixed, self.main])
-        after = np.roll(columns[list(rules.next_row)], -1, axis=1)
-        selectors = None
-        if rules.reads_selectors:
-            selectors = np.zeros((3, self.main.shape[1]), dtype=np.uint64)
-            selectors[0, 0] = selectors[1, -1] = selectors[2, :] = 1
-            selectors[2, -1] = 0
-        return [self.fixed, self.main, None, selectors, after if rules.next_row else None]
+    @property
+    def opened(self) -> int:
+        """Number of columns and next columns."""
+        return self.programs.rules.columns + len(self.programs.rules.next_row)
+
+
+@dataclass
+class Cells:
+    """The cells of all tables, one after the other, the tallest first. They are secret."""
+
+    tables: list[TableCells]
+    base: Array = field(repr=False)
+    """All base cells, (1, n)."""
+    vectors: Any = field(default=None, repr=False)
+    """The cells of tables that have variables left, as vectors of F (3, n), from the univariate round on."""
+    ended: list[tuple[list[TableCells], Array]] = field(default_factory=list, repr=False)
+    """Tables without variables left, and the values of their cells (3, n), in order."""
+
+    @classmethod
+    def of(
+        cls,
+        backend: Backend,
+        programs: Sequence[CellPrograms],
+        fixed: Sequence[Array | None],
+        main: Sequence[Array],
+    ) -> Cells:
+        """The cells of tables with these preprocessed and main columns, (width, rows)."""
+        kernels, heights = backend.multilinear, [int(m.shape[1]) for m in main]
+        base = kernels.vector(sum(own.cells * n for own, n in zip(programs, heights, strict=True)))
+        tables: dict[int, TableCells] = {}
+        at = 0
+        for i in sorted(range(len(programs)), key=lambda i: -heights[i]):
+            rules, size = programs[i].rules, programs[i].cells * heights[i]
+            view = base[at : at + size].reshape(-1, heights[i])
+            before = fixed[i]
+            columns = [main[i]] if before is None else [before, main[i]]
+            kernels.cells(columns, rules.next_row, selectors=rules.reads_selectors, out=view)
+            tables[i] = TableCells(programs[i], heights[i].bit_length() - 1, view, at)
+            at += size
+        return cls([tables[i] for i in range(len(programs))], base.reshape(1, -1))
+
+    def bind(self, backend: Backend, r_0: Ext, log_skip: int) -> None:
+        """Bind the univariate variable to r_0. The base cells are dropped."""
+        weights = np.array(lagrange(r_0, log_skip), dtype=np.uint64)
+        self.vectors = backend.multilinear.bind_runs(self.base, weights).reshape(3, -1)
+        self.base = None
+        for table in self.tables:
+            table.base = None
+            table.first >>= log_skip
+
+    def fold(self, backend: Backend, r: Ext, bound: int) -> None:
+        """Bind the lowest row variable to r. `bound` variables are bound then, the univariate ones included."""
+        self.vectors = backend.multilinear.fold_values(self.vectors[:, None], r)[:, 0]
+        for table in self.tables:
+            table.first >>= 1
+        self.end(backend, bound)
+
+    def end(self, backend: Backend, bound: int) -> None:
+        """Set the tables aside whose last variable was bound, of which there are so many."""
+        own = sorted((t for t in self.tables if t.log_height == bound), key=lambda t: t.first)
+        if own:
+            first, end = own[0].first, int(self.vectors.shape[1])
+            self.ended.append((own, backend.multilinear.columns(self.vectors, first, end)))
+            self.vectors = backend.multilinear.columns(self.vectors, 0, first) if first else None
+
+
+@dataclass
+class Rule:
+    """The constraints or the interactions of a table, with their challenges."""
+
+    table: TableCells
+    bound: BoundRules = field(repr=False)
+    degree: int
+    constrains: bool
+    """Whether they are constraints, whose sum is zero on the univariate round's domain itself."""
+    claim: Ext = ZERO
+    """Their share of the running claim."""
+
+    @property
+    def cosets(self) -> range:
+        """The cosets on which they are evaluated in the univariate round."""
+        return range(1, self.degree) if self.constrains else range(max(1, self.degree))
+
+
+def bind_rules(backend: Backend, cells: Cells, scalars: Sequence[RuleScalars]) -> list[Rule]:
+    """The rules of all tables with their scalars."""
+    found, given = [], []
+    for table, own in zip(cells.tables, scalars, strict=True):
+        rules, programs = table.programs.rules, table.programs
+        for constrains, program, words, degree in (
+            (True, programs.constraints, own.constraints, rules.constraint_degree),
+            (False, programs.interactions, own.interactions, rules.interaction_degree),
+        ):
+            if program is not None and words is not None:
+                found.append(Rule(table, None, degree, constrains))
+                given.append((program, words))
+    for rule, bound in zip(found, backend.multilinear.bind(given), strict=True):
+        rule.bound = bound
+    return found
 
 
 @dataclass(frozen=True)
@@ -74,38 +161,36 @@ class UnivariateRound:
     leaves: Words
 
 
-def univariate_round(vectors: Vectors, shape: Shape, tables: Sequence[RowTable], xi: Sequence[Ext]) -> UnivariateRound:
+def univariate_round(
+    backend: Backend, shape: Shape, cells: Cells, rules: Sequence[Rule], xi: Sequence[Ext]
+) -> UnivariateRound:
     """The quotient of the constraints' sum by Z^L - 1, and the leaves' sum, over all tables."""
-    log_skip = shape.log_skip
+    log_skip, kernels = shape.log_skip, backend.multilinear
+    rest = xi[log_skip:]
+    heights = {rule.table.log_height - log_skip for rule in rules}
+    eq = {rows: kernels.products(rest[:rows], eq=True) for rows in heights}
+    values: dict[tuple[bool, range], list[Words]] = {}
+    for coset in range(max((rule.cosets.stop for rule in rules), default=0)):
+        moved, on = cells.base, [rule for rule in rules if coset in rule.cosets]
+        if coset:
+            moved = kernels.apply_runs(cells.base, coset_matrix(log_skip, coset_shift(log_skip, coset)))
+        tasks = []
+        for rule in on:
+            table = rule.table
+            span = moved[0, table.first : table.first + (table.programs.cells << table.log_height)]
+            own = span.reshape(-1, 1 << table.log_height)
+            tasks.append(CosetTask(rule.bound, own, eq[table.log_height - log_skip]))
+        found = kernels.coset_sums(tasks, log_skip)
+        for kind in dict.fromkeys((rule.constrains, rule.cosets) for rule in on):
+            chosen = [i for i, rule in enumerate(on) if (rule.constrains, rule.cosets) == kind]
+            values.setdefault(kind, []).append(total(found[chosen]))
     quotient = np.zeros((shape.quotient_length, 3), dtype=np.uint64)
     leaves = np.zeros((shape.leaves_length, 3), dtype=np.uint64)
-    for table in tables:
-        rules, scalars = table.programs.rules, table.scalars
-        assert scalars is not None, "they are drawn before"
-        rows = table.log_height - log_skip
-        eq = vectors.eq_table(xi[log_skip : log_skip + rows], ONE)
-        base = table.base_cells()
-        on_cosets: dict[int, list[Words | None]] = {}
-        programs = (
-            (table.programs.constraints_on_coset, scalars.constraints, rules.constraint_degree, 1),
-            (table.programs.interactions_on_coset, scalars.interactions, rules.interaction_degree, 0),
-        )
-        for program, given, degree, first in programs:
-            if program is None or given is None:
-                continue
-            wanted = range(first, max(degree, first))
-            values = []
-            for coset in wanted:
-                if coset not in on_cosets:
-                    on_cosets[coset] = _moved(vectors, base, log_skip, coset)
-                evaluated = vectors.run(program, on_cosets[coset], given)
-                values.append(_sum_over_rows(vectors, evaluated, eq, log_skip))
-            if not values:
-                continue
-            made = interpolate_cosets(vectors, values, log_skip, list(wanted), over_vanishing=first == 1)
-            target = quotient if first else leaves
-            made = made[: len(target)]
-            target[: len(made)] = vectors.add(target[: len(made)], made)
+    for (constrains, cosets), own_values in values.items():
+        made = interpolate_cosets(own_values, log_skip, cosets, over_vanishing=constrains)
+        target = quotient if constrains else leaves
+        count = min(len(made), len(target))
+        target[:count] = add(target[:count], made[:count])
     return UnivariateRound(quotient, leaves)
 
 
@@ -118,43 +203,20 @@ LOG_COSETS = 9
 """log2 of the number of cosets, more than the greatest degree."""
 
 
-def _moved(vectors: Vectors, base: Sequence[Words | None], log_skip: int, coset: int) -> list[Words | None]:
-    if coset == 0:
-        return list(base)
-    shift = coset_shift(log_skip, coset)
-    return [None if m is None else vectors.runs_on_coset(m, log_skip, shift) for m in base]
-
-
-def _sum_over_rows(vectors: Vectors, values: Words, eq: Words, log_skip: int) -> Words:
-    """The sums over x of eq(x) value(a, x) for each point a of the domain, (2^log_skip, 3), of values (3, rows)."""
-    size = 1 << log_skip
-    weighted = vectors.product(values, np.repeat(eq, size, axis=1))
-    return np.ascontiguousarray(total(weighted.reshape(3, -1, size), axis=1).T)
-
-
-def interpolate_cosets(
-    vectors: Vectors, values: Sequence[Words], log_skip: int, cosets: Sequence[int], *, over_vanishing: bool
-) -> Words:
+def interpolate_cosets(values: Sequence[Words], log_skip: int, cosets: Sequence[int], *, over_vanishing: bool) -> Words:
     """Coefficients (c 2^log_skip, 3) of the polynomial with these values (2^log_skip, 3) on each of c cosets, or of its
     quotient by Z^L - 1."""
     size, shifts = 1 << log_skip, [coset_shift(log_skip, coset) for coset in cosets]
     stretched = []
     for shift, own in zip(shifts, values, strict=True):
-        coefficients = vectors.runs_to_coefficients(np.ascontiguousarray(own.T), log_skip)  # (3, size)
+        coefficients = total(mul(inverse_matrix(log_skip)[:, :, None], own[None]), axis=1)
         scale = pow(pow(shift, size, P) - 1, -1, P) if over_vanishing else 1
         back = pow(shift, -1, P)
-        factors = [(scale * pow(back, k, P) % P, 0, 0) for k in range(size)]
-        stretched.append([e_mul(element(coefficients[:, k]), factors[k]) for k in range(size)])
+        factors = np.array([scale * pow(back, k, P) % P for k in range(size)], dtype=np.uint64)
+        stretched.append(mul(coefficients, factors[:, None]))
     # On a coset Z^L is the constant shift^L: what is left is an interpolation in Z^L for each power below L.
-    matrix = _inverse_vandermonde(tuple(pow(shift, size, P) for shift in shifts))
-    out = np.zeros((len(shifts) * size, 3), dtype=np.uint64)
-    for power, row in enumerate(matrix):
-        for k in range(size):
-            value = ZERO
-            for weight, coefficients_there in zip(row, stretched, strict=True):
-                value = e_add(value, e_scale(coefficients_there[k], weight))
-            out[power * size + k] = value
-    return out
+    matrix = np.array(_inverse_vandermonde(tuple(pow(shift, size, P) for shift in shifts)), dtype=np.uint64)
+    return total(mul(matrix[:, :, None, None], np.array(stretched)[None]), axis=1).reshape(-1, 3)
 
 
 @cache
@@ -173,66 +235,63 @@ def _inverse_vandermonde(points: tuple[int, ...]) -> list[list[int]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def bind_univariate(vectors: Vectors, shape: Shape, tables: Sequence[RowTable], r_0: Ext) -> None:
-    """Bind the univariate variable of all tables' cells to r_0."""
-    weights = lagrange(r_0, shape.log_skip)
-    for table in tables:
-        matrices = [m for m in (table.base_cells()[i] for i in (0, 1, 4, 3)) if m is not None and len(m)]
-        table.cells = vectors.bind_runs(np.concatenate(matrices), weights)
-
-
 def multilinear_rounds(
-    vectors: Vectors, shape: Shape, tables: Sequence[RowTable], xi: Sequence[Ext], nu: Ext, transcript: ProofTranscript
+    backend: Backend,
+    shape: Shape,
+    cells: Cells,
+    rules: Sequence[Rule],
+    xi: Sequence[Ext],
+    nu: Ext,
+    transcript: ProofTranscript,
 ) -> tuple[Words, list[Ext]]:
     """Prove the sums of all tables' rules over their row variables: the rounds' coefficients and the point drawn."""
     point: list[Ext] = []
+    log_skip, tails = shape.log_skip, xi[shape.log_skip :]
     sent = np.zeros((shape.row_variables, shape.degree, 3), dtype=np.uint64)
-    tails = xi[shape.log_skip :]
-    for table in tables:
-        rows = table.log_height - shape.log_skip
-        table.claim = _claim_of(vectors, table, vectors.eq_table(tails[:rows], ONE), nu)
+    for rule, (claim,) in zip(rules, _sums(backend, cells, rules, log_skip, tails, None), strict=True):
+        rule.claim = claim
+    cells.end(backend, log_skip)
     for i in range(shape.row_variables):
+        live = [rule for rule in rules if i < rule.table.log_height - log_skip]
+        polynomials = {id(rule): [rule.claim] for rule in rules}  # where no variable is left
+        for rule, values in zip(live, _sums(backend, cells, live, log_skip, tails, i), strict=True):
+            at_one = e_mul(e_sub(rule.claim, e_mul(e_sub(ONE, tails[i]), values[0])), e_inv(tails[i]))
+            polynomials[id(rule)] = _interpolated([values[0], at_one, *values[1:]])
         coefficients = [ZERO] * (shape.degree + 1)
-        polynomials: list[list[Ext] | None] = []
-        for table in tables:
-            rows = table.log_height - shape.log_skip
-            if i >= rows:
-                coefficients[0] = e_add(coefficients[0], table.claim)
-                polynomials.append(None)
-                continue
-            own = _round_of(vectors, table, tails[i], vectors.eq_table(tails[i + 1 : rows], ONE), nu)
-            polynomials.append(own)
-            for k, c in enumerate(own):
-                coefficients[k] = e_add(coefficients[k], c)
+        for rule in rules:
+            for k, c in enumerate(polynomials[id(rule)]):
+                coefficients[k] = e_add(coefficients[k], c if rule.constrains else e_mul(nu, c))
         sent[i] = coefficients[1:]
         point.append(transcript.row_round(coefficients[1:]))
-        for table, polynomial in zip(tables, polynomials, strict=True):
-            if polynomial is not None:
-                table.claim = evaluate(polynomial, point[-1])
-                table.cells = vectors.fold_values(table.cells, point[-1])
+        for rule in live:
+            rule.claim = evaluate(polynomials[id(rule)], point[-1])
+        cells.fold(backend, point[-1], log_skip + i + 1)
     return sent, point
 
 
-def _claim_of(vectors: Vectors, table: RowTable, eq: Words, nu: Ext) -> Ext:
-    return total_of(_weighted(vectors, table, table.cells, eq, nu))
+def _sums(
+    backend: Backend, cells: Cells, rules: Sequence[Rule], log_skip: int, tails: Sequence[Ext], number: int | None
+) -> list[list[Ext]]:
+    """The sums of each rule over its table's rows, weighted by eq: at 0, 2, 3, .. of the variable `number`, as many as
+    its degree asks for; for None over all rows, before any variable is bound."""
+    kernels, bound = backend.multilinear, 0 if number is None else number
+    weights: dict[int, Products] = {}
+    tasks = []
+    for rule in rules:
+        rows = rule.table.log_height - log_skip
+        if rows not in weights:
+            weights[rows] = kernels.products(tails[0 if number is None else number + 1 : rows], eq=True)
+        points = () if number is None else (0, *range(2, rule.degree + 1))
+        tasks.append(
+            RoundTask(rule.bound, rule.table.first, rule.table.programs.cells, 1 << rows - bound, weights[rows], points)
+        )
+    return kernels.round_sums(cells.vectors, tasks)
 
 
-def _round_of(vectors: Vectors, table: RowTable, x: Ext, eq: Words, nu: Ext) -> list[Ext]:
-    """The coefficients of one table's polynomial in a round. Its value at 1 follows from the claim."""
-    rules = table.programs.rules
-    degree = max(1, rules.constraint_degree, rules.interaction_degree)
-    even, odd = table.cells[..., 0::2], table.cells[..., 1::2]
-    step = vectors.sub(odd, even)
-    values = [total_of(_weighted(vectors, table, even, eq, nu))]
-    at_one = e_mul(e_sub(table.claim, e_mul(e_sub(ONE, x), values[0])), e_inv(x))
-    values.append(at_one)
-    here = np.ascontiguousarray(odd)
-    for _ in range(2, degree + 1):
-        here = vectors.add(here, step)
-        values.append(total_of(_weighted(vectors, table, here, eq, nu)))
-    matrix = _inverse_vandermonde(tuple(range(degree + 1)))
+def _interpolated(values: Sequence[Ext]) -> list[Ext]:
+    """The coefficients of the polynomial with these values at 0, 1, 2 .."""
     found = []
-    for row in matrix:
+    for row in _inverse_vandermonde(tuple(range(len(values)))):
         value = ZERO
         for weight, own in zip(row, values, strict=True):
             value = e_add(value, e_scale(own, weight))
@@ -240,25 +299,12 @@ def _round_of(vectors: Vectors, table: RowTable, x: Ext, eq: Words, nu: Ext) -> 
     return found
 
 
-def _weighted(vectors: Vectors, table: RowTable, cells: Words, eq: Words, nu: Ext) -> Words:
-    """eq times the folded rules of a table in every row, (3, rows), of cells (3, cells, rows)."""
-    programs, scalars = table.programs, table.scalars
-    assert scalars is not None, "they are drawn before"
-    rows = cells.shape[-1]
-    matrix = np.ascontiguousarray(cells).reshape(-1, rows)
-    parts = []
-    for program, given in ((programs.constraints, scalars.constraints), (programs.interactions, scalars.interactions)):
-        if program is None or given is None:
-            parts.append(np.zeros((3, rows), dtype=np.uint64))
-        else:
-            parts.append(vectors.run(program, [matrix], np.concatenate([given, _UNITS])))
-    return vectors.joined(parts[0], parts[1], nu, eq)
-
-
-def openings_of(tables: Sequence[RowTable]) -> Words:
+def openings_of(backend: Backend, cells: Cells) -> Words:
     """The values of all tables' columns and next columns at the point to which all variables are bound."""
-    found = []
-    for table in tables:
-        rules = table.programs.rules
-        found.append(table.cells[:, : rules.columns + len(rules.next_row), 0].T)
-    return np.ascontiguousarray(np.concatenate(found))
+    found: dict[int, Words] = {}
+    for tables, values in cells.ended:
+        words, at = backend.to_host(values), 0
+        for table in tables:
+            found[id(table)] = words[:, at : at + table.opened].T
+            at += table.programs.cells
+    return np.ascontiguousarray(np.concatenate([found[id(table)] for table in cells.tables]))

@@ -2,28 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kernels.interface.arrays import Array, Empty
-from kernels.interface.multilinear import MultilinearKernels, Words
-from kernels.maths.goldilocks import P, root_of_unity
+from kernels.interface.goldilocks import GoldilocksKernels
+from kernels.interface.multilinear import (
+    POINTS,
+    CosetTask,
+    LeafTask,
+    MultilinearKernels,
+    RoundTask,
+    RuleProgram,
+    Words,
+)
+from kernels.interface.row_program import RowProgram
+from kernels.maths.goldilocks import Ext, P, root_of_unity
+
+_NONE = np.empty(0, dtype=np.uint64)
+_UNITS = np.array([(0, 1, 0), (0, 0, 1)], dtype=np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    program: RuleProgram
+    scalars: Words
 
 
 class CpuMultilinear(MultilinearKernels):
     """The multilinear kernels on a pool of threads of the extension module `native`."""
 
-    def __init__(self, native: Any, pool: Any, empty: Empty = np.empty, *, instruction_set: str | None = None) -> None:
-        self._native, self._pool, self._empty = native, pool, empty
+    def __init__(
+        self,
+        native: Any,
+        pool: Any,
+        empty: Empty = np.empty,
+        zeros: Empty = np.zeros,
+        *,
+        rows: GoldilocksKernels | None = None,
+        instruction_set: str | None = None,
+    ) -> None:
+        """`rows` runs row programs; without it there are no rules."""
+        self._native, self._pool, self._new, self._new_zeros = native, pool, empty, zeros
+        self._rows = rows
         self._set: str = instruction_set or native.gl_instruction_sets()[-1]
+
+    def _evaluate(
+        self, program: RowProgram, inputs: Sequence[Array | None], scalars: Words, log_points: int = 0
+    ) -> Array:
+        assert self._rows is not None, "there is nothing to run row programs"
+        return self._rows.evaluate(program, inputs, scalars, log_cosets=log_points)
 
     def _encode(self, coefficients: Array, log_blowup: int) -> Array:
         width, n = coefficients.shape
         log_n = n.bit_length() - 1
         step = root_of_unity(log_n + log_blowup)
         shifts = np.array([pow(step, k, P) for k in range(1 << log_blowup)], dtype=np.uint64)
-        out = self._empty((width, 1 << log_blowup, n), np.uint64)
+        out = self._empty((width, 1 << log_blowup, n))
         self._native.gl_encode(
             self._pool, self._set, _flat(coefficients), log_n, root_of_unity(log_n), shifts, out.reshape(-1)
         )
@@ -31,14 +69,112 @@ class CpuMultilinear(MultilinearKernels):
 
     def _apply_runs(self, columns: Array, matrix: Words) -> Array:
         rows, size = matrix.shape
-        out = self._empty((columns.shape[0], columns.shape[1] // size * rows), np.uint64)
+        out = self._empty((columns.shape[0], columns.shape[1] // size * rows))
         self._native.gl_apply_runs(self._pool, _flat(columns), size, _flat(matrix), out.reshape(-1))
         return out
 
+    def _bind_runs(self, columns: Array, weights: Words) -> Array:
+        return np.ascontiguousarray(self._apply_runs(columns, np.ascontiguousarray(weights.T)).reshape(-1, 3).T)
+
     def _sum_runs(self, columns: Array, weights: Array, size: int) -> Words:
-        out = np.empty((weights.shape[0], size), dtype=np.uint64)
+        out = np.empty((3 * len(weights), size), dtype=np.uint64)
         self._native.gl_sum_runs(self._pool, _flat(columns), size, _flat(weights), out.reshape(-1))
+        return np.ascontiguousarray(np.moveaxis(out.reshape(-1, 3, size), 1, 2))
+
+    # -- rules ------------------------------------------------------------------------------------------------------
+
+    def bind(self, rules: Sequence[tuple[RuleProgram, Words]]) -> list[_Bound]:
+        return [_Bound(program, scalars) for program, scalars in rules]
+
+    def _leaves(self, tasks: Sequence[LeafTask]) -> None:
+        for task in tasks:
+            found, n = self._on_coset(task.rules, task.cells), task.cells.shape[1]
+            uses = len(task.places)
+            for use, place in enumerate(task.places):
+                if place is not None:
+                    where = np.array([use, place.first], dtype=np.uint64)
+                    given = {"log_n": n.bit_length() - 1, "uses": uses, "total": place.fractions.shape[-1]}
+                    self._each("leaves", n, found=found, places=where, out=place.fractions, **given)
+
+    def _coset_sums(self, tasks: Sequence[CosetTask], log_run: int) -> Words:
+        out = np.empty((len(tasks), 1 << log_run, 3), dtype=np.uint64)
+        for task, own in zip(tasks, out, strict=True):
+            values = self._on_coset(task.rules, task.cells)
+            n = values.shape[1]
+            self._sum("run_sums", n, log_run, own, values=values, n=n, log_run=log_run, eq=task.eq)
         return out
+
+    def _on_coset(self, rules: _Bound, cells: Array) -> Array:
+        """The outputs (columns, n) of rules over base cells."""
+        given = [cells[begin:end] if begin < end else None for begin, end in rules.program.spans]
+        made = self._evaluate(rules.program.on_coset, given, rules.scalars)
+        return made.reshape(made.shape[0], -1)
+
+    def _round_sums(self, vectors: Array, tasks: Sequence[RoundTask]) -> list[list[Ext]]:
+        found = []
+        for task in tasks:
+            span = slice(task.first, task.first + task.cells * task.rows)
+            cells = vectors[:, span].reshape(-1, task.rows)
+            sums: list[Ext] = [] if task.points else self._points_sums(task, cells[:, None])
+            points = list(task.points)
+            while points:  # a program runs on a power of two of them at once
+                count = min(POINTS, 1 << len(points).bit_length() - 1)
+                sums += self._points_sums(task, self._between(cells, points[:count]))
+                points = points[count:]
+            found.append(sums)
+        return found
+
+    def _between(self, cells: Array, points: Sequence[int]) -> Array:
+        """The values even + t (odd - even) of neighbours of rows (w, 2 n) at integers t: (w, points, n)."""
+        width, n = cells.shape
+        out = self._empty((width, len(points), n // 2))
+        at = np.zeros((POINTS,), dtype=np.uint64)
+        at[: len(points)] = points
+        given = {"log_n": n.bit_length() - 2, "points": len(points), "at": at}
+        self._each("between", width * n // 2, source=np.ascontiguousarray(cells), out=out, **given)
+        return out
+
+    def _points_sums(self, task: RoundTask, cells: Array) -> list[Ext]:
+        """The sums at each point of cells (w, points, n)."""
+        _, points, n = cells.shape
+        scalars = np.concatenate([task.rules.scalars, _UNITS])
+        program, log_points = task.rules.program.on_vectors, points.bit_length() - 1
+        assert program is not None, "leaves are not summed in rounds"
+        values = self._evaluate(program, [cells], scalars, log_points)
+        out = np.empty((POINTS, 3), dtype=np.uint64)
+        self._sum("point_sums", n, 0, out, values=values, n=n, points=points, eq=task.eq)
+        return [(a, b, c) for a, b, c in out[:points].tolist()]
+
+    # -- arrays -----------------------------------------------------------------------------------------------------
+
+    def _run(self, step: str, items: int, arguments: Any) -> None:
+        self._native.gl_step(self._pool, step, arguments.tobytes(), items, 0, _NONE)
+
+    def _run_sum(self, step: str, items: int, log_classes: int, arguments: Any, out: Array) -> None:
+        self._native.gl_step(self._pool, step, arguments.tobytes(), items, log_classes, out.reshape(-1))
+
+    def _empty(self, shape: tuple[int, ...]) -> Array:
+        return self._new(shape, np.uint64)
+
+    def _zeros(self, shape: tuple[int, ...]) -> Array:
+        return self._new_zeros(shape, np.uint64)
+
+    def _address(self, array: Array) -> int:
+        assert array.flags.c_contiguous, "a step walks arrays by their shape"
+        return int(array.ctypes.data)
+
+    def _upload(self, host: Words) -> Array:
+        return np.ascontiguousarray(host)
+
+    def _download(self, array: Array) -> Words:
+        return np.asarray(array)
+
+    def _join(self, arrays: Sequence[Array], out: Array) -> None:
+        flat, at = out.reshape(-1), 0
+        for array in arrays:
+            flat[at : at + array.size] = array.reshape(-1)
+            at += array.size
+        flat[at:] = 0
 
 
 def _flat(array: Words) -> Words:

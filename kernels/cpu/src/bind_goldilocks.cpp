@@ -100,6 +100,16 @@ void sum_runs(Pool& pool, InWords columns, size_t size, InWords weights, OutWord
   goldilocks_sum_runs(pool, in, runs, size, w, sets, words);
 }
 
+// The arguments hold addresses of arrays, which the caller keeps.
+void step(Pool& pool, const std::string& name, const nb::bytes& arguments, size_t items, int log_classes, OutWords out) {
+  if (log_classes < 0 || log_classes > 32) throw std::invalid_argument("log_classes: out of range");
+  const void* bytes = arguments.c_str();
+  const size_t size = arguments.size(), words = out.size();
+  u64* sums = out.data();
+  nb::gil_scoped_release release;
+  multilinear_step(pool, name, bytes, size, items, log_classes, sums, words);
+}
+
 constexpr size_t HASH_GRAIN = 256;  // digests; below, waking a thread costs more than it saves
 
 // What hashes most messages at once of those that leave none of n over.
@@ -257,6 +267,7 @@ void bind_goldilocks(nb::module_& m) {
   m.def("gl_encode", &encode);
   m.def("gl_apply_runs", &apply_runs);
   m.def("gl_sum_runs", &sum_runs);
+  m.def("gl_step", &step);
   m.def("gl_leaves", &leaves);
   m.def("gl_parents", &parents);
   m.def("gl_inject", &inject);

@@ -1,6 +1,8 @@
 // Steps of the multilinear engine over Goldilocks: codewords of coefficients, small matrices applied to runs of a column, and
 // weighted sums of runs. All elements are canonical.
 #pragma once
+#include <string>
+
 #include "goldilocks_ops.h"
 #include "threads.h"
 
@@ -22,5 +24,10 @@ void goldilocks_apply_runs(Pool& pool, const u64* in, size_t runs, size_t size, 
 
 // out[c * size + a] = sum over i < runs of weights[c * runs + i] in[i * size + a].
 void goldilocks_sum_runs(Pool& pool, const u64* in, size_t runs, size_t size, const u64* weights, size_t sets, u64* out);
+
+// Runs the step `name` of multilinear_steps.h over `items` items, with the bytes of its struct. A step with sums writes
+// (SUMS, 2^log_classes, 3) words; `words` is the room in out.
+void multilinear_step(Pool& pool, const std::string& name, const void* arguments, size_t bytes, size_t items,
+                      int log_classes, u64* out, size_t words);
 
 }  // namespace dp

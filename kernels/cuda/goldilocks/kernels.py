@@ -8,6 +8,7 @@ from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.deep_fri import OPENINGS, CudaDeepFri
 from kernels.cuda.goldilocks.lde import LdeProfile
 from kernels.cuda.goldilocks.merkle import CudaTrees
+from kernels.cuda.goldilocks.multilinear import CudaMultilinear
 from kernels.cuda.goldilocks.root_powers import RootPowers
 from kernels.cuda.goldilocks.row_program import RowProfile
 from kernels.cuda.goldilocks.row_source import CudaRowSources, cuda_source
@@ -32,6 +33,7 @@ class CudaGoldilocks(CudaTransforms, CudaTrees, CudaRows, CudaDeepFri, CudaRowSo
         CudaRows.__init__(self, device, powers, row_profile)
         CudaDeepFri.__init__(self, device, powers)
         CudaRowSources.__init__(self, device)
+        self.multilinear = CudaMultilinear(device, self._extend)
 
     def prepare(self, programs: Iterable[RowProgram] = (), sources: Iterable[RowSource] = ()) -> None:
         """Begin to compile every kernel in the background, including those of `programs` and `sources`."""
@@ -45,4 +47,5 @@ class CudaGoldilocks(CudaTransforms, CudaTrees, CudaRows, CudaDeepFri, CudaRowSo
     def clear(self) -> None:
         """Release the device memory that is kept between calls."""
         self._extend.clear()
+        self.multilinear.clear()
         self._clear_trees()

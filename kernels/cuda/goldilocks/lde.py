@@ -26,6 +26,8 @@ LOG_FINE = 12
 """log2 of the entries of a fine table of roots of unity. Must equal LOG_FINE in goldilocks_lde.cu."""
 TABLES = 16
 """Most small tables that share one launch. Must equal TABLES in goldilocks_lde.cu."""
+COEFFICIENTS = 0
+"""In place of the input's coset: there are coefficients, and the output's first coset is the subgroup itself."""
 MAX_PLANS = 64
 """Most plans that are kept; the least recently used one goes first."""
 
@@ -214,7 +216,7 @@ class LdeEngine:
 
     def _run(self, table: Extended, plan: Plan, stream: Stream) -> None:
         """Extend one table, pass by pass."""
-        out, log_n, log_blowup, pitch = table.out, table.log_n, table.log_blowup, table.pitch
+        out, log_n, pitch = table.out, table.log_n, table.pitch
         *strided, _ = plan.digits
         strides = [log_n - sum(plan.digits[: i + 1]) for i in range(len(strided))]
         source, in_pitch = table.columns, 1 << log_n
@@ -228,11 +230,35 @@ class LdeEngine:
         arguments = (source, out, *rows.tables, rows.shape.argument(rows.log_c))
         self._launch("lde_rows", rows.blocks, log_tile, arguments, self._row_bytes, stream)
 
-        for log_r, log_stride, roots, series in reversed(
-            list(zip(strided, strides, plan.forward_roots, plan.forward, strict=False))
+        self._forward(table, plan, stream)
+
+    def _forward(self, table: Extended, plan: Plan, stream: Stream) -> None:
+        """Run the strided passes behind the row pass."""
+        out, log_n, log_blowup, pitch = table.out, table.log_n, table.log_blowup, table.pitch
+        log_stride = plan.digits[-1]
+        for log_r, roots, series in reversed(
+            list(zip(plan.digits[:-1], plan.forward_roots, plan.forward, strict=False))
         ):
             shape = Shape(log_n, log_r, log_stride, log_blowup, table.width << log_blowup, pitch, pitch)
             self._strided("lde_strided_forward", out, out, roots, series, shape, stream)
+            log_stride += log_r
+
+    def encode(self, table: Extended) -> None:
+        """Evaluate a checked table's coefficients, on the powers of a root of unity: the second half of an extension.
+        They wait, in the order in which its first half leaves them, in the output's last coset."""
+        out, log_n, log_blowup, pitch = table.out, table.log_n, table.log_blowup, table.pitch
+        plan, stream = self._plan(log_n, log_blowup, COEFFICIENTS), self._device.stream
+        waiting = out.reshape(-1)[pitch - (1 << log_n) :]
+        digits = [*plan.digits[:-1], 0, 0][:2]
+        order = self._device.kernel(self.profile.source, "encode_order")
+        items = np.uint64(table.width << log_n)
+        sizes = (items, *map(np.uint32, (log_n, *digits)), np.uint64(pitch))
+        order.launch_items(int(items), (table.columns, waiting, *sizes))
+        log_tile = self.profile.log_row_tile
+        rows = Rows(table, plan, pitch, log_tile)
+        arguments = (waiting, out, *rows.tables[1:], rows.shape.argument(rows.log_c))
+        self._launch("encode_rows", rows.blocks, log_tile, arguments, self.profile.shared_bytes(log_tile), stream)
+        self._forward(table, plan, stream)
 
     def _run_together(self, tables: Sequence[tuple[Extended, Plan]], stream: Stream) -> None:
         """Extend at most TABLES tables of a single pass each, in one launch."""
@@ -281,10 +307,8 @@ class LdeEngine:
 
     def _make_plan(self, log_n: int, log_blowup: int, coset: int) -> Plan:
         digits = plan_passes(log_n, self.profile)
-        shifts = [
-            GENERATOR * pow(root_of_unity(log_n + log_blowup), t, P) * pow(coset, -1, P) % P
-            for t in range(1 << log_blowup)
-        ]
+        first = 1 if coset == COEFFICIENTS else GENERATOR * pow(coset, -1, P) % P
+        shifts = [first * pow(root_of_unity(log_n + log_blowup), t, P) % P for t in range(1 << log_blowup)]
         inverse, forward, done = [], [], 0
         for log_r in digits[:-1]:
             root = root_of_unity(log_n - done)
@@ -293,7 +317,7 @@ class LdeEngine:
             inverse.append(self._series(pow(root, -1, P), log_n - done, None, log_apart))
             forward.append(self._series(root, log_n - done, bases, log_apart))
             done += log_r
-        n_inverse = pow(1 << log_n, -1, P)
+        n_inverse = 1 if coset == COEFFICIENTS else pow(1 << log_n, -1, P)
         scale = [powers(pow(s, 1 << done, P), 1 << digits[-1], first=n_inverse) for s in shifts]
         return Plan(
             digits,

@@ -270,7 +270,9 @@ extern "C" __global__ void __launch_bounds__(STRIDED_THREADS, STRIDED_BLOCKS)
 }
 
 // The last digit: inverse transform of a row, then for each coset t the products with scale[t 2^log_r + k] and the
-// forward transform. `in` may be `out`'s coset 0. The coefficients wait in each thread's own part of `kept`.
+// forward transform. `in` may be `out`'s coset 0. The coefficients wait in each thread's own part of `kept`; with ENCODE they
+// are what `in` has, the last coset of `out`, and each coset reads them there.
+template <bool ENCODE>
 __device__ __forceinline__ void rows_of_block(const u64* in, u64* out, const u64* inverse_roots,
                                               const u64* forward_roots, const u64* scale, const Shape& shape,
                                               u32 block) {
@@ -291,16 +293,17 @@ __device__ __forceinline__ void rows_of_block(const u64* in, u64* out, const u64
 #pragma unroll
     for (int j = 0; j < (1 << D); ++j) kept[((u << D) + j) * blockDim.x] = v[reversed<D>(j)];
   };
-  Pass<true, true>{shape, tile, inverse_roots}.run(load, keep);
+  if (!ENCODE) Pass<true, true>{shape, tile, inverse_roots}.run(load, keep);
 
 #pragma unroll 1
   for (u32 t = 0; t < (1u << shape.log_cosets); ++t) {
-    auto again = [&](auto& v, u32, u32 k, u32 u) {
+    auto again = [&](auto& v, u32 c, u32 k, u32 u) {
       constexpr int D = LogOf<sizeof(v) / sizeof(u64)>::value;
       const u64* factors = scale + ((u64)t << shape.log_r) + k;
+      if (ENCODE) load(v, c, k, u);
 #pragma unroll
       for (int j = 0; j < (1 << D); ++j)
-        v[j] = gl::mul(kept[((u << D) + j) * blockDim.x], __ldg(factors + ((u32)j << (shape.log_r - D))));
+        v[j] = gl::mul(ENCODE ? v[j] : kept[((u << D) + j) * blockDim.x], __ldg(factors + ((u32)j << (shape.log_r - D))));
     };
     auto store = [&](auto& v, u32 c, u32 k, u32) {
       constexpr int D = LogOf<sizeof(v) / sizeof(u64)>::value;
@@ -319,7 +322,23 @@ __device__ __forceinline__ void rows_of_block(const u64* in, u64* out, const u64
 extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
     lde_rows(const u64* in, u64* out, const u64* inverse_roots, const u64* forward_roots, const u64* scale,
              const __grid_constant__ Shape shape) {
-  rows_of_block(in, out, inverse_roots, forward_roots, scale, shape, blockIdx.x);
+  rows_of_block<false>(in, out, inverse_roots, forward_roots, scale, shape, blockIdx.x);
+}
+
+extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
+    encode_rows(const u64* in, u64* out, const u64* forward_roots, const u64* scale, const __grid_constant__ Shape shape) {
+  rows_of_block<true>(in, out, nullptr, forward_roots, scale, shape, blockIdx.x);
+}
+
+// Coefficients in natural order to the order in which the inverse passes leave them: of x^(k1 + N1 (k2 + N2 k3)) to place
+// (k1 N2 + k2) M + k3. N1 or N2 may be 1. Bound: memory, which is read in sectors.
+extern "C" __global__ void encode_order(const u64* in, u64* out, u64 items, u32 log_n, u32 log_n1, u32 log_n2, u64 out_pitch) {
+  const u64 i = global_thread();
+  if (i >= items) return;
+  const u64 place = i & (((u64)1 << log_n) - 1), column = i >> log_n;
+  const u32 log_m = log_n - log_n1 - log_n2;
+  const u64 k3 = place & (((u64)1 << log_m) - 1), k2 = (place >> log_m) & (((u64)1 << log_n2) - 1), k1 = place >> (log_m + log_n2);
+  out[column * out_pitch + place] = in[(column << log_n) + k1 + (k2 << log_n1) + (k3 << (log_n1 + log_n2))];
 }
 
 constexpr u32 TABLES = 16;  // tables per launch of lde_rows_of_many
@@ -343,6 +362,6 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
   u32 t = 0;
   while (t + 1 < given.count && given.tables[t + 1].first_block <= blockIdx.x) ++t;
   const RowTable& table = given.tables[t];
-  rows_of_block(table.in, table.out, table.inverse_roots, table.forward_roots, table.scale, table.shape,
+  rows_of_block<false>(table.in, table.out, table.inverse_roots, table.forward_roots, table.scale, table.shape,
                 blockIdx.x - (u32)table.first_block);
 }

@@ -1,0 +1,76 @@
+// The steps of multilinear_steps.h on a pool of threads.
+#include "multilinear_steps.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+#include "goldilocks_multilinear.h"
+
+namespace dp {
+
+namespace {
+
+using namespace gl;
+
+constexpr size_t GRAIN = 1 << 10;  // items; below, waking a thread costs more than it saves
+
+template <class Step>
+Step arguments(const void* bytes, size_t size) {
+  if (size != sizeof(Step)) throw std::invalid_argument("a step's arguments: wrong length");
+  Step step;
+  std::memcpy(&step, bytes, size);
+  return step;
+}
+
+template <class Step>
+void each(Pool& pool, const void* bytes, size_t size, size_t items, int, u64*) {
+  const Step step = arguments<Step>(bytes, size);
+  pool.ranges(items, GRAIN, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) step(i);
+  });
+}
+
+template <class Step>
+void sum(Pool& pool, const void* bytes, size_t size, size_t items, int log_classes, u64* out) {
+  const Step step = arguments<Step>(bytes, size);
+  const size_t classes = (size_t)1 << log_classes;
+  std::vector<Ext> total(Step::SUMS * classes, embed(0));
+  std::mutex mutex;
+  pool.ranges(items, GRAIN, [&](size_t begin, size_t end) {
+    std::vector<Ext> own(Step::SUMS * classes, embed(0));
+    for (size_t a = 0; a < classes; ++a) {
+      Ext sums[Step::SUMS] = {};
+      for (size_t i = begin + ((a - begin) & (classes - 1)); i < end; i += classes) step(i, sums);
+      for (int k = 0; k < Step::SUMS; ++k) own[k * classes + a] = sums[k];
+    }
+    std::lock_guard<std::mutex> lock(mutex);
+    for (size_t i = 0; i < own.size(); ++i) total[i] = add(total[i], own[i]);
+  });
+  std::memcpy(out, total.data(), total.size() * sizeof(Ext));
+}
+
+using Run = void (*)(Pool&, const void*, size_t, size_t, int, u64*);
+
+struct Known {
+  Run run;
+  size_t sums;
+};
+
+#define DP_EACH(name, Step) {#name, {&each<steps::Step>, 0}},
+#define DP_SUM(name, Step) {#name, {&sum<steps::Step>, steps::Step::SUMS}},
+const std::map<std::string, Known> KNOWN = {DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM) DP_ROW_PROGRAM_STEPS(DP_EACH, DP_SUM)};
+
+}  // namespace
+
+void multilinear_step(Pool& pool, const std::string& name, const void* arguments, size_t bytes, size_t items,
+                      int log_classes, u64* out, size_t words) {
+  const auto found = KNOWN.find(name);
+  if (found == KNOWN.end()) throw std::invalid_argument("unknown step " + name);
+  if (words != 3 * (found->second.sums << log_classes)) throw std::invalid_argument("out: wrong length");
+  found->second.run(pool, arguments, bytes, items, log_classes, out);
+}
+
+}  // namespace dp

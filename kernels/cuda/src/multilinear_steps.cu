@@ -1,0 +1,54 @@
+// The steps of the multilinear engine's prover (multilinear_steps.h), each a kernel: one thread for an item, or blocks that
+// walk the items of a step with sums. Bound: memory for most, products of F for rounds.
+#include "class_sums.h"
+#include "multilinear_steps.h"
+
+using namespace dp;
+using namespace dp::gl;
+
+// out (SUMS, classes, 3): the sums of all items by class. The last block to end adds up those of all blocks, partial (blocks,
+// SUMS, classes, 3), and leaves *ended zero again.
+template <class Step>
+__device__ __forceinline__ void sum_all(const Step& step, u64 items, u32 log_classes, u64* partial, u32* ended, u64* out) {
+  const u32 classes = 1u << log_classes;
+  Ext sums[Step::SUMS] = {};
+  for (u64 i = (u64)blockIdx.x * THREADS + threadIdx.x; i < items; i += (u64)gridDim.x * THREADS) step(i, sums);
+  for (int k = 0; k < Step::SUMS; ++k) {
+    const Ext v = class_sum(sums[k], log_classes);
+    if (threadIdx.x < classes)
+      for (int c = 0; c < 3; ++c)
+        partial[((u64)(blockIdx.x * Step::SUMS + k) * classes + threadIdx.x) * 3 + c] = v.c[c];
+  }
+  __shared__ u32 last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(ended, 1u) == gridDim.x - 1;
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  const volatile u64* const all = partial;
+  for (int k = 0; k < Step::SUMS; ++k) {
+    Ext v = embed(0);
+    const u32 own = threadIdx.x & (classes - 1);
+    for (u32 b = threadIdx.x >> log_classes; b < gridDim.x; b += THREADS >> log_classes) {
+      const volatile u64* p = all + ((u64)(b * Step::SUMS + k) * classes + own) * 3;
+      v = add(v, Ext{{p[0], p[1], p[2]}});
+    }
+    v = class_sum(v, log_classes);
+    if (threadIdx.x < classes)
+      for (int c = 0; c < 3; ++c) out[((u64)k * classes + threadIdx.x) * 3 + c] = v.c[c];
+  }
+  if (threadIdx.x == 0) *ended = 0;
+}
+
+#define DP_EACH(name, Step)                                                                                        \
+  extern "C" __global__ void __launch_bounds__(THREADS) ml_##name(const __grid_constant__ steps::Step step, u64 items) { \
+    const u64 i = global_thread();                                                                                 \
+    if (i < items) step(i);                                                                                        \
+  }
+#define DP_SUM(name, Step)                                                                                         \
+  extern "C" __global__ void __launch_bounds__(THREADS) ml_##name(const __grid_constant__ steps::Step step, u64 items, \
+                                                                 u32 log_classes, u64* partial, u32* ended, u64* out) { \
+    sum_all(step, items, log_classes, partial, ended, out);                                                        \
+  }
+DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM)

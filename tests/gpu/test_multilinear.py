@@ -1,0 +1,37 @@
+"""The multilinear engine's kernels and whole proofs on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from kernels.cuda.backend import CudaBackend
+from tests.support import ROOT
+from tests.support.multilinear_cases import CASES, Case
+from tests.support.multilinear_jobs import prove_program
+
+GUESTS = ROOT / "tests" / "stark" / "riscv" / "guests"
+JOBS: Mapping[str, tuple[str, dict[str, int | str], int | None]] = {
+    "wide-fibonacci": ("wide-fibonacci", {"rows": 1 << 14, "width": 9}, 2),
+    "range-check": ("range-check", {"values": 1 << 12, "bits": 8}, 2),
+    "riscv": ("riscv", {"elf": str(GUESTS / "fibonacci.elf"), "segment": 4096}, None),
+    "keccak-f": ("keccak-f", {"permutations": 4}, 1),
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_a_kernel_is_what_it_is_defined_as(cuda: CudaBackend, case: Case) -> None:
+    for seed in range(40):
+        case(cuda, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("hash_", ["keccak256", "poseidon2"])
+@pytest.mark.parametrize("name", JOBS)
+def test_a_proof_is_the_same_on_both_backends(cuda: CudaBackend, name: str, hash_: str) -> None:
+    program, arguments, partitions = JOBS[name]
+    on_gpu = prove_program(program, arguments, partitions=partitions, backend=cuda, hash=hash_)
+    on_gpu.check()
+    on_cpu = prove_program(program, arguments, partitions=partitions, hash=hash_)
+    assert [p.data for p in on_gpu.proofs] == [p.data for p in on_cpu.proofs]

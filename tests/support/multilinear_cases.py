@@ -1,0 +1,428 @@
+"""What each multilinear kernel must compute, by the vectors of `distprove.stark.field`, which shares no code with it.
+
+Every case is a function of a backend; sizes are drawn from a seed. The tests of the CPU, of the emulated GPU and of a
+GPU run all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distprove.stark.field import (
+    ONE,
+    ZERO,
+    Ext,
+    P,
+    Words,
+    add,
+    e_add,
+    e_mul,
+    e_sub,
+    element,
+    embed,
+    ext_mul,
+    mul,
+    root_of_unity,
+    sub,
+    total,
+)
+from distprove.stark.multilinear.cells import CellPrograms
+from distprove.stark.multilinear.key import compile_key
+from distprove.stark.multilinear.params import Parameters
+from distprove.stark.programs import load_program
+from kernels.errors import SizeError
+from kernels.interface.backend import Backend
+from kernels.interface.multilinear import (
+    COORDINATES,
+    SETS,
+    CosetTask,
+    LeafPlace,
+    LeafTask,
+    RoundTask,
+    eq_prefix,
+)
+from kernels.interface.row_program import Op, RowProgram
+from tests.support import ROOT
+from tests.support.stark_programs import Ring
+
+EDGES = [0, 1, P - 1, P - 2, 0xFFFFFFFF, 1 << 32, (1 << 63) + 1]
+Case = Callable[[Backend, np.random.Generator], None]
+
+
+def random(rng: np.random.Generator, *shape: int) -> Words:
+    """Random elements, some of them at the edges."""
+    values = rng.integers(0, P, shape, dtype=np.uint64)
+    flat = values.reshape(-1)
+    places = rng.integers(0, max(1, flat.size), min(flat.size, len(EDGES)))
+    flat[places] = np.array(EDGES, dtype=np.uint64)[: len(places)]
+    return values
+
+
+def elements(rng: np.random.Generator, count: int) -> list[Ext]:
+    return [element(words) for words in random(rng, count, 3)]
+
+
+def last(vectors: Words) -> Words:
+    """Vectors (3, ..) with the coordinates last, as `field` has them."""
+    return np.moveaxis(vectors, 0, -1)
+
+
+def first(vectors: Words) -> Words:
+    return np.ascontiguousarray(np.moveaxis(vectors, -1, 0))
+
+
+def times(vector: Words, factor: Ext) -> Words:
+    return ext_mul(vector, np.broadcast_to(np.array(factor, dtype=np.uint64), vector.shape))
+
+
+def between(even: Words, odd: Words, r: Ext) -> Words:
+    return add(even, times(sub(odd, even), r))
+
+
+def table(point: list[Ext], scale: Ext, *, eq: bool) -> Words:
+    """The products at all indices, (n, 3)."""
+    found = [scale]
+    for bit, x in enumerate(point):
+        lows = [e_mul(v, e_sub(ONE, x)) for v in found] if eq else found
+        found = lows + [e_mul(v, x) for v in found]
+        assert len(found) == 2 << bit
+    return np.array(found, dtype=np.uint64).reshape(-1, 3)
+
+
+def sum_of(vector: Words) -> Ext:
+    return element(total(vector.reshape(-1, 3)))
+
+
+def on(backend: Backend, host: Words) -> Any:
+    return backend.to_device(np.ascontiguousarray(host))
+
+
+def same(backend: Backend, found: Any, expected: Words) -> None:
+    assert np.array_equal(np.asarray(backend.to_host(found)), expected)
+
+
+def encoding(backend: Backend, rng: np.random.Generator) -> None:
+    log_n, log_blowup, width = int(rng.integers(0, 14)), int(rng.integers(0, 3)), int(rng.integers(1, 4))
+    coefficients = random(rng, width, 1 << log_n)
+    found = backend.to_host(backend.multilinear.encode(on(backend, coefficients), log_blowup))
+    assert found.shape == (width, 1 << log_blowup, 1 << log_n)
+    for c, row in enumerate(coefficients.tolist()):
+        for i in rng.integers(0, 1 << log_n + log_blowup, 4).tolist():
+            x, value = pow(root_of_unity(log_n + log_blowup), i, P), 0
+            for a in reversed(row):
+                value = (value * x + a) % P
+            assert int(found[c, i % (1 << log_blowup), i >> log_blowup]) == value
+
+
+def matrices_on_runs(backend: Backend, rng: np.random.Generator) -> None:
+    kernels, size = backend.multilinear, 1 << int(rng.integers(0, 7))
+    width, rows, runs = int(rng.integers(1, 4)), int(rng.integers(1, 8)), 1 << int(rng.integers(0, 6))
+    columns, matrix, weights = random(rng, width, size * runs), random(rng, rows, size), random(rng, size, 3)
+    of_runs = columns.reshape(-1, 1, size)
+    expected = total(mul(of_runs, matrix[None]), axis=2)
+    same(backend, kernels.apply_runs(on(backend, columns), matrix), expected.reshape(width, -1))
+    bound = total(mul(of_runs, np.ascontiguousarray(weights.T)[None]), axis=2)
+    same(backend, kernels.bind_runs(on(backend, columns), weights), bound.T.reshape(3, width, runs))
+    sets = int(rng.integers(1, SETS + 1))
+    given = random(rng, sets, 3, width * runs)
+    found = kernels.sum_runs(on(backend, columns), on(backend, given), size)
+    for own, each in zip(found, given, strict=True):
+        assert np.array_equal(own.T, total(mul(each[:, :, None], columns.reshape(1, -1, size)), axis=1))
+
+
+def products(backend: Backend, rng: np.random.Generator) -> None:
+    kernels, bits, eq = backend.multilinear, int(rng.integers(0, 11)), bool(rng.integers(0, 2))
+    point, (scale,) = elements(rng, bits), elements(rng, 1)
+    made, expected, n = kernels.products(point, scale, eq=eq), table(point, scale, eq=eq), 1 << bits
+    same(backend, kernels.tabulate(made), first(expected))
+    given, at = random(rng, 3, n + 5), int(rng.integers(0, 6))
+    out = on(backend, given.copy())
+    kernels.tabulate(made, out, at=at, add=True)
+    given[:, at : at + n] = add(given[:, at : at + n], first(expected))
+    same(backend, out, given)
+    values = random(rng, 3, n)
+    assert kernels.dot(on(backend, values), made) == sum_of(ext_mul(last(values), expected))
+    count = int(rng.integers(0, n + 1))
+    if eq:
+        assert eq_prefix(point, scale, count) == (sum_of(expected[:count]) if count else ZERO)
+
+
+def even(vectors: Words, batch: Ext | None = None) -> Words:
+    """Fractions (3, 2, n), or halves (3, 4, n), with a fraction 0/1 if there is an odd number."""
+    if vectors.shape[-1] % 2 == 0:
+        return vectors
+    pad = np.zeros((*vectors.shape[:-1], 1), dtype=np.uint64)
+    pad[0, vectors.shape[1] // 2 :] = 1
+    if batch is not None:
+        pad[:, 1, 0] = batch
+    return np.concatenate([vectors, pad], axis=-1)
+
+
+def layers(backend: Backend, rng: np.random.Generator) -> None:
+    kernels, n = backend.multilinear, int(rng.integers(1, 600))
+    (batch,), fractions = elements(rng, 1), random(rng, 3, 2, n)
+    whole = even(fractions)
+    p_0, p_1, q_0, q_1 = (last(whole[:, k, start::2]) for k in (0, 1) for start in (0, 1))
+    above = np.stack([first(add(ext_mul(p_0, q_1), ext_mul(p_1, q_0))), first(ext_mul(q_0, q_1))], axis=1)
+    same(backend, kernels.layer(on(backend, fractions)), above)
+    halves = np.stack([first(v) for v in (p_0, add(p_1, times(q_1, batch)), q_0, q_1)], axis=1)
+    made = kernels.halves(on(backend, fractions), batch)
+    same(backend, made, halves)
+    bits = max(0, (-(-halves.shape[-1] // 2) - 1).bit_length()) + 1
+    r: Ext | None = None
+    for _ in range(3):
+        point, (scale,) = elements(rng, bits), elements(rng, 1)
+        if r is not None:
+            padded = last(even(halves, batch))
+            halves = first(between(padded[:, 0::2], padded[:, 1::2], r))
+        at_zero, square, made = kernels.layer_round(made, r, batch, kernels.products(point, scale, eq=True))
+        same(backend, made, halves)
+        padded = last(even(halves, batch))
+        low, step = padded[:, 0::2], sub(padded[:, 1::2], padded[:, 0::2])
+        weights = table(point, scale, eq=True)[: low.shape[1]]
+        for found, v in ((at_zero, low), (square, step)):
+            assert found == sum_of(ext_mul(add(ext_mul(v[0], v[3]), ext_mul(v[1], v[2])), weights))
+        (r,), bits = elements(rng, 1), max(0, bits - 1)
+
+
+def cells(backend: Backend, rng: np.random.Generator) -> None:
+    kernels, n = backend.multilinear, 1 << int(rng.integers(0, 8))
+    given = [random(rng, int(rng.integers(1, 5)), n) for _ in range(int(rng.integers(1, 3)))]
+    columns = np.concatenate(given)
+    chosen = sorted(rng.permutation(len(columns))[: int(rng.integers(0, 3))].tolist())
+    selectors = bool(rng.integers(0, 2))
+    parts = [columns, np.roll(columns[chosen], -1, axis=1)]
+    if selectors:
+        own = np.zeros((3, n), dtype=np.uint64)
+        own[0, 0] = own[1, -1] = own[2, :] = 1
+        own[2, -1] = 0
+        parts.append(own)
+    expected = np.concatenate(parts)
+    room = kernels.vector(expected.size + 3)
+    out = room[3:].reshape(expected.shape)
+    kernels.cells([on(backend, m) for m in given], chosen, selectors=selectors, out=out)
+    same(backend, out, expected)
+
+    vectors, (r,) = random(rng, 3, int(rng.integers(1, 6)), 2 * n), elements(rng, 1)
+    whole = last(vectors)
+    same(backend, kernels.fold_values(on(backend, vectors), r), first(between(whole[:, 0::2], whole[:, 1::2], r)))
+    flat, begin = vectors.reshape(3, -1), int(rng.integers(0, n))
+    same(backend, kernels.columns(on(backend, flat), begin, n), flat[:, begin:n])
+
+
+@cache
+def rule_tables() -> tuple[CellPrograms, ...]:
+    """Tables of programs that ship, and of a test's, with rules of all kinds."""
+    guest = {"elf": str(ROOT / "tests" / "stark" / "riscv" / "guests" / "fibonacci.elf"), "segment": 4096}
+    given = [load_program("riscv", guest), load_program("range-check", {"values": 16, "bits": 4}), Ring(3)]
+    keys = [compile_key(program, Parameters(1, 0, (1,) * 8, 0, 0)) for program in given]
+    return tuple(CellPrograms(table) for key in keys for table in key.tables)
+
+
+def outputs(program: RowProgram, spans: Sequence[tuple[int, int]], cells: Words, scalars: Words) -> Words:
+    """The outputs of a program on a coset, (outputs, n, 3), or their fold (1, n, 3), of cells (cells, n, 3)."""
+    values: list[Words] = []
+    for op, a, b, _ in program.instructions():
+        if op == Op.LOAD:
+            value = cells[spans[a][0] + b]
+        elif op == Op.CONST:
+            value = embed(np.full(cells.shape[1], program.constants[a], dtype=np.uint64))
+        elif op == Op.SCALAR:
+            value = np.broadcast_to(scalars[a], cells.shape[1:])
+        elif op == Op.BASE_SCALAR:
+            value = embed(np.full(cells.shape[1], scalars[a, 0], dtype=np.uint64))
+        else:
+            value = {Op.ADD: add, Op.SUB: sub, Op.MUL: ext_mul}[Op(op)](values[a], values[b])
+        values.append(value)
+    found = np.array([values[v] for v in program.outputs])
+    if program.fold is None:
+        return found
+    weights = scalars[program.fold :][: len(found)]
+    return total(ext_mul(found, np.broadcast_to(weights[:, None], found.shape)))[None]
+
+
+def base_scalars(rng: np.random.Generator, program: RowProgram) -> Words:
+    return random(rng, program.scalars, 3)
+
+
+def rules(backend: Backend, rng: np.random.Generator) -> None:
+    """Several tables of different heights in one call, as in a proof."""
+    kernels, log_run = backend.multilinear, int(rng.integers(0, 3))
+    tables = [rule_tables()[i] for i in rng.permutation(len(rule_tables()))[:3]]
+    runs = sorted((int(rng.integers(0, 4)) for _ in tables), reverse=True)
+    sizes = [own.cells << bits + log_run for own, bits in zip(tables, runs, strict=True)]
+    flat, firsts = random(rng, sum(sizes)), np.cumsum([0, *sizes]).tolist()
+    room = on(backend, flat)
+    heights = [1 << bits + log_run for bits in runs]
+    whole = [flat[at : at + k].reshape(-1, n) for at, k, n in zip(firsts, sizes, heights, strict=False)]
+    given = [room[at : at + k].reshape(-1, n) for at, k, n in zip(firsts, sizes, heights, strict=False)]
+
+    chosen = [(i, p) for i, own in enumerate(tables) for p in (own.constraints, own.interactions) if p is not None]
+    scalars = [base_scalars(rng, program.on_coset) for _, program in chosen]
+    bound = kernels.bind([(program, own) for (_, program), own in zip(chosen, scalars, strict=True)])
+    points = {bits: elements(rng, bits) for bits in range(max(runs) + 1)}
+    eq = {bits: kernels.products(point, eq=True) for bits, point in points.items()}
+    found = kernels.coset_sums(
+        [CosetTask(own, given[i], eq[runs[i]]) for (i, _), own in zip(chosen, bound, strict=True)], log_run
+    )
+    for sums, (i, program), own in zip(found, chosen, scalars, strict=True):
+        (values,) = outputs(program.on_coset, program.spans, embed(whole[i]), own)
+        weights = np.repeat(table(points[runs[i]], ONE, eq=True), 1 << log_run, axis=0)
+        assert np.array_equal(sums, total(ext_mul(values, weights).reshape(-1, 1 << log_run, 3)))
+
+    vectors = random(rng, 3, sum(sizes))
+    tasks, expected = [], []
+    for (i, program), own, words in zip(chosen, bound, scalars, strict=True):
+        bits = runs[i] + log_run
+        point = elements(rng, bits)
+        cells_ = last(vectors[:, firsts[i] : firsts[i] + sizes[i]]).reshape(-1, heights[i], 3)
+        at = () if bits == 0 or rng.integers(0, 4) == 0 else tuple(range(int(rng.integers(1, 7))))
+        weights = table(point[1:] if at else point, ONE, eq=True)
+        tasks.append(
+            RoundTask(own, firsts[i], tables[i].cells, heights[i], kernels.products(point[bool(at) :], eq=True), at)
+        )
+        rows = [between(cells_[:, 0::2], cells_[:, 1::2], (t, 0, 0)) for t in at] or [cells_]
+        expected.append(
+            [sum_of(ext_mul(outputs(program.on_coset, program.spans, own_, words)[0], weights)) for own_ in rows]
+        )
+    assert kernels.round_sums(on(backend, vectors), tasks) == expected
+
+    leaves = [(i, own.leaves) for i, own in enumerate(tables) if own.leaves is not None]
+    words_ = [base_scalars(rng, program.on_coset) for _, program in leaves]
+    uses = [len(tables[i].rules.uses) for i, _ in leaves]
+    fractions = np.zeros((3, 2, 5 + sum(k * heights[i] for (i, _), k in zip(leaves, uses, strict=True))), np.uint64)
+    out, at_, leaf_tasks = on(backend, fractions.copy()), 5, []
+    told = kernels.bind([(program, words) for (_, program), words in zip(leaves, words_, strict=True)])
+    for (i, program), own, k, words in zip(leaves, told, uses, words_, strict=True):
+        places: list[LeafPlace | None] = []
+        made = outputs(program.on_coset, program.spans, embed(whole[i]), words)
+        for use in range(k):
+            if rng.integers(0, 5) == 0:
+                places.append(None)
+                continue
+            places.append(LeafPlace(out, at_))
+            fractions[:, 0, at_ : at_ + heights[i]] = made[use].T
+            fractions[:, 1, at_ : at_ + heights[i]] = made[k + use].T
+            at_ += heights[i]
+        leaf_tasks.append(LeafTask(own, given[i], places))
+    kernels.leaves(leaf_tasks)
+    same(backend, out, fractions)
+
+
+def stacks(backend: Backend, rng: np.random.Generator) -> None:
+    kernels, n = backend.multilinear, 1 << int(rng.integers(0, 8))
+    given = [random(rng, int(rng.integers(1, 4)), n >> int(rng.integers(0, n.bit_length()))) for _ in range(3)]
+    flat = np.concatenate([m.reshape(-1) for m in given])
+    width = -(-flat.size // n) + int(rng.integers(0, 2))
+    expected = np.zeros(width * n, dtype=np.uint64)
+    expected[: flat.size] = flat
+    same(backend, kernels.stack([on(backend, m) for m in given], width, n), expected.reshape(width, n))
+
+    bits, count, total_ = int(rng.integers(0, 6)), int(rng.integers(1, 4)), 256
+    point, (final,) = elements(rng, bits), elements(rng, 1)
+    entries = random(rng, count, 7)
+    entries[:, 0] = rng.permutation(total_ >> bits)[:count] << bits
+    entries[rng.integers(0, count), 4:] = 0
+    room = kernels.kinds(SETS, total_)
+    kernels.opened_weights(kernels.products(point, eq=True), final, entries, room)
+    weights, kinds = table(point, ONE, eq=True), np.zeros((SETS, 3, total_), dtype=np.uint64)
+    moved = times(sub(np.roll(weights, 1, axis=0), weights), final)
+    for at, *factors in entries.tolist():
+        span, factor, after = slice(at, at + (1 << bits)), tuple(factors[:3]), tuple(factors[3:])
+        for kind, weight, own in ((0, weights, factor), (1, weights, after), (2, moved, after)):
+            kinds[kind, :, span] = first(times(weight, own))
+    same(backend, room, kinds)
+    scales, out = elements(rng, SETS), kernels.kinds(1, total_)[0]
+    kernels.combine(room, scales, out)
+    sums = np.zeros((total_, 3), dtype=np.uint64)
+    for kind, scale in zip(kinds, scales, strict=True):
+        sums = add(sums, times(last(kind), scale))
+    same(backend, out, first(sums))
+
+
+def pairs(backend: Backend, rng: np.random.Generator) -> None:
+    kernels, bits, width = backend.multilinear, int(rng.integers(1, 10)), int(rng.integers(1, 6))
+    pair = random(rng, 2, 3, width << bits)
+    made, r = on(backend, pair), None
+    for left in range(bits, 0, -1):
+        if r is not None:
+            pair = np.stack([first(add(last(v)[0::2], times(last(v)[1::2], r))) for v in pair])
+        h_1, h_2, made = kernels.pair_round(made, r)
+        assert pair.shape[-1] == width << left
+        same(backend, made, pair)
+        (v, odd_v), (u, odd_u) = ((last(w)[0::2], last(w)[1::2]) for w in pair)
+        assert h_1 == e_add(sum_of(ext_mul(v, odd_u)), sum_of(ext_mul(odd_v, u)))
+        assert h_2 == sum_of(ext_mul(odd_v, odd_u))
+        (r,) = elements(rng, 1)
+    assert r is not None
+    folded = np.stack([first(add(last(v)[0::2], times(last(v)[1::2], r))) for v in pair])
+    same(backend, kernels.fold_pair(made, r), folded)
+
+
+def additions(backend: Backend, rng: np.random.Generator) -> None:
+    kernels, bits, step = backend.multilinear, int(rng.integers(0, 8)), 1 << int(rng.integers(0, 4))
+    source, target = random(rng, 3, 1 << bits), random(rng, 3, step << bits)
+    room = on(backend, target.copy())
+    kernels.add_to(room, on(backend, source), step=step)
+    target[:, ::step] = add(target[:, ::step], source)
+    same(backend, room, target)
+    short = random(rng, 3, 1 << bits)
+    room = on(backend, short.copy())
+    kernels.add_to(room, on(backend, target))
+    same(backend, room, add(short, target[:, : 1 << bits]))
+    places = rng.permutation(step << bits)[: int(rng.integers(1, (step << bits) + 1))].astype(np.uint64)
+    values, expected = random(rng, len(places), 3), np.zeros((3, step << bits), dtype=np.uint64)
+    expected[:, places] = values.T
+    same(backend, kernels.scattered(places, values, step << bits), expected)
+
+
+def refusals(backend: Backend, rng: np.random.Generator) -> None:
+    kernels = backend.multilinear
+
+    def given(*shape: int) -> Any:
+        return on(backend, random(rng, *shape))
+
+    refused: list[Callable[[], Any]] = [
+        lambda: kernels.encode(given(1, 3), 1),
+        lambda: kernels.encode(given(1, 4), 31),
+        lambda: kernels.apply_runs(given(1, 4), random(rng, 2, 3)),
+        lambda: kernels.bind_runs(given(1, 4), random(rng, 8, 3)),
+        lambda: kernels.sum_runs(given(1, 4), given(1, 3, 4), 2),
+        lambda: kernels.sum_runs(given(1, 4), given(SETS + 1, 3, 2), 2),
+        lambda: kernels.products([ONE] * (COORDINATES + 1), eq=True),
+        lambda: kernels.tabulate(kernels.products([ONE], eq=True), given(3, 2), at=1),
+        lambda: kernels.dot(given(3, 4), kernels.products([ONE], eq=True)),
+        lambda: kernels.layer_round(given(3, 4, 9), None, ONE, kernels.products([ONE], eq=True)),
+        lambda: kernels.cells([given(2, 4)], [], selectors=True, out=given(4, 4)),
+        lambda: kernels.leaves([LeafTask(None, given(1, 4), [LeafPlace(given(3, 2, 8), 5)])]),
+        lambda: kernels.coset_sums([CosetTask(None, given(1, 4), kernels.products([ONE], eq=True))], 2),
+        lambda: kernels.round_sums(given(3, 8), [RoundTask(None, 4, 2, 4, kernels.products([ONE], eq=True), (0,))]),
+        lambda: kernels.pair_round(given(2, 3, 2), ONE),
+        lambda: kernels.pair_round(given(2, 3, 3), None),
+        lambda: kernels.fold_pair(given(2, 3, 3), ONE),
+        lambda: kernels.fold_values(given(3, 2, 1), ONE),
+        lambda: kernels.opened_weights(kernels.products([ONE], eq=True), ONE, random(rng, 1, 6), given(3, 3, 4)),
+        lambda: kernels.scattered(np.array([4], dtype=np.uint64), random(rng, 1, 3), 4),
+    ]
+    for call in refused:
+        with pytest.raises(SizeError):
+            call()
+
+
+CASES: list[Case] = [
+    encoding,
+    matrices_on_runs,
+    products,
+    layers,
+    cells,
+    rules,
+    stacks,
+    pairs,
+    additions,
+    refusals,
+]
