@@ -53,17 +53,11 @@ def diagnose(state: State, job: Job, partition: PartitionState, worker: Worker) 
     _hand(state, job, worker, [partition], WorkKind.DIAGNOSE)
 
 
-def place_of(state: State, job: Job) -> Place:
-    """The place of a job's next order."""
-    return Place(job.rank, max(state.turns[job.rank], job.turn))
-
-
 def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) -> None:
     """Give each worker, those with the fewest orders first, what it has room for of the jobs that wait."""
     left = sum(len(job.at[Stage.WAITING]) for job in waiting) + sum(map(Worker.load, workers))
     fair = math.ceil(left / max(1, len(workers)))
-    turns = state.turns  # without a call for each job: they are many, and most get nothing
-    queue = [(job.rank, max(turns[job.rank], job.turn), number, job) for number, job in enumerate(waiting)]
+    queue = [(*state.queue.peek(job.rank, job.id), number, job) for number, job in enumerate(waiting)]
     heapq.heapify(queue)
     for worker in workers:
         later: list[tuple[int, int, int, Job]] = []
@@ -82,7 +76,7 @@ def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) ->
                 continue
             _hand(state, job, worker, partitions, *_work(job))
             given += len(partitions)
-            heapq.heapreplace(queue, (*place_of(state, job), number, job))
+            heapq.heapreplace(queue, (*state.queue.peek(job.rank, job.id), number, job))
         for each in later:
             if each[3].at[Stage.WAITING]:
                 heapq.heappush(queue, each)
@@ -159,8 +153,7 @@ def _hand(
         partition.worker = worker.id
         if kind is not WorkKind.DIAGNOSE:
             state.apply(job, partition, Fact.HANDED)
-        place = place_of(state, job)
-        job.turn = place.turn + 1
+        place = state.queue.take(job.rank, job.id)
         slot.handed[partition.id] = place
         worker.last = max(worker.last, place)
         planned = partition.planned
@@ -198,9 +191,3 @@ def _ask_back(state: State, key: str, ready: Sequence[Worker]) -> None:
         slot.asked_back = True
         elsewhere = all(worker.device != most.device for worker in idle)
         state.emit(AskBack(most.id, key, max(1, spare // (len(idle) + 1)), elsewhere))
-
-
-def ended(state: State, place: Place | None) -> None:
-    """An order at this place ended: jobs that come now begin from here."""
-    if place is not None:
-        state.turns[place.rank] = max(state.turns[place.rank], place.turn)

@@ -122,8 +122,6 @@ class Job:
             partition.stage = Stage.BLOCKED if partition.missing else Stage.WAITING
             partition.stage = Stage.DONE if name in self.proofs else partition.stage
             self.at[partition.stage][name] = partition
-        self.turn = 0
-        """Turn of its next order, at least."""
         self.drawn: Barrier | None = None
         """Its barrier while that is written."""
         self.storing_barrier = False

@@ -110,6 +110,7 @@ def _go_on(state: State, job: Job) -> None:
 
 def _forget(state: State, job: Job) -> None:
     """A job is over: nothing of it is kept."""
+    state.queue.forget(job.rank, job.id)
     for worker in state.workers.values():
         slot = worker.slots.get(job.key)
         if slot is not None and slot.ready and job.id in worker.served:
@@ -315,7 +316,8 @@ def _news(state: State, event: News) -> None:
     found: list[PartitionState] = []
     for outcome in batch.outcomes:
         place = slot.handed.pop(outcome.id, None)
-        assign.ended(state, place)
+        if place is not None:
+            state.queue.begun(place)
         for interval in outcome.intervals:
             key.watch.took(interval.stage, interval.ended - interval.started)
             if interval.stage in ("prove", "commit"):

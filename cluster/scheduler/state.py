@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from cluster.scheduler.events import Check, Effect, Ended, Note, Tell
+from cluster.scheduler.fair import FairQueue
 from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import OVER, RETRIES, RULES, Fact, Stage
 from cluster.scheduler.workers import Watch, Worker
@@ -81,8 +81,8 @@ class State:
         self.time = 0.0
         """The same in seconds since the epoch."""
         self.out: list[Effect] = []
-        self.turns: Counter[int] = Counter()
-        """Turn of the last order that finished, by rank."""
+        self.queue = FairQueue()
+        """Places of the orders; the jobs are its members."""
         self.uses = 0
         """Uses of keys so far."""
         self.epochs = 0
