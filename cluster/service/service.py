@@ -116,6 +116,8 @@ class _Ticket(Row):
     """Whether it is on disk, so that it may begin."""
     short: Short | None = None
     """The job without a driver, from when it was found to be short until it is kept, or left over for a driver."""
+    light: bool = False
+    """Whether it takes a short job's part of a place."""
     turn: int = 0
     """Its number in the fair queue of clients."""
     ending: bool = False
@@ -695,15 +697,16 @@ class Service:
         with self._lock:
             if self._stopping or ticket.view.cancelling:
                 return None  # its driver ends it
-            ticket.short = made
+            ticket.short, ticket.light = made, True
             self._light[ticket.view.priority.rank] += 1
             self._change(ticket, partitions=1)
             return made
 
     def _not_short(self, ticket: _Ticket) -> None:
         """A job is not at work as a short one. The lock is held."""
-        if ticket.short is not None:
-            ticket.short = None
+        ticket.short = None
+        if ticket.light:
+            ticket.light = False
             self._light[ticket.view.priority.rank] -= 1
 
     def _left_over(self, id: str) -> None:
@@ -727,8 +730,7 @@ class Service:
                 if self._tickets[each.id].short is not None
             ]
             for ticket, *_ in counts:  # the others were cancelled
-                self._not_short(ticket)
-                ticket.ending = True
+                ticket.short, ticket.ending = None, True
         contents = self._writer.add(common, [each for _, each, _ in counts])
         now = time.time()
         told: Any = {"state": JobState.PROVED, "exit_code": 0, "done": 1}
