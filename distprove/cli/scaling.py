@@ -36,8 +36,8 @@ def scaling(
     settings.
     """
     from cluster.executor.opening import forking_workers
-    from cluster.lab import scaling as bench
     from distprove.job import Job
+    from distprove.measure import scaling as bench
     from kernels.interface.backend import DeviceInfo
 
     if (gpus is None) == (workers is None):

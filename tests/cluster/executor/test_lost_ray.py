@@ -34,11 +34,11 @@ from cluster.executor.tasks import Finished, Kind
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.errors import ClusterError
+from distprove.measure.campaign.lossy_cluster import marked
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof
 from tests.support import ROOT
-from tests.support.lossy_cluster import marked
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 Make = Callable[..., Faults]
