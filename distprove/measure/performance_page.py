@@ -9,7 +9,7 @@ from typing import Any
 
 from distprove.errors import FormatError
 from distprove.measure.results import SCHEMA
-from distprove.measure.tables import Document, Table, notes_of, place_of, tables_of
+from distprove.measure.tables import notes_of, place_of, tables_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -59,22 +59,11 @@ def render(documents: Iterable[tuple[str, dict[str, Any]]]) -> str:
 def _section(name: str, document: dict[str, Any]) -> str:
     title, where = place_of(document)
     lines = [f"### {title}", "", f"{document['date']}, {where}; raw: [{name}](results/{name})"]
-    for table in _cluster(document) if document["bench"] == "cluster" else tables_of(document):
+    for table in tables_of(document):
         lines += ["", *([table.title, ""] if table.title else []), _cells(table.head)]
         lines.append(_cells("---" if column < table.texts else "---:" for column in range(len(table.head))))
         lines += map(_cells, table.rows)
     return "\n".join([*lines, "", *notes_of(document)]) + "\n"
-
-
-def _cluster(document: Document) -> list[Table]:
-    """What the driver of a simulated cluster took."""
-    head = ["workers", "partitions", "of", "workers lost", "wall", "ideal", "driver's CPU", "of a core", "memory"]
-    rows = []
-    for row in document["rows"]:
-        values = [f"{row['workers']:,}", f"{row['partitions']:,}", f"{row['seconds']:g} s", str(row["lost"])]
-        values += [f"{row['wall']:.1f} s", f"{row['ideal']:.1f} s", f"{1e3 * row['driver_cpu_per_partition']:.2f} ms"]
-        rows.append([*values, f"{100 * row['driver_share']:.0f} %", f"{row['peak_memory'] / 2**20:.0f} MiB"])
-    return [Table(head, rows, texts=0)]
 
 
 def _cells(values: Iterable[str]) -> str:

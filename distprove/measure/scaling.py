@@ -16,6 +16,7 @@ from cluster.executor.opening import open_executor
 from cluster.record.run import Run
 from cluster.record.timeline import read_timeline
 from distprove.errors import UsageError
+from distprove.measure.timing import steady_rate
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, ProofSystem
 
@@ -128,14 +129,11 @@ def _scale(
     finally:
         shutil.rmtree(path, ignore_errors=True)
     ends = sorted(span.end for span in session.spans if span.stage == "prove" and span.outcome == "ok")
-    low, high = len(ends) // 10, len(ends) - 1 - len(ends) // 10
-    if high == low:
-        low, high = 0, len(ends) - 1
     return Scale(
         over,
         workers,
         len(plan),
-        (high - low) / max(1e-9, ends[high] - ends[low]),
+        steady_rate(ends),
         ends[0] - began,
         ended - ends[-1],
         cpu / len(plan),

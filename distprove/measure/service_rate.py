@@ -31,6 +31,7 @@ from cluster.service.writer import WriterBeside
 from distprove.errors import DistproveError, JobFailed, UsageError
 from distprove.host.machine import usable_threads
 from distprove.measure.scaling import repeated
+from distprove.measure.timing import steady_rate
 from distprove.proof import invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import Partition, PartitionProof, ProofSystem, Witness
@@ -191,10 +192,7 @@ class _Load:
         if self._failed:
             raise JobFailed(f"{len(self._failed)} of {jobs} jobs failed: {self._failed[0]}")
         ends = sorted(self._ends)
-        tenth = jobs // 10
-        among = ends[tenth : jobs - tenth]
-        steady = (len(among) - 1) / (among[-1] - among[0]) if len(among) > 1 and among[-1] > among[0] else 0.0
-        return Turn(jobs / (ends[-1] - began), steady, {who: 1e3 * s / jobs for who, s in spent.items()})
+        return Turn(jobs / (ends[-1] - began), steady_rate(ends), {who: 1e3 * s / jobs for who, s in spent.items()})
 
     def _submit(self, name: str, numbers: range) -> None:
         """Submit jobs with these numbers. Raises what one of them is refused for."""

@@ -143,6 +143,17 @@ def _service(document: Document) -> list[Table]:
     return [Table(head, rows, texts=0)]
 
 
+def _cluster(document: Document) -> list[Table]:
+    """What the driver of a simulated cluster took."""
+    head = ["workers", "partitions", "of", "workers lost", "wall", "ideal", "driver's CPU", "of a core", "memory"]
+    rows = []
+    for row in document["rows"]:
+        values = [f"{row['workers']:,}", f"{row['partitions']:,}", f"{row['seconds']:g} s", str(row["lost"])]
+        values += [f"{row['wall']:.1f} s", f"{row['ideal']:.1f} s", f"{1e3 * row['driver_cpu_per_partition']:.2f} ms"]
+        rows.append([*values, f"{100 * row['driver_share']:.0f} %", f"{row['peak_memory'] / 2**20:.0f} MiB"])
+    return [Table(head, rows, texts=0)]
+
+
 _TABLES: dict[str, Callable[[Document], list[Table]]] = {
     "peers": _peers,
     "versions": _peers,
@@ -151,6 +162,7 @@ _TABLES: dict[str, Callable[[Document], list[Table]]] = {
     "scaling": _scaling,
     "filecoin": _filecoin,
     "service": _service,
+    "cluster": _cluster,
 }
 """Functions for kinds of documents that have their own layout; all others use `_by_size`."""
 

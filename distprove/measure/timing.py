@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,3 +60,9 @@ def measure(run: Callable[[int], Any], backend: Backend, *, repeats: int) -> Tim
 def rotation(nbytes: int) -> int:
     """Number of different inputs of `nbytes` each to rotate through."""
     return max(2, min(MAX_ROTATION, -(-CACHE_BYTES // max(nbytes, 1))))
+
+
+def steady_rate(ends: Sequence[float]) -> float:
+    """Rate per second between a tenth and nine tenths of these ends, in order; of fewer than ten, of all."""
+    low, high = len(ends) // 10, len(ends) - 1 - len(ends) // 10
+    return (high - low) / max(1e-9, ends[high] - ends[low])
