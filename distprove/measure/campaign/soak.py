@@ -1,14 +1,20 @@
 """Thousands of small partitions: memory and mappings stay flat, every lease comes back, nothing waits for ever.
 
-`DISTPROVE_SOAK=2000 pytest -s tests/cluster/test_soak.py` takes thousands, and prints what it measured.
+    python -m distprove.measure.campaign.soak --partitions 2000 --over processes
+
+In this process, on threads, the partitions run undisturbed. Over processes or Ray, a prover and a synthesiser are
+killed on the way. The command prints the samples of memory, and ends with 1 where a bound was broken.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
 import signal
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from cluster.dispatch import Progress
 from cluster.driver import drive
@@ -35,29 +40,12 @@ from kernels.maths.curves import BN254
 
 CONSTRAINTS = 500
 PATIENCE = 180.0
-COUNT = int(os.environ.get("DISTPROVE_SOAK", "150"))
+"""Seconds in which all leases come back after a job, which over Ray nobody waits for."""
 RECORD = 5 << 10
 """Bytes that a driver keeps of a partition until the job ends, at most: its proof, its times and steps, its row of the
 report. Traced they are 4.1 KiB."""
-
-pytestmark = [
-    pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc/self/maps on this system"),
-    pytest.mark.timeout(300 + COUNT),
-]
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a small circuit's key, and a witness."""
-    cpu, folder = CpuBackend(), tmp_path_factory.mktemp("soak")
-    circuit = synthetic_circuit(BN254, CONSTRAINTS, cpu, public_inputs=2)
-    setup(circuit.r1cs, insecure_dev=True, backend=cpu, out=folder / "small.zkey")
-    write_wtns(folder / "w.wtns", BN254, circuit.witness)
-    return folder
-
-
-def system(files: Path, count: int) -> Groth16System:
-    return Groth16System(files / "small.zkey", [InputFile(f"p{i}", files / "w.wtns") for i in range(count)])
+SMALL = 4096
+"""Bytes from which vectors come from the host's arena, so that those of small partitions do."""
 
 
 @dataclass
@@ -70,7 +58,7 @@ class Measured:
     handles: list[int] = field(default_factory=list)
 
     def take(self, done: int, pid: int) -> None:
-        """Nothing is noted of a process that a test has killed and that has not been started again yet."""
+        """Sample a process; one that was killed and not started again is left out."""
         try:
             process = psutil.Process(pid)
             resident, handles = process.memory_info().rss, process.num_fds()
@@ -95,40 +83,58 @@ class Measured:
             self.mappings[-1] - self.mappings[third],
         )
 
+    def broken(self, what: str, most_resident: int, most_mappings: int, a_partition: int = 0) -> list[str]:
+        """Print the samples, and return which bounds the growth exceeds, with so many bytes more a partition."""
+        self.show(what)
+        partitions, resident, mappings = self.growth()
+        most = most_resident + a_partition * partitions
+        found = [f"{what} grew by {resident} bytes, more than {most}"] if resident >= most else []
+        return found + ([f"{what} has {mappings} mappings more"] if mappings > most_mappings else [])
+
+
+def make_job(folder: Path, count: int) -> Groth16System:
+    """A job of `count` partitions of a small circuit, whose key and witness lie in `folder`."""
+    key, witness = folder / "small.zkey", folder / "w.wtns"
+    if not key.exists():
+        cpu = CpuBackend()
+        circuit = synthetic_circuit(BN254, CONSTRAINTS, cpu, public_inputs=2)
+        setup(circuit.r1cs, insecure_dev=True, backend=cpu, out=key)
+        write_wtns(witness, BN254, circuit.witness)
+    return Groth16System(key, [InputFile(f"p{i}", witness) for i in range(count)])
+
 
 def soak(
-    files: Path, count: int, folder: Path, settings: ExecutorSettings, seen: Callable[[Progress, Executor], None]
+    job: Groth16System, folder: Path, settings: ExecutorSettings, seen: Callable[[Progress, Executor], None]
 ) -> dict[str, Any]:
-    """Prove `count` partitions; the node's governor's report at the end."""
-    job = system(files, count)
-    with Run.create(folder / "run", job, job.plan()) as run, open_executor(settings) as executor:
+    """Prove all partitions; the report of the node's governor at the end."""
+    with Run.create(folder, job, job.plan()) as run, open_executor(settings) as executor:
         proof = drive(job, executor, run, settings, lambda progress: seen(progress, executor))
         (report,) = executor.governor_report(0.0)
-        late = time.monotonic() + PATIENCE  # leases come back over Ray without being waited for
+        late = time.monotonic() + PATIENCE
         while report["held"] and time.monotonic() < late:
             time.sleep(0.1)
             (report,) = executor.governor_report(0.0)
     proof.verify(job)
+    print(report["leases"], "leases,", report["reclaimed"], "reclaimed,", report["held"], "held at the end")
     return report
 
 
-def test_memory_and_mappings_stay_flat(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_arena, "LARGE", 4096)  # small vectors, too, come from the arena
-    measured = Measured()
+def undisturbed(job: Groth16System, folder: Path) -> list[str]:
+    """Prove on threads of this process, and return which bounds were broken."""
+    count, measured = len(job.plan()), Measured()
 
     def seen(progress: Progress, _: Executor) -> None:
-        if progress.event == "proved" and progress.done % (COUNT // 15) == 0:
+        if progress.event == "proved" and progress.done % (count // 15) == 0:
             measured.take(progress.done, os.getpid())
 
-    settings = ExecutorSettings(local=True, backend="cpu", threads=2)
-    report = soak(files, COUNT, tmp_path, settings, seen)
-    measured.show("in process")
-    print(report["leases"], "leases,", report["held"], "held at the end")
-    partitions, resident, mappings = measured.growth()
-    assert resident < (3 << 19) + RECORD * partitions
-    assert mappings <= 8
-    assert report["held"] == 0
-    assert report["leases"] >= 4 * COUNT
+    large, host_arena.LARGE = host_arena.LARGE, SMALL
+    try:
+        report = soak(job, folder, ExecutorSettings(local=True, backend="cpu", threads=2), seen)
+    finally:
+        host_arena.LARGE = large
+    found = measured.broken("this process", 3 << 19, 8, RECORD)
+    found += [f"{report['held']} leases are held"] if report["held"] else []
+    return found + ([f"only {report['leases']} leases"] if report["leases"] < 4 * count else [])
 
 
 def actor_of(executor: Executor) -> int | None:
@@ -150,20 +156,15 @@ def process_of(executor: Executor, worker: str) -> int | None:
     for process in psutil.Process(above).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
             if f"distprove-{worker}" in process.cmdline():
-                return process.pid
+                return int(process.pid)
     return None
 
 
-@pytest.mark.parametrize("how", ["processes", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])])
-def test_killed_workers_leave_no_lease_and_no_deadlock(
-    files: Path, tmp_path: Path, request: pytest.FixtureRequest, how: str
-) -> None:
-    local = how == "processes"
-    if not local:
-        request.getfixturevalue("ray_cluster")
-    measured = {"prover-0": Measured(), "synthesiser-0": Measured()}
+def with_kills(job: Groth16System, folder: Path, *, local: bool) -> list[str]:
+    """Prove with a prover and a synthesiser that are killed on the way, and return which bounds were broken."""
+    count, measured = len(job.plan()), {"prover-0": Measured(), "synthesiser-0": Measured()}
+    doomed = [("prover-0", count // 4), ("synthesiser-0", count // 3)]
     killed: list[int] = []
-    doomed = [("prover-0", COUNT // 4), ("synthesiser-0", COUNT // 3)]
 
     def seen(progress: Progress, executor: Executor) -> None:
         if progress.event != "proved":
@@ -174,7 +175,7 @@ def test_killed_workers_leave_no_lease_and_no_deadlock(
                 killed.append(found)
                 os.kill(found, signal.SIGKILL)
                 del doomed[0]
-        elif progress.done > COUNT // 2 and progress.done % (COUNT // 20) == 0:
+        elif progress.done > count // 2 and progress.done % (count // 20) == 0:
             for worker, taken in measured.items():
                 found = process_of(executor, worker)
                 if found is not None and found not in killed:
@@ -182,15 +183,30 @@ def test_killed_workers_leave_no_lease_and_no_deadlock(
 
     settings = ExecutorSettings(local=local, isolate=local or None, backend="cpu", threads=2)
     here = psutil.Process().num_fds()
-    report = soak(files, COUNT, tmp_path, settings, seen)
-    assert not local or psutil.Process().num_fds() <= here + 2
-    print(report["leases"], "leases,", report["reclaimed"], "reclaimed,", report["held"], "held at the end")
-    assert len(set(killed)) == 2
-    assert json.loads((tmp_path / "run" / "report.json").read_text())["counters"]["faults"] == 0
-    assert report["held"] == 0
+    report = soak(job, folder, settings, seen)
+    left = psutil.Process().num_fds() - here
+    faults = json.loads((folder / "report.json").read_text())["counters"]["faults"]
+    found = [f"{left} handles are left open"] if local and left > 2 else []
+    found += [f"{len(set(killed))} workers were killed, not 2"] if len(set(killed)) != 2 else []
+    found += [f"{faults} faults, {report['held']} leases held"] if faults or report["held"] else []
     for worker, taken in measured.items():
-        taken.show(worker)
-        _, resident, mappings = taken.growth()
-        assert resident < (16 << 20)
-        assert mappings <= 16
-        assert max(taken.handles) <= min(taken.handles) + 8
+        found += taken.broken(worker, 16 << 20, 16)
+        found += [f"{worker} opened handles"] if max(taken.handles) > min(taken.handles) + 8 else []
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--partitions", type=int, default=2000)
+    parser.add_argument("--over", choices=("threads", "processes", "ray"), default="threads")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        job, run = make_job(Path(name), given.partitions), Path(name) / "run"
+        threads = given.over == "threads"
+        found = undisturbed(job, run) if threads else with_kills(job, run, local=given.over == "processes")
+    print(*found, sep="\n")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
