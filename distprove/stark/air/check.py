@@ -90,6 +90,8 @@ class Example:
     preprocessed: Sequence[Words | None] | None = None
     boundary: Sequence[BoundaryTuple] = ()
     """Boundary tuples of the global buses. An example is a whole job, whose global buses balance with these."""
+    definitions: Sequence[Definition] = ()
+    """The definitions of `airs`, where these were traced before."""
 
     @property
     def layout(self) -> Layout:
@@ -98,8 +100,9 @@ class Example:
 
     def check(self, most: int = DEFAULT_MOST) -> list[Failure]:
         """Check all partitions of the example, as `check_partitions` does."""
+        airs = self.definitions or self.airs
         return check_partitions(
-            self.airs, self.partitions, preprocessed=self.preprocessed, boundary=self.boundary, most=most
+            airs, self.partitions, preprocessed=self.preprocessed, boundary=self.boundary, most=most
         )
 
 
