@@ -28,7 +28,7 @@ from distprove.host.provenance import Identity, identity
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from tests.support import LONG, ROOT
-from tests.support.ray_nodes import PATIENCE, joined_node, machine_without, submit
+from tests.support.ray_nodes import PATIENCE, joined_node, machine_without
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 Make = Callable[..., Faults]
@@ -220,16 +220,6 @@ def test_no_node_verifies_what_it_proved(
         assert counters["bad_proofs"] == 1
     finally:
         ray_cluster.remove_node(node, allow_graceful=False)
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_a_job_is_submitted(ray_cluster: Any, faults: Make, script: Path, tmp_path: Path) -> None:
-    """As the README shows it: the driver runs on the cluster, finds its Ray, and the same proof comes out."""
-    done = submit(ray_cluster, sys.executable, script, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "succeeded" in done.stdout + done.stderr
-    check_proof(tmp_path, faults)
 
 
 @pytest.mark.ray
