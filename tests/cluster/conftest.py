@@ -13,12 +13,11 @@ import pytest
 from cluster.driver import drive
 from cluster.executor.opening import open_executor
 from cluster.record.run import Run
-from distprove.measure.campaign.lossy_cluster import free_port
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from kernels.host.scratch import scratch_folder
 from tests.support import ROOT
-from tests.support.ray_nodes import patiently, raylet
+from tests.support.ray_nodes import free_port, patiently, raylet
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 TOY = {"backend": TOY_BACKEND}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
+import socket
 import subprocess
 import sys
 import time
@@ -26,6 +28,17 @@ PATIENCE = 180.0
 def raylet() -> dict[str, Any]:
     """Arguments of `Cluster.add_node` for a node of two CPUs and a small object store."""
     return {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 100 << 20}
+
+
+def free_port() -> int:
+    """A port that nobody listens on now, and that the system gives to nobody else: a Ray listens on ports together with
+    whoever else asks for them, and on a busy machine seconds pass until it does."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(min(20_000, first - 1_000), first)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def told_by(processes: Iterable[psutil.Process], ask: Callable[[psutil.Process], T]) -> list[T]:

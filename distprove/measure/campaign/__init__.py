@@ -12,11 +12,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+import psutil
+
 from distprove.system import ProofSystem
 
 ROOT = Path(__file__).resolve().parents[3]
 """The checkout, where processes that a campaign starts find the toy."""
 TOY = "tests.support.toy_system"
+CLUSTER = "tests.support.lossy_cluster:LossyCluster"
+"""A Ray of several nodes on this machine. It takes private parts of Ray, so it stays with the tests."""
 
 
 class Toy(Protocol):
@@ -28,6 +32,38 @@ class Toy(Protocol):
     """Takes the folder in which faults count, and for each kind of fault how often it strikes which partition."""
     ToySystem: Callable[..., ProofSystem]
     """Takes the number of partitions, the faults, and whether there is a barrier and a verifier in Python."""
+
+
+class Cluster(Protocol):
+    """What a campaign does to nodes of a Ray, which have numbers; 0 is the head."""
+
+    address: str
+    environment: dict[str, str]
+    temporary: Path
+    """TMPDIR of all nodes."""
+    apart: bool
+    """Whether each node has a network namespace of its own."""
+
+    def address_of(self, number: int) -> str: ...
+    def enter(self, number: int) -> None:
+        """Bring this process into the network namespace of a node."""
+
+    def kill(self, number: int) -> None: ...
+    def kill_one(self, number: int, name: str) -> None:
+        """End one process of a node, by its name."""
+
+    def cut(self, number: int) -> None: ...
+    def join(self, number: int) -> None: ...
+    def left(self, *, idle: bool = True) -> list[psutil.Process]:
+        """The processes of jobs on all nodes; `idle`: and those in which actors may begin."""
+
+    def mend(self, nodes: int) -> None:
+        """Start what is missing of so many nodes, and end all others."""
+
+    def begin(self, number: int) -> int:
+        """Begin to start a node; the process that does so."""
+
+    def close(self) -> None: ...
 
 
 def load_toy(name: str = TOY) -> Toy:

@@ -8,7 +8,7 @@ A job meets the faults of its schedule, session after session, until its proof i
 or end with a reason and be resumed; nothing is on disk that does not verify; and when a session is over, however it
 ended, no process and no temporary file of it is left.
 
-Over Ray the job runs on a cluster of two or three nodes on this machine (`lossy_cluster`), which may lose nodes,
+Over Ray the job runs on a cluster of two or three nodes on this machine (`CLUSTER`), which may lose nodes,
 its head or its network; or, one time in eight, on a Ray that the job starts for itself.
 """
 
@@ -44,8 +44,9 @@ from cluster.record.journal import read_journal
 from cluster.record.report import public_message
 from cluster.record.run import Run, is_run
 from distprove.errors import exit_code, typed
-from distprove.measure.campaign import ROOT, TOY, Toy, load_toy
-from distprove.measure.campaign.lossy_cluster import LossyCluster, after_death, can_cut, end_with_parent, marked
+from distprove.formats.owncode import import_named
+from distprove.measure.campaign import CLUSTER, ROOT, TOY, Cluster, Toy, load_toy
+from distprove.measure.campaign.processes import after_death, can_cut, end_with_parent, marked
 from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof, ProofSystem
@@ -231,7 +232,7 @@ class Sessions:
     """Runs sessions of schedules, each in a process of its own: forked from this one, or started, where it has a Ray of
     its own, which reads its environment when it is imported."""
 
-    def __init__(self, schedule: Schedule, folder: Path, cluster: LossyCluster | None = None, node: int = 0) -> None:
+    def __init__(self, schedule: Schedule, folder: Path, cluster: Cluster | None = None, node: int = 0) -> None:
         """`node`: where the driver runs, of a cluster."""
         self._schedule = schedule
         self._folder = folder
@@ -294,7 +295,7 @@ class Sessions:
 class Outside:
     """Does to a cluster, or to the Ray of a session, what a schedule has in store, when its partition is proven."""
 
-    def __init__(self, schedule: Schedule, folder: Path, cluster: LossyCluster | None) -> None:
+    def __init__(self, schedule: Schedule, folder: Path, cluster: Cluster | None) -> None:
         self._folder = folder
         self._cluster = cluster
         self._chance = random.Random(f"outside {schedule.seed}")
@@ -377,7 +378,7 @@ class Outside:
 # -- one schedule ---------------------------------------------------------------------------------------------------
 
 
-def play(schedule: Schedule, folder: Path, cluster: LossyCluster | None = None, leak: float = LEAK) -> Outcome:
+def play(schedule: Schedule, folder: Path, cluster: Cluster | None = None, leak: float = LEAK) -> Outcome:
     """Play a schedule, and say what became of it."""
     outcome = Outcome(schedule.seed, schedule.transport, [kind for kind, _ in schedule.faults])
     if any(kind in OF_A_CLUSTER and kind.startswith("cut") for kind in outcome.faults) and not can_cut():
@@ -489,7 +490,7 @@ def unverified(schedule: Schedule, folder: Path) -> list[str]:
     return wrong
 
 
-def leaks(folder: Path, patience: float, cluster: LossyCluster | None = None, *, idle: bool = True) -> list[str]:
+def leaks(folder: Path, patience: float, cluster: Cluster | None = None, *, idle: bool = True) -> list[str]:
     """Processes and temporary files of a session that is over, there and on the nodes of its cluster; `idle`: also
     Ray's own idle processes, which outlive its head by a minute. Those that the session itself stopped are continued: a
     process whose parent is gone sees that only then."""
@@ -570,7 +571,7 @@ def recoveries(folder: Path) -> dict[str, list[float]]:
 
 
 def of_nodes(
-    schedule: Schedule, folder: Path, outside: Outside, cluster: LossyCluster | None, ended: float
+    schedule: Schedule, folder: Path, outside: Outside, cluster: Cluster | None, ended: float
 ) -> dict[str, list[float]]:
     """Seconds from the loss of a node until the death of its worker was known and what it had was handed on; and from
     the loss of the head until the session ended, or until it was ready to go on."""
@@ -604,7 +605,7 @@ def _struck(folder: Path, kind: str) -> list[float]:
 
 def campaign(seeds: Sequence[int], transport: str, leak: float = LEAK, toy: str = TOY) -> Iterator[Outcome]:
     """Play the schedules of these seeds. More at a time are more processes of this module, each with its own seeds."""
-    cluster = LossyCluster(apart=can_cut()) if transport == "ray" else None
+    cluster: Cluster | None = import_named(CLUSTER)(apart=can_cut()) if transport == "ray" else None
     if cluster is not None:
         os.environ |= {name: value for name, value in cluster.environment.items() if name.startswith("RAY_")}
         importlib.import_module("cluster.executor.ray")  # sessions are forked, and need not import it each

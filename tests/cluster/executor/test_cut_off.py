@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from distprove.measure.campaign.lossy_cluster import can_cut
+from distprove.measure.campaign.processes import can_cut
 from tests.support import LONG, ROOT
 
 LEAVING = """
@@ -19,7 +19,7 @@ import importlib, json, os, sys, time
 from pathlib import Path
 import psutil
 from distprove.measure.campaign.faults import Outside, Schedule, Sessions, report, scratch
-from distprove.measure.campaign.lossy_cluster import LossyCluster
+from tests.support.lossy_cluster import LossyCluster
 
 kind, words = sys.argv[1], sys.argv[2:]
 cluster = LossyCluster(apart=True)

@@ -15,7 +15,7 @@ import pytest
 
 from cluster.executor import connection
 from cluster.executor.guard import guarded
-from distprove.measure.campaign.lossy_cluster import marked
+from distprove.measure.campaign.processes import marked
 from tests.support import ROOT
 from tests.support.ray_nodes import told_by
 

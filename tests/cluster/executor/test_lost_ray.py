@@ -34,7 +34,7 @@ from cluster.executor.tasks import Finished, Kind
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.errors import ClusterError
-from distprove.measure.campaign.lossy_cluster import marked
+from distprove.measure.campaign.processes import marked
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof
