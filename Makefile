@@ -45,7 +45,7 @@ gpu-compile: $(VENV)/.ready-test
 
 # docs/performance.md from the raw results in docs/results.
 performance: $(VENV)/.ready
-	$(BIN)/python -m tests.support.performance_page
+	$(BIN)/python -m distprove.measure.performance_page
 
 # cuda-bindings stays unpinned: its major version must follow the CUDA extra.
 PIN := $(UV) pip compile --quiet --universal --python-version 3.10 --no-annotate --no-header --no-emit-index-url \

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.prose import ROOT, anchor, pages, read, words
+from distprove.measure.prose import ROOT, anchor, pages, read, words
 
 PAGES = pages()
 MEAN, LONGEST = 20, 45

@@ -26,7 +26,13 @@ OF_ONE_SYSTEM = (
         f"distprove/cli/{name}.py"
         for name in ("aggregate", "air", "bench", "demo", "filecoin", "key", "programs", "run", "security", "setup")
     ),
-    *(f"distprove/bench/{name}.py" for name in ("filecoin", "groth16", "stark", "stark_limits", "tables", "versus")),
+    *(
+        f"distprove/measure/{name}"
+        for name in (
+            *("campaign/", "filecoin.py", "groth16.py", "performance_page.py"),
+            *("stark.py", "stark_limits.py", "tables.py", "versus.py"),
+        )
+    ),
 )
 """What is about one proof system by its nature, and the table."""
 

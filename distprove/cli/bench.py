@@ -56,7 +56,7 @@ def msm(
     as_json: AsJson = False,
 ) -> None:
     """Multi-scalar multiplication over fixed points. 'witness' scalars are 0 or 1 for nine in ten, as in circuits."""
-    from distprove.bench import msm as msm_bench
+    from distprove.measure import msm as msm_bench
 
     variants = [v for v in msm_bench.VARIANTS if scalars in (v, "all")]
     groups = [g for g in Group if group in (g.value, "all")]
@@ -81,7 +81,7 @@ def ntt(
     as_json: AsJson = False,
 ) -> None:
     """Number-theoretic transforms over the scalar fields, in place."""
-    from distprove.bench import ntt as ntt_bench
+    from distprove.measure import ntt as ntt_bench
 
     with measure.opened(device=measure.device) as chosen:
         rows = ntt_bench.bench_ntt(chosen, _curves(curve), parse_sizes(sizes), measure.repeats, tell)
@@ -108,7 +108,7 @@ def groth16(
     as_json: AsJson = False,
 ) -> None:
     """Whole proofs: witness on the host to proof on the host, key loaded; a synthetic circuit, or yours."""
-    from distprove.bench import groth16 as groth16_bench
+    from distprove.measure import groth16 as groth16_bench
 
     if (zkey is None) != (wtns is None):
         raise UsageError("--zkey and --wtns go together")
@@ -135,7 +135,7 @@ def stark(
     as_json: AsJson = False,
 ) -> None:
     """Whole proofs of a program's single partition, stage by stage."""
-    from distprove.bench import stark as stark_bench
+    from distprove.measure import stark as stark_bench
     from distprove.stark.example import counted
     from distprove.stark.programs import load_program
 
@@ -171,7 +171,7 @@ def versus(
 
     Give both the same number of threads: --threads is ours, the other's is its own affair (taskset, for one).
     """
-    from distprove.bench import versus as versus_bench
+    from distprove.measure import versus as versus_bench
 
     if len(zkey) != len(wtns):
         raise UsageError(f"{len(zkey)} keys and {len(wtns)} witnesses: each --zkey goes with one --wtns")

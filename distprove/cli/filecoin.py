@@ -30,9 +30,9 @@ def filecoin(
 
     Leaves and siblings are random, and the key is a development key, made in the device's memory without files.
     """
-    from distprove.bench import filecoin as bench
     from distprove.circuits.registry import find_circuit
     from distprove.errors import UsageError
+    from distprove.measure import filecoin as bench
     from distprove.settings import parse_bytes
 
     if gpus > 1:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from distprove.cli.console import err, escape, out, plain_table, print_json
 
 if TYPE_CHECKING:
-    from distprove.bench.results import Reported
+    from distprove.measure.results import Reported
     from kernels.interface.backend import DeviceInfo
 
 
 def document(bench: str, about: ModuleType, info: DeviceInfo, rows: Sequence[Reported]) -> dict[str, Any]:
     """The document of a benchmark on this machine, as `--json` prints it. The module `about` says what is timed and how
     results are checked: `TIMED` and `CHECKED`."""
-    from distprove.bench.results import report
     from distprove.host.machine import inspect_machine
+    from distprove.measure.results import report
 
     return report(bench, about.TIMED, about.CHECKED, info, inspect_machine(), rows)
 
@@ -29,7 +29,7 @@ def tell(doing: str) -> None:
 
 def show(made: dict[str, Any], as_json: bool, *notes: str) -> None:
     """Print the document: as JSON, or as its tables with the `notes` and what was timed, checked and on what."""
-    from distprove.bench.tables import notes_of, place_of, tables_of
+    from distprove.measure.tables import notes_of, place_of, tables_of
 
     if as_json:
         print_json(made)

@@ -35,9 +35,9 @@ def scaling(
     """Measure how rates and the driver's cost grow from one GPU to two and four, on this machine, with the job file's
     settings.
     """
-    from cluster.lab import scaling as bench
     from cluster.opening import forking_workers
     from distprove.job import Job
+    from distprove.measure import scaling as bench
     from kernels.interface.backend import DeviceInfo
 
     if (gpus is None) == (workers is None):

@@ -28,10 +28,10 @@ def service(
     """Measure the rate of a service at jobs of one partition, and its CPU time for each, beside a bare loop over the
     same witness, in turn. Always on this machine, without Ray.
     """
-    from cluster.lab import service_rate as bench
     from cluster.service.client import request_of
     from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
+    from distprove.measure import service_rate as bench
     from kernels.interface.backend import DeviceInfo
 
     job = Job.from_toml(path)

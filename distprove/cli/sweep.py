@@ -28,8 +28,8 @@ from distprove.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cluster.lab.sweep.results import Measured, SweepResult
-    from cluster.lab.sweep.sweep import Step
+    from distprove.measure.sweep.results import Measured, SweepResult
+    from distprove.measure.sweep.sweep import Step
 
 AXES = "The grid"
 T = TypeVar("T")
@@ -69,14 +69,14 @@ def sweep(
 
     Writes sweep.json, sweep.csv, sweep.html with the plots, and best.toml, a job file with the best setting.
     """
-    from cluster.lab.sweep.grid import Grid
-    from cluster.lab.sweep.sweep import sweep as run_sweep
     from distprove.cli.pages.sweep import sweep_page
     from distprove.formats.files import require_apart
     from distprove.formats.folder import Folder
     from distprove.host.memory import give_back_large_blocks
     from distprove.job import Job
     from distprove.jobfile import job_text
+    from distprove.measure.sweep.grid import Grid
+    from distprove.measure.sweep.sweep import sweep as run_sweep
 
     import_from_here()
     grid = Grid(numbers("jobs", jobs), numbers("parallel", parallel), numbers("gpu-workers", gpu_workers))
@@ -127,8 +127,8 @@ def _watcher(console: Console) -> Callable[[Step], None]:
 
 def show_sweep(console: Console, result: SweepResult, folder: Path) -> None:
     """Print a row for each setting, in 80 columns, then the best, and where all figures are."""
-    from cluster.lab.sweep.results import CLOSE
     from distprove.cli.pages.sweep import SETTINGS, setting_cells
+    from distprove.measure.sweep.results import CLOSE
 
     rows = [setting_cells(measured) for measured in result.measured]
     figures = ("a proof", "a minute", "differ", "prove", "device", "busy")

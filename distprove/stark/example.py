@@ -49,7 +49,7 @@ def program_example(program: Program, partitions: int | None, backend: Backend) 
             raise InputError(f"{program.name}: {output.length} and {output.digest} are not those of its output")
         words = output_stream(made.output).tolist()
         boundary += [BoundaryTuple(buses[output.bus], tuple(pair), -1) for pair in enumerate(words)]
-    return Example(airs=list(program.tables), partitions=traces, preprocessed=fixed, boundary=boundary)
+    return Example(list(program.tables), traces, fixed, boundary, program.definitions)
 
 
 def cut(program: Program, partitions: int | None, fits: Fits = lambda heights: True) -> Cut:

@@ -58,7 +58,7 @@ class Trace:
     public: tuple[int, ...]
 
 
-_COMPILED = ("_definitions", "_counting", "_compiled", "_rules")
+_COMPILED = ("definitions", "_counting", "_compiled", "_rules")
 """What a program caches of its compiled tables."""
 
 
@@ -121,26 +121,27 @@ class Program(ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Leave the traced tables behind, which hold functions of their authors. What was compiled of them travels."""
         state = dict(vars(self))
-        if state.pop("_definitions", None) is not None:
+        if state.pop("definitions", None) is not None:
             state["_counting"] = self._counting
         return state
 
     @cached_property
-    def _definitions(self) -> list[Definition]:
+    def definitions(self) -> list[Definition]:
+        """The traced `tables`. Raises AirError."""
         layout = self.statement.layout()
         return [trace_air(air, layout) for air in self.tables]
 
     @cached_property
     def _counting(self) -> Counting:
-        return compile_counting(self._definitions)
+        return compile_counting(self.definitions)
 
     @cached_property
     def _compiled(self) -> tuple[CompiledAir, ...]:
-        return tuple(compile_definition(definition, self._numbers) for definition in self._definitions)
+        return tuple(compile_definition(definition, self._numbers) for definition in self.definitions)
 
     @cached_property
     def _rules(self) -> tuple[Rules, ...]:
-        return tuple(compile_rules(definition, self._numbers) for definition in self._definitions)
+        return tuple(compile_rules(definition, self._numbers) for definition in self.definitions)
 
     @property
     def _numbers(self) -> dict[str, int]:

@@ -333,7 +333,7 @@ class StarkProver:
         if sum(0 if columns is None else int(columns.size) for columns in trace.main) > MAX_DIAGNOSED_CELLS:
             return
         checked = partition_trace(program, trace, self._backend)
-        failures = check_partitions(program.tables, [checked], preprocessed=fixed_columns(program), most=1)
+        failures = check_partitions(program.definitions, [checked], preprocessed=fixed_columns(program), most=1)
         if failures:
             first = failures[0]
             where = first.rule if first.row is None else f"{first.table}: {first.rule}, row {first.row}"

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -140,7 +140,14 @@ def test_inputs_that_go_away_in_mid_run(small_job: SmallJob, tmp_path: Path) -> 
     assert {p["error_kind"] for p in report["partitions"]} <= {"ResourceError", None}
 
 
-@pytest.fixture(params=["wtns", "wasm"])
+def limits(wtns: Iterable[int], wasm: Iterable[int]) -> pytest.MarkDecorator:
+    """Numbers of what there is, for each of the two jobs. A job ends at one of its steps for lack of more, or is
+    proven. Until they make witnesses both take the same steps, so one of them ends at these."""
+    cases = [("wtns", most) for most in wtns] + [("wasm", most) for most in wasm]
+    return pytest.mark.parametrize(("job", "most"), cases, indirect=["job"])
+
+
+@pytest.fixture
 def job(request: pytest.FixtureRequest, small_job: SmallJob) -> list[object]:
     """A job without and with a witness program, which is compiled in a process and then run."""
     given: list[object] = ["--zkey", small_job.zkey, "--wtns", small_job.witnesses / "member-0.wtns"]
@@ -166,15 +173,15 @@ def require_environments(done: subprocess.CompletedProcess[str]) -> None:
         assert done.stderr.count("error:") == 1, done.stderr
 
 
-@pytest.mark.parametrize("most", [5, 6, 7, 8, 9, 10, 12, 13, 14])
+@limits(wtns=[5, 6, 7, 8, 10], wasm=[9, 10, 12, 13, 14])
 def test_descriptors_run_out(job: list[object], tmp_path: Path, most: int) -> None:
     limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # noqa: E731
     require_environments(limited([*job, "--out", tmp_path / "run"], limit, tmp_path))
 
 
-@pytest.mark.parametrize("megabytes", [30, 60, 200, 250, 300, 400, 600, 1000, 4000])
-def test_address_space_runs_out(job: list[object], tmp_path: Path, megabytes: int) -> None:
-    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2)  # noqa: E731
+@limits(wtns=[30, 60, 200, 250, 300, 400], wasm=[400, 600, 1000, 4000])
+def test_address_space_runs_out(job: list[object], tmp_path: Path, most: int) -> None:
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (most << 20,) * 2)  # noqa: E731
     require_environments(limited([*job, "--out", tmp_path / "run"], limit, tmp_path))
 
 
@@ -202,7 +209,7 @@ def processes() -> Iterator[Callable[[int], Callable[[], None]]]:
     group.rmdir()
 
 
-@pytest.mark.parametrize("most", range(1, 15))
+@limits(wtns=range(1, 12), wasm=[8, 10, 11, 12, 13, 14])
 def test_threads_and_processes_run_out(
     job: list[object], tmp_path: Path, most: int, processes: Callable[[int], Callable[[], None]]
 ) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from cluster.service.contact import holder_of
-from distprove.bench import filecoin
 from distprove.circuits.registry import CIRCUITS, CircuitEntry
 from distprove.cli.app import COMMANDS, load
+from distprove.measure import filecoin
 from distprove.stark.programs import PROGRAMS
 from tests.circuits.test_registry import squares
 from tests.cli.conftest import SmallJob, run

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from distprove.bench.versus import PeerCommand
 from distprove.errors import JobFailed
+from distprove.measure.versus import PeerCommand
 from tests.cli.conftest import SmallJob, run, why_refused
 
 PEER = """
@@ -62,7 +62,7 @@ def versus(job: SmallJob, command: str, *more: object, name: str = "other", witn
 
 
 def test_both_are_timed_and_the_document_renders(small_job: SmallJob, peer: str) -> None:
-    from tests.support.performance_page import render
+    from distprove.measure.performance_page import render
 
     done = versus(small_job, f"{peer} none", "--json")
     assert done.exit_code == 0, done.output

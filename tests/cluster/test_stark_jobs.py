@@ -160,12 +160,14 @@ def test_a_prover_that_dies_after_the_barrier_costs_only_time(
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_submitted_job_is_proven(ray_cluster: Any, tmp_path: Path) -> None:
+    """As the README shows it: the driver runs on the cluster, and finds its Ray."""
     (tmp_path / "job.toml").write_text(
         'system = "stark"\nprogram = "fibonacci"\npartitions = 3\narguments = { rows = "2^4" }\n'
     )
     command = [sys.executable, "-m", "distprove", "prove", tmp_path / "job.toml", "--out", tmp_path / "run"]
     done = submit(ray_cluster, *command, "--backend", "cpu")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "succeeded" in done.stdout + done.stderr
     proof = Proof.read(tmp_path / "run" / "proof.msgpack")
     assert [p.name for p in proof.partitions] == ["part-0000", "part-0001", "part-0002"]
     assert json.loads((tmp_path / "run" / "report.json").read_text())["executor"] == "ray"

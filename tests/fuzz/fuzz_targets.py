@@ -16,8 +16,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from cluster.lab.sweep.results import SweepResult
-from cluster.lab.sweep.sweep import read_cell
 from cluster.record.journal import Journal, journal_tail, read_journal
 from cluster.record.packs import LEAST, MAX_FILE, Packs
 from cluster.record.run import Run, read_record
@@ -50,6 +48,8 @@ from distprove.groth16.wasm_limits import check_limits
 from distprove.groth16.wtns import read_wtns
 from distprove.job import Job
 from distprove.jobfile import job_text
+from distprove.measure.sweep.results import SweepResult
+from distprove.measure.sweep.sweep import read_cell
 from distprove.proof import Proof, decode_partition, encode_public, heights_of, partition_digest
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.job_verifier import StarkVerifier

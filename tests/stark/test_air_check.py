@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from distprove.errors import AirError
-from distprove.stark.air import Air, Bus, Table, report_airs
+from distprove.stark.air import Air, Bus, Table, report_airs, trace_air
 from distprove.stark.air.check import BoundaryTuple, PartitionTrace, check_partitions, check_trace
 from distprove.stark.field import P
 from kernels.errors import CompilerMissing
@@ -336,6 +336,16 @@ def test_tables_of_a_wrong_number_or_height_are_refused() -> None:
             check_trace([Limbs(), Ranges()], traces, preprocessed=fixed)  # type: ignore[arg-type]
     with pytest.raises(AirError, match="public value"):
         check_trace([Fibonacci()], [fibonacci_trace(8)], {"first": P, "last": 1})
+
+
+def test_a_definition_stands_for_its_air_with_its_own_public_values() -> None:
+    definition = trace_air(Fibonacci())
+    trace = fibonacci_trace(8)
+    assert check_trace([definition], [trace], PUBLIC) == []
+    trace[1, 3] += 1
+    assert check_trace([definition], [trace], PUBLIC) == check_trace([Fibonacci()], [trace], PUBLIC) != []
+    with pytest.raises(AirError, match="other public values"):
+        check_trace([definition], [trace], {"last": 1, "first": 1})
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from distprove.errors import UsageError
 from distprove.stark.air import trace_air
 from distprove.stark.air.bounds import unconfirmed
+from distprove.stark.air.check import Example
 from distprove.stark.example import program_example
 from distprove.stark.program import Trace
 from distprove.stark.programs.file_root import FileRoot
@@ -56,6 +57,13 @@ def made(backend: CpuBackend, tmp_path_factory: pytest.TempPathFactory) -> Attac
     return Attacker(make_key(program, PARAMS, backend), program, tmp_path_factory.mktemp("narrow"))
 
 
+@pytest.fixture(scope="module")
+def example(backend: CpuBackend, tmp_path_factory: pytest.TempPathFactory) -> Example:
+    file = tmp_path_factory.mktemp("example") / "file"
+    file.write_bytes(content(200))
+    return program_example(FileRoot(str(file), "narrow"), 1, backend)
+
+
 def as_bytes(digests: list[bytes]) -> np.ndarray:
     """Digests as an array, (n, 32)."""
     return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32)
@@ -95,18 +103,16 @@ def test_the_root_is_proven(made: Attacker, size: int, partitions: int) -> None:
 
 
 @pytest.mark.parametrize("rest", range(0, 129, 8))
-def test_wherever_the_padding_begins(rest: int, tmp_path: Path, backend: CpuBackend) -> None:
+def test_wherever_the_padding_begins(rest: int, tmp_path: Path, made: Attacker, backend: CpuBackend) -> None:
     (tmp_path / "file").write_bytes(content(128 + rest + rest // 8 % 8))
-    example = program_example(FileRoot(str(tmp_path / "file"), "narrow"), 1, backend)
-    assert example.check() == []
+    program = FileRoot(str(tmp_path / "file"), "narrow")
+    program.compiled_as(made.program)
+    assert program_example(program, 1, backend).check() == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_cell_is_changed(name: str, tmp_path: Path, backend: CpuBackend) -> None:
+def test_a_cell_is_changed(name: str, example: Example) -> None:
     """Each column is held where it is used: in the tail's first rows, and in a node's first and last."""
-    (tmp_path / "file").write_bytes(content(200))
-    program = FileRoot(str(tmp_path / "file"), "narrow")
-    example = program_example(program, 1, backend)
     honest = example.partitions[0].main[0]
     random = np.random.default_rng(0)
     rows = {"padded": ROWS_EACH + 1, "pad": ROWS_EACH + 1, "done": ROWS_EACH + 1, "lane": ROWS_EACH + 1}

@@ -87,18 +87,17 @@ def items_of_trees(job: dict[str, Any]) -> Iterator[tuple[Place, int]]:
 @pytest.mark.parametrize("verify", VERIFIERS)
 def test_no_node_or_row_may_be_doubled_left_out_added_or_moved(name: str, verify: Verify) -> None:
     job = golden(name)
-    tried = 0
+    spoiled: list[tuple[Place, bytes]] = []
     for place, size in items_of_trees(job):
         data = at(job, place)
         items = [data[i : i + size] for i in range(0, len(data), size)]
         others = [[*items, bytes(size)], items[::-1], items[1:] + items[:1]]
         if items:
             others += [[items[0], *items], [*items, items[-1]], items[1:], items[:-1], [items[-1], *items[:-1]]]
-        for other in others:
-            if other != items:
-                tried += 1
-                assert refuses(verify, with_value(job, place, b"".join(other))), place
-    assert tried > 50
+        spoiled += [(place, b"".join(other)) for other in others if other != items]
+    assert len(spoiled) > 50
+    for place, value in spoiled[:: 1 if verify is ours else 4]:
+        assert refuses(verify, with_value(job, place, value)), place
 
 
 @pytest.mark.parametrize("name", ["fibonacci", "ring"])

@@ -20,7 +20,7 @@ from cluster.record.run import StoredRun
 from distprove import api
 from distprove.errors import FormatError, InputError, InvalidProof, OutputMissing, UsageError
 from distprove.proof import MAX_OUTPUT, OUTPUT_FILE, Proof
-from distprove.stark import field, verifier
+from distprove.stark import field, logup, verifier
 from distprove.stark.air.check import check_partitions
 from distprove.stark.barrier import global_challenges
 from distprove.stark.example import program_example
@@ -326,9 +326,11 @@ def _between(ordered: np.ndarray, least: np.ndarray, end: np.ndarray) -> tuple[n
 # -- keys, bits, sums -------------------------------------------------------------------------------------------------
 
 
-def test_the_sum_is_that_of_plain_integers() -> None:
+def test_the_sum_is_that_of_plain_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several blocks, and a part of one."""
+    monkeypatch.setattr(logup, "_OUTPUT_BLOCK", 256)
     z, beta = (5, 6, 7), (8, 9, 10)
-    output = np.random.default_rng(2).bytes(40001)
+    output = np.random.default_rng(2).bytes(2401)
     total = second_verifier.ZERO
     for place, word in tuples_of(output):
         f = second_verifier.add(z, second_verifier.base(3))

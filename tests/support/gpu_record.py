@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from distprove.bench.results import SCHEMA
 from distprove.host.machine import inspect_machine
+from distprove.measure.results import SCHEMA
 from kernels.source import KernelSource, flatten
 
 

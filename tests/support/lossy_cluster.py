@@ -14,21 +14,19 @@ from __future__ import annotations
 import ctypes
 import os
 import secrets
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from distprove.measure.campaign.processes import after_death, end_with_parent, marked
 from tests.support import ROOT
 from tests.support.lean_ray import lean_ray
 from tests.support.ray_nodes import free_port
@@ -38,53 +36,6 @@ NODE = "DISTPROVE_CAMPAIGN_NODE"
 TRIES = 10
 """Times that a node is started: Ray gives it 30 s, which a machine that does much else overruns."""
 CLONE_NEWNET = 0x40000000
-PR_SET_PDEATHSIG = 1
-
-
-@cache
-def can_cut() -> bool:
-    """Whether network namespaces and links between them can be made here."""
-    name = f"dp{os.getpid()}x"
-    made = [["ip", "netns", "add", name], ["ip", "-n", name, "link", "add", "v1", "type", "veth", "peer", "name", "v2"]]
-    try:
-        return all(subprocess.run(command, capture_output=True).returncode == 0 for command in made)
-    except OSError:
-        return False
-    finally:
-        with suppress(OSError):
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
-
-
-def marked(variable: str, value: str) -> list[psutil.Process]:
-    """The processes that were started with this in their environment."""
-    mark, found = f"{variable}={value}\0".encode(), []
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError, psutil.Error, ValueError):
-            if entry.name.isdecimal() and mark in (entry / "environ").read_bytes() + b"\0":
-                process = psutil.Process(int(entry.name))
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-    return found
-
-
-def after_death(clean: Callable[[], None]) -> None:
-    """Have a process call `clean` when this one has died, of whatever."""
-    parent = os.getpid()
-    if os.fork():
-        return
-    try:
-        os.setsid()
-        death = select.poll()
-        death.register(os.pidfd_open(parent), select.POLLIN)
-        death.poll()
-        clean()
-    finally:
-        os._exit(0)
-
-
-def end_with_parent() -> None:
-    """Have this process be killed when the one that forked it dies."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 class LossyCluster:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.lab.sweep.grid import Cell, Grid
-from cluster.lab.sweep.results import Measured, SweepResult
 from cluster.record.analysis import Spread
+from distprove.measure.sweep.grid import Cell, Grid
+from distprove.measure.sweep.results import Measured, SweepResult
 
 MACHINE = {"processor": {"model": "Xeon <script>", "usable": 16}}
 

@@ -64,9 +64,8 @@ class Job:
             for place in range(MOST_WORDS)
         ]
         stated += [BoundaryTuple(OUTPUT, pair, -1) for pair in enumerate(output_stream(self.output).tolist())]
-        return check_partitions(
-            tuple(AIRS.values()), partitions, preprocessed=[self.rows.get(name) for name in AIRS], boundary=stated
-        )
+        fixed = [self.rows.get(name) for name in AIRS]
+        return check_partitions([*DEFINITIONS.values()], partitions, preprocessed=fixed, boundary=stated)
 
     @cached_property
     def rows(self) -> dict[str, Columns]:

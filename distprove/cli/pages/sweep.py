@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cluster.lab.sweep.results import DISTURBED, TIMED, Measured, SweepResult, headline_inflation
 from distprove.cli.console import format_rate, format_seconds
 from distprove.cli.pages.html import COLOURS, cards, chart, document, escape, note, table
 from distprove.cli.pages.svg import Series, legend, line_chart
+from distprove.measure.sweep.results import DISTURBED, TIMED, Measured, SweepResult, headline_inflation
 from kernels.host.units import format_bytes
 
 Figure = Callable[[Measured], float]

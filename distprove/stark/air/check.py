@@ -90,6 +90,8 @@ class Example:
     preprocessed: Sequence[Words | None] | None = None
     boundary: Sequence[BoundaryTuple] = ()
     """Boundary tuples of the global buses. An example is a whole job, whose global buses balance with these."""
+    definitions: Sequence[Definition] = ()
+    """The definitions of `airs`, where these were traced before."""
 
     @property
     def layout(self) -> Layout:
@@ -98,13 +100,14 @@ class Example:
 
     def check(self, most: int = DEFAULT_MOST) -> list[Failure]:
         """Check all partitions of the example, as `check_partitions` does."""
+        airs = self.definitions or self.airs
         return check_partitions(
-            self.airs, self.partitions, preprocessed=self.preprocessed, boundary=self.boundary, most=most
+            airs, self.partitions, preprocessed=self.preprocessed, boundary=self.boundary, most=most
         )
 
 
 def check_trace(
-    airs: Sequence[Air],
+    airs: Sequence[Air | Definition],
     traces: Sequence[Words | None],
     public: Public | None = None,
     *,
@@ -118,7 +121,7 @@ def check_trace(
 
 
 def check_partitions(
-    airs: Sequence[Air],
+    airs: Sequence[Air | Definition],
     partitions: Sequence[PartitionTrace],
     *,
     preprocessed: Sequence[Words | None] | None = None,
@@ -129,18 +132,21 @@ def check_partitions(
 
     `preprocessed` holds the fixed columns of each AIR, (width, n), or None for an AIR without. Global buses are checked
     only when their `boundary` is given (empty when nothing enters or leaves), and then over all given partitions.
+    Tables may be given as definitions: to trace an AIR takes most of the time of a small check.
     Raises AirError for an AIR that cannot be compiled, or arrays of a wrong shape or with values that are not field
     elements.
     """
     fixed = [None] * len(airs) if preprocessed is None else list(preprocessed)
     failures: list[Failure] = []
     far: dict[Bus, _Tally] = {}
+    traced: Layout | None = None
     for index, partition in enumerate(partitions):
         if not len(airs) == len(partition.main) == len(fixed):
             raise AirError(f"{len(airs)} AIRs, {len(partition.main)} traces, {len(fixed)} fixed: not one for each")
         layout, public = _flatten(partition.public)
-        definitions = [trace_air(air, layout) for air in airs]
-        number_buses(definitions)  # refuses a bus that is declared in two ways
+        if layout != traced:
+            traced, definitions = layout, [_definition(air, layout) for air in airs]
+            number_buses(definitions)  # refuses a bus that is declared in two ways
         where = f"partition {index}: " if len(partitions) > 1 else ""
         tables = [
             _Table(where, definition, main, columns, public)
@@ -162,6 +168,14 @@ def check_partitions(
     return failures[:most]
 
 
+def _definition(air: Air | Definition, layout: Layout) -> Definition:
+    if not isinstance(air, Definition):
+        return trace_air(air, layout)
+    if air.public != layout:
+        raise AirError(f"{air.name} was defined for other public values")
+    return air
+
+
 class _Table:
     """An AIR with its trace."""
 
@@ -180,6 +194,7 @@ class _Table:
         if self.fixed.shape[1] != self.height:
             raise AirError(f"{name}: {self.fixed.shape[1]} preprocessed rows for {self.height} rows of the trace")
         self.public = public
+        self._inputs = {PREPROCESSED: self.fixed, MAIN: self.main, SELECTORS: selectors_on_trace(self.height)}
 
     def check_constraints(self) -> list[Failure]:
         constraints = self.definition.constraints
@@ -237,9 +252,8 @@ class _Table:
     def _blocks(self, program: RowProgram) -> list[tuple[int, Words]]:
         """The first row and the program's outputs, (outputs, rows), of each block of rows."""
         size = max(1, BLOCK_BYTES // (8 * max(1, len(program.code))))
-        inputs = {PREPROCESSED: self.fixed, MAIN: self.main, SELECTORS: selectors_on_trace(self.height)}
         return [
-            (start, _run(program, inputs, self.public, np.arange(start, min(start + size, self.height))))
+            (start, _run(program, self._inputs, self.public, np.arange(start, min(start + size, self.height))))
             for start in range(0, self.height, size)
         ]
 

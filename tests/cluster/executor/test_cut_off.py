@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from distprove.measure.campaign.processes import can_cut
 from tests.support import LONG, ROOT
-from tests.support.lossy_cluster import can_cut
 
 LEAVING = """
 import importlib, json, os, sys, time
 from pathlib import Path
 import psutil
-from tests.cluster.campaign import Outside, Schedule, Sessions, report, scratch
+from distprove.measure.campaign.faults import Outside, Schedule, Sessions, report, scratch
 from tests.support.lossy_cluster import LossyCluster
 
 kind, words = sys.argv[1], sys.argv[2:]

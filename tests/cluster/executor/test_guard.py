@@ -15,8 +15,8 @@ import pytest
 
 from cluster.executor import connection
 from cluster.executor.guard import guarded
+from distprove.measure.campaign.processes import marked
 from tests.support import ROOT
-from tests.support.lossy_cluster import marked
 from tests.support.ray_nodes import told_by
 
 LATE = 300.0

@@ -28,7 +28,7 @@ from distprove.host.provenance import Identity, identity
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from tests.support import LONG, ROOT
-from tests.support.ray_nodes import PATIENCE, joined_node, machine_without, submit
+from tests.support.ray_nodes import PATIENCE, joined_node, machine_without
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 Make = Callable[..., Faults]

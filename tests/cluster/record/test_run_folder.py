@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cluster.lab.sweep.grid import Grid
-from cluster.lab.sweep.sweep import sweep
 from cluster.record.journal import read_journal
 from cluster.record.packs import LEAST, Packs
 from cluster.record.run import Run, delete_run, read_record
@@ -24,6 +22,8 @@ from distprove.cli.app import app
 from distprove.errors import DistproveError, FormatError, InputError, UsageError
 from distprove.formats import canonical
 from distprove.formats.folder import Folder
+from distprove.measure.sweep.grid import Grid
+from distprove.measure.sweep.sweep import sweep
 from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
 from tests.support.made_runs import MadeRun

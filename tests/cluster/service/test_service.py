@@ -43,9 +43,9 @@ from distprove.errors import (
     UsageError,
 )
 from distprove.job import Job
+from distprove.measure.campaign.service_kills import Campaign, make_key
 from distprove.proof import PROOF_FILE, Proof
 from distprove.settings import ExecutorSettings
-from tests.cluster.service.kills import Campaign, make_key
 from tests.support import riscv_asm as asm
 from tests.support.await_end import await_end
 from tests.support.circles import circles

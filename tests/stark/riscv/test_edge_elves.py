@@ -11,11 +11,12 @@ import pytest
 
 from distprove.errors import InputError
 from distprove.job import Job
-from distprove.stark.riscv.elf import read_elf
+from distprove.stark.riscv.elf import parse_elf, read_elf
 from distprove.stark.riscv.executor import CycleLimit, Execution, Inputs, Trap
 from tests.cli.conftest import run
 from tests.support import riscv_asm as asm
 from tests.support.riscv_elf import EXECUTE, READ, WRITE, elf_file
+from tests.support.riscv_traces import job_of_elf
 
 PROVE = ("--local", "--threads", "2", "--backend", "cpu", "--security", "1", "--grinding", "0")
 LEAVE = asm.leave(3)
@@ -115,7 +116,18 @@ def test_run(name: str, tmp_path: Path) -> None:
         assert (told["exit_code"], told["not_provable"]) == (guest.exit_code, None)
 
 
-@pytest.mark.parametrize("name", [name for name in GUESTS if "endless" not in name])
+HONEST = [name for name, guest in GUESTS.items() if not guest.refused and not guest.stops]
+PROVEN = ("all of memory", "exit at 0xfffffff8", "two segments share a word", "data at the top")
+"""Guests of which a proof is made, which takes 2 s; the traces of the others are checked (`test_traces`)."""
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_traces(name: str) -> None:
+    job = job_of_elf(parse_elf(GUESTS[name].file, name), public=bytes(300))
+    assert (job.failures(), int(job.public[-1]["exit_code"])) == ([], GUESTS[name].exit_code)
+
+
+@pytest.mark.parametrize("name", [*PROVEN, *(name for name in GUESTS if name not in HONEST and "endless" not in name)])
 def test_prove(name: str, tmp_path: Path) -> None:
     """Nothing that is refused costs a worker: it ends before a run folder is made."""
     guest, (path, known) = GUESTS[name], given(name, tmp_path)

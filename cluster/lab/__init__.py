@@ -1,1 +1,0 @@
-"""Measurements and models of whole jobs. Nothing else in `cluster` imports it."""

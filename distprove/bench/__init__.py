@@ -1,1 +1,0 @@
-"""Benchmarks of the backends through their own interface. Results are checked, and times are compared with ceilings."""
