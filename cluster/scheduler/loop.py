@@ -152,10 +152,10 @@ class Scheduler:
         """Open the workers' processes and devices, unless they are. `system`: the only one, where there is one. Raises
         ClusterError."""
         with self._opening:
-            if self._fleet is not None:
-                return
             if self._closed:
                 raise ClusterError("the scheduler was closed")
+            if self._fleet is not None:
+                return
             fleet = self._make_fleet()
             try:
                 fleet.report_age = patience.REPORT_AGE if self.standing else 0.0
