@@ -571,7 +571,8 @@ class Client:
         return self.scheduler.ask(lambda state: job.view(state.workers, time.time()))
 
     def devices(self) -> list[str]:
-        return self.scheduler.devices(self._key)
+        """As of the scheduler; none where nothing was left to prove."""
+        return self.scheduler.devices(self._key) if self._state is not None else []
 
     def run(self, worker: str, task: DeviceTask) -> Any:
         return self.scheduler.run(self._key, worker, task)
