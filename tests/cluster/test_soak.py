@@ -17,12 +17,12 @@ from typing import Any
 
 import psutil
 import pytest
-from cluster.executor.base import Executor
 
 from cluster.driver import drive
 from cluster.opening import open_client
 from cluster.record.run import Run
 from cluster.scheduler.jobs import Progress
+from cluster.scheduler.loop import Client
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
@@ -97,17 +97,17 @@ class Measured:
 
 
 def soak(
-    files: Path, count: int, folder: Path, settings: ExecutorSettings, seen: Callable[[Progress, Executor], None]
+    files: Path, count: int, folder: Path, settings: ExecutorSettings, seen: Callable[[Progress, Client], None]
 ) -> dict[str, Any]:
     """Prove `count` partitions; the node's governor's report at the end."""
     job = system(files, count)
-    with Run.create(folder / "run", job, job.plan()) as run, open_client(settings) as executor:
-        proof = drive(job, executor, run, settings, lambda progress: seen(progress, executor))
-        (report,) = executor.governor_report(0.0)
+    with Run.create(folder / "run", job, job.plan()) as run, open_client(settings) as client:
+        proof = drive(job, client, run, settings, lambda progress: seen(progress, client))
+        (report,) = client.governor_report(0.0)
         late = time.monotonic() + PATIENCE  # leases come back over Ray without being waited for
         while report["held"] and time.monotonic() < late:
             time.sleep(0.1)
-            (report,) = executor.governor_report(0.0)
+            (report,) = client.governor_report(0.0)
     proof.verify(job)
     return report
 
@@ -116,7 +116,7 @@ def test_memory_and_mappings_stay_flat(files: Path, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(host_arena, "LARGE", 4096)  # small vectors, too, come from the arena
     measured = Measured()
 
-    def seen(progress: Progress, _: Executor) -> None:
+    def seen(progress: Progress, _: Client) -> None:
         if progress.event == "proved" and progress.done % (COUNT // 15) == 0:
             measured.take(progress.done, os.getpid())
 
@@ -131,21 +131,21 @@ def test_memory_and_mappings_stay_flat(files: Path, tmp_path: Path, monkeypatch:
     assert report["leases"] >= 4 * COUNT
 
 
-def actor_of(executor: Executor) -> int | None:
+def actor_of(client: Client) -> int | None:
     """The process of prover-0's actor; None while it is being started again."""
     import ray
 
-    actor = executor._transports["prover-0"].host.actor  # type: ignore[attr-defined]
+    actor = client.scheduler.fleet.sites["prover-0"].host.actor  # type: ignore[attr-defined]
     try:
         return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())))
     except ray.exceptions.RayError:
         return None
 
 
-def process_of(executor: Executor, worker: str) -> int | None:
+def process_of(client: Client, worker: str) -> int | None:
     """The worker's process, if it is there: a synthesiser's is a child of its prover's."""
-    above = psutil.Process().pid if executor.settings.local else actor_of(executor)
-    if above is None or (not executor.settings.local and worker == "prover-0"):
+    above = psutil.Process().pid if client.scheduler.settings.local else actor_of(client)
+    if above is None or (not client.scheduler.settings.local and worker == "prover-0"):
         return above
     for process in psutil.Process(above).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
@@ -165,18 +165,18 @@ def test_killed_workers_leave_no_lease_and_no_deadlock(
     killed: list[int] = []
     doomed = [("prover-0", COUNT // 4), ("synthesiser-0", COUNT // 3)]
 
-    def seen(progress: Progress, executor: Executor) -> None:
+    def seen(progress: Progress, client: Client) -> None:
         if progress.event != "proved":
             return
         if doomed and progress.done >= doomed[0][1]:
-            found = process_of(executor, doomed[0][0])
+            found = process_of(client, doomed[0][0])
             if found is not None and found not in killed:
                 killed.append(found)
                 os.kill(found, signal.SIGKILL)
                 del doomed[0]
         elif progress.done > COUNT // 2 and progress.done % (COUNT // 20) == 0:
             for worker, taken in measured.items():
-                found = process_of(executor, worker)
+                found = process_of(client, worker)
                 if found is not None and found not in killed:
                     taken.take(progress.done, found)
 

@@ -24,10 +24,15 @@ class OneKey:
     def __init__(self, fleet: Fleet, system: ProofSystem) -> None:
         self.fleet = fleet
         self._events: SimpleQueue[Event] = SimpleQueue()
-        fleet.open(system)
         self.resident = Resident("key", system, fleet, self._events.put, 5.0)
-        self.resident.open()
         self._epoch = 0
+        self._closed = False
+        try:
+            fleet.open(system)
+            self.resident.open()
+        except BaseException:
+            fleet.close(now=True)
+            raise
 
     def load(self, worker: str = FIRST) -> None:
         self._epoch += 1
@@ -65,8 +70,10 @@ class OneKey:
                 raise event.error
 
     def close(self, *, now: bool = False) -> None:
-        self.resident.close(0.0 if now else PATIENCE)
-        self.fleet.close(now=now)
+        if not self._closed:
+            self._closed = True
+            self.resident.close(0.0 if now else PATIENCE)
+            self.fleet.close(now=now)
 
     def __enter__(self) -> OneKey:
         return self

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +18,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cluster.executor.base import WorkerHandle
 
 from actors.backends import BackendChoice
 from actors.messages import HostSpec, VerifierSpec
@@ -26,16 +25,17 @@ from actors.protocol import WorkerDied
 from actors.worker import Worker
 from cluster import session
 from cluster.executor import connection
-from cluster.executor.fleet import FleetExecutor, Site
+from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
 from cluster.executor.placement import Node
 from cluster.executor.reachability import Nodes, answering, reachable, require_ray
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
+from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import ClusterError
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
-from distprove.system import PartitionId, PartitionProof
+from distprove.system import PartitionProof
 from tests.support import ROOT
 from tests.support.lossy_cluster import marked
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
@@ -49,6 +49,7 @@ import psutil
 from cluster import session
 from cluster.opening import open_client
 from cluster.record.run import Run
+from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
@@ -347,42 +348,42 @@ def test_what_may_wait_for_an_actor_is_bounded(monkeypatch: pytest.MonkeyPatch, 
     assert [given["max_pending_calls"] for given in found] == [over_ray.PENDING] * 3
 
 
-class Losing(FleetExecutor):
-    """Loses what its workers run on as soon as a first partition is on disk."""
+class Losing(LocalFleet):
+    """Workers on something that can be lost and started again."""
 
-    replaceable = True
-
-    def keep(
-        self,
-        proofs: Sequence[Made],
-        store: Callable[[Mapping[PartitionId, PartitionProof]], None],
-        *,
-        last: bool = False,
-    ) -> None:
-        def stored(kept: Mapping[PartitionId, PartitionProof]) -> None:
-            store(kept)
-            self._done.put(Finished(Kind.LOST, error=ClusterError("Ray is lost: its head does not answer")))
-
-        super().keep(proofs, stored, last=last)
+    def __init__(self, settings: ExecutorSettings) -> None:
+        super().__init__(settings)
+        self.started = True
 
 
 @pytest.mark.parametrize("losses", [2, 4])
 def test_what_was_proven_before_a_loss_is_kept(
     losses: int, faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some losses are made good; then the job ends, with a report, and can be resumed."""
+    """Some losses are made good; then the job ends, with a report, and can be resumed. Each comes as soon as a first
+    partition is on disk."""
     settings = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND, in_flight=1)
     system = ToySystem(12, faults(slow={f"p{i}": 0.3 for i in range(12)}))
-    executors = [Losing(LocalFleet(settings)) for _ in range(losses)]
-    monkeypatch.setattr(
-        session, "open_client", lambda _: executors.pop(0) if executors else FleetExecutor(LocalFleet(settings))
-    )
-    with Run.create(tmp_path / "run", system, system.plan()) as run, session.open_client(settings) as executor:
+    opened: list[Losing] = []
+    store = Run.store
+
+    def opens(settings: ExecutorSettings) -> Losing:
+        opened.append(Losing(settings))
+        return opened[-1]
+
+    def stored(run: Run, proofs: Sequence[PartitionProof]) -> None:
+        store(run, proofs)
+        if len(opened) <= losses and not opened[-1].lost:
+            opened[-1].lose("its head does not answer")
+
+    monkeypatch.setattr("cluster.opening.open_fleet", opens)
+    monkeypatch.setattr(Run, "store", stored)
+    with Run.create(tmp_path / "run", system, system.plan()) as run, session.open_client(settings) as client:
         if losses > session.RESTARTS:
             with pytest.raises(ClusterError, match="Ray is lost: its head does not answer"):
-                session._through_losses(system, executor, run, settings, None)
+                session._through_losses(system, client, run, settings, None)
         else:
-            session._through_losses(system, executor, run, settings, None).verify(system)
+            session._through_losses(system, client, run, settings, None).verify(system)
     resumed = [event["partitions"] for event in read_journal(tmp_path / "run") if event["event"] == "resumed"]
     assert len(resumed) == min(losses, session.RESTARTS)
     assert 0 < resumed[0] < resumed[-1]

@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from cluster.executor.base import WorkerHandle
-from cluster.executor.tasks import Finished, Kind
 
 from actors.channel import Channel, ChannelClosed, RemoteError
 from actors.grants import Ungoverned
@@ -377,7 +375,8 @@ def test_what_has_not_begun_is_given_back(faults: Make, apart: ExecutorSettings)
         key.loaded()
         key.hand(*system.plan())
         key.slot().tell(Worker.give_back, 5)
-        returned, proven = [], []
+        returned: list[str] = []
+        proven: list[str] = []
         while len(returned) + len(proven) < 20:
             batch = key.next(News).batch
             returned += [id.name for id in batch.returned]
