@@ -142,7 +142,7 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
 @LONG
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_pool_uses_nodes_that_join_and_gives_up_those_that_leave(
+def test_a_standing_scheduler_uses_nodes_that_join_and_gives_up_those_that_leave(
     own_ray: Any, faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.executor.ray.BEAT", 0.5)
