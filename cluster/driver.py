@@ -24,7 +24,16 @@ from cluster.scheduler.events import Note, NoteAll, StoreBarrier, Tell
 from cluster.scheduler.jobs import Job, Progress
 from cluster.scheduler.loop import Client
 from cluster.scheduler.views import identity
-from distprove.errors import CalledOff, FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
+from distprove.errors import (
+    CalledOff,
+    FormatError,
+    InputError,
+    InvalidProof,
+    JobFailed,
+    ResourceError,
+    UsageError,
+    typed,
+)
 from distprove.formats.folder import Folder
 from distprove.host.beside import begin
 from distprove.host.memory import most_resident
@@ -69,7 +78,7 @@ def drive(
             # 1. Plan. The same job gives the same partitions, and a resumed run must still be about the same inputs.
             plan = plan if plan is not None else system.plan()
             run.check_plan(system, plan)
-            check_needs(system, plan)
+            check_needs(plan)
             report.partitions = [PartitionReport(p.name) for p in plan]
             if run.ended_without_a_word():
                 run.note("driver-died", sync=False, reason="the last session ended without a word: it has no report")
@@ -222,22 +231,19 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
     raise ResourceError(message)
 
 
-def check_needs(system: ProofSystem, plan: Sequence[Partition]) -> None:
-    """Raise InputError for a plan that cannot be proven: partitions that need others which it lacks, or each other, or
-    whose commitments a challenge binds before the others are proven."""
+def check_needs(plan: Sequence[Partition]) -> None:
+    """Raise UsageError for a plan whose partitions need others which it lacks, or each other."""
     needs = {p.name: p.needs for p in plan if p.needs}
     if not needs:
         return
     names = {p.name for p in plan}
     absent = next((name for each in needs.values() for name in each if name not in names), None)
     if absent is not None:
-        raise InputError(f"the plan lacks {absent}, which another partition needs")
-    if system.needs_barrier:
-        raise InputError("partitions that need others cannot be committed before these are proven")
+        raise UsageError(f"the plan lacks {absent}, which another partition needs")
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
-        raise InputError(f"partitions need each other: {', '.join(error.args[1])}") from None
+        raise UsageError(f"partitions need each other: {', '.join(error.args[1])}") from None
 
 
 def take_up(

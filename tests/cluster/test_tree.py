@@ -19,7 +19,7 @@ from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from cluster.scheduler.jobs import Progress
 from distprove.cli.top import STAGES as SHOWN_BY_TOP
-from distprove.errors import InputError, InvalidProof, JobFailed
+from distprove.errors import InvalidProof, JobFailed, UsageError
 from distprove.formats import canonical
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
@@ -222,7 +222,7 @@ def test_a_node_of_other_proofs_than_its_childrens_is_seen(
     [
         ({"p0": ("p9",)}, False, "the plan lacks p9, which another partition needs"),
         ({"p0": ("p1",), "p1": ("p2",), "p2": ("p0",)}, False, "partitions need each other: p"),
-        ({"p0": ("p1",)}, True, "cannot be committed before these are proven"),
+        ({"p0": ("p1",)}, True, "a plan with a barrier cannot have partitions that need others"),
     ],
     ids=["absent", "circle", "barrier"],
 )
@@ -237,5 +237,5 @@ def test_a_plan_that_would_never_end_is_refused(
 ) -> None:
     plan = [replace(p, needs=needs.get(p.name, ())) for p in ToySystem(3, faults()).plan()]
     monkeypatch.setattr(ToySystem, "plan", lambda self: plan)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(UsageError, match=message):
         run_toy(ToySystem(3, faults(), needs_barrier=barrier), local)
