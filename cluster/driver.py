@@ -8,9 +8,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from cluster.aggregation import aggregated
@@ -23,7 +24,16 @@ from cluster.scheduler.events import Note, NoteAll, StoreBarrier, Tell
 from cluster.scheduler.jobs import Job, Progress
 from cluster.scheduler.loop import Client
 from cluster.scheduler.views import identity
-from distprove.errors import CalledOff, FormatError, InputError, InvalidProof, JobFailed, ResourceError, typed
+from distprove.errors import (
+    CalledOff,
+    FormatError,
+    InputError,
+    InvalidProof,
+    JobFailed,
+    ResourceError,
+    UsageError,
+    typed,
+)
 from distprove.formats.folder import Folder
 from distprove.host.beside import begin
 from distprove.host.memory import most_resident
@@ -68,6 +78,7 @@ def drive(
             # 1. Plan. The same job gives the same partitions, and a resumed run must still be about the same inputs.
             plan = plan if plan is not None else system.plan()
             run.check_plan(system, plan)
+            check_needs(plan)
             report.partitions = [PartitionReport(p.name) for p in plan]
             if run.ended_without_a_word():
                 run.note("driver-died", sync=False, reason="the last session ended without a word: it has no report")
@@ -220,6 +231,21 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
     raise ResourceError(message)
 
 
+def check_needs(plan: Sequence[Partition]) -> None:
+    """Raise UsageError for a plan whose partitions need others which it lacks, or each other."""
+    needs = {p.name: p.needs for p in plan if p.needs}
+    if not needs:
+        return
+    names = {p.name for p in plan}
+    absent = next((name for each in needs.values() for name in each if name not in names), None)
+    if absent is not None:
+        raise UsageError(f"the plan lacks {absent}, which another partition needs")
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        raise UsageError(f"partitions need each other: {', '.join(error.args[1])}") from None
+
+
 def take_up(
     system: ProofSystem, run: Run, plan: list[Partition], report: Report
 ) -> tuple[dict[str, PartitionProof], Barrier | None]:
@@ -257,6 +283,11 @@ def take_up(
                 del found[partition.name]
                 _discard(run, partition, report, lost)
         barrier = barrier if found else None
+    needs = {p.name: p.needs for p in plan if p.needs}
+    for name in TopologicalSorter(needs).static_order() if needs else ():  # what others need comes first
+        if name in found and any(needed not in found for needed in needs.get(name, ())):
+            del found[name]
+            _discard(run, next(p for p in plan if p.name == name), report, "a proof that it needs is lost")
     for entry in report.partitions:
         if entry.name in found:
             entry.status = "resumed"

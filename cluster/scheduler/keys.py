@@ -23,12 +23,11 @@ def admit(state: State, job: Job) -> None:
         _open(state, job.key, {job.id: job})
         job.cold = True
     else:
+        job.cold = key.stage is KeyStage.CLOSING or not (key.jobs or _resident(state, key))
         key.jobs[job.id] = job
         for worker in state.workers.values():
             if key.id in worker.slots and worker.slots[key.id].stage is SlotStage.FAILED:
                 worker.slots[key.id].stage = SlotStage.ABSENT  # it is tried again for each job
-        slots = [worker.slots[key.id].stage for worker in state.workers.values() if key.id in worker.slots]
-        job.cold = key.stage is not KeyStage.OPEN or not {SlotStage.READY, SlotStage.LOADING} & {*slots}
     _use(state, state.keys[job.key])
     for worker in state.live(job):
         job.add_worker(worker)
@@ -106,6 +105,7 @@ def close(state: State, key: Key) -> None:
     """Give back the memory of a key."""
     key.stage = KeyStage.CLOSING
     key.checked = False
+    key.crowded_on.clear()
     for worker in state.workers.values():
         slot = worker.slots.get(key.id)
         if slot is not None:

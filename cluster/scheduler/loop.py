@@ -152,10 +152,10 @@ class Scheduler:
         """Open the workers' processes and devices, unless they are. `system`: the only one, where there is one. Raises
         ClusterError."""
         with self._opening:
-            if self._fleet is not None:
-                return
             if self._closed:
                 raise ClusterError("the scheduler was closed")
+            if self._fleet is not None:
+                return
             fleet = self._make_fleet()
             try:
                 fleet.report_age = patience.REPORT_AGE if self.standing else 0.0
@@ -404,12 +404,13 @@ class Scheduler:
         background(closes, "distprove-close")
 
     def _do_load(self, effect: Load) -> None:
-        site = self._site(effect.worker)
-        if site is not None and effect.key in self._residents:
-            self._residents[effect.key].load(site, effect.epoch, effect.permitted)
+        site, resident = self._site(effect.worker), self._residents.get(effect.key)
+        if site is not None and resident is not None:
+            resident.load(site, effect.epoch, effect.permitted)
 
     def _do_check(self, effect: Check) -> None:
-        self._residents[effect.key].check(effect.worker, effect.epoch)
+        if (resident := self._residents.get(effect.key)) is not None:
+            resident.check(effect.worker, effect.epoch)
 
     def _site(self, worker: str) -> Site | None:
         return None if self._fleet is None else self._fleet.sites.get(worker)
@@ -459,9 +460,10 @@ class Scheduler:
             self._fleet.remember(worker.handle, effect.device, effect.reason)
 
     def _do_verify(self, effect: Verify) -> None:
-        worker = self._machine.state.workers.get(effect.worker)
+        worker, resident = self._machine.state.workers.get(effect.worker), self._residents.get(effect.key)
         node = None if worker is None else worker.handle.node_id
-        self._residents[effect.key].verify(effect.proofs, node, last=effect.last)
+        if resident is not None:  # or else the fleet was lost just now, by another thread
+            resident.verify(effect.proofs, node, last=effect.last)
 
     def _do_keep(self, effect: Keep) -> None:
         job, sink = self._machine.state.jobs.get(effect.job), self._sinks.get(effect.job)
@@ -569,7 +571,8 @@ class Client:
         return self.scheduler.ask(lambda state: job.view(state.workers, time.time()))
 
     def devices(self) -> list[str]:
-        return self.scheduler.devices(self._key)
+        """As of the scheduler; none where nothing was left to prove."""
+        return self.scheduler.devices(self._key) if self._state is not None else []
 
     def run(self, worker: str, task: DeviceTask) -> Any:
         return self.scheduler.run(self._key, worker, task)

@@ -77,13 +77,17 @@ class Resident:
 
     def load(self, site: Site, epoch: int, permitted: bool) -> None:
         """Load the key on a worker, and report its news from then on, until it dies or the key is closed."""
+        worker, slot = site.worker.id, self.slot(site)
+        self._epochs[worker] = epoch
+        background(lambda: self._attend(worker, slot, epoch, permitted), "distprove-load")
+
+    def slot(self, site: Site) -> Transport:
+        """The slot for this key on a worker, which may have to be started."""
         worker = site.worker.id
         if worker not in self.transports:
             spec = WorkerSpec(worker, self.system, site.worker.synthesisers, site.threads)
             self.transports[worker] = self.fleet.slot(spec, self._shared)
-        slot = self.transports[worker]
-        self._epochs[worker] = epoch
-        background(lambda: self._attend(worker, slot, epoch, permitted), "distprove-load")
+        return self.transports[worker]
 
     def check(self, worker: str, epoch: int) -> None:
         """Check the key on a worker."""

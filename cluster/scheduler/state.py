@@ -162,9 +162,10 @@ class State:
             partition.report.status, partition.report.error, partition.report.error_kind = "failed", reason, kind
             self.note(job, rule.event, partition=partition.id.name, reason=reason)
             self.tell(job, rule.event, partition, None, reason)
+            why = reason if partition.missing else f"{partition.id.name}, which it needs, failed"
             for waiting in job.dependents.get(partition.id.name, ()):
                 if waiting.stage not in OVER:
-                    self.apply(job, waiting, Fact.GIVEN_UP, f"{partition.id.name}, which it needs, failed")
+                    self.fail(job, waiting, why, kind)
 
     def fail(self, job: Job, partition: PartitionState, reason: str, kind: str | None = None) -> None:
         """Give up a partition."""

@@ -42,6 +42,7 @@ EVERY = 0.1
 """Seconds between two updates of the bar: events come by the thousand."""
 PROVING = "proving"
 STAGES = (
+    ("blocked", "blocked"),
     ("synthesising", "witnesses"),
     ("committing", "committing"),
     ("committed", "committed"),

@@ -28,7 +28,10 @@ TAIL = 1 << 16
 """Bytes of the journal's end in which the last events are looked for."""
 MAX_EVENT = 400
 """Characters of an event that are shown: what marks numbers and names in a text takes time quadratic in it."""
-STAGES = ("waiting", "synthesising", "ready", "committing", "committed", "proving", "verifying", "diagnosing")
+STAGES = (
+    *("blocked", "waiting", "synthesising", "ready"),
+    *("committing", "committed", "proving", "verifying", "diagnosing"),
+)
 
 
 @reports_errors

@@ -112,7 +112,7 @@ def _section(name: str, document: dict[str, Any], named: bool) -> str:
     if named:  # several documents of one kind: each by its file's name
         title = f"{Path(name).stem.partition('-')[2]}, {title}"
     lines = [f"### {title}", "", f"{document['date']}, {where}; raw: [{name}](results/{name})"]
-    for table in _cluster(document) if document["bench"] == "cluster" else tables_of(document):
+    for table in tables_of(document):
         lines += ["", *([table.title, ""] if table.title else [])]
         lines += _markdown(_with_units(_upright(table), FIRST_HEADS.get(document["bench"], "operation")))
     for note in notes_of(document):

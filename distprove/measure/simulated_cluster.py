@@ -28,16 +28,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cluster.executor.base import Executor, WorkerHandle
 from numpy.typing import NDArray
 
-from actors.inflight import Timed
-from actors.processes import WorkerDied
+from actors.backends import BackendChoice
+from actors.messages import WorkerSpec
+from actors.protocol import Batch, Host, Interval, Loaded, Order, Outcome, Timed, UnderWay, WorkerDied
 from actors.spans import span_json
-from actors.worker import LINGER, Batch, Loaded, Order, Outcome, Stretch
+from actors.worker import LINGER, Worker
 from cluster.driver import drive
+from cluster.executor.fleet import Fleet, Site
 from cluster.record.run import Run
 from cluster.record.story import read_report
+from cluster.scheduler.loop import Scheduler
+from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import UsageError
 from distprove.host.machine import inspect_machine
 from distprove.measure.results import report
@@ -72,7 +75,7 @@ class Simulated:
     driver_cpu: float
     """CPU time of the driver's process."""
     thread_cpu: float
-    """CPU time of its dispatching thread alone."""
+    """CPU time of the job's thread, which writes what comes of it, and of the scheduler's."""
     simulation_cpu: float
     """CPU time of the simulated workers, which is not in `driver_cpu`."""
     peak_memory: int
@@ -98,13 +101,13 @@ def simulate(workers: int, partitions: int, seconds: float, scratch: Path, *, lo
     path = scratch / "run"
     cpu, thread, began = time.process_time(), time.thread_time(), time.perf_counter()
     try:
-        executor = SleepingExecutor(settings, workers, seconds, lost)
-        with executor:
-            with Run.create(path, system, system.plan()) as run:
-                drive(system, executor, run, settings)
+        fleet = SleepingFleet(settings, workers, seconds, lost)
+        with Scheduler(settings, lambda: fleet, standing=False, kind=fleet.kind) as scheduler:
+            with Run.create(path, system, system.plan()) as run, scheduler.lend() as client:
+                drive(system, client, run, settings)
+                thread = time.thread_time() - thread + scheduler.ask(lambda state: time.thread_time())
             wall = time.perf_counter() - began
-            thread = time.thread_time() - thread
-            simulation = executor.clock.cpu
+            simulation = fleet.clock.cpu
             cpu = time.process_time() - cpu - simulation
         assert read_report(path)["status"] == "proved"
     finally:
@@ -204,7 +207,7 @@ class Clock:
 
 
 class Sleeper:
-    """A worker that sleeps instead of proving: a `cluster.executor.transport.Transport`."""
+    """A worker that sleeps instead of proving: a transport, whose verbs are carried out here."""
 
     def __init__(self, name: str, clock: Clock, seconds: float, dies_after: int | None) -> None:
         """`dies_after`: the number of partitions after which it dies, once."""
@@ -215,10 +218,8 @@ class Sleeper:
         self._random = random.Random(f"{SEED} {name}")
         self._news = threading.Condition()
         self._waiting: deque[Order] = deque()
-        self._made = Batch([], [])
+        self._made = Batch()
         self._epoch = 0
-        self._began = 0.0
-        self._job = ""
         self._at: tuple[Order, float] | None = None
         self._told = 0.0
         self._proven = 0
@@ -228,12 +229,14 @@ class Sleeper:
         with self._news:
             self._dead = False
 
-    def call(self, name: str, *arguments: Any, room: int | None = None) -> Any:
-        return getattr(self, f"_{name}")(*arguments)
+    def call(self, verb: Any, *arguments: Any, **named: Any) -> Any:
+        return {Worker.load: self._load, Worker.batch: self._batch}[verb](*arguments)
 
-    def tell(self, name: str, *arguments: Any, room: int | None = None) -> None:
-        if name in ("take", "give_back"):
-            self.call(name, *arguments)
+    def tell(self, verb: Any, *arguments: Any, **named: Any) -> None:
+        if verb is Worker.take:
+            self._take(*arguments)
+        elif verb is Worker.give_back:
+            self._give_back(*arguments)
 
     def kill(self) -> None:
         with self._news:
@@ -245,30 +248,24 @@ class Sleeper:
             self._over = True
             self._news.notify_all()
 
-    def _close(self) -> None:
-        self.end()
-
     def _load(self, epoch: int, permitted: bool) -> Loaded:
         with self._news:
-            self._epoch, self._at, self._made = epoch, None, Batch([], [])
+            self._epoch, self._at, self._made = epoch, None, Batch()
             self._waiting.clear()
         now = time.time()
         timed = Timed({"device": "none", "kind": "simulated", "gpus": [self._name]}, now, now)
         return Loaded(timed, {f"{self._name}-synthesiser": timed})
 
-    def _take(
-        self, epoch: int, orders: Sequence[Order], job: str, began: float, parallel: int | None, rank: int
-    ) -> None:
+    def _take(self, epoch: int, orders: Sequence[Order], parallel: int | None) -> None:
         with self._news:
             if epoch == self._epoch:
-                self._began, self._job = began, job
                 self._waiting += orders
                 self._begin()
 
-    def _give_back(self, count: int, job: str, _committed: bool) -> None:
+    def _give_back(self, count: int, jobs: object, committed: bool) -> None:
         with self._news:
             for _ in range(min(count, len(self._waiting))):
-                self._made.returned.append(self._waiting.pop().partition.name)
+                self._made.returned.append(self._waiting.pop().id)
             self._news.notify()
 
     def _begin(self) -> None:
@@ -290,17 +287,14 @@ class Sleeper:
                 return
             partition, synthesiser = order.partition, f"{name}-synthesiser"
             proof = PartitionProof(partition.name, partition.digest, (), _proof(partition.name))
-            stretches = [
-                Stretch(who, stage, started, ended, self._span(who, partition.name, stage, started, ended))
-                for who, stage in ((synthesiser, "synthesise"), (name, "prove"))
-            ]
-            self._made.outcomes.append(Outcome(partition.name, order.ask, name, proof, StepTimes(), None, 0, stretches))
+            intervals = []
+            for who, stage in ((synthesiser, "synthesise"), (name, "prove")):
+                span = span_json(who, partition.name, stage, started, ended, "ok", order.began, {})
+                intervals.append(Interval(who, stage, started, ended, span))
+            self._made.outcomes.append(Outcome(order.id, order.kind, name, proof, StepTimes(), None, 0, intervals))
             self._begin()
             if len(self._made.outcomes) == 1 or self._at is None:
                 self._news.notify()
-
-    def _span(self, who: str, partition: str, stage: str, started: float, ended: float) -> str:
-        return span_json(who, partition, stage, started, ended, "ok", self._began, {})
 
     def _linger(self, late: float) -> None:
         while not (self._dead or self._over):
@@ -311,20 +305,30 @@ class Sleeper:
                 return
             self._news.wait(min(due, late) - now)
 
-    def _batch(self, timeout: float) -> dict[str, Batch]:
+    def _batch(self, timeout: float) -> Batch:
         with self._news:
             self._linger(time.monotonic() + timeout)
             if self._dead or self._over:
                 raise WorkerDied(f"{self._name} was lost")
-            batch, self._made = self._made, Batch([], [])
+            batch, self._made = self._made, Batch()
             if self._at is not None:
-                batch.under_way = [(self._at[0].partition.name, "proving", self._name)]
+                batch.under_way = [UnderWay(self._at[0].id, "proving", self._name)]
             self._told = time.monotonic()
-            return {self._job: batch}
+            return batch
 
 
-class SleepingExecutor(Executor):
-    """An executor whose workers sleep."""
+class SleepingHost:
+    """A process that does nothing; its worker is another object's business."""
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class SleepingFleet(Fleet):
+    """Workers that sleep."""
 
     kind = "simulated"
 
@@ -333,23 +337,34 @@ class SleepingExecutor(Executor):
         self.clock = Clock()
         chosen = random.Random(SEED)
         mortal = set(chosen.sample(range(workers), lost))
-        self._sleepers = [
-            Sleeper(f"prover-{i}", self.clock, seconds, chosen.randrange(1, 10) if i in mortal else None)
-            for i in range(workers)
-        ]
+        self._sleepers = {
+            name: Sleeper(name, self.clock, seconds, chosen.randrange(1, 10) if index in mortal else None)
+            for index, name in enumerate(f"prover-{i}" for i in range(workers))
+        }
 
-    def start(self, system: ProofSystem) -> list[WorkerHandle]:
-        self._system = system
-        workers = []
-        for index, sleeper in enumerate(self._sleepers):
-            name, node = f"prover-{index}", f"node-{index // PER_NODE}"
-            self._transports[name] = sleeper
-            workers.append(WorkerHandle(name, node, (f"{name}-synthesiser",)))
-        return workers
+    def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
+        host: Host = SleepingHost()  # type: ignore[assignment]
+        for index, name in enumerate(self._sleepers):
+            worker = WorkerHandle(name, f"node-{index // PER_NODE}", (f"{name}-synthesiser",))
+            self.sites[name] = Site(worker, BackendChoice("cpu"), 1, host)
+
+    def slot(self, spec: WorkerSpec, shared: Any) -> Any:
+        return self._sleepers[spec.name]
+
+    def opener(self, spec: WorkerSpec, host: Host, number: int, shared: Any) -> Callable[[], object]:
+        raise AssertionError("slots need no opening")
+
+    def remember(self, worker: WorkerHandle, device: str, reason: str) -> None: ...
+
+    def keep(self, system: ProofSystem) -> Callable[[], None]:
+        return lambda: None
+
+    def governor_report(self, began: float) -> list[dict[str, Any]]:
+        return []
 
     def close(self, *, now: bool = False) -> None:
-        super().close(now=now)
-        for sleeper in self._sleepers:
+        self.sites = {}
+        for sleeper in self._sleepers.values():
             sleeper.end()
         self.clock.stop()
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cluster.executor.pool import identity
 
 from actors.messages import files_of, mapped_file
 from actors.rooms import shared_files
+from cluster.scheduler.views import identity
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import InputError
 from distprove.groth16.binfile import map_file

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from cluster.dispatch.state import Partitions, Stage
+from typing import Any
 
 from actors.protocol import Batch, Outcome, WorkKind
 from actors.worker import FEW, _News
-from cluster.record.report import PartitionReport
+from cluster.record.report import PartitionReport, Report
+from cluster.record.timeline import Session
+from cluster.scheduler.jobs import Job
+from cluster.scheduler.rules import Stage
 from distprove.system import Partition, PartitionId
 
 
@@ -43,14 +46,17 @@ def test_the_first_and_last_proofs_of_a_job_are_told_at_once_unless_many_jobs_ar
 
 def test_verifying_and_keeping_wait_for_no_more_than_are_there() -> None:
     plan = [partition(index) for index in range(10)]
-    partitions = Partitions(plan, [PartitionReport(each.name) for each in plan])
+    report = Report("toy", {}, "local", "", [PartitionReport(each.name) for each in plan])
+    system: Any = None
+    job = Job("", "key", system, plan, report, Session(executor="local"), max_retries=3)
+    partitions = list(job.partitions.values())
     found = []
-    for each in partitions.values():
-        partitions.move(each, Stage.VERIFYING)
-        found.append((partitions.ends(Stage.VERIFYING), partitions.ends(Stage.KEEPING)))
+    for each in partitions:
+        job.move(each, Stage.VERIFYING)
+        found.append((job.ends(Stage.VERIFYING), job.ends(Stage.KEEPING)))
     assert found == [(False, False)] * 4 + [(True, False)] * 6
-    for each in list(partitions.values())[:6]:
-        partitions.move(each, Stage.KEEPING)
-        found.append((partitions.ends(Stage.VERIFYING), partitions.ends(Stage.KEEPING)))
+    for each in partitions[:6]:
+        job.move(each, Stage.KEEPING)
+        found.append((job.ends(Stage.VERIFYING), job.ends(Stage.KEEPING)))
     assert [keeps for _, keeps in found[10:]] == [False] * 4 + [True] * 2
     assert all(verifies for verifies, _ in found[10:])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cluster.executor import tasks
+from cluster.scheduler import batches
 from tests.cli.conftest import SmallJob, run
 from tests.support import ROOT
 
@@ -21,7 +21,7 @@ STOPS = {
     "distprove/groth16/wtns.py": "read_wtns",  # the witness is
     "kernels/cpu/groups.py": "_msm",  # it ends
     "distprove/groth16/quotient.py": "quotient_scalars",
-    "cluster/dispatch/taking.py": "_answered",  # the proof is told,
+    "cluster/scheduler/machine.py": "_news",  # the proof is told,
     "distprove/groth16/verifier.py": "verify_batch",  # verified,
     "cluster/record/run.py": "store",  # kept,
     "distprove/proof.py": "assemble",  # and bound
@@ -41,7 +41,7 @@ PASSED_BEFORE_OR_INSTEAD = {
 @pytest.fixture
 def passed(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, set[str]]]:
     """Files of the project on the stack at each stop, as they are passed."""
-    monkeypatch.setattr(tasks, "_BESIDE", tasks._Beside())  # threads that began before are not followed
+    monkeypatch.setattr(batches, "_IDLE", batches._Idle())  # threads that began before are not followed
     found: dict[str, set[str]] = {}
 
     def note(frame: FrameType, event: str, argument: Any) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster.executor.pool import Pool
 
 from cluster.driver import drive
+from cluster.opening import open_scheduler
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.errors import InvalidProof
@@ -111,12 +111,12 @@ def test_a_resumed_job_that_is_proven_needs_no_worker(
     assert proven(system, settings).worker == "driver"
 
 
-def test_workers_of_a_pool_aggregate(local: ExecutorSettings, faults: Make, tmp_path: Path) -> None:
+def test_workers_of_a_standing_scheduler_aggregate(local: ExecutorSettings, faults: Make, tmp_path: Path) -> None:
     settings = replace(local, backend=DEVICE)
-    with Pool(settings) as pool:
+    with open_scheduler(settings) as scheduler:
         for job in ("a", "b"):
             system = AggregatingToy(2, faults())
-            with Run.create(tmp_path / job, system, system.plan()) as run, pool.lend(system, job=job) as executor:
+            with Run.create(tmp_path / job, system, system.plan()) as run, scheduler.lend(job=job) as executor:
                 drive(system, executor, run, settings)
             made = Aggregated(tmp_path / job)
             assert (made.kind, made.worker, made.failed) == ("toy", "prover-0", [])

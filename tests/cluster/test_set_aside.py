@@ -12,14 +12,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from cluster.executor.pool import Pool
 from typer.testing import CliRunner
 
 from actors.backends import Ahead
 from actors.messages import HostSpec
 from cluster.driver import drive
 from cluster.governor.actor import NodeGovernor
-from cluster.opening import open_client
+from cluster.opening import open_client, open_scheduler
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.cli.app import app
@@ -160,11 +159,11 @@ def test_a_gpu_is_named_as_the_driver_names_it() -> None:
 def test_a_service_gives_up_such_a_device_for_all_jobs(state: Path, faults: Make, tmp_path: Path) -> None:
     system = ToySystem(16, faults(bad_first_prover=True, slow=SLOW))
     with (
-        Pool(PAIR) as pool,
+        open_scheduler(PAIR) as scheduler,
         Run.create(tmp_path / "run", system, system.plan()) as run,
-        pool.lend(system, job="one") as executor,
+        scheduler.lend(job="one") as executor,
     ):
         drive(system, executor, run, PAIR).verify(system)
-        (lost,) = (worker for worker in pool.workers() if worker.lost is not None)
+        (lost,) = (worker for worker in scheduler.workers() if worker.lost is not None)
     assert "its device was given up" in str(lost.lost)
     assert len(remembered().devices) == 1

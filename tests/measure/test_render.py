@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distprove.errors import FormatError
-from distprove.measure.performance_page import PAGE, _note, _with_units, load, page, render
+from distprove.measure.performance_page import PAGE, _note, _with_units, page, render
 from distprove.measure.results import SCHEMA, Ceiling, Row
 from distprove.measure.tables import Table
 from distprove.measure.timing import Timing

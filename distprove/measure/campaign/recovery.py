@@ -20,11 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cluster.executor.base import Executor
-
 from cluster.driver import drive
-from cluster.executor.fleet import FleetExecutor
-from cluster.executor.local import ProcessFleet
+from cluster.opening import open_client
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from distprove.measure.campaign import TOY, load_toy
@@ -47,9 +44,9 @@ def measure(kills: int, apart: float, ray: bool, actor: bool, toy_name: str = TO
         killed: dict[str, Any] = {"kill_actor" if actor else "kill_prover": dict.fromkeys(names, 1)}
         faults = toy.Faults(folder / "faults", **killed, slow=slow)
         system = toy.ToySystem(BETWEEN * (kills + 1), faults)
-        with _executor(settings) as executor, Run.create(folder / "run", system, system.plan()) as run:
+        with open_client(settings) as client, Run.create(folder / "run", system, system.plan()) as run:
             began = time.monotonic()
-            drive(system, executor, run, settings)
+            drive(system, client, run, settings)
             wall = time.monotonic() - began
         seconds = sorted(recoveries(folder).get("prover", []))
         noticed = sorted(until_known(folder))
@@ -73,14 +70,6 @@ def until_known(folder: Path) -> list[float]:
     killed = sorted(path.stat().st_mtime for path in (folder / "faults").glob("kill_*"))
     deaths = [event["time"] for event in read_journal(folder / "run") if event["event"] == "death"]
     return [round(death - max(kill for kill in killed if kill <= death), 3) for death in deaths]
-
-
-def _executor(settings: ExecutorSettings) -> Executor:
-    if settings.local:
-        return FleetExecutor(ProcessFleet(settings))
-    from cluster.opening import open_client
-
-    return open_client(settings)
 
 
 def main() -> None:

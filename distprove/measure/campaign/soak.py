@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from cluster.executor.base import Executor
 
 from cluster.driver import drive
 from cluster.opening import open_client
 from cluster.record.run import Run
 from cluster.scheduler.jobs import Progress
+from cluster.scheduler.loop import Client
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
@@ -104,16 +104,16 @@ def make_job(folder: Path, count: int) -> Groth16System:
 
 
 def soak(
-    job: Groth16System, folder: Path, settings: ExecutorSettings, seen: Callable[[Progress, Executor], None]
+    job: Groth16System, folder: Path, settings: ExecutorSettings, seen: Callable[[Progress, Client], None]
 ) -> dict[str, Any]:
     """Prove all partitions; the report of the node's governor at the end."""
     with Run.create(folder, job, job.plan()) as run, open_client(settings) as client:
-        proof = drive(job, executor, run, settings, lambda progress: seen(progress, executor))
-        (report,) = executor.governor_report(0.0)
+        proof = drive(job, client, run, settings, lambda progress: seen(progress, client))
+        (report,) = client.governor_report(0.0)
         late = time.monotonic() + PATIENCE
         while report["held"] and time.monotonic() < late:
             time.sleep(0.1)
-            (report,) = executor.governor_report(0.0)
+            (report,) = client.governor_report(0.0)
     proof.verify(job)
     print(report["leases"], "leases,", report["reclaimed"], "reclaimed,", report["held"], "held at the end")
     return report
@@ -123,7 +123,7 @@ def undisturbed(job: Groth16System, folder: Path) -> list[str]:
     """Prove on threads of this process, and return which bounds were broken."""
     count, measured = len(job.plan()), Measured()
 
-    def seen(progress: Progress, _: Executor) -> None:
+    def seen(progress: Progress, _: Client) -> None:
         if progress.event == "proved" and progress.done % (count // 15) == 0:
             measured.take(progress.done, os.getpid())
 
@@ -137,21 +137,21 @@ def undisturbed(job: Groth16System, folder: Path) -> list[str]:
     return found + ([f"only {report['leases']} leases"] if report["leases"] < 4 * count else [])
 
 
-def actor_of(executor: Executor) -> int | None:
+def actor_of(client: Client) -> int | None:
     """The process of prover-0's actor; None while it is being started again."""
     import ray
 
-    actor = executor._transports["prover-0"].host.actor  # type: ignore[attr-defined]
+    actor = client.scheduler.fleet.sites["prover-0"].host.actor  # type: ignore[attr-defined]
     try:
         return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())))
     except ray.exceptions.RayError:
         return None
 
 
-def process_of(executor: Executor, worker: str) -> int | None:
+def process_of(client: Client, worker: str) -> int | None:
     """The worker's process, if it is there: a synthesiser's is a child of its prover's."""
-    above = psutil.Process().pid if executor.settings.local else actor_of(executor)
-    if above is None or (not executor.settings.local and worker == "prover-0"):
+    above = psutil.Process().pid if client.scheduler.settings.local else actor_of(client)
+    if above is None or (not client.scheduler.settings.local and worker == "prover-0"):
         return above
     for process in psutil.Process(above).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
@@ -166,18 +166,18 @@ def with_kills(job: Groth16System, folder: Path, *, local: bool) -> list[str]:
     doomed = [("prover-0", count // 4), ("synthesiser-0", count // 3)]
     killed: list[int] = []
 
-    def seen(progress: Progress, executor: Executor) -> None:
+    def seen(progress: Progress, client: Client) -> None:
         if progress.event != "proved":
             return
         if doomed and progress.done >= doomed[0][1]:
-            found = process_of(executor, doomed[0][0])
+            found = process_of(client, doomed[0][0])
             if found is not None and found not in killed:
                 killed.append(found)
                 os.kill(found, signal.SIGKILL)
                 del doomed[0]
         elif progress.done > count // 2 and progress.done % (count // 20) == 0:
             for worker, taken in measured.items():
-                found = process_of(executor, worker)
+                found = process_of(client, worker)
                 if found is not None and found not in killed:
                     taken.take(progress.done, found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import socket
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +17,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cluster.executor.base import WorkerHandle
 
 from actors.backends import BackendChoice
 from actors.messages import HostSpec, VerifierSpec
@@ -26,17 +24,18 @@ from actors.protocol import WorkerDied
 from actors.worker import Worker
 from cluster import session
 from cluster.executor import connection
-from cluster.executor.fleet import FleetExecutor, Site
+from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
 from cluster.executor.placement import Node
-from cluster.executor.reachability import Nodes, answering, reachable, require_ray
+from cluster.executor.reachability import Nodes, answering, require_ray
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
+from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import ClusterError
 from distprove.measure.campaign.processes import marked
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
-from distprove.system import PartitionId, PartitionProof
+from distprove.system import PartitionProof
 from tests.support import ROOT
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
@@ -49,6 +48,7 @@ import psutil
 from cluster import session
 from cluster.opening import open_client
 from cluster.record.run import Run
+from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
@@ -90,8 +90,8 @@ def losing(folder: Path, address: str = "", *victims: int, **environment: str) -
 @pytest.fixture(scope="module", autouse=True)
 def lost_before(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str] | None]:
     """The driver of the last test, which waits for Ray's own minute: it begins before the other tests."""
-    waited = test_calls_of_others_to_a_lost_head_do_not_matter.__name__
-    driver = lost_head("kv", 60) if any(item.name == waited for item in request.session.items) else None
+    waited = test_the_client_of_a_lost_head_does_not_end_the_driver_of_another.__name__
+    driver = lost_head("cluster_nodes,kv", 60) if any(item.name == waited for item in request.session.items) else None
     yield driver
     if driver is not None:
         driver.kill()
@@ -358,42 +358,42 @@ def test_what_may_wait_for_an_actor_is_bounded(monkeypatch: pytest.MonkeyPatch, 
     assert [given["max_pending_calls"] for given in found] == [over_ray.PENDING] * 3
 
 
-class Losing(FleetExecutor):
-    """Loses what its workers run on as soon as a first partition is on disk."""
+class Losing(LocalFleet):
+    """Workers on something that can be lost and started again."""
 
-    replaceable = True
-
-    def keep(
-        self,
-        proofs: Sequence[Made],
-        store: Callable[[Mapping[PartitionId, PartitionProof]], None],
-        *,
-        last: bool = False,
-    ) -> None:
-        def stored(kept: Mapping[PartitionId, PartitionProof]) -> None:
-            store(kept)
-            self._done.put(Finished(Kind.LOST, error=ClusterError("Ray is lost: its head does not answer")))
-
-        super().keep(proofs, stored, last=last)
+    def __init__(self, settings: ExecutorSettings) -> None:
+        super().__init__(settings)
+        self.started = True
 
 
 @pytest.mark.parametrize("losses", [2, 4])
 def test_what_was_proven_before_a_loss_is_kept(
     losses: int, faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some losses are made good; then the job ends, with a report, and can be resumed."""
+    """Some losses are made good; then the job ends, with a report, and can be resumed. Each comes as soon as a first
+    partition is on disk."""
     settings = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND, in_flight=1)
     system = ToySystem(12, faults(slow={f"p{i}": 0.3 for i in range(12)}))
-    executors = [Losing(LocalFleet(settings)) for _ in range(losses)]
-    monkeypatch.setattr(
-        session, "open_client", lambda _: executors.pop(0) if executors else FleetExecutor(LocalFleet(settings))
-    )
-    with Run.create(tmp_path / "run", system, system.plan()) as run, session.open_client(settings) as executor:
+    opened: list[Losing] = []
+    store = Run.store
+
+    def opens(settings: ExecutorSettings) -> Losing:
+        opened.append(Losing(settings))
+        return opened[-1]
+
+    def stored(run: Run, proofs: Sequence[PartitionProof]) -> None:
+        store(run, proofs)
+        if len(opened) <= losses and not opened[-1].lost:
+            opened[-1].lose("its head does not answer")
+
+    monkeypatch.setattr("cluster.opening.open_fleet", opens)
+    monkeypatch.setattr(Run, "store", stored)
+    with Run.create(tmp_path / "run", system, system.plan()) as run, session.open_client(settings) as client:
         if losses > session.RESTARTS:
             with pytest.raises(ClusterError, match="Ray is lost: its head does not answer"):
-                session._through_losses(system, executor, run, settings, None)
+                session._through_losses(system, client, run, settings, None)
         else:
-            session._through_losses(system, executor, run, settings, None).verify(system)
+            session._through_losses(system, client, run, settings, None).verify(system)
     resumed = [event["partitions"] for event in read_journal(tmp_path / "run") if event["event"] == "resumed"]
     assert len(resumed) == min(losses, session.RESTARTS)
     assert 0 < resumed[0] < resumed[-1]
@@ -470,11 +470,13 @@ def lost_head(calls: str, ends_after: int, **more: str) -> subprocess.Popen[str]
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_the_client_of_a_lost_head_does_not_end_the_driver_of_another() -> None:
+def test_the_client_of_a_lost_head_does_not_end_the_driver_of_another(
+    lost_before: subprocess.Popen[str] | None,
+) -> None:
     """A call that still waited for the first head had Ray end the process a minute later, without a word. Ours end."""
-    driver = lost_head("cluster_nodes,kv", 60)
-    output, errors = driver.communicate(timeout=400)
-    assert (output, driver.returncode) == ("started 1 cluster_nodes\n", 0), errors
+    assert lost_before is not None
+    output, errors = lost_before.communicate(timeout=400)
+    assert (output, lost_before.returncode) == ("started 1 cluster_nodes\n", 0), errors
 
 
 CALLING = """
@@ -751,13 +753,11 @@ def test_a_head_that_was_given_by_name_is_watched_by_number(monkeypatch: pytest.
     """To look up its name takes a driver that is cut off longer than it takes to be sure of that."""
     import ray
 
-    from cluster.executor.reachability import head_address
-
     with socket.create_server(("127.0.0.1", 0)) as head:
         port = head.getsockname()[1]
         context = SimpleNamespace(gcs_address=f"localhost:{port}")
         monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
     """A call that still waited for the first head had Ray end the process a minute later, without a word. Ours end."""
-    driver = lost_head("cluster_nodes,kv", 60)
-    output, errors = driver.communicate(timeout=400)
-    assert (output, driver.returncode) == ("started 1 cluster_nodes\n", 0), errors
+    assert lost_before is not None
+    output, errors = lost_before.communicate(timeout=400)
+    assert (output, lost_before.returncode) == ("started 1 cluster_nodes\n", 0), errors

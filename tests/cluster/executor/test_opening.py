@@ -49,6 +49,7 @@ def test_what_was_written_before_means_what_it_meant() -> None:
 
 
 def test_the_choice_is_told() -> None:
-    with open_client(ExecutorSettings(gpus=0, backend="cpu")) as executor:
-        assert type(executor.fleet) is LocalFleet
-        assert executor.chosen == "without Ray: no cluster was named"
+    with open_client(ExecutorSettings(gpus=0, backend="cpu")) as client:
+        client.scheduler.start()
+        assert type(client.scheduler.fleet) is LocalFleet
+        assert client.chosen == "without Ray: no cluster was named"

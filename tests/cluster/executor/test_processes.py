@@ -20,26 +20,25 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from cluster.executor.base import WorkerHandle
-from cluster.executor.tasks import Finished, Kind
 
 from actors.channel import Channel, ChannelClosed, RemoteError
 from actors.grants import Ungoverned
 from actors.messages import Kept, SynthesiserSpec, VerifierSpec, pickled
 from actors.processes import Started, SynthesiserProcess, start_process
-from actors.protocol import Loaded, Order, Outcome, WitnessGone, WorkerDied, WorkKind
+from actors.protocol import Order, WitnessGone, WorkerDied, WorkKind
 from actors.standby import STANDBY
 from actors.worker import Worker
-from cluster.executor.fleet import FleetExecutor
 from cluster.executor.local import LocalFleet, ProcessFleet, local_fleet
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import Budget, Request
+from cluster.scheduler.events import KeyLoaded, News
 from distprove.errors import ClusterError, InvalidKey, UsageError
 from distprove.settings import ExecutorSettings
-from distprove.system import Partition, Witness
+from distprove.system import Witness
 from kernels.host.arena import LARGE, HostArena
 from kernels.host.shared_arrays import Receiver, SharedArray, share
 from tests.support import ROOT
+from tests.support.one_key import OneKey
 from tests.support.toy_system import TOY_BACKEND, Faults, SharingSystem, ToySystem
 
 Make = Callable[..., Faults]
@@ -283,35 +282,6 @@ def test_leases_of_a_holder_that_is_gone_are_taken_back() -> None:
     assert governor.hold(Request(lives, threads=2)).threads == 2
 
 
-def settled(executor: FleetExecutor, kind: Kind) -> Finished:
-    """The next report of that kind; of batches the next one with an outcome."""
-    late = time.monotonic() + 180
-    while time.monotonic() < late:
-        for finished in executor.wait(1.0):
-            if finished.kind is kind and (kind is not Kind.BATCH or finished.error or finished.value.outcomes):
-                return finished
-    raise AssertionError("nothing came")
-
-
-def started(executor: FleetExecutor, system: ToySystem) -> tuple[WorkerHandle, Loaded]:
-    """One worker, loaded."""
-    (worker,) = executor.start(system)
-    executor.load(worker)
-    finished = settled(executor, Kind.LOAD)
-    assert finished.error is None
-    return worker, finished.value
-
-
-def asked(
-    executor: FleetExecutor, worker: WorkerHandle, partition: Partition, kind: WorkKind = WorkKind.PROVE
-) -> Outcome:
-    executor.hand(worker, [Order(partition, kind)])
-    finished = settled(executor, Kind.BATCH)
-    assert finished.error is None
-    (outcome,) = finished.value.outcomes
-    return outcome
-
-
 @pytest.fixture
 def apart() -> ExecutorSettings:
     return ExecutorSettings(local=True, isolate=True, threads=2, synthesisers=1, backend=TOY_BACKEND)
@@ -320,14 +290,14 @@ def apart() -> ExecutorSettings:
 def test_a_witness_is_lost_with_the_process_that_made_it(faults: Make, apart: ExecutorSettings) -> None:
     system = ToySystem(1, faults(), witness_bytes=LARGE, needs_barrier=True)
     (partition,) = system.plan()
-    with FleetExecutor(ProcessFleet(apart)) as executor:
-        worker, loaded = started(executor, system)
-        outcome = asked(executor, worker, partition, WorkKind.COMMIT)
+    with OneKey(ProcessFleet(apart), system) as key:
+        loaded = key.loaded()
+        outcome = key.asked(partition, WorkKind.COMMIT)
         assert outcome.witness_bytes >= LARGE
         synthesiser = psutil.Process(loaded.synthesisers["synthesiser-0"].value["pid"])
         synthesiser.kill()
         psutil.wait_procs([synthesiser], timeout=60)
-        assert isinstance(asked(executor, worker, partition).error, WitnessGone)
+        assert isinstance(key.asked(partition).error, WitnessGone)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fork servers are of Linux")
@@ -336,16 +306,16 @@ def test_a_synthesiser_that_died_is_there_again(faults: Make, apart: ExecutorSet
     """Forked again; where its fork server has died too, it imports what it needs."""
     system = ToySystem(2, faults(kill_synthesiser={"p0": 1}), witness_bytes=LARGE)
     dies, works = system.plan()
-    with FleetExecutor(ProcessFleet(apart)) as executor:
-        worker, loaded = started(executor, system)
+    with OneKey(ProcessFleet(apart), system) as key:
+        loaded = key.loaded()
         process = psutil.Process(loaded.prover.value["pid"])
         before = {child.cmdline()[0]: child for child in process.children()}
         assert set(before) == {"distprove-fork-server", "distprove-synthesiser-0"}
         assert before["distprove-synthesiser-0"].pid == loaded.synthesisers["synthesiser-0"].value["pid"]
         if bereft:
             before["distprove-fork-server"].kill()
-        assert isinstance(asked(executor, worker, dies).error, WorkerDied)
-        assert asked(executor, worker, works).error is None
+        assert isinstance(key.asked(dies).error, WorkerDied)
+        assert key.asked(works).error is None
         (again,) = named("distprove-synthesiser-0", process)
         assert (again.cmdline()[0] == "distprove-synthesiser-0") is not bereft
 
@@ -353,35 +323,32 @@ def test_a_synthesiser_that_died_is_there_again(faults: Make, apart: ExecutorSet
 def test_a_worker_that_is_loaded_again_is_the_same(faults: Make, apart: ExecutorSettings) -> None:
     system = ToySystem(1, faults(bad_first_prover=True))
     (partition,) = system.plan()
-    with FleetExecutor(ProcessFleet(apart)) as executor:
-        worker, _ = started(executor, system)
+    with OneKey(ProcessFleet(apart), system) as key:
+        key.loaded()
         for _ in range(2):
-            assert not system.verify(asked(executor, worker, partition).value), "another prover"
-            executor.load(worker)
-            assert settled(executor, Kind.LOAD).error is None
+            assert not system.verify(key.asked(partition).value), "another prover"
+            key.loaded()
 
 
 def test_orders_of_an_earlier_life_are_dropped(faults: Make, apart: ExecutorSettings) -> None:
     """They may reach an actor that was started again; whoever gave them has given them to somebody else."""
     system = ToySystem(2, faults())
     old, new = system.plan()
-    with FleetExecutor(ProcessFleet(apart)) as executor:
-        worker, _ = started(executor, system)
-        executor._transports[worker.id].tell(Worker.take, 0, [Order(old, WorkKind.PROVE)])
-        assert asked(executor, worker, new).id == new.id
+    with OneKey(ProcessFleet(apart), system) as key:
+        key.loaded()
+        key.slot().tell(Worker.take, 0, [Order(old, WorkKind.PROVE)], None)
+        assert key.asked(new).id == new.id
 
 
-def test_a_loading_that_was_asked_for_again_is_not_told(
+def test_a_loading_that_was_asked_for_again_changes_nothing_when_it_comes_about(
     faults: Make, local: ExecutorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that is over may leave one behind. The next run's orders would go to a start that is not there yet, or be
-    forgotten when the old one comes about, and it would wait for ever."""
+    """The orders of the last load would be forgotten, and the job would wait for ever."""
     system = ToySystem(1, faults())
     (partition,) = system.plan()
-    with FleetExecutor(local_fleet(local)) as executor:
-        (worker,) = executor.start(system)
-        transport = executor._transports[worker.id]
-        ask, go, over = transport.call, threading.Event(), threading.Event()
+    with OneKey(local_fleet(local), system) as key:
+        slot = key.slot()
+        ask, go, over = slot.call, threading.Event(), threading.Event()
 
         def call(verb: Callable[..., Any], *arguments: Any) -> Any:
             if verb is not Worker.load or arguments[0] != 1:
@@ -392,48 +359,46 @@ def test_a_loading_that_was_asked_for_again_is_not_told(
             finally:
                 over.set()
 
-        monkeypatch.setattr(transport, "call", call)
-        executor.load(worker)
-        executor.load(worker)
-        assert settled(executor, Kind.LOAD).epoch == 2
+        monkeypatch.setattr(slot, "call", call)
+        key.load()
+        key.load()
+        assert key.next(KeyLoaded).epoch == 2
         go.set()
         assert over.wait(60)
-        executor._done.put(Finished(Kind.LOAD, worker.id, epoch=1))
-        assert not any(finished.kind is Kind.LOAD for finished in executor.wait(1.0))
-        assert asked(executor, worker, partition).error is None
+        assert key.asked(partition).error is None
 
 
 def test_what_has_not_begun_is_given_back(faults: Make, apart: ExecutorSettings) -> None:
     names = [f"p{i}" for i in range(20)]
     system = ToySystem(20, faults(slow=dict.fromkeys(names, 0.05)))
-    with FleetExecutor(ProcessFleet(apart)) as executor:
-        worker, _ = started(executor, system)
-        executor.hand(worker, [Order(partition, WorkKind.PROVE) for partition in system.plan()])
-        executor.ask_back(worker, 5)
-        returned, proven = [], []
+    with OneKey(ProcessFleet(apart), system) as key:
+        key.loaded()
+        key.hand(*system.plan())
+        key.slot().tell(Worker.give_back, 5)
+        returned: list[str] = []
+        proven: list[str] = []
         while len(returned) + len(proven) < 20:
-            for finished in executor.wait(10):
-                assert finished.error is None
-                returned += [id.name for id in finished.value.returned]
-                proven += [outcome.id.name for outcome in finished.value.outcomes]
+            batch = key.next(News).batch
+            returned += [id.name for id in batch.returned]
+            proven += [outcome.id.name for outcome in batch.outcomes]
         assert returned == names[:-6:-1]
         assert sorted(proven) == sorted(names[:-5])
 
 
 @pytest.mark.parametrize("now", [False, True])
-def test_no_process_outlives_its_executor(faults: Make, apart: ExecutorSettings, now: bool) -> None:
+def test_no_process_outlives_its_fleet(faults: Make, apart: ExecutorSettings, now: bool) -> None:
     system = ToySystem(1, faults(slow={"p0": 60.0 if now else 0.0}), verifies_in_python=True)
     (partition,) = system.plan()
     before = set(psutil.Process().children(recursive=True))
-    executor = FleetExecutor(ProcessFleet(apart))
-    worker, _ = started(executor, system)
+    key = OneKey(ProcessFleet(apart), system)
+    key.loaded()
     if now:
-        executor.hand(worker, [Order(partition, WorkKind.PROVE)])
+        key.hand(partition)
     else:
-        assert asked(executor, worker, partition).error is None
+        assert key.asked(partition).error is None
     ours = set(psutil.Process().children(recursive=True)) - before
     assert len(ours) >= 3
-    executor.close(now=now)
+    key.close(now=now)
     _, alive = psutil.wait_procs(ours, timeout=60)  # a synthesiser ends when it sees its worker's end
     assert not alive
 
@@ -449,14 +414,12 @@ def test_no_process_outlives_a_killed_driver(tmp_path: Path) -> None:
     body = f"""
 import time
 from pathlib import Path
+from tests.support.one_key import OneKey
 from tests.support.toy_system import Faults, ToySystem
-from cluster.executor.fleet import FleetExecutor
-from cluster.executor.local import LocalFleet, ProcessFleet, local_fleet
+from cluster.executor.local import ProcessFleet
 from distprove.settings import ExecutorSettings
-executor = FleetExecutor(ProcessFleet(ExecutorSettings(local=True, isolate=True, threads=2, backend={TOY_BACKEND!r})))
-workers = executor.start(ToySystem(1, Faults(Path({str(tmp_path)!r}))))
-executor.load(workers[0])
-loaded = executor.wait(60)[0].value
+fleet = ProcessFleet(ExecutorSettings(local=True, isolate=True, threads=2, backend={TOY_BACKEND!r}))
+loaded = OneKey(fleet, ToySystem(1, Faults(Path({str(tmp_path)!r})))).loaded()
 print(loaded.prover.value["pid"], loaded.synthesisers["synthesiser-0"].value["pid"], flush=True)
 time.sleep(600)
 """
@@ -558,12 +521,13 @@ def children_here() -> set[psutil.Process]:
 
 def test_workers_start_before_it_is_known_what_they_prove(faults: Make, apart: ExecutorSettings) -> None:
     before = children_here()
-    with FleetExecutor(ProcessFleet(apart)) as executor:
-        (early,) = children_here() - before
-        _, loaded = started(executor, ToySystem(1, faults()))
-        assert loaded.prover.value["pid"] == early.pid
-    with FleetExecutor(ProcessFleet(replace(apart, gpu_workers=2))):  # and end with one that is not used
-        assert len(unused := children_here() - before) == 2
+    fleet = ProcessFleet(apart)
+    (early,) = children_here() - before
+    with OneKey(fleet, ToySystem(1, faults())) as key:
+        assert key.loaded().prover.value["pid"] == early.pid
+    fleet = ProcessFleet(replace(apart, gpu_workers=2))  # and end with one that is not used
+    assert len(unused := children_here() - before) == 2
+    fleet.close()
     assert not any(process.is_running() for process in unused)
 
 
@@ -574,11 +538,8 @@ def test_provers_that_share_a_device_all_open_it_ahead(
     monkeypatch.setenv("TOY_AHEAD", str(tmp_path))
     monkeypatch.setattr("cluster.executor.local._device_memory", lambda settings, devices: 1)
     settings = ExecutorSettings(local=True, threads=16, synthesisers=2, backend="tests.support.toy_system:TOY_SHARED")
-    with FleetExecutor(local_fleet(settings)) as executor:
-        workers = executor.start(SharingSystem(2, faults()))
-        for worker in workers:
-            executor.load(worker)
-        loaded = [settled(executor, Kind.LOAD).value.prover.value["pid"] for _ in workers]
+    with OneKey(local_fleet(settings), SharingSystem(2, faults())) as key:
+        loaded = [key.loaded(worker).prover.value["pid"] for worker in key.fleet.sites]
     assert len(loaded) == 2
     assert sorted(loaded) == sorted(map(int, (tmp_path / "opened").read_text().split()))
 
@@ -597,8 +558,8 @@ def test_no_prover_is_started_ahead_for_which_there_are_no_threads(
 
     monkeypatch.setattr("cluster.executor.local.start_process", started_ahead)
     settings = ExecutorSettings(local=True, threads=3, synthesisers=1, backend="tests.support.toy_system:TOY_SHARED")
-    with FleetExecutor(local_fleet(settings)) as executor:
-        assert len(executor.start(SharingSystem(2, faults()))) == 1
+    with OneKey(local_fleet(settings), SharingSystem(2, faults())) as key:
+        assert len(key.fleet.sites) == 1
     assert begun == ["prover-0"]
 
 
@@ -608,11 +569,12 @@ def test_devices_are_opened_ahead_while_they_are_counted(
     monkeypatch.setenv("TOY_AHEAD", str(tmp_path))
     settings = ExecutorSettings(local=True, threads=2, synthesisers=1, backend="tests.support.toy_system:TOY_DEVICES")
     before = children_here()
-    with FleetExecutor(local_fleet(settings)) as executor:
-        assert isinstance(executor.fleet, ProcessFleet)
-        early = children_here() - before
-        assert len(early) == 2
-        _, loaded = started(executor, ToySystem(1, faults()))
+    fleet = local_fleet(settings)
+    assert isinstance(fleet, ProcessFleet)
+    early = children_here() - before
+    assert len(early) == 2
+    with OneKey(fleet, ToySystem(1, faults())) as key:
+        loaded = key.loaded()
         (used,) = (process for process in early if process.is_running())  # one was too many
         assert loaded.prover.value["pid"] == used.pid == int((tmp_path / "0").read_text())
         assert used.pid == int((tmp_path / "early-0").read_text())

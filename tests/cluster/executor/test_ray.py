@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster.executor.pool import Pool
 
 from cluster.driver import drive
 from cluster.executor.connection import connect
-from cluster.executor.fleet import FleetExecutor
+from cluster.opening import open_scheduler
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from cluster.scheduler.jobs import Progress
@@ -28,7 +27,8 @@ from distprove.host.provenance import Identity, identity
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from tests.support import LONG, ROOT
-from tests.support.ray_nodes import PATIENCE, joined_node, machine_without
+from tests.support.one_key import OneKey
+from tests.support.ray_nodes import PATIENCE, joined_node, machine_without, submit
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
 Make = Callable[..., Faults]
@@ -142,7 +142,7 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
 @LONG
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_pool_uses_nodes_that_join_and_gives_up_those_that_leave(
+def test_a_standing_scheduler_uses_nodes_that_join_and_gives_up_those_that_leave(
     own_ray: Any, faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.executor.ray.BEAT", 0.5)
@@ -161,19 +161,20 @@ def test_a_pool_uses_nodes_that_join_and_gives_up_those_that_leave(
             if event.event == "proved":  # by the node that joined: the first worker holds
                 (given.folder / "go").touch()
 
-        with pool.lend(system, job=name) as client, Run.create(tmp_path / name, system, system.plan()) as run:
+        with scheduler.lend(job=name) as client, Run.create(tmp_path / name, system, system.plan()) as run:
             drive(system, client, run, OVER_RAY, progress).verify(system)
 
-    with Pool(OVER_RAY) as pool:
+    with open_scheduler(OVER_RAY) as scheduler:
+        scheduler.start()
         node = joined_node(own_ray)
         try:
-            until(lambda: len(pool.workers()) == 2)
+            until(lambda: len(scheduler.workers()) == 2)
             job("first")
         finally:
             own_ray.remove_node(node, allow_graceful=False)
-        until(lambda: pool.workers()[1].lost is not None)
+        until(lambda: scheduler.workers()[1].lost is not None)
         job("second")
-        first, second = pool.workers()
+        first, second = scheduler.workers()
         assert (first.lost, second.lost) == (None, "its node left the cluster")
         assert min(first.proven, second.proven) >= 1
 
@@ -276,13 +277,13 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import ray
-from cluster.executor.fleet import FleetExecutor
 from cluster.executor.ray import RayFleet
 from distprove.settings import ExecutorSettings
+from tests.support.one_key import OneKey
 from tests.support.toy_system import Faults, ToySystem
 ray.init(address=sys.argv[2], log_to_driver=False, logging_level="error")
-executor = FleetExecutor(RayFleet(ExecutorSettings(backend="tests.support.toy_system:toy_backend", gpus=0)))
-executor.start(ToySystem(3, Faults(Path(sys.argv[1]))))
+fleet = RayFleet(ExecutorSettings(backend="tests.support.toy_system:toy_backend", gpus=0))
+OneKey(fleet, ToySystem(3, Faults(Path(sys.argv[1]))))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -318,14 +319,14 @@ def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
     left = governor()
     assert until(lambda: ray.available_resources().get("CPU") == 2.0), "its actors have ended"
 
-    one, two = (FleetExecutor(RayFleet(OVER_RAY)) for _ in range(2))
+    one = OneKey(RayFleet(OVER_RAY), ToySystem(3, faults()))
+    two = None
     try:
-        one.start(ToySystem(3, faults()))
         before = governor()
         assert before._actor_id != left._actor_id, "the governor of a killed job is used"
-        two.start(ToySystem(3, faults()))
+        two = OneKey(RayFleet(OVER_RAY), ToySystem(3, faults()))
         assert governor()._actor_id == before._actor_id, "the governor of a job that lives was ended"
-        (report,) = one.governor_report(0.0)
+        (report,) = one.fleet.governor_report(0.0)
         assert report["keys"]["resident"] == 2
         assert report["memory"] >= report["keys"]["memory"] > 0
 
@@ -344,11 +345,12 @@ def test_jobs_share_a_node_and_its_governor_and_one_that_finds_no_room_waits(
         assert "room on the cluster, for 1 of 1 provers" in waits
         (queued,) = (event for event in read_journal(tmp_path / "run") if event["event"] == "queued")
         assert "others have the CPUs or GPUs" in queued["reason"]
-        (report,) = two.governor_report(0.0)
+        (report,) = two.fleet.governor_report(0.0)
         assert report["keys"]["memory"] > 0
     finally:
         one.close(now=True)
-        two.close(now=True)
+        if two is not None:
+            two.close(now=True)
     assert until(ended), "nobody uses it any more"
 
 

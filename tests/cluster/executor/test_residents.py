@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from actors.backends import BackendChoice
-from cluster.executor.fleet import FleetExecutor, kept_by
+from cluster.executor.fleet import kept_by
 from cluster.executor.local import LocalFleet
 from cluster.governor.budget import budget_of
 from distprove.circuits.synthetic import synthetic_circuit
@@ -27,6 +27,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cpu.sparse import CpuMatrix
 from kernels.cuda.pinned import PINNED_BYTES
 from kernels.maths.curves import BN254
+from tests.support.one_key import OneKey
 
 
 @pytest.fixture(scope="module")
@@ -85,22 +86,17 @@ def test_a_key_that_does_not_fit_is_refused_before_anything_is_loaded(
     files = sum(array.nbytes for array in groth16.shared().values())
     settings = ExecutorSettings(local=True, backend="cpu", threads=1, memory=max(1 << 20, files))
     monkeypatch.setattr(groth16, "shared", lambda: {"zkey": np.zeros(1 << 20, np.uint8)})
-    with (
-        FleetExecutor(LocalFleet(settings)) as executor,
-        pytest.raises(ClusterError, match="a key, with what provers make"),
-    ):
-        executor.start(groth16)
+    with pytest.raises(ClusterError, match="a key, with what provers make"):
+        OneKey(LocalFleet(settings), groth16)
 
 
 def test_what_is_kept_is_in_the_report_and_witnesses_have_the_rest(groth16: Groth16System, tmp_path: Path) -> None:
     needs = sum(a.nbytes for a in groth16.shared().values()) + groth16.key_bytes()
     settings = ExecutorSettings(local=True, backend="cpu", threads=1, memory=64 << 20)
-    with FleetExecutor(LocalFleet(settings)) as executor:
-        executor.start(groth16)
-        (report,) = executor.governor_report(0.0)
+    with OneKey(LocalFleet(settings), groth16) as key:
+        (report,) = key.fleet.governor_report(0.0)
     assert report["keys"] == {"resident": 1, "memory": needs, "loaded": 1, "evicted": 0}
     assert report["held"] == 0
-    with FleetExecutor(LocalFleet(replace(settings, memory=None))) as executor:
-        executor.start(groth16)
-        (report,) = executor.governor_report(0.0)
+    with OneKey(LocalFleet(replace(settings, memory=None)), groth16) as key:
+        (report,) = key.fleet.governor_report(0.0)
     assert report["memory"] > needs

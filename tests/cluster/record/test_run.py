@@ -262,8 +262,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from cluster.driver import drive
-from cluster.executor.fleet import FleetExecutor
-from cluster.executor.local import LocalFleet
+from cluster.opening import open_client
 from cluster.record.run import Run, read_record
 from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
@@ -272,8 +271,8 @@ system = ToySystem(6, Faults(folder, slow={"p4": 60.0}))
 settings = ExecutorSettings(local=True, backend="tests.support.toy_system:toy_backend", threads=1)
 def progress(event):
     print(event.event, event.partition, event.done, flush=True)
-with Run.create(folder / "run", system, system.plan()) as run, FleetExecutor(LocalFleet(settings)) as executor:
-    drive(system, executor, run, settings, progress)
+with Run.create(folder / "run", system, system.plan()) as run, open_client(settings) as client:
+    drive(system, client, run, settings, progress)
 """
 
 

@@ -912,7 +912,7 @@ def test_what_needs_a_partition_that_fails_fails_and_the_others_are_proven() -> 
     job = rig.add(needs=[(), (), ("p0",), ("p1",), ("p2", "p3")], max_retries=0)
     rig.run(lambda worker, id: "fault" if id.name == "p0" else "")
     assert failures(job) == {"p0", "p2", "p4"}
-    assert job.partitions["p4"].report.error == "p2, which it needs, failed"
+    assert job.partitions["p4"].report.error == "p0, which it needs, failed"
 
 
 def test_resume_proves_only_what_is_missing() -> None:

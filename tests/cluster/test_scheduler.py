@@ -1,11 +1,13 @@
-"""A pool of workers: several keys, several jobs, one set of processes."""
+"""A standing scheduler: several keys, several jobs, one set of processes."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +15,6 @@ from typing import Any
 
 import psutil
 import pytest
-from cluster.executor.base import WorkerHandle
-from cluster.executor.pool import GIVEN_UP, Client, Pool, identity
 
 from actors.backends import BackendChoice
 from actors.messages import HostSpec
@@ -22,9 +22,15 @@ from actors.rooms import RoomsHere
 from cluster.driver import drive
 from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
+from cluster.opening import open_scheduler
 from cluster.record.run import Run
 from cluster.record.story import read_report
 from cluster.scheduler.jobs import Progress
+from cluster.scheduler.keys import NO_ROOM, evict_oldest
+from cluster.scheduler.loop import Client, Scheduler
+from cluster.scheduler.rules import MAX_GIVEN_UP
+from cluster.scheduler.views import identity
+from cluster.scheduler.workers import WorkerHandle
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import ClusterError, InputError, JobFailed, UsageError
 from distprove.groth16.setup import setup
@@ -44,10 +50,10 @@ Make = Callable[..., Faults]
 
 
 class Jobs:
-    """Jobs at work with one pool, each on a thread of its own."""
+    """Jobs at work with one scheduler, each on a thread of its own."""
 
-    def __init__(self, pool: Pool, folder: Path) -> None:
-        self._pool = pool
+    def __init__(self, scheduler: Scheduler, folder: Path) -> None:
+        self._scheduler = scheduler
         self._folder = folder
         self._threads: dict[str, threading.Thread] = {}
         self.clients: dict[str, Client] = {}
@@ -56,21 +62,23 @@ class Jobs:
         self.waits: dict[str, list[str]] = {}
         """What each job said that it waits for."""
 
-    def start(self, name: str, system: ProofSystem, rank: int = 2) -> Client:
-        client = self.clients[name] = self._pool.lend(system, job=name, rank=rank)
+    def start(self, name: str, system: ProofSystem, done: threading.Event | None = None, *, rank: int = 2) -> Client:
+        """`done`: its driver keeps its client until then."""
+        client = self.clients[name] = self._scheduler.lend(job=name, rank=rank)
         self.waits[name] = []
-        thread = self._threads[name] = threading.Thread(target=self._run, args=(name, system, client))
+        thread = self._threads[name] = threading.Thread(target=self._run, args=(name, system, client, done))
         thread.start()
         return client
 
-    def _run(self, name: str, system: ProofSystem, client: Client) -> None:
+    def _run(self, name: str, system: ProofSystem, client: Client, done: threading.Event | None) -> None:
         def seen(progress: Progress) -> None:
             if progress.event == "waiting":
                 self.waits[name].append(progress.detail or "")
 
         try:
             with client, Run.create(self._folder / name, system, system.plan()) as run:
-                self.proofs[name] = drive(system, client, run, self._pool.settings, seen)
+                self.proofs[name] = drive(system, client, run, self._scheduler.settings, seen)
+                assert done is None or done.wait(120)
         except BaseException as error:
             self.errors[name] = error
 
@@ -90,8 +98,15 @@ class Jobs:
         return report
 
 
-def digests(pool: Pool) -> set[str]:
-    resident = pool.keys()
+@contextmanager
+def standing(settings: ExecutorSettings) -> Iterator[Scheduler]:
+    with open_scheduler(settings) as scheduler:
+        scheduler.start()
+        yield scheduler
+
+
+def digests(scheduler: Scheduler) -> set[str]:
+    resident = scheduler.keys()
     return {key.digest for key in resident}
 
 
@@ -132,13 +147,15 @@ def gate() -> Iterator[Gate]:
     made.open.set()
 
 
-def waiting(pool: Pool) -> dict[str, tuple[int, int]]:
+def waiting(scheduler: Scheduler) -> dict[str, tuple[int, int]]:
     """Orders that wait for a synthesiser, and witnesses that wait for the prover, by job."""
     found: dict[str, tuple[int, int]] = {}
-    for site in pool.fleet.sites.values():
+    for site in scheduler.fleet.sites.values():
         assert isinstance(site.host, RoomsHere)
         for worker in list(site.host._workers.values()):
-            found |= {name: (len(job.waiting), len(job.ready)) for name, job in list(worker._jobs.items())}
+            with worker._lock:
+                made = Counter(order.id.job for order in worker._waiting), Counter(o.id.job for o in worker._ready)
+                found |= {name: (made[0][name], made[1][name]) for name in worker._jobs}
     return found
 
 
@@ -148,8 +165,8 @@ def waiting(pool: Pool) -> dict[str, tuple[int, int]]:
 def test_two_keys_and_three_jobs_at_once_with_equal_names(settings: ExecutorSettings, toy: Toy, tmp_path: Path) -> None:
     """Each key is loaded once, also for a job that comes later."""
     one, other = toy(4, capacity=2), toy(5, key=b"another key", capacity=2, needs_barrier=True)
-    with Pool(settings) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(settings) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         for name, system in (("a", one), ("b", other), ("c", one)):
             jobs.start(name, system)
         for name, system in (("a", one), ("b", other), ("c", one)):
@@ -160,11 +177,11 @@ def test_two_keys_and_three_jobs_at_once_with_equal_names(settings: ExecutorSett
         jobs.proven("d", other)
         assert jobs.clients["d"].cold is False
         assert sorted((one.faults.folder / "log").read_text().splitlines()) == ["load another key", "load toy key"]
-        resident = pool.keys()
+        resident = scheduler.keys()
         assert sorted((key.digest, key.workers, key.jobs) for key in resident) == sorted(
             (system.key_digest().hex(), 1, 0) for system in (one, other)
         )
-        (worker,) = pool.workers()
+        (worker,) = scheduler.workers()
         assert worker.proven == 4 + 5 + 4 + 5
         assert (worker.device, worker.lost) == ("toy", None)
         assert 0 < worker.busy < 1
@@ -172,11 +189,11 @@ def test_two_keys_and_three_jobs_at_once_with_equal_names(settings: ExecutorSett
 
 
 def test_a_job_has_a_name_of_its_own(local: ExecutorSettings, toy: Toy) -> None:
-    with Pool(local) as pool, pool.lend(toy(1), job="a"):
+    with standing(local) as scheduler, scheduler.lend(job="a"):
         with pytest.raises(UsageError, match="at work already"):
-            pool.lend(toy(1), job="a")
+            scheduler.lend(job="a")
         with pytest.raises(UsageError, match="needs a name"):
-            pool.lend(toy(1), job="")
+            scheduler.lend(job="")
 
 
 def test_systems_of_one_key_share_its_rooms_only_where_their_programs_and_files_agree(toy: Toy) -> None:
@@ -195,51 +212,57 @@ def test_a_key_that_does_not_fit_takes_the_place_of_the_one_used_longest_ago(
     local: ExecutorSettings, toy: Toy, tmp_path: Path, apart: bool
 ) -> None:
     systems = {name: toy(2, key=name.encode(), capacity=2) for name in ("one", "two", "three")}
-    with Pool(replace(local, isolate=apart)) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(replace(local, isolate=apart)) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         for number, (name, cold) in enumerate([("one", 1), ("two", 1), ("one", 0), ("three", 1), ("one", 0)]):
             jobs.start(f"{name}-{number}", systems[name])
             jobs.proven(f"{name}-{number}", systems[name])
             assert jobs.clients[f"{name}-{number}"].cold == bool(cold), number
-        assert digests(pool) == {systems[n].key_digest().hex() for n in ("one", "three")}
-        assert pool.evicted == 1, "the second one"
-        assert pool.evict_oldest()
-        assert pool.evicted == 2
-        assert digests(pool) == {systems["one"].key_digest().hex()}
+        assert digests(scheduler) == {systems[n].key_digest().hex() for n in ("one", "three")}
+        assert scheduler.evicted == 1, "the second one"
+        assert scheduler.ask(evict_oldest)
+        assert scheduler.evicted == 2
+        assert digests(scheduler) == {systems["one"].key_digest().hex()}
         log = (systems["one"].faults.folder / "log").read_text().splitlines()
         assert log == ["load one", "load two", "load three"]
         if not apart:
-            assert RESIDENT == [b"one"]
+            until(lambda: RESIDENT == [b"one"], "its memory is not given back")
     assert not RESIDENT
 
 
 def test_a_job_waits_for_room_while_every_key_is_in_use(local: ExecutorSettings, toy: Toy, tmp_path: Path) -> None:
+    """A job that is proven uses its key until its driver is done with it."""
     one, other = toy(2, capacity=1), toy(2, key=b"another", capacity=1)
-    with Pool(local) as pool:
-        jobs = Jobs(pool, tmp_path)
-        with pool.lend(one, job="a") as client:
-            client.start(one)
-            jobs.start("b", other)
-            until(lambda: "room for its key beside those in use" in jobs.waits["b"], "it does not say why it waits")
-            assert not pool.evict_oldest(), "a key in use is not evicted"
+    with standing(local) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
+        jobs.start("a", one, done := threading.Event())
+        until(lambda: "a" in jobs.proofs, "it is not proven")
+        jobs.start("b", other)
+        until(lambda: NO_ROOM in jobs.waits["b"], "it does not say why it waits")
+        assert not scheduler.ask(evict_oldest), "a key in use is not evicted"
+        done.set()
+        jobs.proven("a", one)
         jobs.proven("b", other)
-        assert digests(pool) == {other.key_digest().hex()}
-        with pool.lend(other, job="c") as client:
-            client.start(other)
-            waits = jobs.start("d", one)
-            until(lambda: bool(jobs.waits["d"]), "it does not say why it waits")
-            waits.stop(KeyboardInterrupt())
-            assert isinstance(jobs.ended("d"), KeyboardInterrupt)
+        assert digests(scheduler) == {other.key_digest().hex()}
+        jobs.start("c", other, done := threading.Event())
+        until(lambda: "c" in jobs.proofs, "it is not proven")
+        client = jobs.start("d", one)
+        until(lambda: NO_ROOM in jobs.waits["d"], "it does not say why it waits")
+        client.stop(KeyboardInterrupt())
+        assert isinstance(jobs.ended("d"), KeyboardInterrupt)
+        done.set()
+        jobs.proven("c", other)
+        assert digests(scheduler) == {other.key_digest().hex()}
 
 
 def test_a_key_that_alone_does_not_fit_is_refused(local: ExecutorSettings, toy: Toy, tmp_path: Path) -> None:
-    with Pool(local) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(local) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         jobs.start("a", toy(1, capacity=0))
         assert "no room for another key" in str(jobs.ended("a"))
         jobs.start("b", toy(1))
         jobs.proven("b", toy(1))
-        assert len(pool.keys()) == 1
+        assert len(scheduler.keys()) == 1
 
 
 def test_a_key_whose_file_was_replaced_is_told_as_others_are(
@@ -248,12 +271,12 @@ def test_a_key_whose_file_was_replaced_is_told_as_others_are(
     def replaced(system: ToySystem) -> Any:
         raise InputError("another file than when the job began")
 
-    with Pool(local) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(local) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         jobs.start("a", toy(1))
         jobs.proven("a", toy(1))
         monkeypatch.setattr(ToySystem, "shared", replaced)
-        (resident,) = pool.keys()
+        (resident,) = scheduler.keys()
         assert resident.jobs == 0
 
 
@@ -261,17 +284,17 @@ def test_a_key_that_does_not_fit_the_nodes_budget_takes_the_place_of_an_idle_one
     local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate
 ) -> None:
     big = {name: toy(1, key=name.encode() * (9 << 20)) for name in ("a", "b")}
-    with Pool(replace(local, memory=32 << 20)) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(replace(local, memory=32 << 20)) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         for name, system in big.items():
             jobs.start(name, system)
             jobs.proven(name, system)
-        assert len(pool.keys()) == 2
+        assert len(scheduler.keys()) == 2
         huge = toy(1, key=b"c" * (20 << 20))
         jobs.start("c", huge)
         jobs.proven("c", huge)
-        assert digests(pool) == {system.key_digest().hex() for system in (big["b"], huge)}
-        (report,) = pool.governor_report(0.0)
+        assert digests(scheduler) == {system.key_digest().hex() for system in (big["b"], huge)}
+        (report,) = scheduler.governor_report(0.0)
         assert report["keys"]["resident"] == 2
         jobs.start("d", toy(1, key=b"d" * (40 << 20)))
         assert isinstance(jobs.ended("d"), ClusterError)
@@ -287,8 +310,8 @@ def test_the_lowest_rank_goes_first_and_jobs_of_one_rank_take_turns(
     systems = {
         name: toy(9 if name == "large" else 2, key=name.encode(), gate=gate) for name in ("large", "small", "first")
     }
-    with Pool(replace(local, in_flight=1)) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(replace(local, in_flight=1)) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         jobs.start("large", systems["large"])
         assert gate.held.wait(120)
         jobs.start("small", systems["small"])
@@ -307,26 +330,28 @@ def test_the_lowest_rank_goes_first_and_jobs_of_one_rank_take_turns(
         jobs.start("first again", systems["first"], rank=0)
         ready = {"large again": 1, "small again": 2, "first again": 2}
         until(
-            lambda: all(waiting(pool).get(name, (0, 0))[1] >= count for name, count in ready.items()),
+            lambda: all(waiting(scheduler).get(name, (0, 0))[1] >= count for name, count in ready.items()),
             "it gets not ready",
         )
         gate.open.set()
         for name, system in systems.items():
             jobs.proven(f"{name} again", system)
-    assert [place.split()[0] for place in gate.came[:6]] == ["large", "first", "first", "small", "large", "small"]
+    order = [place.split()[0] for place in gate.came]
+    assert order[:4] == ["large", "first", "first", "small"]
+    assert sorted(order[4:6]) == ["large", "small"], "they have the same turn"
 
 
 def test_jobs_of_one_key_take_turns_too(local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate) -> None:
     """At the synthesisers and at the prover: a small job does not wait for a large one."""
     large, small = toy(40, gate=gate), toy(2, gate=gate)
-    with Pool(replace(local, in_flight=1)) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(replace(local, in_flight=1)) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         jobs.start("large", large)
         assert gate.held.wait(120)
         jobs.start("small", small)
         jobs.start("first", small, rank=0)
-        until(lambda: waiting(pool).get("first") == (0, 2), "what is urgent does not get ready beside what is not")
-        until(lambda: waiting(pool).get("small") == (2, 0), "what waits has made more than there is room for")
+        until(lambda: waiting(scheduler).get("first") == (0, 2), "what is urgent does not get ready beside what is not")
+        assert waiting(scheduler).get("small", (0, 0))[1] == 0, "what waits has made more than there is room for"
         gate.open.set()
         for name, system in (("large", large), ("small", small), ("first", small)):
             jobs.proven(name, system)
@@ -340,17 +365,17 @@ def test_a_small_job_goes_to_the_worker_with_the_least_to_do(
     local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate
 ) -> None:
     system = toy(1, gate=gate)
-    with Pool(replace(local, in_flight=1, gpu_workers=2)) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(replace(local, in_flight=1, gpu_workers=2)) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         jobs.start("held", system)
         assert gate.held.wait(120)
-        pool.settle(120)
+        scheduler.settle(120)
         for name in ("one", "two", "three"):
             jobs.start(name, system)
             jobs.proven(name, system)  # while the other worker is held
         gate.open.set()
         jobs.proven("held", system)
-        assert sorted(worker.proven for worker in pool.workers()) == [1, 3]
+        assert sorted(worker.proven for worker in scheduler.workers()) == [1, 3]
 
 
 # -- nodes that come and go ---------------------------------------------------------------------------------------
@@ -380,12 +405,12 @@ class Growing(LocalFleet):
 def test_nodes_that_join_are_used_by_jobs_at_work_and_to_come_and_those_that_leave_by_none(
     local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.executor.pool.open_fleet", Growing)
+    monkeypatch.setattr("cluster.opening.open_fleet", Growing)
     monkeypatch.setattr(Growing, "joining", [])
     monkeypatch.setattr(Growing, "leaving", [])
     one, two = toy(8, gate=gate, key=b"one"), toy(2, key=b"two")
-    with Pool(replace(local, in_flight=1)) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(replace(local, in_flight=1)) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         jobs.start("two", two)  # a key that is resident, and that no job is at work with
         jobs.proven("two", two)
         jobs.start("one", one)
@@ -396,18 +421,20 @@ def test_nodes_that_join_are_used_by_jobs_at_work_and_to_come_and_those_that_lea
         facts = jobs.proven("one", one)
         proven = {worker["id"]: worker["partitions"] for worker in facts["workers"] if worker["role"] == "prover"}
         assert proven["late"] >= 6
-        assert {worker.id: worker.lost for worker in pool.workers()} == {"prover-0": None, "late": None}
+        assert {worker.id: worker.lost for worker in scheduler.workers()} == {"prover-0": None, "late": None}
         Growing.leaving.append("prover-0")
-        until(lambda: pool.workers()[0].lost is not None, "the pool notes that the node left")
+        until(lambda: scheduler.workers()[0].lost is not None, "the scheduler notes that the node left")
         for name, system in (("one again", one), ("two again", two)):
             jobs.start(name, system)
             facts = jobs.proven(name, system)
             assert {worker["id"] for worker in facts["workers"]} == {"late", "maker-late"}
-        assert [worker.lost for worker in pool.workers()] == ["its node left the cluster", None]
+        assert [worker.lost for worker in scheduler.workers()] == ["its node left the cluster", None]
         Growing.leaving.append("late")
+        until(lambda: scheduler.workers()[1].lost is not None, "the scheduler notes that the node left")
         jobs.start("none", one)
-        assert "no worker is left: its node left the cluster" in str(jobs.ended("none"))
+        assert "no prover is left (its node left the cluster" in str(jobs.ended("none"))
         Growing.joining.append("another")
+        until(lambda: len(scheduler.workers()) == 3, "the scheduler notes that another joined")
         jobs.start("last", one)
         jobs.proven("last", one)
 
@@ -421,8 +448,8 @@ def test_jobs_end_right_although_their_worker_dies(isolated: ExecutorSettings, t
     poison.faults.kill_prover["p3"] = 99
     other = replace(other, faults=replace(other.faults, kill_prover={}, folder=tmp_path))
     settings = replace(isolated, max_retries=1, in_flight=1)
-    with Pool(settings) as pool:
-        jobs = Jobs(pool, tmp_path / "runs")
+    with standing(settings) as scheduler:
+        jobs = Jobs(scheduler, tmp_path / "runs")
         (tmp_path / "runs").mkdir()
         jobs.start("poison", poison)
         jobs.start("a", other)
@@ -436,7 +463,7 @@ def test_jobs_end_right_although_their_worker_dies(isolated: ExecutorSettings, t
         report = read_report(tmp_path / "runs" / "poison")
         assert {p["name"]: p["status"] for p in report["partitions"] if p["status"] != "proved"} == {"p3": "failed"}
         assert report["counters"]["deaths"] == 2
-        assert [worker.lost for worker in pool.workers()] == [None]
+        assert [worker.lost for worker in scheduler.workers()] == [None]
         jobs.start("c", other)
         jobs.proven("c", other)
 
@@ -448,37 +475,37 @@ def test_a_job_that_gives_up_a_worker_does_not_end_the_others(
     bad = toy(3, key=b"bad")
     bad.faults.fault.update(dict.fromkeys(("p0", "p1", "p2"), 99))
     good = replace(toy(3, key=b"good", gate=gate), faults=replace(bad.faults, fault={}))
-    with Pool(local) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(local) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         jobs.start("good", good)
         assert gate.held.wait(120)
         gate.open.set()
         jobs.start("bad", bad)
         assert isinstance(jobs.ended("bad"), JobFailed)
         jobs.proven("good", good)
-        assert [worker.lost for worker in pool.workers()] == [None]
+        assert [worker.lost for worker in scheduler.workers()] == [None]
         jobs.start("good again", good)
         jobs.proven("good again", good)
-        for number in range(GIVEN_UP):
-            assert [worker.lost for worker in pool.workers()] == [None]
+        for number in range(MAX_GIVEN_UP):
+            assert [worker.lost for worker in scheduler.workers()] == [None]
             jobs.start(f"bad-{number}", bad)
             assert isinstance(jobs.ended(f"bad-{number}"), JobFailed)
-        assert [worker.lost for worker in pool.workers()] == [f"{GIVEN_UP} jobs in a row gave it up"]
+        assert [worker.lost for worker in scheduler.workers()] == [f"{MAX_GIVEN_UP} jobs in a row gave it up"]
         jobs.start("late", good)
-        assert "no worker is left: 3 jobs in a row gave it up" in str(jobs.ended("late"))
+        assert "no prover is left (3 jobs in a row gave it up" in str(jobs.ended("late"))
 
 
 def test_a_job_that_is_stopped_leaves_nothing_behind(
     local: ExecutorSettings, toy: Toy, tmp_path: Path, gate: Gate
 ) -> None:
     system = toy(20, gate=gate)
-    with Pool(replace(local, in_flight=1)) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(replace(local, in_flight=1)) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         client = jobs.start("a", system)
         assert gate.held.wait(120)
         client.stop(KeyboardInterrupt())
         assert isinstance(jobs.ended("a"), KeyboardInterrupt)
-        assert "a" not in waiting(pool)
+        assert "a" not in waiting(scheduler)
         gate.open.set()
         jobs.start("b", system)
         jobs.proven("b", system)
@@ -491,8 +518,8 @@ def test_a_partition_of_a_job_that_is_stopped_is_given_up_at_its_next_step(
 ) -> None:
     """A worker was lost to all others for as long as its proof took. Nobody is to blame for it."""
     system = toy(2, gate=partial(step_by_step, tmp_path))
-    with Pool(replace(local, in_flight=1, isolate=isolate)) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(replace(local, in_flight=1, isolate=isolate)) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         client = jobs.start("long", system)
         until((tmp_path / "at-it").exists, "it is not begun")
         client.stop(KeyboardInterrupt())
@@ -501,10 +528,10 @@ def test_a_partition_of_a_job_that_is_stopped_is_given_up_at_its_next_step(
         report = jobs.proven("next", system)
         assert not (tmp_path / "at-its-end").exists()
         assert report["counters"]["retries"] == 0
-        assert [worker.lost for worker in pool.workers()] == [None]
+        assert [worker.lost for worker in scheduler.workers()] == [None]
 
 
-def test_a_pool_that_is_closed_leaves_no_process_memory_or_thread(
+def test_a_scheduler_that_is_closed_leaves_no_process_memory_or_thread(
     local: ExecutorSettings, toy: Toy, tmp_path: Path
 ) -> None:
     def left() -> set[Any]:
@@ -514,8 +541,8 @@ def test_a_pool_that_is_closed_leaves_no_process_memory_or_thread(
         return processes | threads | shared
 
     before, system, other = left(), toy(3), toy(3, key=b"another", verifies_in_python=True)
-    with Pool(replace(local, isolate=True)) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(replace(local, isolate=True)) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         jobs.start("a", system)
         jobs.start("b", other)
         jobs.proven("a", system)
@@ -523,7 +550,7 @@ def test_a_pool_that_is_closed_leaves_no_process_memory_or_thread(
         assert len(left() - before) > 4
     until(lambda: left() <= before, f"these are left: {left() - before}")
     with pytest.raises(ClusterError, match="was closed"):
-        pool.lend(system, job="late").start(system)
+        scheduler.start()
 
 
 def test_two_proof_systems_share_a_device(tmp_path: Path) -> None:
@@ -535,10 +562,10 @@ def test_two_proof_systems_share_a_device(tmp_path: Path) -> None:
     inputs = [InputFile(f"w{i}", tmp_path / "w.wtns") for i in range(3)]
     groth16 = Groth16System(tmp_path / "key.zkey", inputs)
     stark = StarkSystem.from_options(StarkOptions(program="fibonacci", arguments={"rows": 64}, partitions=2))
-    with Pool(ExecutorSettings(local=True, isolate=False, threads=2, backend="cpu")) as pool:
-        jobs = Jobs(pool, tmp_path)
+    with standing(ExecutorSettings(local=True, isolate=False, threads=2, backend="cpu")) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
         for name, system in (("a", groth16), ("b", stark), ("c", stark), ("d", groth16)):
             jobs.start(name, system)
         for name, system in (("a", groth16), ("b", stark), ("c", stark), ("d", groth16)):
             jobs.proven(name, system)
-        assert digests(pool) == {groth16.key_digest().hex(), stark.key_digest().hex()}
+        assert digests(scheduler) == {groth16.key_digest().hex(), stark.key_digest().hex()}

@@ -1,0 +1,241 @@
+"""A job of a tree: sixteen leaves, four nodes that need four leaves each, and a root that needs the nodes.
+
+What a node states is computed from its children's proofs, so that a wrong child is seen when the job is bound.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cluster.record.journal import read_journal
+from cluster.record.run import Run
+from cluster.scheduler.jobs import Progress
+from distprove.cli.top import STAGES as SHOWN_BY_TOP
+from distprove.errors import InvalidProof, JobFailed, UsageError
+from distprove.formats import canonical
+from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
+from distprove.system import Partition, PartitionProof, StepTimes, Witness
+from tests.support.toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem
+
+Make = Callable[..., Faults]
+Prove = Callable[..., Proof]
+
+LEAVES = [f"leaf-{i:02}" for i in range(16)]
+NODES = [f"node-{i}" for i in range(4)]
+CHILDREN = {**{f"node-{i}": tuple(LEAVES[4 * i : 4 * i + 4]) for i in range(4)}, "root": tuple(NODES)}
+NAMES = ["root", *NODES, *LEAVES]
+"""In the order of the plan, in which nothing comes after what it needs."""
+
+
+def combined(children: Sequence[PartitionProof]) -> int:
+    """What a node states of its children's proofs, before it is squared."""
+    content = [[child.name, list(child.public), child.data["tag"]] for child in children]
+    return int.from_bytes(canonical.digest("toy/children", content)[:4], "little")
+
+
+class TreeSystem(ToySystem):
+    def plan(self) -> list[Partition]:
+        return [
+            Partition(
+                *(i, name, canonical.digest("toy/input", i, self.key), {"secret": str(SECRET + i)}),
+                needs=CHILDREN.get(name, ()),
+            )
+            for i, name in enumerate(NAMES)
+        ]
+
+    def synthesiser(self, shared: dict[str, np.ndarray], threads: int) -> TreeSynthesiser:
+        return TreeSynthesiser(self.faults, self.witness_bytes)
+
+    def prover(self, shared: dict[str, np.ndarray], backend: Any) -> TreeProver:
+        return TreeProver(self, shared["key"].tobytes(), False)
+
+    def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
+        by_name = {proof.name: proof for proof in proofs}
+        for name, children in CHILDREN.items():
+            if by_name[name].public[0] != combined([by_name[child] for child in children]) ** 2:
+                raise InvalidProof(f"{name} was made of other proofs than those of its children")
+
+
+class TreeSynthesiser(ToySynthesiser):
+    def synthesise(self, partition: Partition) -> Witness:
+        assert tuple(child.name for child in partition.children) == partition.needs == CHILDREN.get(partition.name, ())
+        made = super().synthesise(partition)
+        if partition.needs:
+            made.arrays["witness"][1] = combined(partition.children)
+        return made
+
+
+class TreeProver(ToyProver):
+    def prove_partition(
+        self, partition: Partition, witness: Witness, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, StepTimes]:
+        assert tuple(child.name for child in partition.children) == partition.needs
+        proven = super().prove_partition(partition, witness, challenge)
+        self.system.faults.log(f"proven {partition.name}")
+        return proven
+
+
+def report(tmp_path: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((tmp_path / "run" / "report.json").read_text())
+    return facts
+
+
+def by_status(tmp_path: Path) -> dict[str, set[str]]:
+    """Names of the partitions of each status."""
+    found: dict[str, set[str]] = {}
+    for partition in report(tmp_path)["partitions"]:
+        found.setdefault(partition["status"], set()).add(partition["name"])
+    return found
+
+
+def proven(tmp_path: Path) -> Counter[str]:
+    """How often each partition was proven so far, bad proofs included."""
+    lines = (tmp_path / "faults" / "log").read_text().splitlines()
+    return Counter(line.split()[1] for line in lines if line.startswith("proven "))
+
+
+def test_a_tree_is_proven_from_its_leaves_to_its_root(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    seen: list[Progress] = []
+    system = TreeSystem(0, faults())
+    proof = run_toy(system, settings, seen.append)
+    proof.verify(system)
+    assert [p.name for p in proof.partitions] == NAMES
+    assert proven(tmp_path) == Counter(NAMES)
+    order = [event["partition"] for event in read_journal(tmp_path / "run") if "to_host" in event]
+    for name, children in CHILDREN.items():
+        assert max(map(order.index, children)) < order.index(name), "a proof that it needs was not on disk"
+    stages = [event.stages for event in seen if event.stages]
+    assert stages[0]["blocked"] == 5
+    assert "blocked" in SHOWN_BY_TOP
+    assert set(report(tmp_path)["counters"].values()) == {0}
+
+
+def test_a_tree_with_workers_killed_at_a_leaf_and_at_a_node(
+    isolated: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = TreeSystem(0, faults(kill_prover={"leaf-05": 1, "node-1": 1}))
+    run_toy(system, isolated).verify(system)
+    assert report(tmp_path)["counters"]["deaths"] == 2
+    assert by_status(tmp_path) == {"proved": set(NAMES)}
+    assert proven(tmp_path) >= Counter(NAMES)
+
+
+def test_bad_proofs_of_a_leaf_and_of_a_node_are_made_again(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    """No node is made of a bad proof: else the job would not hold together."""
+    system = TreeSystem(0, faults(bad_proof={"leaf-03": 1, "node-2": 1}))
+    run_toy(system, settings).verify(system)
+    assert report(tmp_path)["counters"]["bad_proofs"] == 2
+    assert proven(tmp_path) == Counter([*NAMES, "leaf-03", "node-2"])
+
+
+def test_a_leaf_that_fails_fails_its_ancestors_and_nothing_else(
+    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = TreeSystem(0, faults(unsatisfied=("leaf-06",)))
+    with pytest.raises(JobFailed, match="3 of 21 partitions failed") as raised:
+        run_toy(system, settings)
+    assert raised.value.exit_code == 2, "the input of the leaf is at fault, and nothing else"
+    failed = {p["name"]: p["error"] for p in report(tmp_path)["partitions"] if p["status"] == "failed"}
+    assert failed.keys() == {"leaf-06", "node-1", "root"}
+    assert "constraint 7" in failed["leaf-06"]
+    assert failed["node-1"] == failed["root"] == "leaf-06, which it needs, failed"
+    assert by_status(tmp_path)["proved"] == {*NAMES} - failed.keys()
+    before = proven(tmp_path)
+    mended = replace(system, faults=replace(system.faults, unsatisfied=()))
+    run_toy(mended, settings).verify(mended)
+    assert by_status(tmp_path) == {"proved": {*failed}, "resumed": {*NAMES} - failed.keys()}
+    assert proven(tmp_path) - before == Counter([*failed])
+
+
+class Enough(Exception):
+    """An interruption."""
+
+
+@pytest.mark.parametrize("kept", [3, 19], ids=["leaves", "nodes"])
+def test_a_tree_that_is_interrupted_proves_nothing_again_that_was_kept(
+    kept: int, settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = TreeSystem(0, faults(slow=dict.fromkeys(NAMES, 0.02)))
+
+    def progress(event: Progress) -> None:
+        if event.done >= kept:
+            raise Enough
+
+    with pytest.raises(Enough):
+        run_toy(system, replace(settings, in_flight=1), progress)
+    with Run.open(tmp_path / "run") as run:
+        there = set(run.stored())
+    before = proven(tmp_path)
+    assert len(there) >= kept
+    assert "root" not in there
+    run_toy(system, settings).verify(system)
+    assert by_status(tmp_path) == {"resumed": there, "proved": {*NAMES} - there}
+    again = (proven(tmp_path) - before).keys()  # with what workers were at when their job ended
+    assert again >= {*NAMES} - there
+    assert not again & there
+
+
+def test_what_was_made_of_a_proof_that_is_lost_is_made_again(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    """A leaf's next proof may be another one."""
+    system = TreeSystem(0, faults())
+    run_toy(system, local)
+    (tmp_path / "run" / "proof.msgpack").unlink()
+    (tmp_path / "run" / "partitions" / "leaf-09.msgpack").write_bytes(b"damaged")
+    run_toy(system, local).verify(system)
+    assert by_status(tmp_path)["proved"] == {"leaf-09", "node-2", "root"}
+    reasons = {e["partition"]: e["reason"] for e in read_journal(tmp_path / "run") if e["event"] == "damaged"}
+    assert "leaf-09" in reasons.pop("leaf-09")
+    assert reasons == dict.fromkeys(("node-2", "root"), "a proof that it needs is lost")
+
+
+def test_a_node_of_other_proofs_than_its_childrens_is_seen(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def strayed(self: TreeSynthesiser, partition: Partition) -> Witness:
+        made = ToySynthesiser.synthesise(self, partition)
+        if partition.needs:
+            made.arrays["witness"][1] = combined(partition.children[::-1])
+        return made
+
+    monkeypatch.setattr(TreeSynthesiser, "synthesise", strayed)
+    with pytest.raises(JobFailed, match="not together: node-0 was made of other proofs"):
+        run_toy(TreeSystem(0, faults()), local)
+
+
+@pytest.mark.parametrize(
+    ("needs", "barrier", "message"),
+    [
+        ({"p0": ("p9",)}, False, "the plan lacks p9, which another partition needs"),
+        ({"p0": ("p1",), "p1": ("p2",), "p2": ("p0",)}, False, "partitions need each other: p"),
+        ({"p0": ("p1",)}, True, "a plan with a barrier cannot have partitions that need others"),
+    ],
+    ids=["absent", "circle", "barrier"],
+)
+def test_a_plan_that_would_never_end_is_refused(
+    needs: dict[str, tuple[str, ...]],
+    barrier: bool,
+    message: str,
+    local: ExecutorSettings,
+    faults: Make,
+    run_toy: Prove,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = [replace(p, needs=needs.get(p.name, ())) for p in ToySystem(3, faults()).plan()]
+    monkeypatch.setattr(ToySystem, "plan", lambda self: plan)
+    with pytest.raises(UsageError, match=message):
+        run_toy(ToySystem(3, faults(), needs_barrier=barrier), local)
