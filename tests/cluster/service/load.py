@@ -37,7 +37,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from tests.support.instant_pool import InstantPool
 
 from cluster.service.client import Client, request_of
 from cluster.service.contact import Contact
@@ -52,6 +51,7 @@ from distprove.host.provenance import provenance
 from distprove.registry import SYSTEMS
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
+from tests.support.instant_fleet import instant_scheduler
 
 QUEUED, RUNNING, KEPT = 200, 64, 2000
 """Limits of the service. Few jobs are kept, so that memory that grows is no job that is kept."""
@@ -77,8 +77,8 @@ def serve(folder: Path) -> None:
     (folder / "faults").mkdir()
     make_tokens(folder / TOKENS)
     limits = Limits(queued=QUEUED, running=RUNNING, kept=KEPT)
-    pool: Any = lambda settings: InstantPool(settings, most=RUNNING)  # noqa: E731
-    service = Service(folder / "service", ExecutorSettings(local=True), limits, pool)
+    instant: Any = lambda settings: instant_scheduler(settings, most=RUNNING)  # noqa: E731
+    service = Service(folder / "service", ExecutorSettings(local=True), limits, instant)
     service.start()
     server = Server(service, Options(folder / TOKENS, rate=1e6), lambda drain: None)
     server.start()
