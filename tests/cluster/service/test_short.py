@@ -657,6 +657,30 @@ def test_several_short_jobs_take_the_place_of_one_until_they_are_over(
     assert counted(service) == (0, 0)
 
 
+def test_short_jobs_that_come_when_the_workers_were_lost_have_others_started(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their drivers. What comes for the key meanwhile is told the same, after which a job is begun again."""
+    real, errors = ShortJobs.take, list[BaseException | None]()
+
+    def take(self: ShortJobs, effect: Any) -> None:
+        if isinstance(effect, Ended):
+            errors.append(effect.error)
+        real(self, effect)
+
+    service = place.open()
+    place.warm(service)
+    place.let_short.set()
+    service._scheduler.fleet.lose("its head does not answer")
+    monkeypatch.setattr(ShortJobs, "take", take)
+    service.submit(place.ask(SHORT[0]))
+    assert await_end(service, SHORT[0], PATIENCE).state is JobState.PROVED
+    assert errors == [service._scheduler.lost]
+    service.submit(place.ask(SHORT[1]))
+    assert await_end(service, SHORT[1], PATIENCE).state is JobState.PROVED
+    assert [(place.run(id) / "lock").exists() for id in SHORT[:2]] == [True, False]
+
+
 def test_a_service_that_stops_amid_them_goes_on(place: Place) -> None:
     service = place.open()
     place.begin(service)
