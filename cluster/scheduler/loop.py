@@ -375,7 +375,7 @@ class Scheduler:
     def _do_open(self, effect: OpenKey) -> None:
         fleet = self._fleet
         if fleet is None:
-            self._post(KeyRefused(effect.key, ClusterError("the workers were lost")))
+            self._post(KeyRefused(effect.key, self.lost or ClusterError("the workers were lost")))
             return
         resident = self._residents[effect.key] = Resident(effect.key, effect.system, fleet, self._post, self.quiet)
 

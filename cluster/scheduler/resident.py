@@ -119,7 +119,7 @@ class Resident:
                 slot.end()
 
     def _report(self, worker: str, slot: Transport, epoch: int) -> None:
-        while self.transports.get(worker) is slot and self._epochs[worker] == epoch:
+        while not self._closed and self.transports.get(worker) is slot and self._epochs[worker] == epoch:
             try:
                 batch = slot.call(Worker.batch, self._quiet)
             except BaseException as error:  # whatever it is, the worker's news are lost

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from bisect import bisect_left, insort
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -115,13 +115,11 @@ class _Ticket(Row):
     is_kept: bool = False
     """Whether it is on disk, so that it may begin."""
     short: Short | None = None
-    """The job without a driver, from when it was found to be short until it is kept, or left over for a driver."""
-    light: bool = False
-    """Whether it takes a short job's part of a place."""
+    """The job without a driver, while the scheduler has it: under its id, which no other job may have so long."""
     turn: int = 0
     """Its number in the fair queue of clients."""
     ending: bool = False
-    """Whether its end is being written, as that of a short job, which nothing may overtake."""
+    """Whether its end is being written, as that of a short job: cancelling it waits for that."""
     alone: bool = False
     """Whether it is to have the workers to itself: beside others it did not find the memory that it needs."""
     news: threading.Event = field(default_factory=threading.Event)
@@ -237,9 +235,8 @@ class Service:
         self._scheduler = self._make_scheduler(self.settings)
         self._opened.callback(self._scheduler.close)
         self._scheduler.start()
-        self._shorts = ShortJobs(self._scheduler, self._keep, self._left_over, self.metrics.trouble)
+        self._shorts = ShortJobs(self._scheduler, self._keep, self._short_ended, self.metrics.trouble)
         self._writer.start()
-        self._count_workers()
         self._opened.enter_context(collecting_seldom())  # for good: drivers come and go
         with self._lock:
             for ticket in self._tickets.values():
@@ -260,7 +257,7 @@ class Service:
                 for ticket in self._tickets.values():
                     if ticket.lent is not None:
                         ticket.lent.stop(KeyboardInterrupt())
-                    elif ticket.short is not None:
+                    elif ticket.short is not None and not ticket.ending:
                         self._scheduler.stop(ticket.view.id, KeyboardInterrupt())
             self._ended_one.wait_for(lambda: not self._running.total() and not self._sorting)
         self._drivers.shutdown(wait=True)
@@ -437,23 +434,23 @@ class Service:
         stays in its run. Raises NoSuchJob."""
         with self._lock:
             ticket = self._ticket(id)
+            self._ended_one.wait_for(lambda: not ticket.ending)
             if ticket.view.state is JobState.QUEUED:
                 self._waiting.remove((ticket.order, id))
                 self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
-            elif ticket.short is not None:  # nothing of it is on disk, and its proof will not count
+            elif (
+                ticket.view.state is JobState.RUNNING and ticket.short is not None
+            ):  # nothing of it is on disk, and its proof will not count
                 self._scheduler.stop(id, KeyboardInterrupt())
                 self._let_go(ticket)
                 self._settle(ticket, JobState.CANCELLED, KeyboardInterrupt())
                 self._begin()
-            elif ticket.view.state is JobState.RUNNING and not ticket.view.cancelling and not ticket.ending:
+            elif ticket.view.state is JobState.RUNNING and not ticket.view.cancelling:
                 self._change(ticket, cancelling=True)
                 if ticket.lent is not None:
                     ticket.lent.stop(KeyboardInterrupt())
-            ends, promise = ticket.news, None if ticket.ending else self._store.promise(ticket)
-        if promise is None:
-            ends.wait()
-        else:
-            promise.wait()  # whoever was told so is right, also after a crash
+            promise = self._store.promise(ticket)
+        promise.wait()  # whoever was told so is right, also after a crash
         return self.job(id)
 
     def log(self, id: str, after: int = 0) -> tuple[list[str], int]:
@@ -559,17 +556,15 @@ class Service:
         return sum(self._running[r] for r in ranks) - light * (1 - 1 / LIGHT)
 
     def _let_go(self, ticket: _Ticket) -> None:
-        """A job is at work no more. The lock is held."""
-        self._not_short(ticket)
-        self._running[ticket.view.priority.rank] -= 1
+        """A job is at work no more, and is not over yet. The lock is held."""
+        rank = ticket.view.priority.rank
+        self._light[rank] -= ticket.short is not None
+        self._running[rank] -= 1
         self._ended_one.notify_all()
 
     def _work(self, ticket: _Ticket) -> None:
         """Do a job by itself, from its beginning to its end."""
         with self._lock:
-            if ticket.view.state.final:
-                return  # it was a short job, and cancelled
-            self._not_short(ticket)
             self._store.save(ticket)
         error: BaseException | None = None
         try:
@@ -661,17 +656,14 @@ class Service:
                     return
             looked: Looked = set()
             for start in range(0, len(fresh), CHUNK):
-                found: defaultdict[tuple[str, int], list[Short]] = defaultdict(list)
                 with _briefly_held(self._reading):
-                    for ticket in fresh[start : start + CHUNK]:
-                        short_one = self._as_short(ticket, looked)
-                        if short_one is None:
+                    found = [(ticket, self._as_short(ticket, looked)) for ticket in fresh[start : start + CHUNK]]
+                with self._lock:
+                    for ticket, made in found:
+                        if made is None or self._stopping or ticket.view.cancelling:
                             self._drivers.submit(self._work, ticket)
                         else:
-                            found[short_one.key, ticket.view.priority.rank].append(short_one)
-                for (_, rank), shorts in found.items():
-                    self._shorts.begin(shorts, rank)
-                with self._lock:
+                            self._begin_short(ticket, made)
                     self._begin()  # short ones take less of a place than those that are not classified yet
 
     def _as_short(self, ticket: _Ticket, looked: Looked) -> Short | None:
@@ -689,69 +681,88 @@ class Service:
                 return None
             system, key = found
             with files_stay_allowed(self.limits, self.folder):
-                made = short(ticket.view.id, key, system, job, ticket.record, run)
+                return short(ticket.view.id, key, system, job, ticket.record, run)
         except Exception:  # whatever it is, it is found again by a driver, and told
             return None
-        if made is None:
-            return None
-        with self._lock:
-            if self._stopping or ticket.view.cancelling:
-                return None  # its driver ends it
-            ticket.short, ticket.light = made, True
-            self._light[ticket.view.priority.rank] += 1
-            self._change(ticket, partitions=1)
-            return made
 
-    def _not_short(self, ticket: _Ticket) -> None:
-        """A job is not at work as a short one. The lock is held."""
-        ticket.short = None
-        if ticket.light:
-            ticket.light = False
-            self._light[ticket.view.priority.rank] -= 1
+    def _begin_short(self, ticket: _Ticket, made: Short) -> None:
+        """Have the scheduler prove a short job. The lock is held: who cancels it finds it there."""
+        rank = ticket.view.priority.rank
+        try:
+            self._shorts.begin(made, rank)
+        except Exception:  # as in `_as_short`
+            self._drivers.submit(self._work, ticket)
+            return
+        ticket.short = made
+        self._light[rank] += 1
+        self._change(ticket, partitions=1)
 
-    def _left_over(self, id: str) -> None:
-        """A short job met trouble, or was stopped: a driver of its own begins it anew."""
+    def _short_ended(self, id: str) -> None:
+        """The scheduler is done with a short job, whose id is free: it is over, or left over."""
+        ticket = self._tickets[id]
+        if ticket.view.state.final:  # no need to take the lock
+            ticket.short = None
+            return
         with self._lock:
-            ticket = self._tickets[id]
-            ticket.known, ticket.ending = True, False  # its run may be there
+            ticket.short = None
             if ticket.view.state.final:
                 return
-            if self._stopping:
-                self._let_go(ticket)
-            else:
-                self._drivers.submit(self._work, ticket)
+            self._light[ticket.view.priority.rank] -= 1
+            if not ticket.ending:  # else it is left over if that fails
+                self._leave_over(ticket)
+
+    def _leave_over(self, ticket: _Ticket) -> None:
+        """A short job met trouble, or was stopped: a driver of its own begins it anew. The lock is held."""
+        ticket.known = True  # its run may be there
+        if self._stopping:
+            self._let_go(ticket)
+        else:
+            self._drivers.submit(self._work, ticket)
 
     def _keep(self, common: Common, proven: list[Proven], jobs: Sequence[scheduled.Job]) -> None:
         """Short jobs are proven: make their runs, and write their ends in one transaction."""
         with self._lock:
+            tickets = [(self._tickets.get(each.id), each, job) for each, job in zip(proven, jobs, strict=True)]
             counts = [
-                (self._tickets[each.id], each, job)
-                for each, job in zip(proven, jobs, strict=True)
-                if self._tickets[each.id].short is not None
+                (ticket, each, job)
+                for ticket, each, job in tickets
+                if ticket is not None and ticket.short is not None and not ticket.view.state.final
             ]
-            for ticket, *_ in counts:  # the others were cancelled
-                ticket.short, ticket.ending = None, True
-        contents = self._writer.add(common, [each for _, each, _ in counts])
+            for ticket, *_ in counts:  # the others were cancelled, or are left over
+                ticket.ending = True
+        try:
+            self._write_ended(common, counts)
+        except BaseException:
+            with self._lock:
+                for ticket, *_ in counts:
+                    ticket.ending = False
+                    if ticket.short is None and not ticket.view.state.final:
+                        self._leave_over(ticket)
+                self._ended_one.notify_all()
+            raise
+        self._keep_up(len(counts))
+
+    def _write_ended(self, common: Common, proven: list[tuple[_Ticket, Proven, scheduled.Job]]) -> None:
+        contents = self._writer.add(common, [each for _, each, _ in proven])
         now = time.time()
         told: Any = {"state": JobState.PROVED, "exit_code": 0, "done": 1}
         ended = [
             (ticket, ticket.view.changed(first_proof=now, ended=now, cold=job.cold, **told))
-            for ticket, _, job in counts
+            for ticket, _, job in proven
         ]
         self._store.save_ended(
             (Row(ticket.seq, ticket.digest, ticket.record, view), {RECORD: each.record, PROOF_FILE: content})
-            for (ticket, view), (_, each, _), content in zip(ended, counts, contents, strict=True)
+            for (ticket, view), (_, each, _), content in zip(ended, proven, contents, strict=True)
         )
-        self.metrics.short(common.report, [each.report for _, each, _ in counts])
+        self.metrics.short(common.report, [each.report for _, each, _ in proven])
         with self._lock:
             for ticket, view in ended:
                 ticket.ending = False
-                self._end(ticket, view)
                 self._let_go(ticket)
+                self._end(ticket, view)
             self._partitions += len(ended)
             self._proven.add(now, len(ended))
             self._begin()
-        self._keep_up(len(ended))
 
     def _restore_runs(self) -> None:
         """Make the runs of short jobs whole again, where a power cut took of them."""
@@ -837,11 +848,6 @@ class Service:
     def _tidy_on(self) -> None:
         while not self._over.wait(TIDY):
             self.tidy()
-            self._count_workers()
-
-    def _count_workers(self) -> None:
-        """Look how many workers there are: nodes may join and leave."""
-        self._workers = max(1, sum(worker.lost is None for worker in self._scheduler.workers()))
 
     def tidy(self) -> None:
         """Forget the oldest jobs that are over, as the limits say, and delete their runs if they are in the service's
@@ -870,7 +876,7 @@ class Service:
                 if len(old) == most or (since is None and len(old) >= beyond):
                     break
                 expired = since is not None and (ticket.view.ended or 0.0) < time.time() - since
-                if ticket.view.state.final and (len(old) < beyond or expired):
+                if ticket.view.state.final and ticket.short is None and (len(old) < beyond or expired):
                     old.append(ticket)
             for ticket in old:
                 del self._tickets[ticket.view.id]

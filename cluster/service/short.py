@@ -80,52 +80,48 @@ class ShortJobs:
         self,
         scheduler: Scheduler,
         keep: Callable[[Common, list[Proven], Sequence[Job]], None],
-        left_over: Callable[[str], None],
+        ended: Callable[[str], None],
         trouble: Callable[[Mapping[str, int]], None],
     ) -> None:
-        """`keep` makes the runs of proven jobs, on another thread; they are over when it returns. `left_over` gives a
-        job that met trouble, or was stopped, a driver of its own; it must be quick. `trouble` counts what went wrong,
-        by the names of a report's counters."""
+        """`keep` makes the runs of proven jobs, on another thread; they are over when it returns. `ended` hears of each
+        job whose id is free again; one that is not over then met trouble, or was stopped, and gets a driver of its own.
+        It must be quick. `trouble` counts what went wrong, by the names of a report's counters."""
         self._scheduler = scheduler
         self._keep = keep
-        self._left_over = left_over
+        self._ended = ended
         self._trouble = trouble
         self._lock = threading.Lock()
         self._groups: dict[str, _Group] = {}
         """The last group of each key."""
-        self._shorts: dict[str, tuple[Short, _Group]] = {}
+        self._shorts: dict[str, tuple[Short, Job, _Group]] = {}
         """Jobs at work."""
-        self._kept: set[str] = set()
-        """Jobs that are over, and whose end the scheduler has not told."""
 
-    def begin(self, shorts: Sequence[Short], rank: int) -> None:
-        """Begin short jobs of one key."""
-        for each in shorts:
-            group = self._group(each)
-            report = PartitionReport(each.partition.name)
-            session = Session(group.session.began, group.session.spans, executor=self._scheduler.kind)
-            with self._lock:
-                self._shorts[each.id] = each, group
-            job = Job(
-                id=each.id,
-                key=each.key,
-                system=each.system,
-                plan=[each.partition],
-                report=group.report,
-                session=session,
-                max_retries=0,
-                rank=rank,
-                listens=wants_json(),
-                reports=[report],
-                workers=group.workers,
-            )
-            self._scheduler.add(job, self)
+    def begin(self, short: Short, rank: int) -> None:
+        """Begin a short job."""
+        group = self._group(short)
+        job = Job(
+            id=short.id,
+            key=short.key,
+            system=short.system,
+            plan=[short.partition],
+            report=group.report,
+            session=Session(group.session.began, group.session.spans, executor=self._scheduler.kind),
+            max_retries=0,
+            rank=rank,
+            listens=wants_json(),
+            reports=[PartitionReport(short.partition.name)],
+            workers=group.workers,
+        )
+        with self._lock:
+            self._shorts[short.id] = short, job, group
+        self._scheduler.add(job, self)
 
     def _group(self, of: Short) -> _Group:
         now = time.monotonic()
         with self._lock:
             group = self._groups.get(of.key)
             if group is None or now > group.until:
+                self._groups = {key: each for key, each in self._groups.items() if now <= each.until}
                 session, system, kind = Session(executor=self._scheduler.kind), of.system, self._scheduler.kind
                 report = Report(system.name, system.describe(), kind, system.key_digest().hex(), [])
                 report.started, report.chosen = session.began, self._scheduler.chosen
@@ -136,24 +132,17 @@ class ShortJobs:
     # -- as a sink --------------------------------------------------------------------------------------------------
 
     def take(self, effect: ForJob) -> None:
-        with self._lock:
-            of = self._shorts.get(effect.job)
-            kept = effect.job in self._kept
-            if isinstance(effect, Ended):
-                self._shorts.pop(effect.job, None)
-                self._kept.discard(effect.job)
-        if of is None:
-            return
         if isinstance(effect, Ended):
+            with self._lock:
+                _, _, group = self._shorts.pop(effect.job)
             self._scheduler.leave(effect.job)
-            found = Counter(vars(of[1].report.counters))
-            if found != of[1].counted:
-                self._trouble(found - of[1].counted)
-                of[1].counted = found
-            if not kept:
-                self._left_over(effect.job)
+            found = Counter(vars(group.report.counters))
+            if found != group.counted:
+                self._trouble(found - group.counted)
+                group.counted = found
+            self._ended(effect.job)
         elif isinstance(effect, Note) and "partition" not in effect.facts:  # that is one that is left over
-            of[1].notes += lines_of(effect.event, [facts_json(effect.facts)])
+            self._shorts[effect.job][2].notes += lines_of(effect.event, [facts_json(effect.facts)])
         elif isinstance(effect, Tell):
             log_progress(effect.job, effect.progress)
 
@@ -161,8 +150,9 @@ class ShortJobs:
         groups: dict[int, tuple[_Group, list[tuple[Short, Job, PartitionProof]]]] = {}
         with self._lock:
             for job, proof in proofs:
-                each, group = self._shorts[job.id]
-                groups.setdefault(id(group), (group, []))[1].append((each, job, proof))
+                short, known, group = self._shorts.get(job.id, (None, None, None))
+                if short is not None and known is job and group is not None:  # it was not stopped meanwhile
+                    groups.setdefault(id(group), (group, []))[1].append((short, job, proof))
         for group, found in groups.values():
             began, spans = group.session.began, tuple(group.session.spans)
             report = replace(
@@ -176,8 +166,6 @@ class ShortJobs:
             written = tuple(span_text(span, began) for span in spans)
             common = Common(group.system.verification_key(), report, written, tuple(group.notes))
             self._keep(common, [_proven(*each) for each in found], [job for _, job, _ in found])
-            with self._lock:
-                self._kept |= {each.id for each, _, _ in found}
 
 
 def _proven(of: Short, job: Job, proof: PartitionProof) -> Proven:

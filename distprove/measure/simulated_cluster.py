@@ -230,7 +230,8 @@ class Sleeper:
             self._dead = False
 
     def call(self, verb: Any, *arguments: Any, **named: Any) -> Any:
-        return {Worker.load: self._load, Worker.batch: self._batch}[verb](*arguments)
+        call: Callable[..., Any] = self._load if verb is Worker.load else self._batch
+        return call(*arguments)
 
     def tell(self, verb: Any, *arguments: Any, **named: Any) -> None:
         if verb is Worker.take:

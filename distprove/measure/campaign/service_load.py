@@ -68,8 +68,8 @@ WINDOW = 4
 FIRST_RATE = 200.0
 """Jobs a second that are submitted first."""
 PARTITIONS = 1
-ENTRY, POOL = "tests.support.toy_entry", "tests.support.instant_pool:InstantPool"
-"""The proof system of the jobs, and the pool whose workers prove in no time, as a checkout has them."""
+ENTRY, SCHEDULER = "tests.support.toy_entry", "tests.support.instant_fleet:instant_scheduler"
+"""The proof system of the jobs, and the scheduler whose workers prove in no time, as a checkout has them."""
 
 
 def serve(folder: Path) -> None:
@@ -79,8 +79,8 @@ def serve(folder: Path) -> None:
     (folder / "faults").mkdir()
     make_tokens(folder / TOKENS)
     limits = Limits(queued=QUEUED, running=RUNNING, kept=KEPT)
-    pool = partial(import_named(POOL), most=RUNNING)
-    service = Service(folder / "service", ExecutorSettings(local=True), limits, pool)
+    scheduler = partial(import_named(SCHEDULER), most=RUNNING)
+    service = Service(folder / "service", ExecutorSettings(local=True), limits, scheduler)
     service.start()
     server = Server(service, Options(folder / TOKENS, rate=1e6), lambda drain: None)
     server.start()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from actors import worker
 from actors.rooms import RoomsHere
 from cluster.executor.local import LocalFleet
+from cluster.scheduler.resident import Resident
 from cluster.service.requests import Limits
 from cluster.service.service import Service
 from cluster.service.views import JobRequest, JobState, JobView, Priority
@@ -85,9 +86,14 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 def threads_leased(service: Service) -> int:
     """Threads that hold leases to make witnesses."""
-    fleet = service._pool.fleet
+    fleet = service._scheduler.fleet
     assert isinstance(fleet, LocalFleet)
     return fleet.governor._state.threads
+
+
+def residents(service: Service) -> dict[str, Resident]:
+    """Keys that are resident, or to be."""
+    return service._scheduler._residents
 
 
 def proved(service: Service, id: str) -> JobView:
@@ -189,16 +195,16 @@ def test_a_key_is_not_loaded_after_its_job_was_cancelled(folder: Path, tmp_path:
     service.start()
     try:
         loop = submit(service, "loop", endless_start(folder, 0))
-        until(lambda: bool(service._pool._keys), "its key is not there")
+        until(lambda: len(residents(service)) == 1, "its key is not there")
         submit(service, "cancelled", FIBONACCI)
-        until(lambda: len(service._pool._keys) == 2, "its key is not there")
+        until(lambda: len(residents(service)) == 2, "its key is not there")
         service.cancel("cancelled")
         assert await_end(service, "cancelled", PATIENCE).state is JobState.CANCELLED
         assert await_end(service, loop, PATIENCE).state is JobState.FAILED
         submit(service, "last", toy(folder, 1))
         proved(service, "last")
-        (site,) = service._pool.fleet.sites.values()
+        (site,) = service._scheduler.fleet.sites.values()
         assert isinstance(site.host, RoomsHere)
-        assert len(site.host._workers) == len(service._pool.keys()) == 1
+        assert len(site.host._workers) == len(service._scheduler.keys()) == 1
     finally:
         service.close(drain=False)

@@ -554,6 +554,7 @@ def test_a_service_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
 def test_jobs_begin_again_when_all_workers_are_lost_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the Ray that they run on ends. The fleet says so as the first orders are handed out, again and again in
     the second case: a job is not begun for ever."""
+    reporting = sum(thread.name == "distprove-load" for thread in threading.enumerate())
     service = place.open(scheduler=open_scheduler)
     left, hand = 1, Worker.take
 
@@ -576,6 +577,10 @@ def test_jobs_begin_again_when_all_workers_are_lost_at_once(place: Place, monkey
     left = 0
     service.submit(place.ask("after"))
     assert await_end(service, "after", PATIENCE).state is JobState.PROVED
+    late = time.monotonic() + PATIENCE
+    while sum(thread.name == "distprove-load" for thread in threading.enumerate()) > reporting + 1:
+        assert time.monotonic() < late, "threads ask workers for news that were lost"
+        time.sleep(0.01)
 
 
 def test_a_job_that_finds_no_memory_beside_others_has_the_workers_to_itself(

@@ -244,10 +244,10 @@ def test_a_warm_key_does_without_the_files_of_its_first_job(files: Path, tmp_pat
             view = await_end(service, f"job-{number}", PATIENCE)
             assert view.state is JobState.PROVED, view.error
             guest.unlink()
-            (key,) = service._pool._keys.values()
-            verifiers = key.executor.verifiers
+            (resident,) = service._scheduler._residents.values()
+            verifiers = resident._verifiers
             assert verifiers is not None
-            for transport in (*key.executor.transports.values(), *(each.transport for each in verifiers._all)):
+            for transport in (*resident.transports.values(), *(each.transport for each in verifiers._all)):
                 transport.kill()
     finally:
         service.close(drain=False)
