@@ -14,7 +14,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -31,12 +30,10 @@ from actors.channel import Channel, ChannelClosed
 from actors.fork_server import Forked, ForkServer, interpreter
 from actors.grants import Governor, Wanted
 from actors.lastwords import CrashMarker, new_page
-from actors.messages import HostSpec, SentWitness, Spec, pickled
-from actors.protocol import Host, P, R, Timed, Verb, WitnessGone, WorkerDied, WorkerStuck, invoke
-from actors.rooms import Rooms
+from actors.messages import HostSpec, Spec, pickled
+from actors.protocol import Host, P, R, Verb, WorkerDied, WorkerStuck, invoke
 from actors.standby import STANDBY
-from actors.synthesiser import SynthesiserServer
-from distprove.system import Partition, PartitionId, Witness
+from distprove.system import PartitionId
 
 if TYPE_CHECKING:
     from kernels.host.shared_arrays import Receiver
@@ -44,10 +41,6 @@ if TYPE_CHECKING:
 ENDS = 3.0
 """Seconds in which a process that was killed ends. One that a driver of the system holds in an uninterruptible state
 may never end, and nobody waits for it longer."""
-DROPS = 8 << 20
-"""Bytes of witnesses that nobody reads any more from which a synthesiser is told at once to drop them. Fewer are told
-with the next order, or when its worker tidies up: a message for each takes the interpreter from the prover once more.
-"""
 READS = 10
 """Seconds for which a process that is stopped, or hangs, may keep whoever tells it something waiting."""
 
@@ -150,7 +143,7 @@ class HostProcess(Host):
         self._governor = governor
         self._lock = threading.Lock()
         self._starting = threading.Lock()
-        self._child: _Child | None = None
+        self._child: Child | None = None
         self._over = False
         self._serves = False
         """Whether the process has been told what to serve, and does."""
@@ -175,7 +168,7 @@ class HostProcess(Host):
                 if self._has_nursery and not again and forking is None:
                     STANDBY.hold()
                     self._holds = True
-                self._child = child = _Child(self._name, self._governor, started)
+                self._child = child = Child(self._name, self._governor, started)
                 self._serves = False
             child.call(Served.serve, self._spec, sys.path)
             self._serves = True
@@ -191,9 +184,6 @@ class HostProcess(Host):
         """Call a verb whose pickled form came from another process, and return the pickled answer (`Served.forward`).
         Raises what it raises, or WorkerDied."""
         return self._living().call(Served.forward, call)
-
-    def shut(self, slot: int) -> None:
-        self.call(Rooms.shut, slot)
 
     def kill(self) -> None:
         """End the process, and those that it started: one that is stopped would not see its end. Calls under way raise
@@ -214,70 +204,12 @@ class HostProcess(Host):
             if life is not None:
                 life.end()
 
-    def _living(self) -> _Child:
+    def _living(self) -> Child:
         with self._lock:
             child = self._child
         if child is None:
             raise WorkerDied(f"{self._name} was ended")
         return child
-
-
-class SynthesiserProcess(HostProcess):
-    """A synthesiser in a process of its own: an `actors.worker.SynthesiserHandle`."""
-
-    def load(self) -> Timed:
-        self.start()
-        return self.call(SynthesiserServer.load)
-
-    def make(self, partitions: Sequence[Partition]) -> list[Timed]:
-        child = self._living()
-        child.rows += 1
-        verb, arguments = SynthesiserServer.synthesise, (partitions, child.take_unused(), child.rows)
-        made: list[Timed] = child.call(Served.ask, None, verb, arguments, {})
-        return [
-            Timed(HeldWitness(value, child), *times) if isinstance(value, SentWitness) else Timed(value, *times)
-            for value, *times in made
-        ]
-
-    def cancel(self) -> None:
-        with suppress(WorkerDied, ChannelClosed):
-            child = self._living()
-            child.channel.tell(Served.tell, None, SynthesiserServer.cancel, (child.rows,), {})
-
-    def tidy(self) -> None:
-        with suppress(WorkerDied):
-            self._living().drop_unused()
-
-
-class HeldWitness:
-    """A witness in the memory of the process that made it, where it stays until `release`, or until nothing refers to
-    this object and that process is asked for the next one."""
-
-    def __init__(self, sent: SentWitness, child: _Child) -> None:
-        self.nbytes = sent.nbytes
-        self._sent = sent
-        self._child = child
-        self._unused = weakref.finalize(self, child.unused.append, sent.number)
-        self._unused.atexit = False
-
-    def read(self) -> Witness:
-        """Raises WitnessGone when the process that made it has ended."""
-        if self._child.ended:
-            raise WitnessGone("the process that made the witness ended")
-        return received(self._sent, self._child.receiver)
-
-    def release(self) -> None:
-        self._unused()
-        if len(self._child.unused) * self.nbytes >= DROPS:
-            self._child.drop_unused()
-
-
-def received(sent: SentWitness, receiver: Receiver) -> Witness:
-    """The witness, where it lies. Raises WitnessGone."""
-    try:
-        return Witness(sent.name, {name: receiver.array(a) for name, a in sent.arrays.items()}, sent.seconds)
-    except OSError:
-        raise WitnessGone("the process that made the witness ended") from None
 
 
 class Started(NamedTuple):
@@ -334,7 +266,7 @@ def _forked(name: str, nursery: ForkServer) -> Started | None:
     return None
 
 
-class _Child:
+class Child:
     """One life of a process."""
 
     def __init__(self, name: str, governor: Governor, started: Started) -> None:
@@ -395,13 +327,6 @@ class _Child:
             return self._process.wait(0.0 if self._stuck else ENDS)
         self._process.kill()
         return self._process.wait(0.0 if self._stuck else ENDS)
-
-    def drop_unused(self) -> None:
-        """Have the process drop what nobody reads."""
-        unused = self.take_unused()
-        if unused:
-            with suppress(ChannelClosed):
-                self.channel.tell(Served.tell, None, SynthesiserServer.drop, (unused,), {})
 
     def take_unused(self) -> list[int]:
         """Numbers of witnesses that the process is to be told to drop."""

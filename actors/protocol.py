@@ -53,6 +53,9 @@ class Place(NamedTuple):
     """Number in the fair queue of the rank's jobs."""
 
 
+FIRST = Place()
+
+
 @dataclass(frozen=True)
 class Order:
     """A partition, and the work to do on it."""
@@ -61,7 +64,7 @@ class Order:
     """The partition, which names its job."""
     kind: WorkKind
     challenge: bytes | None = None
-    place: Place = field(default_factory=Place)
+    place: Place = FIRST
     began: float = 0.0
     """Start of the job's session in seconds since the epoch; spans count from it."""
 
@@ -192,10 +195,6 @@ class Host(ABC):
         """Call a verb as `Transport.tell` does."""
 
     @abstractmethod
-    def shut(self, slot: int) -> None:
-        """Shut a key slot, once what is under way in it is done."""
-
-    @abstractmethod
     def kill(self) -> None: ...
 
     @abstractmethod
@@ -212,11 +211,12 @@ class Host(ABC):
 class Slot:
     """A transport to the worker in a key slot of a host."""
 
-    def __init__(self, host: Host, number: int, opens: Callable[[], object]) -> None:
-        """`opens` opens the slot, unless it is open."""
+    def __init__(self, host: Host, number: int, opens: Callable[[], object], shuts: Callable[[], object]) -> None:
+        """`opens` opens the slot, unless it is open, and `shuts` shuts it."""
         self.host = host
         self.number = number
         self._opens = opens
+        self._shuts = shuts
 
     def start(self) -> None:
         self.host.start()
@@ -236,4 +236,4 @@ class Slot:
     def end(self) -> None:
         """Shut the slot. The host stays; it may be gone already."""
         with suppress(Exception):
-            self.host.shut(self.number)
+            self._shuts()

@@ -140,9 +140,11 @@ class RemoteWorker:
 
     def shut(self, slot: int) -> None:
         """Shut a key slot."""
+        from actors.rooms import Rooms
+
         try:
             if self._process is not None:
-                self._process.shut(slot)
+                self._process.call(Rooms.shut, slot)
         finally:
             with self._lock:
                 self._given.pop(slot, None)

@@ -24,10 +24,10 @@ from actors.fork_server import ForkServer
 from actors.grants import Governor, Grant, Wanted
 from actors.lastwords import CrashMarker
 from actors.messages import HostSpec, Spec, SynthesiserSpec, VerifierSpec, WorkerSpec, pickled
-from actors.processes import Leases, Served, SynthesiserProcess
+from actors.processes import Leases, Served
 from actors.prover import SWITCH_INTERVAL, process_facts
 from actors.rooms import Rooms
-from actors.synthesiser import SynthesiserServer
+from actors.synthesiser import SynthesiserProcess, SynthesiserServer
 from actors.worker import SynthesiserHandle
 from distprove.formats.owncode import OURS, names_code
 from distprove.host.log import set_up_logging, wants_json

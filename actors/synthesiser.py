@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from actors.channel import ChannelClosed
 from actors.inflight import attempted
-from actors.messages import Kept, SynthesiserSpec, WorkerSpec
-from actors.protocol import Timed
+from actors.messages import Kept, SentWitness, SynthesiserSpec, WorkerSpec
+from actors.processes import Child, HostProcess, Served
+from actors.protocol import Timed, WitnessGone, WorkerDied
 from actors.prover import Shared, process_facts, shared_files
 from distprove.system import Partition, ProofSystem, Synthesiser, UsesArena, Witness
 from distprove.wanted import require_wanted, unless
 
 if TYPE_CHECKING:  # with NumPy, which a Ray actor does without
     from kernels.host.arena import HostArena
+    from kernels.host.shared_arrays import Receiver
+
+DROPS = 8 << 20
+"""Bytes of witnesses that nobody reads any more from which a synthesiser is told at once to drop them. Fewer are told
+with the next order, or when its worker tidies up: a message for each takes the interpreter from the prover once more.
+"""
 
 
 class SynthesiserWorker:
@@ -128,3 +138,69 @@ class WitnessHere:
 
     def release(self) -> None:
         self.witness = None
+
+
+class SynthesiserProcess(HostProcess):
+    """A synthesiser in a process of its own: an `actors.worker.SynthesiserHandle`."""
+
+    def load(self) -> Timed:
+        self.start()
+        return self.call(SynthesiserServer.load)
+
+    def make(self, partitions: Sequence[Partition]) -> list[Timed]:
+        child = self._living()
+        child.rows += 1
+        verb, arguments = SynthesiserServer.synthesise, (partitions, child.take_unused(), child.rows)
+        made: list[Timed] = child.call(Served.ask, None, verb, arguments, {})
+        return [
+            Timed(HeldWitness(value, child), *times) if isinstance(value, SentWitness) else Timed(value, *times)
+            for value, *times in made
+        ]
+
+    def cancel(self) -> None:
+        with suppress(WorkerDied, ChannelClosed):
+            child = self._living()
+            child.channel.tell(Served.tell, None, SynthesiserServer.cancel, (child.rows,), {})
+
+    def tidy(self) -> None:
+        with suppress(WorkerDied):
+            _drop_unused(self._living())
+
+
+class HeldWitness:
+    """A witness in the memory of the process that made it, where it stays until `release`, or until nothing refers to
+    this object and that process is asked for the next one."""
+
+    def __init__(self, sent: SentWitness, child: Child) -> None:
+        self.nbytes = sent.nbytes
+        self._sent = sent
+        self._child = child
+        self._unused = weakref.finalize(self, child.unused.append, sent.number)
+        self._unused.atexit = False
+
+    def read(self) -> Witness:
+        """Raises WitnessGone when the process that made it has ended."""
+        if self._child.ended:
+            raise WitnessGone("the process that made the witness ended")
+        return received(self._sent, self._child.receiver)
+
+    def release(self) -> None:
+        self._unused()
+        if len(self._child.unused) * self.nbytes >= DROPS:
+            _drop_unused(self._child)
+
+
+def received(sent: SentWitness, receiver: Receiver) -> Witness:
+    """The witness, where it lies. Raises WitnessGone."""
+    try:
+        return Witness(sent.name, {name: receiver.array(a) for name, a in sent.arrays.items()}, sent.seconds)
+    except OSError:
+        raise WitnessGone("the process that made the witness ended") from None
+
+
+def _drop_unused(child: Child) -> None:
+    """Have a process drop the witnesses that nobody reads."""
+    unused = child.take_unused()
+    if unused:
+        with suppress(ChannelClosed):
+            child.channel.tell(Served.tell, None, SynthesiserServer.drop, (unused,), {})

@@ -15,7 +15,6 @@ import threading
 import time
 import weakref
 from bisect import insort
-from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -42,7 +41,8 @@ second of work, and another one waits behind it: no worker runs dry before its n
 FEW = 8
 """Proofs that are told before `LINGER` is over, at least, when no more than these are left to be made: what is left to
 be verified and kept after the last proof is then little. Also the number of jobs at a worker up to which the first and
-the last outcome of each are told at once: more of them are short, and are told together."""
+the last outcome of each are told at once, and rows of witnesses are of one job: more of them are short, and are told,
+and their witnesses made, together."""
 TICK = 0.1
 """Seconds between two looks at what the governor is to be told, and between two batches of a job with `parallel`."""
 LONG = 2.0
@@ -50,6 +50,8 @@ LONG = 2.0
 UNHEARD = 10.0
 """Seconds that a synthesiser has to give up what is cancelled, before its process is ended. Loading it again may take
 longer than what it is at, such as one step of a large circuit."""
+SEARCHED = 64
+"""Orders among which those of a row are looked for, at most."""
 AT_EXIT = 30.0
 """Seconds that the interpreter waits at its exit for what workers of this process compute, in which a step ends."""
 IDLE = 0.02
@@ -201,6 +203,8 @@ class ProverThreads:
         self.lock = threading.Lock()
         """Guards the orders of all these workers."""
         self.provable = threading.Condition(self.lock)
+        self.arrivals = itertools.count()
+        """Numbers of orders, in which they came to these workers."""
         self._workers: list[Worker] = []
         self._taking = threading.Lock()
         self._over = False
@@ -305,7 +309,6 @@ class Worker:
         self._news = _News()
         self._jobs: dict[str, _Job] = {}
         """Jobs that have orders or kept witnesses here, or untold outcomes."""
-        self._arrivals = itertools.count()
         self._waiting: list[_Order] = []
         """Orders whose witnesses are to be made, by position."""
         self._ready: list[_Order] = []
@@ -422,7 +425,7 @@ class Worker:
                 job = self._jobs.setdefault(order.id.job, _Job())
                 job.parallel, job.left = parallel, job.left + 1
                 kept = job.kept.pop(order.id, None)
-                position = (*order.place, next(self._arrivals))
+                position = (*order.place, next(self._prover_threads.arrivals))
                 new = _Order(order, job, Outcome(order.id, order.kind, self._name), position)
                 if kept is not None and order.kind is WorkKind.PROVE:
                     new.witness, new.outcome.witness_bytes = kept.witness, kept.outcome.witness_bytes
@@ -624,8 +627,9 @@ class Worker:
                 yield order
 
     def _next_row(self, *, short: bool = False) -> list[_Order]:
-        """The orders whose witnesses are made next in a row, of one rank, if there is room; `short`: as of
-        `_makeable_orders`. Called with the lock held."""
+        """The orders whose witnesses are made next in a row, if there is room; `short`: as of `_makeable_orders`. They
+        are of one job, so that no other one waits for a witness that takes long; among many jobs, those with one order
+        each are made together. Called with the lock held."""
         orders = self._makeable_orders(short=short)
         first = next(orders, None)
         if first is None:
@@ -633,16 +637,14 @@ class Worker:
         held = sum(order.rank <= first.rank for order in self._held)  # a later rank counts these too
         # The first witnesses go to the prover one by one, so that it does not wait for a row.
         count = 1 if first.alone else min(self._pace.in_a_row, 1 + held)
-        row, of = [first], Counter([first.job])
-        for order in orders if count > 1 else ():
-            job = order.job
-            if order.rank != first.rank or order.alone:
+        if first.job.parallel is not None:
+            count = min(count, first.job.parallel - first.job.preparing)
+        row, mixed = [first], first.job.left == 1 and len(self._jobs) > FEW
+        for order in itertools.islice(orders, SEARCHED if count > 1 else 0):
+            if len(row) == count or order.rank != first.rank or order.alone:
                 break
-            if job.parallel is None or job.preparing + of[job] < job.parallel:
-                of[job] += 1
+            if order.job is first.job or (mixed and order.job.left == 1):
                 row.append(order)
-            if len(row) == count:
-                break
         # Witnesses in the making, ready or with the prover at a time, of jobs of one rank and those before it; those
         # that wait for a barrier are beside it, and so is what others are at for long.
         busy = [making for making in self._making if making.long]

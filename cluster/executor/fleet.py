@@ -116,11 +116,15 @@ class Fleet(ABC):
     def slot(self, spec: WorkerSpec, shared: Any) -> Slot:
         """The transport to a worker's slot for one key, which is opened when it is started."""
         host, number = self.sites[spec.name].host, next(self._slots)
-        return Slot(host, number, self.opener(spec, host, number, shared))
+        return Slot(host, number, self.opener(spec, host, number, shared), self.shutter(host, number))
 
     @abstractmethod
     def opener(self, spec: WorkerSpec, host: Host, number: int, shared: Any) -> Callable[[], object]:
         """What opens that slot."""
+
+    def shutter(self, host: Host, number: int) -> Callable[[], object]:
+        """What shuts that slot, once what is under way in it is done."""
+        return lambda: host.call(Rooms.shut, number)
 
     @abstractmethod
     def keep(self, system: ProofSystem) -> Callable[[], None]:

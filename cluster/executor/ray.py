@@ -384,6 +384,10 @@ class RayFleet(Fleet):
 
         return opens
 
+    def shutter(self, host: Host, number: int) -> Callable[[], object]:
+        assert isinstance(host, RayTransport)
+        return partial(host.shut, number)
+
     def keep(self, system: ProofSystem) -> Callable[[], None]:
         number = next(self._slots)
         with self._membership:

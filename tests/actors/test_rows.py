@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -19,10 +20,10 @@ from actors.grants import Grant, MemoryCache, Ungoverned
 from actors.inflight import attempted
 from actors.messages import HostSpec, SentWitness, WorkerSpec
 from actors.pace import MOST, ROW_BYTES, ROWS, SPAN, Pace
-from actors.processes import DROPS, HeldWitness
-from actors.protocol import Order, Outcome, Timed, WitnessGone, WorkerDied, WorkKind
+from actors.processes import Served
+from actors.protocol import Order, Outcome, Place, Timed, WitnessGone, WorkerDied, WorkKind
 from actors.rooms import RoomsHere
-from actors.synthesiser import WitnessHere
+from actors.synthesiser import DROPS, HeldWitness, SynthesiserServer, WitnessHere
 from distprove.errors import ClusterError, WitnessGenerationError
 from distprove.system import Partition, PartitionId
 from kernels.host.arena import HostArena
@@ -196,6 +197,24 @@ def test_what_is_to_be_diagnosed_is_not_given_back(system: ToySystem) -> None:
     assert sorted(done) == [(first.id, WorkKind.PROVE), (suspect.id, WorkKind.DIAGNOSE)]
 
 
+def test_the_order_with_the_lowest_place_goes_first_and_of_equal_ones_the_oldest(system: ToySystem) -> None:
+    """Whatever its job, and whenever it came."""
+    synthesiser, plan = WaitingSynthesiser(system), system.plan()[:5]
+    places = [Place(1, 5), Place(1, 2), Place(0, 9), Place(1, 2)]
+    with worker(system, synthesiser, Leases()) as made:
+        made.take(1, [Order(plan[0], WorkKind.PROVE)])
+        assert synthesiser.begun.wait(60)
+        for partition, place in zip(plan[1:], places, strict=True):
+            of_another = replace(partition, job=f"job-{partition.index % 2}")
+            made.take(1, [Order(of_another, WorkKind.PROVE, place=place)])
+        synthesiser.may.set()
+        done: list[str] = []
+        while len(done) < len(plan):
+            done += [outcome.id.name for outcome in made.batch(10).outcomes]
+    assert [name for row in synthesiser.rows for name in row] == ["p0", "p3", "p2", "p4", "p1"]
+    assert sorted(done) == sorted(partition.name for partition in plan)
+
+
 def test_only_the_commitments_of_what_goes_back_are_dropped(system: ToySystem, monkeypatch: pytest.MonkeyPatch) -> None:
     """The prover would commit again to what stays."""
     plan = system.plan()[:3]
@@ -240,10 +259,16 @@ class Child:
         self.unused: deque[int] = deque()
         self.told: list[int] = []
         self.ended = False
+        self.channel = self
 
-    def drop_unused(self) -> None:
-        while self.unused:
-            self.told.append(self.unused.popleft())
+    def take_unused(self) -> list[int]:
+        taken = list(self.unused)
+        self.unused.clear()
+        return taken
+
+    def tell(self, told: Any, slot: None, verb: Any, arguments: tuple[list[int]], named: Any) -> None:
+        assert (told, verb) == (Served.tell, SynthesiserServer.drop)
+        self.told += arguments[0]
 
 
 def test_large_witnesses_are_dropped_at_once_and_small_ones_together() -> None:
