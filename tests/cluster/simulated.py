@@ -31,10 +31,11 @@ import numpy as np
 from cluster.executor.base import Executor, WorkerHandle
 from numpy.typing import NDArray
 
+from actors import patience
 from actors.inflight import Timed
 from actors.processes import WorkerDied
 from actors.spans import span_json
-from actors.worker import LINGER, Batch, Loaded, Order, Outcome, Stretch
+from actors.worker import Batch, Loaded, Order, Outcome, Stretch
 from cluster.driver import drive
 from cluster.record.run import Run
 from cluster.record.story import read_report
@@ -305,7 +306,7 @@ class Sleeper:
     def _linger(self, late: float) -> None:
         while not (self._dead or self._over):
             now, news = time.monotonic(), self._made
-            due = self._told + LINGER if news.outcomes or news.returned else late
+            due = self._told + patience.NEWS if news.outcomes or news.returned else late
             idle = bool(news.outcomes) and self._at is None
             if idle or now >= min(due, late):
                 return
