@@ -15,7 +15,7 @@ NATIVE := kernels/CMakeLists.txt $(shell find kernels distprove -name '*.cpp' -o
   $(shell grep -rl --include='*.py' CppRows distprove/stark)
 INTEROP := tests/interop/node_modules/.ready
 
-.PHONY: demo test fuzz lint format setup gpu-compile performance constraints node clean check-tools FORCE
+.PHONY: demo test fuzz lint format setup gpu-compile performance tables constraints node clean check-tools FORCE
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
@@ -46,6 +46,10 @@ gpu-compile: $(VENV)/.ready-test
 # docs/performance.md from the raw results in docs/results.
 performance: $(VENV)/.ready
 	$(BIN)/python -m distprove.measure.performance_page
+
+# The tables of docs/operations.md that the code has: rules of recovery, limits of time.
+tables: $(VENV)/.ready
+	$(BIN)/python -m tests.support.printed_tables
 
 # cuda-bindings stays unpinned: its major version must follow the CUDA extra.
 PIN := $(UV) pip compile --quiet --universal --python-version 3.10 --no-annotate --no-header --no-emit-index-url \

@@ -80,10 +80,12 @@ class Channel:
         known."""
         self._send(("tell", 0, verb, (arguments, named)))
 
-    def send_within(self, seconds: int) -> None:
+    def send_within(self, seconds: float) -> None:
         """End the connection where a message cannot be sent for so long, because the other side does not read."""
         with socket.socket(fileno=os.dup(self._connection.fileno())) as line:
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", seconds, 0))
+            line.setsockopt(
+                socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", *divmod(int(seconds * 1e6), 10**6))
+            )
 
     def cut(self) -> None:
         """End the connection from this side: calls under way raise ChannelClosed."""

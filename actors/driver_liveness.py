@@ -16,16 +16,10 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
+from actors import patience
+
 Address = tuple[str, int]
 """Host and port."""
-
-ANSWERS = 1.2
-"""Seconds that a system has to take a connection: the first packet may be lost, and is sent again after one."""
-LOOK = 3.0
-"""Seconds between two looks of a worker for the driver of its job."""
-UNREACHED = 15.0
-"""Seconds after which a worker whose driver cannot be reached ends. A driver that lost its head has given up after ten;
-one that is cut off for less finds its workers where they were."""
 
 
 class DriverAddress(NamedTuple):
@@ -41,13 +35,13 @@ class DriverAddress(NamedTuple):
     def answers(self) -> bool:
         """Whether both take a connection."""
         wanted = {self.head, self.process}
-        return taking(wanted, ANSWERS) == wanted
+        return taking(wanted, patience.DRIVER_ANSWERS) == wanted
 
 
 def by_number(address: Address) -> Address:
     """The address that a host's name stands for here, where it takes a connection; else the address as it is. A node
     that is cut off looks up no names."""
-    with suppress(OSError), socket.create_connection(address, ANSWERS) as line:
+    with suppress(OSError), socket.create_connection(address, patience.DRIVER_ANSWERS) as line:
         host, port = line.getpeername()[:2]
         return host, port
     return address
@@ -82,9 +76,9 @@ def taking(addresses: Iterable[Address], seconds: float) -> set[Address]:
 
 
 def end_without(address: DriverAddress, end: Callable[[], object]) -> None:
-    """Call `end`, and end this process, once the driver could not be reached for `UNREACHED` seconds. A thread of its
-    own checks that. A process that was stopped meanwhile begins to count anew. A driver that was never reached, as
-    behind a firewall, does not end it."""
+    """Call `end`, and end this process, once the driver could not be reached for `patience.DRIVER_UNREACHED` seconds. A
+    thread of its own checks that. A process that was stopped meanwhile begins to count anew. A driver that was never
+    reached, as behind a firewall, does not end it."""
 
     def answers() -> bool:
         try:
@@ -97,12 +91,12 @@ def end_without(address: DriverAddress, end: Callable[[], object]) -> None:
         if not answers():
             return
         while True:
-            time.sleep(LOOK)
+            time.sleep(patience.DRIVER_LOOK)
             now = time.monotonic()
-            if answers() or now - before > 2 * LOOK + ANSWERS:
+            if answers() or now - before > 2 * patience.DRIVER_LOOK + patience.DRIVER_ANSWERS:
                 reached = now
             before = now
-            if now - reached >= UNREACHED:
+            if now - reached >= patience.DRIVER_UNREACHED:
                 try:
                     end()
                 finally:

@@ -16,12 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 
+from actors import patience
+
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-HELD = 0.25
-"""Seconds for which memory that is not in use stays leased, and for which threads are used again after they were
-granted, or after nobody else waited for any."""
 LARGE = 64 << 20
 """Bytes from which a lease is made smaller once it is known what a witness takes."""
 
@@ -203,7 +202,7 @@ class ThreadCache(LeaseCache[Threads]):
     def look(self) -> None:
         """Ask whether anybody waits for threads, if any were taken of late. Waits for the answer."""
         asked = time.monotonic()
-        if self._keeps and asked - self._used <= HELD and not self._governor.threads_wanted():
+        if self._keeps and asked - self._used <= patience.IDLE_LEASE and not self._governor.threads_wanted():
             self._unwanted = asked
 
     def take(self) -> Threads:
@@ -215,7 +214,7 @@ class ThreadCache(LeaseCache[Threads]):
     def renewed(self, threads: Threads) -> Threads:
         """These threads, or others in their place if they have been held for long and others may wait for them."""
         self._used = time.monotonic()
-        if self._used - max(threads.began, self._unwanted) <= HELD:
+        if self._used - max(threads.began, self._unwanted) <= patience.IDLE_LEASE:
             return threads
         self._governor.release(threads.ticket)
         return self._ask()

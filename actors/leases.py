@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray.exceptions import PendingCallsLimitExceeded, RayActorError, RayError
 
+from actors import patience
 from actors.grants import Governor, Grant, Wanted
 
 if TYPE_CHECKING:
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
 NAMESPACE = "distprove"
 PROTOCOL = 9
 """Version of a governor's calls. Jobs of a distprove with another version do not share the governor."""
-
-RENEWED = 10.0
-"""Seconds that a driver has to make a governor anew that is gone; for what is asked for later everything is allowed."""
-GLANCE = 0.25
-"""Seconds between two looks for it."""
 
 
 def governor_name(node: str) -> str:
@@ -70,9 +66,9 @@ class Governed(Governor):
                     return Grant(*asked.future().result())
                 except (RayActorError, PendingCallsLimitExceeded):
                     gone = gone or time.monotonic()
-            if not gone or time.monotonic() - gone > RENEWED:
+            if not gone or time.monotonic() - gone > patience.GOVERNOR_RENEWED:
                 return Grant(0, wanted.get("threads", 0))
-            time.sleep(GLANCE)
+            time.sleep(patience.GOVERNOR_GLANCE)
             self._looked = False
 
     def release(self, ticket: int) -> None:

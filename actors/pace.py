@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 
+from actors import patience
+
 MOST = 8
 """Largest number of witnesses in a row."""
-SPAN = 0.02
-"""Longest time in seconds that a row takes to make, and to prove. A worker that runs dry waits for the making, and what
-it holds to be proven cannot be given to another worker."""
 ROW_BYTES = 16 << 20
 """Most bytes that the witnesses of a row of several take."""
 ROWS = 3
@@ -40,8 +39,8 @@ class Pace:
         """A witness of `nbytes` bytes took its synthesiser so many seconds."""
         self._making = _followed(self._making, seconds)
         self._bytes = max(self._bytes, nbytes)
-        longest = max(self._making, self._proving, SPAN / MOST)
-        most = max(1, min(int(SPAN / longest), ROW_BYTES // self._bytes))
+        longest = max(self._making, self._proving, patience.ROW / MOST)
+        most = max(1, min(int(patience.ROW / longest), ROW_BYTES // self._bytes))
         self.in_a_row = 1 << most.bit_length() - 1
 
     def proven(self, seconds: float) -> None:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple
 
 import psutil
 
+from actors import patience
 from actors.backends import Ahead
 from actors.channel import Channel, ChannelClosed
 from actors.fork_server import Forked, ForkServer, interpreter
@@ -37,12 +38,6 @@ from distprove.system import PartitionId
 
 if TYPE_CHECKING:
     from kernels.host.shared_arrays import Receiver
-
-ENDS = 3.0
-"""Seconds in which a process that was killed ends. One that a driver of the system holds in an uninterruptible state
-may never end, and nobody waits for it longer."""
-READS = 10
-"""Seconds for which a process that is stopped, or hangs, may keep whoever tells it something waiting."""
 
 
 class Served(ABC):
@@ -223,7 +218,7 @@ class Started(NamedTuple):
         self.connection.close()
         self.process.kill()
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(ENDS)
+            self.process.wait(patience.PROCESS_ENDS)
 
 
 forking: ForkServer | None = None
@@ -286,7 +281,7 @@ class Child:
         """Whether it was killed and did not end."""
         self.channel = Channel(started.connection, self._leases, self._gone)
         with suppress(OSError, ValueError):  # it ended already
-            self.channel.send_within(READS)
+            self.channel.send_within(patience.PROCESS_READS)
 
     @cached_property
     def receiver(self) -> Receiver:
@@ -324,9 +319,9 @@ class Child:
     def _ended(self) -> int:
         """The exit code of a process whose connection has ended. Raises TimeoutExpired where it cannot be ended."""
         with suppress(subprocess.TimeoutExpired):
-            return self._process.wait(0.0 if self._stuck else ENDS)
+            return self._process.wait(0.0 if self._stuck else patience.PROCESS_ENDS)
         self._process.kill()
-        return self._process.wait(0.0 if self._stuck else ENDS)
+        return self._process.wait(0.0 if self._stuck else patience.PROCESS_ENDS)
 
     def take_unused(self) -> list[int]:
         """Numbers of witnesses that the process is to be told to drop."""
@@ -360,7 +355,7 @@ class Child:
     def _give_up(self) -> None:
         """End the connection of a process that was killed, where that does not do so."""
         try:
-            self._process.wait(ENDS)
+            self._process.wait(patience.PROCESS_ENDS)
         except subprocess.TimeoutExpired:
             self._stuck = True
             self.channel.cut()
@@ -368,5 +363,5 @@ class Child:
     def _gone(self) -> None:
         self._leases.end()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.0 if self._stuck else ENDS)  # so that it leaves no zombie
+            self._process.wait(0.0 if self._stuck else patience.PROCESS_ENDS)  # so that it leaves no zombie
             self._computed()

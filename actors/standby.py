@@ -12,10 +12,8 @@ import os
 import threading
 from contextlib import suppress
 
+from actors import patience
 from actors.fork_server import ForkServer
-
-AFTER = 2.0
-"""Seconds from the first worker's start to that of the standby: a job that is over by then does without."""
 
 
 class Standby:
@@ -42,7 +40,7 @@ class Standby:
                 self._owner, self._held, self._server = os.getpid(), 0, None
             self._held += 1
             if self._held == 1:
-                self._timer = threading.Timer(AFTER, self._begin)
+                self._timer = threading.Timer(patience.STANDBY, self._begin)
                 self._timer.daemon = True
                 self._timer.start()
 

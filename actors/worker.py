@@ -22,8 +22,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
 
+from actors import patience
 from actors.channel import sendable
-from actors.grants import HELD, Governor, Memory, MemoryCache, SynthesisLease, ThreadCache
+from actors.grants import Governor, Memory, MemoryCache, SynthesisLease, ThreadCache
 from actors.inflight import Turn
 from actors.pace import Pace
 from actors.protocol import Batch, Interval, Loaded, Order, Outcome, Timed, UnderWay, WorkerDied, WorkKind
@@ -35,27 +36,13 @@ from distprove.host.beside import in_background
 from distprove.system import DeviceTask, Partition, PartitionId, PredictsMemory, ProofSystem, StepTimes, Witness
 from distprove.wanted import unless
 
-LINGER = 0.25
-"""Seconds between two batches, at least, unless there is trouble to tell or nothing left to do. A chunk is half a
-second of work, and another one waits behind it: no worker runs dry before its news were told."""
 FEW = 8
-"""Proofs that are told before `LINGER` is over, at least, when no more than these are left to be made: what is left to
-be verified and kept after the last proof is then little. Also the number of jobs at a worker up to which the first and
-the last outcome of each are told at once, and rows of witnesses are of one job: more of them are short, and are told,
-and their witnesses made, together."""
-TICK = 0.1
-"""Seconds between two looks at what the governor is to be told, and between two batches of a job with `parallel`."""
-LONG = 2.0
-"""Seconds after which the witness that a synthesiser makes is a long one, for which no other job waits."""
-UNHEARD = 10.0
-"""Seconds that a synthesiser has to give up what is cancelled, before its process is ended. Loading it again may take
-longer than what it is at, such as one step of a large circuit."""
+"""Proofs that are told before `patience.NEWS` is over, at least, when no more than these are left to be made: what is
+left to be verified and kept after the last proof is then little. Also the number of jobs at a worker up to which the
+first and the last outcome of each are told at once, and rows of witnesses are of one job: more of them are short, and
+are told, and their witnesses made, together."""
 SEARCHED = 64
 """Orders among which those of a row are looked for, at most."""
-AT_EXIT = 30.0
-"""Seconds that the interpreter waits at its exit for what workers of this process compute, in which a step ends."""
-IDLE = 0.02
-"""Seconds for which synthesisers beside a GPU keep their threads, at least, while there is nothing for them to make."""
 
 
 class WitnessRef(Protocol):
@@ -186,7 +173,7 @@ class _Making:
 
     @property
     def long(self) -> bool:
-        return time.monotonic() - self.since > LONG
+        return time.monotonic() - self.since > patience.LONG_WITNESS
 
     @property
     def over(self) -> bool:
@@ -503,7 +490,7 @@ class Worker:
             while not self._over:
                 now = time.monotonic()
                 # Where witnesses are counted over all workers, the next order waits for this news.
-                linger = TICK if any(job.parallel for job in self._jobs.values()) else LINGER
+                linger = patience.WORKER_TICK if any(job.parallel for job in self._jobs.values()) else patience.NEWS
                 due = self._told + linger if self._news else late
                 if self._is_urgent() or now >= min(due, late):
                     break
@@ -525,7 +512,7 @@ class Worker:
     def close(self) -> None:
         """Give back the key's memory, under the node's reclaim lock, and end the synthesisers."""
         self.stop()
-        late = time.monotonic() + UNHEARD
+        late = time.monotonic() + patience.WITNESS_CANCELLED
         for thread in self._running:
             if thread.ident:  # code of a user's own may never end, on a thread
                 thread.join(max(0.0, late - time.monotonic()))
@@ -584,7 +571,7 @@ class Worker:
             synthesiser.load()
             self._make(name, synthesiser)
         except Exception:  # those that it stands in for are there, and it is tried again
-            self._stand_in_after = time.monotonic() + UNHEARD
+            self._stand_in_after = time.monotonic() + patience.WITNESS_CANCELLED
         finally:
             synthesiser.end()
             with self._lock:
@@ -756,9 +743,9 @@ class Worker:
                     in_background(partial(self._stand_in, busy[0].name), f"distprove-{self._name}-beside")
                     self._standing_in += 1
                 except RuntimeError:  # no thread can be started: it is tried again
-                    self._stand_in_after = now + UNHEARD
+                    self._stand_in_after = now + patience.WITNESS_CANCELLED
             for making in busy:
-                if making.cancelled is not None and now - making.cancelled > UNHEARD:
+                if making.cancelled is not None and now - making.cancelled > patience.WITNESS_CANCELLED:
                     making.synthesiser.kill()
                 elif making.cancelled is not None:
                     self._cancel([making])  # it may not have begun when it was told
@@ -898,14 +885,14 @@ class Worker:
                 over = self._over
             if over:
                 return
-            self._memory.give_back(HELD)
+            self._memory.give_back(patience.IDLE_LEASE)
             for synthesiser in list(self._synthesisers.values()):
                 synthesiser.tidy()
             self._look_at_long()
-            self._threads.give_back(IDLE)
+            self._threads.give_back(patience.IDLE_THREADS)
             with suppress(Exception):  # the governor is gone: whoever asks it for something next tells
                 self._threads.look()
-            time.sleep(TICK)
+            time.sleep(patience.WORKER_TICK)
 
 
 _STOPPED: weakref.WeakSet[Worker] = weakref.WeakSet()
@@ -914,6 +901,6 @@ _STOPPED: weakref.WeakSet[Worker] = weakref.WeakSet()
 @atexit.register
 def _finish_all() -> None:
     """Wait for stopped workers of this process: the interpreter would unwind their threads through C++, and abort."""
-    late = time.monotonic() + AT_EXIT
+    late = time.monotonic() + patience.EXIT_STEP
     for worker in list(_STOPPED):
         worker.finish(late)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from actors import patience
 from cluster.aggregation import aggregated
 from cluster.record.report import REPORT, PartitionReport, Report, public_message
 from cluster.record.run import Barrier, Run, json_text
@@ -42,10 +43,6 @@ from distprove.settings import ExecutorSettings
 from distprove.system import ChecksCommitments, Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
 from distprove.wanted import require_wanted
 from kernels.host.private import NotPrivate, temporary_root
-
-SHORT = 1.0
-"""Seconds of a session whose report and timeline are not worth a sync: what a power cut takes of them is told by the
-proof and the journal, and thousands of short jobs would wait for it."""
 
 
 def drive(
@@ -208,7 +205,7 @@ def _write_report(run: Run, report: Report, session: Session, status: StatusFile
     """Write how the session ended. Raises ResourceError for what cannot be written, after all that can; a report for
     which the run's disk has no room goes to a folder for temporary files."""
     lost: list[BaseException] = []
-    durable = report.wall_seconds > SHORT
+    durable = report.wall_seconds > patience.SHORT_SESSION
     writes: list[Callable[[], None]] = [
         lambda: run.folder.write(REPORT, json_text(report.to_record()), durable=durable),
         lambda: run.folder.write(FILE, timeline_json([*_earlier_sessions(run), session]).encode(), durable=durable),

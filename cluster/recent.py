@@ -8,7 +8,7 @@ from collections import Counter
 class Recent:
     """Counts what happens, by second, and forgets what is older than so many seconds. Whoever calls holds a lock."""
 
-    def __init__(self, seconds: int) -> None:
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._counts: Counter[int] = Counter()
 

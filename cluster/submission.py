@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from actors import patience
 from cluster.executor.connection import first_line, prepare
 from cluster.service.http.access import is_loopback
 from distprove.errors import ClusterError, InputError, JobFailed, UsageError, typed
@@ -34,10 +35,6 @@ SMALL, TOGETHER = 8 << 20, 64 << 20
 JOB_FILE = "job.toml"
 NOT_YET = "No available agent"
 """Part of what a Ray says that has just started."""
-PATIENCE = 60.0
-"""Seconds for which it may say so."""
-LOOK = 0.5
-"""Seconds between two tries, and between two looks at whether a job has ended once its log has."""
 
 
 def pack(job: Job, folder: Path, *, send: bool = True) -> list[Path]:
@@ -118,7 +115,7 @@ def submit(
         prepare(ExecutorSettings(address="auto"))  # as for any Ray that is there
         from ray.job_submission import JobSubmissionClient
 
-        late = time.monotonic() + PATIENCE
+        late = time.monotonic() + patience.SUBMISSION_RETRIES
         while True:
             try:
                 client = JobSubmissionClient(address)
@@ -126,7 +123,7 @@ def submit(
             except Exception as error:  # Ray raises RuntimeError, ConnectionError and those of its HTTP client
                 if NOT_YET not in str(error) or time.monotonic() > late:
                     raise ClusterError(f"Ray at {address} does not take the job: {first_line(error)}") from None
-            time.sleep(LOOK)
+            time.sleep(patience.SUBMISSION_LOOK)
 
 
 def follow(client: Any, id: str, show: Callable[[str], None]) -> int:
@@ -137,7 +134,7 @@ def follow(client: Any, id: str, show: Callable[[str], None]) -> int:
     try:
         asyncio.run(_tail(client, id, show))
         while not client.get_job_status(id).is_terminal():
-            time.sleep(LOOK)
+            time.sleep(patience.SUBMISSION_LOOK)
         code = client.get_job_info(id).driver_exit_code
         status = client.get_job_status(id).value
     except KeyboardInterrupt:

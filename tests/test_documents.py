@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from actors import patience
 from distprove.measure.prose import ROOT, anchor, pages, read, words
+from tests.support import printed_tables
 
 PAGES = pages()
 MEAN, LONGEST = 20, 45
@@ -75,6 +77,22 @@ def test_every_link_leads_somewhere(page: str) -> None:
         if not path.is_relative_to(ROOT) or not path.exists() or (place and place not in _anchors(path)):
             dead.append(target)
     assert dead == []
+
+
+def test_the_tables_of_the_code_are_printed() -> None:
+    """`make tables` writes them."""
+    page = printed_tables.PAGE.read_text(encoding="utf-8")
+    assert printed_tables.printed(page) == page
+    assert all(table().count("\n") > 5 and table() in page for table in printed_tables.TABLES.values())
+
+
+def test_every_limit_of_time_is_in_the_table_of_limits() -> None:
+    """The interpreter's switch interval is a setting of Python. The lab only measures."""
+    files = [path for name in ("actors", "cluster") for path in (ROOT / name).rglob("*.py") if "lab" not in path.parts]
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    elsewhere = re.findall(r'^ *([A-Z_, ]+) = .*\n *"""Seconds ', "".join(texts), re.MULTILINE)
+    assert elsewhere == ["SWITCH_INTERVAL"]
+    assert {name for text in texts for name in re.findall(r"\bpatience\.([A-Z]\w+)", text)} == set(patience.TABLE)
 
 
 def _anchors(page: Path) -> set[str]:

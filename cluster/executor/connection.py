@@ -23,9 +23,10 @@ from typing import Any
 
 import psutil
 
+from actors import patience
 from cluster.executor.guard import guarded, processes_in
 from cluster.executor.placement import Node
-from cluster.executor.reachability import PATIENCE, SLOW, require_ray
+from cluster.executor.reachability import require_ray
 from distprove.errors import ClusterError
 from distprove.host.beside import in_background
 from distprove.host.cgroup import memory_available
@@ -37,8 +38,6 @@ AUTO = "auto"
 """The address that stands for the one that RAY_ADDRESS names."""
 _LATE = "timed out during startup"
 """Part of what Ray says of a node that did not come up in Ray's own time."""
-ANSWERS = 5.0
-"""Seconds that a Ray has to take its leave."""
 MIN_STORE = 128 << 20
 MAX_STORE_SHARE = 0.3
 """Largest share of free memory for the object store, which lives in shared memory beside the provers."""
@@ -165,10 +164,10 @@ def _disconnect(started: Sequence[psutil.Process]) -> None:
 
     ending = threading.Thread(target=ray.shutdown, name="distprove-disconnect", daemon=True)
     ending.start()
-    ending.join(ANSWERS)
+    ending.join(patience.RAY_ENDS)
     if ending.is_alive():
         _end(started)
-        ending.join(ANSWERS if started else 0.0)
+        ending.join(patience.RAY_ENDS if started else 0.0)
     if ending.is_alive():
         atexit.unregister(ray.shutdown)  # it would wait again
 
@@ -179,7 +178,7 @@ def _end(processes: Sequence[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.Error):
             process.kill()
-            process.wait(PATIENCE)
+            process.wait(patience.RAY_ENDS)
 
 
 def cluster_nodes() -> list[Node]:
@@ -189,7 +188,7 @@ def cluster_nodes() -> list[Node]:
 
     own = ray.get_runtime_context().get_node_id()
     try:  # beside: it waits for a lost head without end
-        found = in_background(ray.nodes, "distprove-ray-nodes").result(SLOW)
+        found = in_background(ray.nodes, "distprove-ray-nodes").result(patience.RAY_ANSWERS)
     except TimeoutError:
         raise ClusterError("the head of Ray does not answer") from None
     nodes = [

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from actors import patience
 from actors.backends import BackendChoice, device_backend
 from actors.messages import WorkerSpec
 from actors.protocol import Host, Slot, Transport
@@ -26,8 +27,6 @@ from distprove.system import PredictsKey, ProofSystem
 
 Value = TypeVar("Value")
 T = TypeVar("T", bound=Transport)
-PATIENCE = 10.0
-"""Seconds that workers have to give back their devices at the end, before they are ended."""
 LIKELY_MEMORY = 1 << 36
 """Bytes of memory that a GPU is taken to have until that is known."""
 
@@ -157,7 +156,7 @@ class Fleet(ABC):
         """End all workers; unless `now`, once they have given back their devices."""
         hosts, self.sites = [site.host for site in self.sites.values()], {}
         if not now:
-            _at_once(lambda host: host.call(Rooms.close), hosts, PATIENCE)
+            _at_once(lambda host: host.call(Rooms.close), hosts, patience.FLEET_CLOSES)
         for host in hosts:
             host.end()
 
@@ -176,7 +175,7 @@ def kept_by(system: ProofSystem, choice: BackendChoice) -> int:
     return system.key_bytes() if isinstance(system, PredictsKey) else 0
 
 
-def _at_once(call: Callable[[T], object], transports: Iterable[T], patience: float) -> None:
+def _at_once(call: Callable[[T], object], transports: Iterable[T], seconds: float) -> None:
     """Call it for each, all at once, and wait for that for so many seconds, at most: a host that hangs is another's
     business. What they raise at their end says nothing; they may not have begun."""
-    wait([in_background(partial(call, each), "distprove-shut") for each in transports], patience)
+    wait([in_background(partial(call, each), "distprove-shut") for each in transports], seconds)

@@ -16,22 +16,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-LOOK = 0.5
-"""Seconds between two looks whether the driver lives."""
-CALM = 2.0
-"""Seconds for which nothing may be left: a process that is being born shows only then."""
-PATIENCE = 30.0
-"""Seconds after which the guard gives up, as where the disk does not let go of the folder."""
-
 
 @contextmanager
 def guarded(folder: str) -> Iterator[None]:
     """Have processes end, and `folder` go, if this process is killed within the block. Does without a guard where none
     can be started: the next driver removes the folder then."""
+    from actors import patience  # not in the guard's own process
+
     guard = None
+    limits = patience.GUARD_LOOK, patience.GUARD_CALM, patience.GUARD_GIVES_UP
     with suppress(OSError):
         guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, str(os.getpid()), folder],
+            [sys.executable, "-I", "-S", __file__, str(os.getpid()), folder, *map(str, limits)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -58,11 +54,11 @@ def processes_in(folder: str) -> set[int]:
     return found
 
 
-def _main(driver: int, folder: str) -> None:
+def _main(driver: int, folder: str, look: float, calm: float, gives_up: float) -> None:
     while os.getppid() == driver:
-        time.sleep(LOOK)
+        time.sleep(look)
     began = busy = time.monotonic()
-    while time.monotonic() < min(busy + CALM, began + PATIENCE):
+    while time.monotonic() < min(busy + calm, began + gives_up):
         left = processes_in(folder)
         for pid in left:
             with suppress(OSError):
@@ -70,8 +66,8 @@ def _main(driver: int, folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         if left or os.path.exists(folder):
             busy = time.monotonic()
-        time.sleep(LOOK / 5)
+        time.sleep(look / 5)
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]), sys.argv[2])
+    _main(int(sys.argv[1]), sys.argv[2], *map(float, sys.argv[3:]))

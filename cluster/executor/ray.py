@@ -27,6 +27,7 @@ from ray.exceptions import (
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from actors import patience
 from actors.backends import BackendChoice, ahead_of
 from actors.driver_liveness import DriverAddress, by_number
 from actors.leases import NAMESPACE, governor_name
@@ -36,8 +37,7 @@ from actors.ray_actor import Carried, RemoteWorker
 from cluster.executor.connection import cluster_nodes, connect
 from cluster.executor.fleet import Fleet, Site, Value, files_bytes
 from cluster.executor.placement import Node, Place, place, place_more, threads_of
-from cluster.executor.reachability import LOOK, Nodes, answering, head_address, reachable, watching
-from cluster.executor.reachability import PATIENCE as ANSWERS
+from cluster.executor.reachability import Nodes, answering, head_address, reachable, watching
 from cluster.executor.verifiers import Verifier, Verifiers, beside_driver, how_many, provers_for
 from cluster.governor.actor import NodeGovernor
 from cluster.governor.budget import memory_for_keys
@@ -50,25 +50,10 @@ from distprove.host.telemetry import idle_memory
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
 
-GLANCE = 0.1
-"""Seconds between two looks at what an answer is waited for from."""
-BEAT = 5.0
-"""Seconds between two looks for nodes that joined."""
-QUEUED = 5.0
-"""Seconds after which a worker that has not begun waits for resources that others have: its node runs a governor, so
-that processes of Ray begin there."""
-ATTEND = 1.5
-"""Seconds between the signs of life that governors are given: less than they take for silence."""
-PATIENCE = 10.0
-"""Seconds that governors have to answer at the end, and actors to end a worker that hangs."""
 CALLS = 8
 """Calls that an actor of one key serves at once: one waits for news, the others come and go."""
 POOL_CALLS = 64
 """Calls that an actor of several keys serves at once: one for each key waits for news."""
-UNATTENDED = 4.0
-"""Seconds after which a governor ends that nobody has called: a driver that makes one calls it at once."""
-LEAVES = 1.0
-"""Seconds that workers have to leave a Ray that lost its head."""
 PENDING = 1000
 """Calls that an actor may have waiting for it from one process. More are refused: it does not answer, and what is told
 to it would fill memory."""
@@ -108,7 +93,7 @@ class RayTransport(Host):
         try:
             self.placed = False
             while self._silent() and not self._is_over():
-                time.sleep(GLANCE)
+                time.sleep(patience.RAY_GLANCE)
             self.waits_since = time.monotonic()
             theirs, node = self._get(self.actor.identity.options(max_task_retries=-1).remote())
             self.placed = True
@@ -138,7 +123,7 @@ class RayTransport(Host):
 
     def kill(self) -> None:
         try:
-            self._get(self.actor.kill.remote(), PATIENCE)
+            self._get(self.actor.kill.remote(), patience.FLEET_CLOSES)
         except (RayError, WorkerDied):
             if ray.is_initialized():
                 ray.kill(self.actor, no_restart=False)  # it hangs itself; the worker's process ends with it
@@ -160,11 +145,11 @@ class RayTransport(Host):
         except RayError as error:
             raise told(error) from None
 
-    def _get(self, asked: ray.ObjectRef, patience: float = math.inf) -> Any:
+    def _get(self, asked: ray.ObjectRef, seconds: float = math.inf) -> Any:
         """The answer. Raises WorkerDied when there is none in so many seconds, and when the actor's node is silent:
         Ray's own error tells of that a minute later. Raises RayError where the actor's process ended."""
-        answer, late = asked.future(), time.monotonic() + patience
-        while not wait([answer], min(GLANCE, patience)).done:
+        answer, late = asked.future(), time.monotonic() + seconds
+        while not wait([answer], min(patience.RAY_GLANCE, seconds)).done:
             if self._silent() or time.monotonic() > late:
                 raise WorkerDied("its node does not answer")
         return answer.result()
@@ -264,7 +249,7 @@ class RayFleet(Fleet):
 
     def unless_lost(self, call: Callable[[], Value]) -> Value:
         waiting = in_background(call, "distprove-ray-start")
-        while not wait([waiting], GLANCE).done:
+        while not wait([waiting], patience.RAY_GLANCE).done:
             if self.lost:
                 raise ClusterError("Ray is lost: its head or raylet ended while the workers were started")
         return waiting.result()
@@ -337,7 +322,7 @@ class RayFleet(Fleet):
             for node in nodes
         ]
         try:
-            idle: int = min(answered(ref, PATIENCE) for ref in asked)
+            idle: int = min(answered(ref, patience.FLEET_CLOSES) for ref in asked)
         except (RayError, TimeoutError):  # another version there, or nobody answers: its start tells of it
             return 0
         return min(idle, self.settings.device_memory or idle)
@@ -355,7 +340,7 @@ class RayFleet(Fleet):
         if site is None or not isinstance(site.host, RayTransport) or site.host.placed:
             return False
         node = self._asks[worker][0]
-        waits = time.monotonic() - site.host.waits_since >= QUEUED
+        waits = time.monotonic() - site.host.waits_since >= patience.RAY_QUEUED
         return waits and node in self._governors and not self._reachability.lacks(node)  # else it waits for the node
 
     def _remark(self, what: str) -> None:
@@ -486,7 +471,7 @@ class RayFleet(Fleet):
             if isinstance(site.host, RayTransport) and not self._reachability.lacks(site.worker.node_id or ""):
                 with suppress(RayError):
                     left.append(site.host.leave())
-        wait(left, LEAVES)
+        wait(left, patience.RAY_ORPHANS)
 
     def _choice(self, spot: Place) -> BackendChoice:
         assert spot.backend is not None
@@ -502,7 +487,7 @@ class RayFleet(Fleet):
         """Have each node's governor count us in, from here to `_leave`; where one is about to end, or was left by jobs
         that were killed, make a new one. A node where that fails is gone, or does without. Raises ClusterError when one
         does not answer."""
-        waiting, late = {node.id: node for node in nodes}, time.monotonic() + PATIENCE
+        waiting, late = {node.id: node for node in nodes}, time.monotonic() + patience.FLEET_CLOSES
         while waiting:
             asked = {node: self._governors[node].attend.remote(self._name, self._driver) for node in waiting}
             for node, ref in asked.items():
@@ -517,7 +502,7 @@ class RayFleet(Fleet):
                 ray.kill(self._governors.pop(node), no_restart=True)
             if not waiting or time.monotonic() > late:
                 break
-            time.sleep(BEAT / 10)  # until the name is free
+            time.sleep(patience.RAY_NODES / 10)  # until the name is free
             self._governors |= {node: self._govern(where) for node, where in waiting.items()}
         beating = threading.Thread(target=self._beat, name="distprove-driver", daemon=True)
         beating.start()
@@ -525,16 +510,16 @@ class RayFleet(Fleet):
 
     def _beat(self) -> None:
         """Say now and then that we live, and look for nodes that joined or left, until the end."""
-        due, attended = time.monotonic() + BEAT, time.monotonic() + ATTEND
-        while not self._over.wait(LOOK):
+        due, attended = time.monotonic() + patience.RAY_NODES, time.monotonic() + patience.GOVERNOR_ATTENDED
+        while not self._over.wait(patience.RAY_LOOK):
             if time.monotonic() >= attended:
-                attended = time.monotonic() + ATTEND
+                attended = time.monotonic() + patience.GOVERNOR_ATTENDED
                 for node in list(self._governors):
                     with suppress(Exception):  # there is another time
                         self._attend(node)
             if time.monotonic() < due:
                 continue
-            due = time.monotonic() + BEAT
+            due = time.monotonic() + patience.RAY_NODES
             with suppress(Exception):  # whatever it met, the next look may find it gone
                 self._look_for_nodes()
 
@@ -547,7 +532,7 @@ class RayFleet(Fleet):
         lost = before is not None and (before.exception() is not None or not before.result())
         if lost:
             where = next((each for each in self._nodes if each.id == node), None)
-            if where is None or not answering([where], LOOK):
+            if where is None or not answering([where], patience.RAY_LOOK):
                 return
             self._governors = {**self._governors, node: self._govern(where)}
         governor = self._governors[node]
@@ -587,7 +572,7 @@ class RayFleet(Fleet):
             governor = self._coming[node.id] = self._govern(node)
             with suppress(RayError, TimeoutError):  # it is gone again, or not up yet: there is another look
                 asked = governor.attend.remote(self._name, self._driver)
-                if answered(asked, BEAT):
+                if answered(asked, patience.RAY_NODES):
                     with self._membership:
                         self._governors = {**self._governors, node.id: governor}
                         self._joined = [*self._joined, node]
@@ -597,12 +582,12 @@ class RayFleet(Fleet):
         """End our part in the governors, and those that nobody else uses."""
         self._over.set()
         if self._beating is not None:
-            self._beating.join(PATIENCE)
+            self._beating.join(patience.FLEET_CLOSES)
             self._beating = None
         there = [governor for node, governor in self._governors.items() if not self._reachability.lacks(node)]
         coming = list(self._coming.values())
         left = {governor.leave.remote(self._name): governor for governor in (*there, *coming)}
-        done, late = ray.wait(list(left), num_returns=len(left), timeout=PATIENCE) if left else ([], [])
+        done, late = ray.wait(list(left), num_returns=len(left), timeout=patience.FLEET_CLOSES) if left else ([], [])
         for ref in late:
             if left[ref] in coming:  # whoever else may wait for it makes another
                 ray.kill(left[ref], no_restart=True)
@@ -640,15 +625,14 @@ class RayFleet(Fleet):
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
         keys = self._expected.get(node.id, max(self._expected.values(), default=0))
-        return options.remote(
-            threads_of(node, settings), settings.memory, keys, dict(settings.throttle), waits=UNATTENDED
-        )
+        waits = patience.GOVERNOR_UNATTENDED
+        return options.remote(threads_of(node, settings), settings.memory, keys, dict(settings.throttle), waits=waits)
 
 
 def _present(nodes: list[Node]) -> list[Node]:
     """The nodes, this one's first, without those that do not answer: Ray may not know yet that they are gone, and would
     keep the job waiting until it does."""
-    found = answering(nodes[1:], ANSWERS)
+    found = answering(nodes[1:], patience.RAY_CONNECTS)
     return [node for index, node in enumerate(nodes) if not index or node.id in found]
 
 
@@ -677,11 +661,11 @@ def _actor(
     return options.remote(spec.name, has_nursery=True, ahead=ahead)
 
 
-def answered(ref: ray.ObjectRef, patience: float = math.inf, over: Callable[[], bool] = lambda: False) -> Any:
+def answered(ref: ray.ObjectRef, seconds: float = math.inf, over: Callable[[], bool] = lambda: False) -> Any:
     """The answer. Raises TimeoutError, and ClusterError once it is `over`. Not `ray.get`: Ray ends the process of a
     thread that comes back from it after `ray.shutdown`."""
-    answer, late = ref.future(), time.monotonic() + patience
-    while not wait([answer], min(GLANCE, patience)).done:
+    answer, late = ref.future(), time.monotonic() + seconds
+    while not wait([answer], min(patience.RAY_GLANCE, seconds)).done:
         if over():
             raise ClusterError("Ray is lost")
         if time.monotonic() > late:

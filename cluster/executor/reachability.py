@@ -14,21 +14,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
+from actors import patience
 from actors.driver_liveness import Address, by_number, taking
 from cluster.executor.placement import Node
 from distprove.errors import ClusterError
 
-PATIENCE = 5.0
-"""Seconds that an address has to take a connection: the system there does, however busy it is."""
-SLOW = 30.0
-"""Seconds that an address which took a connection has to say that it is a Ray: a busy head may take its time."""
-LOOK = 0.5
-"""Seconds between two looks at a Ray that is used."""
-OWN, JOINED = 1.0, 10.0
-"""Seconds for which nothing may answer before a Ray counts as lost: one of this machine, and one over a network."""
-NODE = 5.0
-"""Seconds for which a node may not answer before it counts as silent. What a worker there had to tell when its network
-was cut has then been told to nobody (`actors.patience.QUIET`)."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _SETTINGS = 4
 """The kind of frame with which whoever speaks HTTP/2, as Ray's head does, answers that."""
@@ -40,10 +30,10 @@ def require_ray(address: str) -> None:
     if not host or not port.isdecimal() or "/" in host:
         return
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE) as line:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=patience.RAY_CONNECTS) as line:
             if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
                 return
-            line.settimeout(SLOW)
+            line.settimeout(patience.RAY_ANSWERS)
             line.sendall(_PREFACE)
             answer = line.recv(9)
     except (OSError, OverflowError) as error:
@@ -67,15 +57,16 @@ def watching(lost: Callable[[str], None], nodes: Nodes, head: Address, raylet: A
     """Inside the block, call `lost` once with the reason when the head of the Ray that this process is connected to, or
     its raylet here, is gone; and look at its `nodes`. `own`: that Ray was started here."""
     over = threading.Event()
+    after = patience.RAY_LOST_HERE if own else patience.RAY_LOST
 
     def look() -> None:
         since: dict[str, float] = {}
-        while not over.wait(LOOK):
+        while not over.wait(patience.RAY_LOOK):
             with suppress(OSError):  # no descriptor is free, which says nothing of them: there is another look
                 for name, where in (("head", head), ("raylet", raylet)):
                     reason = _silent(where, own)
                     began = since.setdefault(name, time.monotonic()) if reason else since.pop(name, None)
-                    if reason and began is not None and time.monotonic() - began >= (OWN if own else JOINED):
+                    if reason and began is not None and time.monotonic() - began >= after:
                         lost(f"its {name} does not answer ({reason})")
                         return
                 nodes.look()
@@ -106,7 +97,7 @@ def reachable(host: str) -> Iterator[Address | None]:
             try:
                 server.accept()[0].close()
             except OSError:  # no descriptor is free
-                over.wait(LOOK)
+                over.wait(patience.RAY_LOOK)
 
     thread = threading.Thread(target=take, name="distprove-reachable", daemon=True)
     thread.start()
@@ -134,11 +125,12 @@ class Nodes:
         return node in self._silent
 
     def look(self) -> None:
-        """Ask all of them, for up to `LOOK` seconds."""
+        """Ask all of them, for up to `patience.RAY_LOOK` seconds."""
         nodes = [node for node in self._listed() if node.port]
-        found, now = answering(nodes, LOOK), time.monotonic()
+        found, now = answering(nodes, patience.RAY_LOOK), time.monotonic()
         self._heard |= dict.fromkeys(found, now)
-        self._silent = frozenset(node.id for node in nodes if now - self._heard.get(node.id, now) >= NODE)
+        late = now - patience.NODE_SILENT
+        self._silent = frozenset(node.id for node in nodes if self._heard.get(node.id, now) <= late)
 
 
 def answering(nodes: Iterable[Node], seconds: float) -> set[str]:
@@ -151,7 +143,7 @@ def _silent(where: Address, own: bool) -> str | None:
     """The reason why nothing listens there; None where something does, or, on this machine, may yet. Raises OSError
     where no descriptor is free."""
     with socket.socket(socket.AF_INET6 if ":" in where[0] else socket.AF_INET, socket.SOCK_STREAM) as line:
-        line.settimeout(2.0)
+        line.settimeout(patience.RAY_LISTENS)
         try:
             line.connect(where)
         except ConnectionRefusedError as error:

@@ -34,8 +34,6 @@ from distprove.system import PartitionProof, ProofSystem
 
 Value = TypeVar("Value")
 
-LOOK = 1.0
-"""Seconds between two looks whether the nodes of all that may verify a proof have fallen silent."""
 TRIES = 2
 """Processes that are asked about a proof before it is verified in the driver's."""
 LIVES = 3
@@ -136,7 +134,7 @@ class Verifiers:
                 for each in filter(may, self._free):
                     self._free.remove(each)
                     return each
-                self._changed.wait(LOOK)
+                self._changed.wait(patience.VERIFIERS_LOOK)
         return None
 
     def _give_back(self, verifier: Verifier, seconds: float) -> None:

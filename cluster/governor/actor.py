@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from actors import patience
 from actors.driver_liveness import DriverAddress
 from actors.grants import Wanted
 from cluster.governor.budget import budget_of
@@ -50,13 +51,6 @@ class NodeGovernor:
     With the last it ends, and nobody but a driver that lives makes another.
     """
 
-    POLL = 0.5
-    """Seconds between looks at the holders and the node."""
-    QUIET = 3.0
-    """Seconds of silence after which it is looked whether a driver lives. One that does says so more often."""
-    PATIENCE = 60.0
-    """Seconds of silence after which a driver is dead, wherever it is."""
-
     def __init__(
         self,
         threads: int,
@@ -89,7 +83,7 @@ class NodeGovernor:
     async def attend(self, driver: str, address: DriverAddress | None = None, *, known: bool = False) -> bool:
         """A driver says that it lives. False if this governor is at its end: the driver has to make another; and where
         the driver should be `known` and is not: what it held is lost. `address`: where the driver is; without it, it is
-        believed to live for as long as `PATIENCE`."""
+        believed to live for as long as `patience.GOVERNOR_FORGETS`."""
         if driver not in self._drivers:  # a new one does not share what was made for others that were killed
             await self._forget_the_unreached(0.0, address)
         self._look()
@@ -166,7 +160,7 @@ class NodeGovernor:
         """Take back what the dead hold, and do so again every now and then from here on."""
         if self._ticking is None:
             self._ticking = asyncio.ensure_future(self._tick())
-        late = time.monotonic() - self.PATIENCE
+        late = time.monotonic() - patience.GOVERNOR_FORGETS
         self._forget(name for name, driver in self._drivers.items() if driver.heard <= late)
         self._governor.reclaim_dead()
 
@@ -180,8 +174,8 @@ class NodeGovernor:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(self.POLL)
-            await self._forget_the_unreached(self.QUIET)
+            await asyncio.sleep(patience.GOVERNOR_LOOK)
+            await self._forget_the_unreached(patience.GOVERNOR_QUIET)
             self._look()
             self._governor.sample()
             await asyncio.to_thread(self._governor.watch.look)

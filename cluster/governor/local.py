@@ -10,10 +10,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actors import grants
+from actors import grants, patience
 from actors.grants import Grant, Wanted
 from cluster.governor.state import NOBODY, Budget, Holder, Ledger, Request
-from cluster.governor.watch import PERIOD, NodeWatch, Samples
+from cluster.governor.watch import NodeWatch, Samples
 from distprove.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class LocalGovernor(grants.Governor):
         with self._lock:
             taken = self._samples.taken
             # A pool's governor was there before the job.
-            taken = [sample for sample in taken if sample["t"] + shift >= -PERIOD] or taken[-1:]
+            taken = [sample for sample in taken if sample["t"] + shift >= -patience.GOVERNOR_LOOK] or taken[-1:]
             return {
                 **self._state.report(),
                 **seen,
@@ -159,7 +159,7 @@ class LocalGovernor(grants.Governor):
                 future.set_result(lease.threads)
 
     def _tick(self) -> None:
-        while not self._stop.wait(PERIOD):
+        while not self._stop.wait(patience.GOVERNOR_LOOK):
             with suppress(OSError):  # no descriptor is free: the next look is soon
                 self.sample()
                 self.watch.look()

@@ -12,16 +12,13 @@ from typing import Any
 
 import psutil
 
+from actors import patience
 from cluster.governor.state import Ledger
 from distprove.host.cgroup import memory_limit
 from distprove.host.telemetry import GpuReading, GpuTelemetry
 
-PERIOD = 0.5
-"""Seconds between two samples, at first."""
 KEPT = 400
 """Samples kept, at most: with more, every second one is dropped and they are taken half as often."""
-EVERY = 2.0
-"""Seconds between two looks at processes and GPUs, at least, by default."""
 NAMED = "distprove-"
 """The beginning of the argument that names a process of ours."""
 
@@ -32,7 +29,7 @@ class Samples:
     def __init__(self) -> None:
         self.taken: list[dict[str, Any]] = []
         """As reports have them; "t" is in seconds on the caller's clock."""
-        self._every = PERIOD
+        self._every = patience.GOVERNOR_LOOK
         self._due = float("-inf")
         psutil.cpu_percent()  # its first value means nothing: it is counted from the call before
 
@@ -107,7 +104,7 @@ class NodeWatch:
         self._peaks: dict[str, int] = {}
         self._gpus: dict[str, _GpuStory] = {}
 
-    def look(self, *, age: float = EVERY) -> None:
+    def look(self, *, age: float = patience.NODE_LOOK) -> None:
         """Look at the node, unless the last look is less than `age` seconds old."""
         with self._lock:
             if time.monotonic() < self._looked + age:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from actors import patience
 from cluster.record.report import Report
 from distprove.formats import jsontext
 from distprove.formats.folder import Folder
@@ -28,10 +29,6 @@ FORMAT = "distprove.status"
 VERSION = 1
 FILE = "status.json"
 MAX_FILE = 1 << 24
-EVERY = 1.0
-"""Seconds between two writings."""
-NODES_EVERY = 3.0
-"""Seconds between two questions to the governors: on a cluster each is a call to every node."""
 
 
 class StatusFile:
@@ -48,7 +45,7 @@ class StatusFile:
         self._nodes: list[dict[str, Any]] = []
         self._asked = float("-inf")
         self._posted: dict[str, Any] | None = None
-        self._due = time.monotonic() + EVERY / 2
+        self._due = time.monotonic() + patience.STATUS_FILE / 2
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         """Made when it starts: one that does not would hold this object, and this object it, with all that the driver
@@ -58,7 +55,7 @@ class StatusFile:
         """Take the driver's view, if the last one is old enough."""
         now = time.monotonic()
         if now >= self._due:
-            self._due = now + EVERY / 2
+            self._due = now + patience.STATUS_FILE / 2
             self._posted = glance()
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="distprove-status", daemon=True)
@@ -77,11 +74,11 @@ class StatusFile:
                 self._ask()
                 with contextlib.suppress(OSError):  # the run does not end because nobody can be told of it
                     self._write(posted)
-            if self._over.wait(EVERY):
+            if self._over.wait(patience.STATUS_FILE):
                 return
 
     def _ask(self) -> None:
-        if time.monotonic() - self._asked >= NODES_EVERY:
+        if time.monotonic() - self._asked >= patience.STATUS_NODES:
             self._nodes = [node_view(report) for report in self._governors()]
             self._asked = time.monotonic()
 

@@ -7,17 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from actors import patience
 from cluster.record.report import PartitionReport, Report, WorkerReport
 from cluster.record.status import status_view
 from cluster.record.timeline import Session
 from cluster.scheduler.rules import OVER, SAFE, Stage
 from cluster.scheduler.workers import Worker
 from distprove.system import Partition, PartitionId, PartitionProof, ProofSystem, StepTimes
-
-TELL = 0.1
-"""Seconds between two events "stage", at least."""
-RECENT = 60.0
-"""Seconds over which the rate in status.json is taken."""
 
 Barrier = tuple[dict[str, bytes], bytes]
 """Commitments by name, and the challenge that was drawn from them."""
@@ -208,7 +204,7 @@ class Job:
 
     def view(self, workers: Mapping[str, Worker], now: float) -> dict[str, Any]:
         """Content of status.json while the job is under way; `now` in seconds since the epoch."""
-        recent = sum(count for done, count in self.recent if done > now - RECENT)
+        recent = sum(count for done, count in self.recent if done > now - patience.RATE)
         begun: dict[str, list[list[str]]] = {}
         for worker in workers.values():
             slot = worker.slots.get(self.key)
@@ -216,5 +212,5 @@ class Job:
                 if job == self.id:
                     begun.setdefault(who, []).append([name, stage])
         self.report.workers = list(self.workers.values())
-        rate = recent / min(RECENT, max(1.0, now - self.report.started))
+        rate = recent / min(patience.RATE, max(1.0, now - self.report.started))
         return status_view(self.report, self.stages(), rate=rate, tasks=begun)

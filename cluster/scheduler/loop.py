@@ -73,8 +73,6 @@ KEEPERS = 4
 hardly longer than for one."""
 MANY = 64
 """Workers from which on events are gathered before they are handled: to hand out costs a walk over all workers."""
-GATHER = 2e-5
-"""Seconds for each worker that they are gathered."""
 
 Answer = TypeVar("Answer")
 ForJob = Note | NoteAll | Tell | StoreBarrier | Ended
@@ -307,7 +305,7 @@ class Scheduler:
             found.append(self._inbox.get(timeout=max(0.0, self._look_due - time.monotonic())))
             workers = len(self._machine.state.workers)
             if workers >= MANY:
-                time.sleep(GATHER * workers)
+                time.sleep(patience.GATHER * workers)
             while True:
                 found.append(self._inbox.get_nowait())
         queries = [each for each in found if isinstance(each, _Query)]
@@ -326,7 +324,7 @@ class Scheduler:
         fleet = self._fleet
         if now < self._look_due or fleet is None:
             return
-        self._look_due = now + min(patience.LOOK, self.settings.hang_timeout / 8)
+        self._look_due = now + min(patience.SCHEDULER_LOOK, self.settings.hang_timeout / 8)
         queued: frozenset[str] = frozenset()
         with suppress(Exception):  # nobody's job fails for it; there is another look
             fleet.grow()
@@ -550,7 +548,7 @@ class Client:
         """What comes of the job, to its end; now and then None. Raises why it could not go on."""
         while True:
             try:
-                effect = self._effects.get(timeout=patience.STATUS)
+                effect = self._effects.get(timeout=patience.JOB_LOOK)
             except Empty:
                 effect = None
             if isinstance(effect, Ended):

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from actors import patience
 from actors.protocol import Batch, Outcome, Timed, WitnessGone, WorkerDied, WorkKind
 from actors.spans import span_json, with_attempt
 from cluster.record.report import public_message
@@ -50,7 +51,7 @@ from cluster.scheduler.events import (
     Verified,
     Verify,
 )
-from cluster.scheduler.jobs import TELL, Job, PartitionState
+from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import OVER, Fact, Stage
 from cluster.scheduler.state import Key, State
 from cluster.scheduler.workers import SlotStage, Worker
@@ -104,7 +105,7 @@ def _go_on(state: State, job: Job) -> None:
     if not job.over and not job.open:
         state.end(job)
     elif not job.over and state.now >= job.told_due and job.listens:
-        job.told_due = state.now + TELL
+        job.told_due = state.now + patience.STAGE_EVENTS
         state.tell(job, "stage")
 
 

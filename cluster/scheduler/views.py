@@ -8,15 +8,13 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
+from actors import patience
 from actors.messages import files_of
 from cluster.executor.fleet import files_bytes
 from cluster.scheduler.state import Key, State
 from cluster.scheduler.workers import Worker
 from distprove.errors import DistproveError
 from distprove.system import ProofSystem
-
-MINUTE = 60
-"""Seconds over which a worker's share of busy time is taken."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def _worker_view(worker: Worker) -> WorkerView:
         str(facts.get("node", worker.handle.node)),
         str(facts.get("device", "")),
         str(facts.get("kind", "")),
-        min(1.0, worker.busy.total(time.time()) / (1e6 * MINUTE)),
+        min(1.0, worker.busy.total(time.time()) / (1e6 * patience.RATE)),
         worker.proven,
         facts.get("memory_used") or None,
         facts.get("memory_total") or None,

@@ -147,7 +147,7 @@ class Worker:
     served: set[str] = field(default_factory=set)
     """Jobs that it was given orders of."""
     proven: int = 0
-    busy: Recent = field(default_factory=lambda: Recent(60))
+    busy: Recent = field(default_factory=lambda: Recent(patience.RATE))
     """Microseconds that its device computed in the last minute."""
 
     @property

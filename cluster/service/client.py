@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+from actors import patience
 from cluster.service.contact import Contact, contact_in, find
 from cluster.service.http.access import read_token
 from cluster.service.total_timeout import TimedResponse
@@ -62,15 +63,6 @@ from distprove.proof import MAX_BYTES, MAX_OUTPUT
 
 Answer = TypeVar("Answer")
 
-TIMEOUT = 30.0
-"""Seconds that a service may take to answer, beside the wait that was asked for."""
-PATIENCE = 60.0
-"""Seconds for which a request is retried, by default."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
-POLL = 50.0
-"""Seconds for which one request waits for a job's end."""
-SOON = 0.2
-"""Least seconds between two requests that wait for a job."""
 MAX_ANSWER = 1 << 25
 """Most bytes of an answer: a thousand jobs with the longest paths and titles take a third of that."""
 MAX_REPORT = 1 << 28
@@ -85,7 +77,7 @@ def connect(
     *,
     token_file: str | Path | None = None,
     ca_file: str | Path | None = None,
-    patience: float = PATIENCE,
+    patience: float = patience.CLIENT_RETRIES,
 ) -> Client:
     """A client of the service at a URL or in a folder; by default what the environment variable DISTPROVE_SERVICE
     names, else this user's own.
@@ -104,7 +96,7 @@ class Client:
     a token that it does not know; ServiceGone when it does not answer for as long as `patience` says.
     """
 
-    def __init__(self, contact: Contact, *, patience: float = PATIENCE) -> None:
+    def __init__(self, contact: Contact, *, patience: float = patience.CLIENT_RETRIES) -> None:
         self.contact = contact
         self._patience = patience
         self._connection: http.client.HTTPConnection | None = None
@@ -168,15 +160,15 @@ class Client:
         """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = POLL if end is None else max(0.0, min(POLL, end - time.monotonic()))
-            asked, left = time.monotonic(), min(left, 0.5) if progress is not None else left
+            left = patience.CLIENT_POLL if end is None else max(0.0, min(patience.CLIENT_POLL, end - time.monotonic()))
+            asked, left = time.monotonic(), min(left, patience.CLIENT_PROGRESS) if progress is not None else left
             view = self.status(id, left)
             if progress is not None:
                 progress(view)
             if view.state.final or (end is not None and time.monotonic() >= end):
                 return view
             # A service answers early of a job that is over, and of no other.
-            time.sleep(max(0.0, min(left, SOON) - (time.monotonic() - asked)))
+            time.sleep(max(0.0, min(left, patience.CLIENT_SOON) - (time.monotonic() - asked)))
 
     def cancel(self, id: str) -> JobView:
         """Cancel a job. One that is over stays as it is."""
@@ -234,7 +226,7 @@ class Client:
             return path
 
         target = f"/v1/jobs/{quote(id, '')}/{name}"
-        return self._until_answered(partial(self._once, "GET", target, None, TIMEOUT, download))
+        return self._until_answered(partial(self._once, "GET", target, None, patience.CLIENT_ANSWER, download))
 
     def report(self, id: str) -> dict[str, Any]:
         """The report of a job that is over: the content of its report.json."""
@@ -279,11 +271,11 @@ class Client:
         data = None if body is None else _encoded(body)
         target = f"{path}?{urlencode(query)}" if query else path
         take = partial(_decoded, kind, most=most)
-        return self._until_answered(partial(self._once, method, target, data, TIMEOUT + wait, take))
+        return self._until_answered(partial(self._once, method, target, data, patience.CLIENT_ANSWER + wait, take))
 
     def _until_answered(self, ask: Callable[[], Answer]) -> Answer:
         """Retry a request until it is answered, or `patience` is over."""
-        end, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        end, pause = time.monotonic() + self._patience, patience.CLIENT_FIRST_PAUSE
         while True:
             error: DistproveError
             try:
@@ -304,7 +296,7 @@ class Client:
             if time.monotonic() + rest > end:
                 raise error
             time.sleep(rest)
-            pause = min(LONGEST_PAUSE, 2 * pause)
+            pause = min(patience.CLIENT_LONGEST_PAUSE, 2 * pause)
 
     def _once(
         self,

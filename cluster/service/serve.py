@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
+from actors import patience
 from actors.bootstrap import forking_from_here
 from cluster.driver import handling
 from cluster.eventlog import job_logger
@@ -24,11 +25,6 @@ from distprove.host.memory import share_arenas
 from distprove.settings import ExecutorSettings
 
 log = logger("distprove.service")
-
-LOOK = 0.2
-"""Seconds between two looks at whether the service has ended."""
-ENDS = 30.0
-"""Seconds for which an end that waits for no jobs waits for what cannot be stopped, such as a key that is read."""
 
 
 def serve(
@@ -74,10 +70,10 @@ def serve(
                 log.info("ending, %s", "after the jobs that run" if ending.drain else "at once")
                 closing = threading.Thread(target=service.close, kwargs={"drain": ending.drain}, daemon=True)
                 closing.start()
-                left = ENDS
+                left = patience.SERVICE_ENDS
                 while closing.is_alive() and (ending.drain or (left > 0 and not ending.again)):
-                    closing.join(LOOK)
-                    left -= 0 if ending.drain else LOOK
+                    closing.join(patience.SERVICE_LOOK)
+                    left -= 0 if ending.drain else patience.SERVICE_LOOK
                 remove_contact(folder, os.getpid())  # and not what the next service says by now
                 if closing.is_alive():
                     log.warning("ended before its jobs stopped")

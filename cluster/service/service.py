@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from actors import patience
 from actors.protocol import Place
 from cluster.driver import collecting_seldom, drive
 from cluster.eventlog import harmless, log_progress
@@ -80,16 +81,10 @@ from distprove.wanted import unless
 
 ATTEMPTS = 4
 """Times that a job is begun, at most, when it loses all its workers, or finds no memory beside other jobs."""
-RECENT = 60
-"""Seconds over which rates are taken."""
-TIDY = 10.0
-"""Seconds between two looks at what is to be forgotten."""
 CHUNK = 32
 """Jobs that are forgotten at a time, or looked at before those that are short begin."""
 BEHIND = 64
 """Jobs to be forgotten at which whoever ends a job forgets some too."""
-POLITE = 0.05
-"""Seconds for which a submission waits, at most, while another one is read."""
 NAMED = 1 << 10
 """Bytes of memory that a file which a job names takes, about: its path and its place in the job and in its record. One
 pattern may stand for a million of them."""
@@ -200,7 +195,7 @@ class Service:
         self._counts: Counter[str] = Counter()
         self._ended: deque[float] = deque(maxlen=1000)
         """Times at which jobs ended."""
-        self._proven = Recent(RECENT)
+        self._proven = Recent(patience.RATE)
         """Partitions that were proven."""
         self._partitions = 0
         self._began = time.time()
@@ -493,7 +488,7 @@ class Service:
                 self.limits.queued,
                 {state.value: self._counts[state.value] for state in JobState},
                 self._partitions,
-                recent / min(RECENT, max(1.0, now - self._began)),
+                recent / min(patience.RATE, max(1.0, now - self._began)),
                 tuple(keys),
                 tuple(workers),
             )
@@ -840,13 +835,13 @@ class Service:
         """Seconds after which to ask again when the queue is full: the time in which a job ended lately."""
         ended = tuple(self._ended)  # at once: jobs end meanwhile, and the lock need not be held
         now = time.time()
-        recent = [when for when in ended if when > now - RECENT]
+        recent = [when for when in ended if when > now - patience.RATE]
         return min(60.0, max(1.0, (now - recent[0]) / len(recent))) if recent else 10.0
 
     # -- retention --------------------------------------------------------------------------------------------------
 
     def _tidy_on(self) -> None:
-        while not self._over.wait(TIDY):
+        while not self._over.wait(patience.SERVICE_TIDY):
             self.tidy()
 
     def tidy(self) -> None:
@@ -894,7 +889,7 @@ class Service:
 @contextmanager
 def _briefly_held(lock: threading.Lock) -> Iterator[None]:
     """Hold a lock, or go on without it: whoever has it may wait for a slow disk."""
-    held = lock.acquire(timeout=POLITE)
+    held = lock.acquire(timeout=patience.SERVICE_POLITE)
     try:
         yield
     finally:

@@ -22,17 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from actors import patience
 from cluster.service.views import JobState, JobView, Priority
 from distprove.errors import ResourceError, UsageError
 from distprove.formats import canonical
 
 FILE = "state.db"
 VERSION = 1
-LINGER = 0.05
-"""Seconds for which a write that nobody waits for may wait for others."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-SCRUB = 2.0
-"""Seconds between two clearings of the write-ahead log, which still has the inputs that were deleted."""
 
 _COLUMNS = (
     *("id", "state", "priority", "system", "title", "run", "partitions", "done", "submitted", "started"),
@@ -225,17 +222,17 @@ class Store:
         while True:
             with self._changed:
                 while not self._writes and not self._over:
-                    due = scrubbed + SCRUB - time.monotonic() if self._dirty else None
+                    due = scrubbed + patience.STORE_SCRUB - time.monotonic() if self._dirty else None
                     if due is not None and due <= 0:
                         break
                     self._changed.wait(due)
                 if self._writes and not self._over and not self._waiting:
-                    self._changed.wait(LINGER)
+                    self._changed.wait(patience.STORE_LINGER)
                 writes, self._writes = self._writes, []
                 waiting, self._waiting = self._waiting, []
             if writes:
                 self._commit(writes, waiting)
-            if self._dirty and time.monotonic() >= scrubbed + SCRUB:
+            if self._dirty and time.monotonic() >= scrubbed + patience.STORE_SCRUB:
                 self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._dirty, scrubbed = False, time.monotonic()
             with self._changed:

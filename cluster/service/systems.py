@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from actors import patience
 from cluster.scheduler.views import identity
 from distprove.errors import typed
 from distprove.job import Job
@@ -17,9 +18,6 @@ from distprove.wanted import require_wanted
 
 MOST = 64
 """Systems that are kept; those that were used last."""
-
-LOOK = 0.1
-"""Seconds between two looks at whether a job is called off that waits for another one to load its key."""
 
 MadeFrom = tuple[str, ...]
 
@@ -46,7 +44,7 @@ class Systems:
         loaded = self._of(job)
         if loaded is None:
             return job.load(), None
-        while not loaded.lock.acquire(timeout=LOOK):
+        while not loaded.lock.acquire(timeout=patience.JOB_LOOK):
             require_wanted()
         try:
             if loaded.system is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from actors import patience
 from actors.grants import Ungoverned
 from actors.processes import HostProcess
 from actors.protocol import WorkerDied
@@ -25,8 +26,6 @@ from distprove.proof import PROOF_FILE
 
 RUNS, LOCK = "runs", "writer.lock"
 """Names in the service's folder: that of the runs, and the lock of whoever writes them for it."""
-PATIENCE = 10.0
-"""Seconds for which a service waits for the writer of the one before it, which ends in milliseconds."""
 
 
 class Writer:
@@ -96,7 +95,7 @@ class WriterBeside(Writer):
 
 def await_writer(folder: Folder) -> None:
     """Wait until the writer of an earlier service has ended. Raises InUse."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + patience.SERVICE_WRITER
     while True:
         try:
             take_lock(folder, LOCK).close()

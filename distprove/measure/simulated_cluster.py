@@ -30,11 +30,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from actors import patience
 from actors.backends import BackendChoice
 from actors.messages import WorkerSpec
 from actors.protocol import Batch, Host, Interval, Loaded, Order, Outcome, Timed, UnderWay, WorkerDied
 from actors.spans import span_json
-from actors.worker import LINGER, Worker
+from actors.worker import Worker
 from cluster.driver import drive
 from cluster.executor.fleet import Fleet, Site
 from cluster.record.run import Run
@@ -300,7 +301,7 @@ class Sleeper:
     def _linger(self, late: float) -> None:
         while not (self._dead or self._over):
             now, news = time.monotonic(), self._made
-            due = self._told + LINGER if news.outcomes or news.returned else late
+            due = self._told + patience.NEWS if news.outcomes or news.returned else late
             idle = bool(news.outcomes) and self._at is None
             if idle or now >= min(due, late):
                 return

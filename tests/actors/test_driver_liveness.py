@@ -14,9 +14,9 @@ from actors.driver_liveness import DriverAddress, by_number, taking
 
 SERVING = """
 import sys, time
-from actors import driver_liveness
+from actors import driver_liveness, patience
 
-driver_liveness.LOOK, driver_liveness.UNREACHED = 0.02, 0.3
+patience.DRIVER_LOOK, patience.DRIVER_UNREACHED = 0.02, 0.3
 head, raylet, seconds = sys.argv[1:]
 where = driver_liveness.DriverAddress(("127.0.0.1", int(head)), ("127.0.0.1", int(raylet)))
 driver_liveness.end_without(where, lambda: print("ended", flush=True))

@@ -271,14 +271,14 @@ print(forked_, again)
 
 STANDING_BY = """
 import os, psutil, threading, time
-from actors import processes, standby
+from actors import patience, processes, standby
 from actors.backends import BackendChoice
 from actors.messages import HostSpec
 from cluster.governor.local import LocalGovernor
 from cluster.governor.state import Budget
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()  # nothing may be forked from here
-standby.AFTER = 0.0
+patience.STANDBY = 0.0
 before = psutil.Process().children()
 
 def host(name):

@@ -37,7 +37,7 @@ def test_a_governor_that_is_gone_is_looked_for_until_a_driver_has_made_another(m
 
     monkeypatch.setattr(ray, "get_actor", get_actor)
     monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: "a"))
-    monkeypatch.setattr("actors.leases.GLANCE", 0.0)
+    monkeypatch.setattr("actors.patience.GOVERNOR_GLANCE", 0.0)
     governed = Governed()
     assert not governed.threads_wanted(), "one that is gone wants none"
     assert governed.acquire(threads=2) == Grant(7, 2)
@@ -84,7 +84,7 @@ def test_each_governor_that_is_found_is_told_which_driver_a_process_serves(monke
     found = [None, governor(ActorDiedError()), governor((7, 2))]
     monkeypatch.setattr(ray, "get_actor", get_actor)
     monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: "a"))
-    monkeypatch.setattr("actors.leases.GLANCE", 0.0)
+    monkeypatch.setattr("actors.patience.GOVERNOR_GLANCE", 0.0)
     governed = Governed(serves="01-one")
     governed.find()
     assert told == []

@@ -15,11 +15,12 @@ from typing import Any, cast
 
 import pytest
 
+from actors import patience
 from actors.backends import BackendChoice
 from actors.grants import Grant, MemoryCache, Ungoverned
 from actors.inflight import attempted
 from actors.messages import HostSpec, SentWitness, WorkerSpec
-from actors.pace import MOST, ROW_BYTES, ROWS, SPAN, Pace
+from actors.pace import MOST, ROW_BYTES, ROWS, Pace
 from actors.processes import Served
 from actors.protocol import Order, Outcome, Place, Timed, WitnessGone, WorkerDied, WorkKind
 from actors.rooms import RoomsHere
@@ -39,13 +40,13 @@ def test_short_witnesses_of_short_proofs_are_made_in_rows() -> None:
         assert pace.ahead == (ROWS * pace.in_a_row if pace.in_a_row > 1 else 0)
         return pace.in_a_row
 
-    assert row(SPAN / 1000, SPAN / 1000) == MOST
-    assert row(SPAN / 1000, None) == 1, "nothing was proven yet"
-    assert row(SPAN, SPAN / 1000) == 1
-    assert row(SPAN / 1000, SPAN * 10) == 1
-    assert row(SPAN / 3, SPAN / 1000) == 2, "a power of two"
-    assert row(SPAN / 1000, SPAN / 1000, ROW_BYTES // 4) == 4
-    assert row(SPAN / 1000, SPAN / 1000, ROW_BYTES * 2) == 1
+    assert row(patience.ROW / 1000, patience.ROW / 1000) == MOST
+    assert row(patience.ROW / 1000, None) == 1, "nothing was proven yet"
+    assert row(patience.ROW, patience.ROW / 1000) == 1
+    assert row(patience.ROW / 1000, patience.ROW * 10) == 1
+    assert row(patience.ROW / 3, patience.ROW / 1000) == 2, "a power of two"
+    assert row(patience.ROW / 1000, patience.ROW / 1000, ROW_BYTES // 4) == 4
+    assert row(patience.ROW / 1000, patience.ROW / 1000, ROW_BYTES * 2) == 1
 
 
 class Leases(Ungoverned):

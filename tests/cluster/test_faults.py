@@ -55,7 +55,7 @@ def unkillable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None
         held.append(made.process)
         return made._replace(process=Unkillable(made.process))
 
-    monkeypatch.setattr(processes, "ENDS", 0.5)
+    monkeypatch.setattr("actors.patience.PROCESS_ENDS", 0.5)
     for where in ("actors.processes", "cluster.executor.local"):
         monkeypatch.setattr(f"{where}.start_process", started)
     yield lambda name: wanted.__setitem__(0, name)
@@ -106,8 +106,8 @@ def test_a_process_that_reads_nothing_does_not_hold_up_who_tells_it(
     faults: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A chunk of orders is more than the connection holds, and the dispatcher's own thread sends it."""
-    monkeypatch.setattr(processes, "READS", 1)
-    monkeypatch.setattr(processes, "ENDS", 0.5)
+    monkeypatch.setattr("actors.patience.PROCESS_READS", 1.0)
+    monkeypatch.setattr("actors.patience.PROCESS_ENDS", 0.5)
     process = HostProcess("v", VerifierSpec("v", ToySystem(1, faults())), Ungoverned())
     process.start()
     process.call(VerifierServer.load)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster.dispatch.state import WorkerState
-from cluster.executor.base import Executor
 
+from actors.worker import Worker as WorkerVerbs
 from cluster.driver import drive
 from cluster.opening import open_client
 from cluster.record.run import Run
+from cluster.scheduler.workers import Worker
 from distprove.settings import ExecutorSettings
 from distprove.stark import system as stark
 from distprove.stark.params import Parameters
@@ -88,7 +88,7 @@ def test_what_is_held_is_taken_over_by_another_device(
     stuck: Stuck, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """And given back there: no memory stays taken for what somebody else proves."""
-    monkeypatch.setattr(WorkerState, "device", property(lambda worker: (worker.handle.id,)))
+    monkeypatch.setattr(Worker, "device", property(lambda worker: (worker.handle.id,)))
     provers: list[StarkProver] = []
     close = StarkProver.close
 
@@ -123,9 +123,13 @@ def test_witnesses_stay_where_they_are_while_fewer_may_be_made_than_there_are_wo
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Whoever has nothing left could not make another one before all of these are proven."""
-    monkeypatch.setattr(WorkerState, "device", property(lambda worker: (worker.handle.id,)))
+    monkeypatch.setattr(Worker, "device", property(lambda worker: (worker.handle.id,)))
     asked: list[int] = []
-    monkeypatch.setattr(Executor, "ask_back", lambda executor, worker, count, **_: asked.append(count))
+
+    def give_back(worker: WorkerVerbs, count: int, *more: Any) -> None:
+        asked.append(count)
+
+    monkeypatch.setattr(WorkerVerbs, "give_back", give_back)
     commit, prove = StarkProver.commit, StarkProver.prove_partition
     committed: Counter[StarkProver] = Counter()
     proven: Counter[StarkProver] = Counter()

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from pathlib import Path
 
+from actors import patience
 from distprove.errors import AccessDenied, InputError, QueueFull, UsageError, typed
 
 TOKENS = "tokens"
@@ -27,8 +28,6 @@ _BARE = re.compile(rf"[A-Za-z0-9._~+/=-]{{{LEAST},}}\Z")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 ASKERS = 4096
 """Most clients remembered. The one that asked longest ago is forgotten first."""
-EVERY = 1.0
-"""Seconds between two checks of the file for changes."""
 
 
 def make_tokens(path: Path) -> None:
@@ -82,7 +81,7 @@ class Tokens:
         self._path = path
         self._facts = self._stat()  # first: what changes the file from now on is seen
         self._digests = self._read()
-        self._due = time.monotonic() + EVERY
+        self._due = time.monotonic() + patience.TOKENS_LOOK
 
     def name_of(self, authorization: str | None) -> str:
         """The name of the token in a header `Authorization: Bearer TOKEN`. Raises AccessDenied.
@@ -101,7 +100,7 @@ class Tokens:
     def _follow(self) -> None:
         if time.monotonic() < self._due:
             return
-        self._due = time.monotonic() + EVERY
+        self._due = time.monotonic() + patience.TOKENS_LOOK
         facts = self._stat()
         if facts != self._facts:
             self._facts, self._digests = facts, {}

@@ -13,10 +13,10 @@ from typing import Any
 
 from aiohttp import web
 
+from actors import patience
 from cluster.record.report import Report
 from cluster.service.http.access import OWNER
 from cluster.service.http.calls import (
-    WRITE_SECONDS,
     Call,
     NotYet,
     Refused,
@@ -41,12 +41,6 @@ from cluster.service.views import (
 from distprove.errors import DistproveError, InputError, NoSuchJob, QueueFull
 
 TABLE = Table()
-LONGEST_WAIT = 60.0
-"""Seconds for which a request may wait for a job."""
-HEARTBEAT = 15.0
-"""Seconds after which a listener hears something even if nothing has changed."""
-LISTENS = 3600.0
-"""Seconds after which a listener has to connect again."""
 MOST_JOBS = 1000
 """Jobs in one answer."""
 PAGE = {
@@ -142,9 +136,9 @@ async def list_jobs(call: Call) -> web.StreamResponse:
     "/v1/jobs/{id}",
     {200: "The job."},
     answer=JobView,
-    query=(Query("wait", float, "seconds to wait for the job's end, at most", 0.0, (0, LONGEST_WAIT)),),
+    query=(Query("wait", float, "seconds to wait for the job's end, at most", 0.0, (0, patience.HTTP_WAIT)),),
     errors=(404, 422),
-    seconds=60.0 + LONGEST_WAIT,
+    seconds=patience.HTTP_REQUEST + patience.HTTP_WAIT,
 )
 async def job(call: Call) -> web.StreamResponse:
     """Tell the state of a job. With `wait`, answer as soon as the job is over, or when that time is up."""
@@ -246,14 +240,14 @@ async def events(call: Call) -> web.StreamResponse:
     notifier, loop = call.shared.notifier, asyncio.get_running_loop()
     async with notifier.listener(call.who):
         response = await call.begin("text/event-stream")
-        told, heard, end = "", 0.0, loop.time() + LISTENS
+        told, heard, end = "", 0.0, loop.time() + patience.HTTP_LISTENS
         while loop.time() < end and call.has_access and not call.is_head:
             snapshot = await notifier.snapshot()
-            if snapshot != told or loop.time() - heard >= HEARTBEAT:
+            if snapshot != told or loop.time() - heard >= patience.HTTP_HEARTBEAT:
                 text = f"data: {snapshot}\n\n" if snapshot != told else ": nothing new\n\n"
-                await asyncio.wait_for(response.write(text.encode()), WRITE_SECONDS)
+                await asyncio.wait_for(response.write(text.encode()), patience.HTTP_WRITE)
                 told, heard = snapshot, loop.time()
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(patience.HTTP_SNAPSHOT)
         await response.write_eof()
     return response
 

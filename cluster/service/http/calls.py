@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiohttp import web
 
+from actors import patience
 from cluster.service.http.access import TooFast
 from cluster.service.views import Problem
 from distprove.errors import (
@@ -46,8 +47,6 @@ CHUNK = 1 << 18
 """Bytes of a file that are sent at a time."""
 BEGUN = web.RequestKey("begun", bool)
 """Key of a request whose answer was begun."""
-WRITE_SECONDS = 30.0
-"""Time in which a client takes in a chunk, or an event."""
 SAFE = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -180,7 +179,7 @@ async def send_file(call: Call, path: Path, media: str) -> web.StreamResponse:
             if not chunk:
                 raise ConnectionResetError("the file became shorter while it was sent")
             size -= len(chunk)
-            await asyncio.wait_for(response.write(chunk), WRITE_SECONDS)
+            await asyncio.wait_for(response.write(chunk), patience.HTTP_WRITE)
         await response.write_eof()
     return response
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actors import patience
 from cluster.service.views import JobView, Overview
 from distprove.errors import QueueFull
 from distprove.formats.plain_data import dumps
@@ -16,8 +17,6 @@ from distprove.formats.plain_data import dumps
 if TYPE_CHECKING:
     from cluster.service.service import Service
 
-EVERY = 1.0
-"""Seconds from one snapshot of the service to the next, for all listeners together."""
 JOBS = 100
 """Jobs in a snapshot: the newest."""
 LISTENERS, LISTENERS_OF_EACH = 32, 8
@@ -96,9 +95,9 @@ class Notifier:
             self._listeners[who] -= 1
 
     async def snapshot(self) -> str:
-        """The service as JSON, at most `EVERY` seconds old."""
+        """The service as JSON, at most `patience.HTTP_SNAPSHOT` seconds old."""
         async with self._looking:
-            if self._loop.time() - self._looked >= EVERY:
+            if self._loop.time() - self._looked >= patience.HTTP_SNAPSHOT:
                 self._snapshot = dumps(await self._ask(self._look))
                 self._looked = self._loop.time()
         return self._snapshot

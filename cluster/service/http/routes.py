@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from actors import patience
 from distprove.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Route:
     """Status codes of errors, beside those that every route has."""
     open: bool = False
     """Whether it is answered without a token. Such a route tells nothing of jobs."""
-    seconds: float = 60.0
+    seconds: float = patience.HTTP_REQUEST
     """Time for the whole request, answer included; what it waits for itself comes on top."""
     streams: bool = False
     """Whether the answer has no end that is known: each part of it then has a time of its own."""

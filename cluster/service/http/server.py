@@ -27,6 +27,7 @@ from weakref import WeakSet
 
 from aiohttp import web
 
+from actors import patience
 from cluster.service.http.access import Rates, Tokens, is_local_name, is_loopback, peer_of, require_protected
 from cluster.service.http.api import TABLE, require_id
 from cluster.service.http.calls import BEGUN, SAFE, Call, Refused, Shared, problem
@@ -45,9 +46,6 @@ _unheard = logger("distprove.service.http.aiohttp")
 _unheard.disabled = True  # it quotes heads that it cannot read, and a token may stand there
 
 CONNECTIONS = 512
-IDLE_SECONDS = 15.0
-"""Seconds for which a connection may be silent, and within which the head of a request must arrive."""
-HANDSHAKE_SECONDS = 10.0
 BACKLOG = 256
 LINE, HEADERS = 8190, 64
 """Most bytes in a line of a request's head, and most lines."""
@@ -145,7 +143,7 @@ class Server:
         for route in TABLE.routes:
             for method in (route.method, *(("HEAD",) if route.method == "GET" else ())):
                 app.router.add_route(method, route.path, partial(self._handle, shared, route))
-        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=patience.HTTP_SHUTDOWN)
         await runner.setup()
         manager = runner.server
         assert manager is not None
@@ -156,8 +154,8 @@ class Server:
                 manager,
                 loop=self._loop,
                 access_log=_unheard,
-                keepalive_timeout=IDLE_SECONDS,
-                lingering_time=2.0,
+                keepalive_timeout=patience.HTTP_IDLE,
+                lingering_time=patience.HTTP_LINGERS,
                 auto_decompress=False,
                 max_line_size=LINE,
                 max_field_size=LINE,
@@ -165,7 +163,7 @@ class Server:
                 logger=_unheard,
             )
 
-        limit = HANDSHAKE_SECONDS if self._ssl else None
+        limit = patience.HTTP_HANDSHAKE if self._ssl else None
         listening = await self._loop.create_server(
             connection, sock=self._socket, ssl=self._ssl, ssl_handshake_timeout=limit, backlog=BACKLOG
         )
@@ -205,7 +203,7 @@ class Server:
         if response.prepared:
             return response
         response.headers.update({k: v for k, v in SAFE.items() if k not in response.headers})
-        await asyncio.wait_for(_send(request, response), IDLE_SECONDS * 2)
+        await asyncio.wait_for(_send(request, response), patience.HTTP_IDLE * 2)
         return response
 
     def _check_host(self, request: web.Request) -> None:

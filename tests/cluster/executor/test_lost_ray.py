@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -27,7 +28,7 @@ from cluster.executor import connection
 from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
 from cluster.executor.placement import Node
-from cluster.executor.reachability import Nodes, answering, require_ray
+from cluster.executor.reachability import Nodes, answering, reachable, require_ray
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from cluster.scheduler.workers import WorkerHandle
@@ -165,7 +166,7 @@ def test_a_ray_that_answers_nothing_any_more_is_left(tmp_path: Path) -> None:
     ids=["another service", "silence"],
 )
 def test_what_answers_and_is_no_ray_is_told(answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.executor.reachability.SLOW", 0.5)
+    monkeypatch.setattr("actors.patience.RAY_ANSWERS", 0.5)
     with listening(answer) as address, pytest.raises(ClusterError, match=told):
         require_ray(address)
 
@@ -206,7 +207,7 @@ def test_auto_stands_for_the_cluster_that_ray_address_names(monkeypatch: pytest.
 
 def test_a_node_that_stops_to_answer_is_silent_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that never answered, perhaps behind a firewall, is not."""
-    monkeypatch.setattr("cluster.executor.reachability.NODE", 1e-9)
+    monkeypatch.setattr("actors.patience.NODE_SILENT", 1e-9)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_server(("127.0.0.1", 0)) as other:
@@ -422,12 +423,13 @@ def test_what_a_lost_ray_never_answers_ends_with_it() -> None:
 LOST = """
 import sys, threading, time
 import psutil
+from actors import patience
 from cluster.executor import connection
 from cluster.executor.connection import connect
 from distprove.settings import ExecutorSettings
 
 calls, seconds = sys.argv[1].split(","), float(sys.argv[2])
-connection.SLOW = 1.0
+patience.RAY_ANSWERS = 1.0
 
 def ask(name):
     if name == "kv":
@@ -578,7 +580,7 @@ def test_a_worker_that_does_not_begin_where_others_do_is_queued(monkeypatch: pyt
     """Its node runs a governor, which takes no CPU of Ray's, and it has not begun for a while."""
     from cluster.executor import ray as over_ray
 
-    monkeypatch.setattr(over_ray, "QUEUED", 0.0)
+    monkeypatch.setattr("actors.patience.RAY_QUEUED", 0.0)
     fleet = over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))
     spec = HostSpec("prover-0", BackendChoice("cpu"), 2)
     host = over_ray.RayTransport(None, spec, lambda: False)
@@ -637,7 +639,7 @@ def test_a_governor_that_comes_up_too_late_for_the_job_is_ended(answers: bool, m
 
     governor, killed = Coming(), []
     monkeypatch.setattr("cluster.executor.ray.cluster_nodes", lambda: [Node("b", "10.0.0.2", 2, 0)])
-    monkeypatch.setattr("cluster.executor.ray.BEAT", 0.01)
+    monkeypatch.setattr("actors.patience.RAY_NODES", 0.01)
     monkeypatch.setattr(RayFleet, "_govern", lambda self, node: governor)
     monkeypatch.setattr(ray, "wait", lambda asked, **_: (asked, []) if answers else ([], asked))
     monkeypatch.setattr(ray, "get", lambda ref: True)
@@ -739,8 +741,8 @@ def test_a_driver_says_that_it_lives_where_no_thread_can_be_started(monkeypatch:
             fleet._over.set()
 
     said: list[str] = []
-    for name, seconds in (("LOOK", 0.01), ("ATTEND", 0.0), ("BEAT", 0.0)):
-        monkeypatch.setattr(over_ray, name, seconds)
+    for name, seconds in (("RAY_LOOK", 0.01), ("GOVERNOR_ATTENDED", 0.0), ("RAY_NODES", 0.0)):
+        monkeypatch.setattr(f"actors.patience.{name}", seconds)
     monkeypatch.setattr(over_ray.RayFleet, "_attend", attend)
     monkeypatch.setattr(over_ray.RayFleet, "_look_for_nodes", look)
     fleet = over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))
@@ -753,11 +755,59 @@ def test_a_head_that_was_given_by_name_is_watched_by_number(monkeypatch: pytest.
     """To look up its name takes a driver that is cut off longer than it takes to be sure of that."""
     import ray
 
+    from cluster.executor.reachability import head_address
+
     with socket.create_server(("127.0.0.1", 0)) as head:
         port = head.getsockname()[1]
         context = SimpleNamespace(gcs_address=f"localhost:{port}")
         monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
-    """A call that still waited for the first head had Ray end the process a minute later, without a word. Ours end."""
-    assert lost_before is not None
-    output, errors = lost_before.communicate(timeout=400)
-    assert (output, lost_before.returncode) == ("started 1 cluster_nodes\n", 0), errors
+        assert head_address() == ("127.0.0.1", port)
+
+
+def test_a_ray_is_looked_at_again_after_a_look_for_which_no_descriptor_was_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from cluster.executor import reachability
+
+    asked: list[object] = []
+    told, lost = threading.Event(), list[str]()
+
+    def silent(where: object, own: bool) -> str | None:
+        asked.append(where)
+        if len(asked) == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return "Connection refused" if where == raylet else None
+
+    def lose(reason: str) -> None:
+        lost.append(reason)
+        told.set()
+
+    head, raylet = ("127.0.0.1", 1), ("127.0.0.1", 2)
+    monkeypatch.setattr(reachability, "_silent", silent)
+    monkeypatch.setattr("actors.patience.RAY_LOOK", 0.01)
+    monkeypatch.setattr("actors.patience.RAY_LOST_HERE", 0.05)
+    with reachability.watching(lose, reachability.Nodes(list), head, raylet, own=True):
+        assert told.wait(60)
+    assert lost == ["its raylet does not answer (Connection refused)"]
+
+
+def test_a_process_takes_connections_for_as_long_as_it_lives() -> None:
+    home = "import sys, time; from cluster.executor.reachability import reachable\n"
+    home += "with reachable('127.0.0.1') as where: print(where[1], flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", home], stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        address = ("127.0.0.1", int(driver.stdout.readline()))
+        for _ in range(5):
+            with socket.create_connection(address, 60) as line:
+                assert line.recv(1) == b"", "nothing is told there"
+        driver.kill()
+        driver.wait()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, 60)
+    with reachable("127.0.0.1") as here:
+        assert here is not None
+        socket.create_connection(here, 60).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(here, 60)
+    with reachable("192.0.2.1") as none:
+        assert none is None, "an address of another machine"

@@ -76,7 +76,7 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
 ) -> None:  # fmt: skip
     """The first worker proves nothing before another node has proven a partition and died, and a third one has refused
     its inputs: of half of them it has no file, of the others one of the same size with another content."""
-    monkeypatch.setattr("cluster.executor.ray.BEAT", 0.5)
+    monkeypatch.setattr("actors.patience.RAY_NODES", 0.5)
     given = faults(holds={"prover-0": 0, "": 1})
     inputs, theirs = tmp_path / "inputs", tmp_path / "theirs"
     for folder, content in ((inputs, "1"), (theirs, "2")):
@@ -145,7 +145,7 @@ def test_a_node_joins_a_running_job_and_dies_and_one_returns_that_lacks_inputs(
 def test_a_standing_scheduler_uses_nodes_that_join_and_gives_up_those_that_leave(
     own_ray: Any, faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.executor.ray.BEAT", 0.5)
+    monkeypatch.setattr("actors.patience.RAY_NODES", 0.5)
     given = faults(holds={"prover-0": 0})
 
     def until(holds: Callable[[], bool]) -> None:

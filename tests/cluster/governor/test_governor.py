@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from actors import grants
+from actors import grants, patience
 from actors.grants import Memory, MemoryCache, SynthesisLease, ThreadCache
 from cluster.governor.actor import NodeGovernor
 from cluster.governor.budget import budget_of
@@ -320,10 +320,11 @@ def test_a_lease_ends_with_its_block_also_on_an_error() -> None:
         pass
 
 
-def test_leases_of_a_dead_process_are_taken_back() -> None:
+def test_leases_of_a_dead_process_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "GOVERNOR_LOOK", 0.01)
+
     async def story() -> dict[str, int]:
         governor = NodeGovernor(4, 100)
-        governor.POLL = 0.01
         process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         try:
             await governor.acquire(process.pid, threads=4)
@@ -428,10 +429,11 @@ def test_a_node_keeps_what_the_driver_asks_for() -> None:
     assert (report["held"], report["keys"]["memory"], report["peak_memory"]) == (0, 40, 90)
 
 
-def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
+def test_jobs_share_a_node_and_what_a_dead_one_held_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "GOVERNOR_LOOK", 0.01)
+
     async def story() -> None:
         governor = NodeGovernor(4, 100)
-        governor.POLL = 0.01
         me = os.getpid()
         assert await governor.attend("one")
         assert await governor.attend("two")
@@ -449,7 +451,7 @@ def test_jobs_share_a_node_and_what_a_dead_one_held_is_free() -> None:
         report = await governor.report()
         assert (report["reclaimed"], report["peak_memory"]) == (1, 100)
         assert report["keys"]["resident"] == 1, "the room of the key that is left was needed"
-        governor.PATIENCE = 0.0
+        monkeypatch.setattr(patience, "GOVERNOR_FORGETS", 0.0)
         assert not await governor.attend("three"), "all are gone: it is at its end"
         assert await governor.leave("three")
 
@@ -503,7 +505,7 @@ def test_threads_that_one_synthesiser_lets_go_of_are_the_next_ones() -> None:
 
 
 def test_threads_are_asked_for_again_however_they_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grants, "HELD", 0.0)
+    monkeypatch.setattr(patience, "IDLE_LEASE", 0.0)
     governor = LocalGovernor(Budget(threads=1, memory=100))
     cache = ThreadCache(governor, 1, keeps=True)
     lease, other = SynthesisLease(cache), SynthesisLease(cache)
@@ -521,13 +523,13 @@ def test_threads_that_nobody_else_waits_for_are_kept(monkeypatch: pytest.MonkeyP
     lease = SynthesisLease(cache)
     lease.begin()
     for _ in range(5):
-        now += 0.8 * grants.HELD
+        now += 0.8 * patience.IDLE_LEASE
         lease.begin()
         cache.look()
     assert granted(governor) == 1, "asked again though nobody waited"
     other = governor.ask(Request((1, 0.0), threads=1))
     for _ in range(2):
-        now += 0.8 * grants.HELD
+        now += 0.8 * patience.IDLE_LEASE
         cache.look()
     renewing = threading.Thread(target=lease.begin)
     renewing.start()
@@ -620,16 +622,18 @@ def test_a_new_driver_does_not_share_the_governor_of_one_that_was_killed(lives: 
 
 
 @pytest.mark.parametrize("found_by", ["its address", "another", "its silence"])
-def test_a_governor_does_not_end_before_what_serves_its_drivers_on_its_node(found_by: str) -> None:
+def test_a_governor_does_not_end_before_what_serves_its_drivers_on_its_node(
+    found_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Workers whose driver is cut off live for 15 s, and another governor would lease their memory once more."""
 
     async def miss(governor: NodeGovernor) -> None:
         if found_by == "another":
             await governor.attend("two")
         elif found_by == "its silence":
-            governor.PATIENCE = 0.0
-            governor._look()
-            governor.PATIENCE = 60.0
+            with monkeypatch.context() as at_once:
+                at_once.setattr(patience, "GOVERNOR_FORGETS", 0.0)
+                governor._look()
         else:
             await governor._forget_the_unreached(0.0)
 

@@ -270,7 +270,7 @@ def test_an_answer_that_comes_now_and_then_is_not_waited_for(
     first: bytes, again: bytes, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client waited as long as anything came."""
-    monkeypatch.setattr(client_module, "TIMEOUT", 0.5)
+    monkeypatch.setattr("actors.patience.CLIENT_ANSWER", 0.5)
     gone = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -317,7 +317,7 @@ def test_a_service_that_answers_at_once_is_not_asked_without_a_pause(
 
 
 def test_a_body_has_the_time_that_its_bytes_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "TIMEOUT", 0.5)
+    monkeypatch.setattr("actors.patience.CLIENT_ANSWER", 0.5)
     monkeypatch.setattr(total_timeout, "SLOWEST", 8)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 

@@ -670,7 +670,7 @@ def test_a_body_that_is_cut_off_is_not_kept(here: Served) -> None:
 def test_a_connection_that_says_nothing_or_too_little_is_ended(
     tmp_path: Path, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr("actors.patience.HTTP_IDLE", 0.3)
     with served(tmp_path) as here:
         assert raw(here, sent) == b""
 
@@ -746,7 +746,7 @@ def test_connections_that_shake_no_hands_are_bounded(
 ) -> None:
     """They were counted once TLS was agreed on, and anybody could have all of a service's descriptors."""
     monkeypatch.setattr(server_module, "CONNECTIONS", 2)
-    monkeypatch.setattr(server_module, "HANDSHAKE_SECONDS", 600.0)
+    monkeypatch.setattr("actors.patience.HTTP_HANDSHAKE", 600.0)
     cert, key = certificate
     with served(tmp_path, tls_cert=cert, tls_key=key) as here:
         silent = [socket.create_connection(here.address) for _ in range(2)]
@@ -849,7 +849,7 @@ def test_a_clients_file_may_hold_a_token_alone_as_prometheus_has_it(content: str
 
 
 def test_several_tokens_have_names_and_one_alone_is_withdrawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.service.http.access.EVERY", 0.0)
+    monkeypatch.setattr("actors.patience.TOKENS_LOOK", 0.0)
     file = tmp_path / "tokens"
     file.touch(0o600)
     file.write_text(f"# people\nann {'a' * 40}\n\nbob {'b' * 40}\n")
@@ -870,7 +870,7 @@ def test_several_tokens_have_names_and_one_alone_is_withdrawn(tmp_path: Path, mo
 def test_a_token_that_is_withdrawn_while_a_service_starts_is_withdrawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.service.http.access.EVERY", 0.0)
+    monkeypatch.setattr("actors.patience.TOKENS_LOOK", 0.0)
     file = tmp_path / "tokens"
     file.touch(0o600)
     file.write_text(f"ann {'a' * 40}\nbob {'b' * 40}\n")

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from numpy.typing import NDArray
 
-from actors import worker
 from actors.rooms import RoomsHere
 from cluster.executor.local import LocalFleet
 from cluster.scheduler.resident import Resident
@@ -138,7 +137,7 @@ def test_a_thread_that_cannot_be_started_is_tried_again(
         begin(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    monkeypatch.setattr(worker, "UNHEARD", 0.5)
+    monkeypatch.setattr("actors.patience.WITNESS_CANCELLED", 0.5)
     service = Service(tmp_path / "service", TRANSPORTS["threads"], Limits(running=8))
     service.start()
     try:

@@ -43,7 +43,7 @@ def test_no_job_holds_up_the_end_of_a_service(tmp_path: Path, monkeypatch: pytes
         raise SystemExit(code)
 
     monkeypatch.setattr(serve_module, "Service", Stuck)
-    monkeypatch.setattr(serve_module, "ENDS", 0.3)
+    monkeypatch.setattr("actors.patience.SERVICE_ENDS", 0.3)
     monkeypatch.setattr(os, "_exit", ended)
     folder = tmp_path / "service"
     settings = ExecutorSettings(backend="tests.support.toy_system:toy_backend")  # with code of one's own nothing forks

@@ -255,7 +255,7 @@ def test_submissions_wait_while_jobs_that_begin_are_looked_at(place: Place, monk
     monkeypatch.setattr(f"{MODULE}.short", looked)
     service.submit(place.ask("first"))
     assert looking.wait(PATIENCE)
-    monkeypatch.setattr(f"{MODULE}.POLITE", PATIENCE)
+    monkeypatch.setattr("actors.patience.SERVICE_POLITE", PATIENCE)
     monkeypatch.setattr(f"{MODULE}.digest_of", digest)
     monkeypatch.setattr(f"{MODULE}.job_of", job)
     submitter = threading.Thread(target=lambda: service.submit(place.ask("second")))
@@ -391,7 +391,7 @@ def test_a_service_waits_for_the_writer_of_the_one_before_it(place: Place) -> No
 
 
 def test_a_writer_that_does_not_end_is_told_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.service.writer.PATIENCE", 0.0)
+    monkeypatch.setattr("actors.patience.SERVICE_WRITER", 0.0)
     place.open().close(drain=True)
     held = take_lock(Folder.open_ours(place.folder / "service"), LOCK)
     with pytest.raises(InUse, match="in use by process"):
@@ -779,7 +779,7 @@ def test_what_a_kill_left_of_a_run_in_the_making_is_removed(place: Place) -> Non
 
 
 def test_jobs_that_are_over_leave_no_object_behind(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.service.service.TIDY", 1e6)
+    monkeypatch.setattr("actors.patience.SERVICE_TIDY", 1e6)
     place.let_short.set()
     service = place.open(kept=8)
 
