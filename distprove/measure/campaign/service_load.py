@@ -272,7 +272,7 @@ def run(seconds: float, clients: int) -> dict[str, Any]:
         assert process.stdout is not None
         try:
             contact = Contact(process.stdout.readline().strip(), str(folder / TOKENS))
-            job = {"system": "toy", "folder": str(folder / "faults"), "count": PARTITIONS, "named": False}
+            job = {"system": "toy", "folder": str(folder / "faults"), "count": PARTITIONS}
             with on_cores(1, None):
                 found = _load(contact, job, seconds, clients, psutil.Process(process.pid))
             began = time.monotonic()
