@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.cuda.device import ByValue, Device, grid_for, layout
+from kernels.cuda.device import ByValue, Device, Kernel, grid_for, layout
 from kernels.cuda.goldilocks.lde import Extended, LdeEngine
 from kernels.cuda.goldilocks.rule_code import RuleCode
 from kernels.errors import SizeError
@@ -36,6 +36,8 @@ SHARED = 48 << 10
 """Bytes of shared memory for the slots of a block that runs rules, unless its least number of threads needs more."""
 MAX_BLOCKS_PER_SM = 4
 """Most blocks of a step with sums for each multiprocessor: the last one to end adds up those of all."""
+ROUND_SUMS = 2
+"""SUMS of the rounds that end on the device."""
 
 MAX_LOG_ROWS, MAX_LOG_CODEWORD = 28, 30
 """Limits on log2 of the coefficients of a column and of its codeword. WHIR's later rounds have few coefficients and a
@@ -67,6 +69,8 @@ class CudaMultilinear(MultilinearKernels):
         self._extend = extend
         self._ended: Array | None = None
         """How many blocks of the step with sums that runs have ended; zero between steps."""
+        self._partial: Array | None = None
+        """The sums of the blocks of the step that runs."""
         self._codes: weakref.WeakKeyDictionary[RuleProgram, tuple[RuleCode, Array]] = weakref.WeakKeyDictionary()
 
     def prepare(self) -> None:
@@ -75,7 +79,7 @@ class CudaMultilinear(MultilinearKernels):
 
     def clear(self) -> None:
         """Release the device memory that is kept between calls."""
-        self._ended = None
+        self._ended = self._partial = None
         self._codes.clear()
 
     # -- rules ------------------------------------------------------------------------------------------------------
@@ -224,14 +228,27 @@ class CudaMultilinear(MultilinearKernels):
         kernel.launch(grid_for(items, THREADS), THREADS, (ByValue(arguments), np.uint64(items)))
 
     def _run_sum(self, step: str, items: int, log_classes: int, arguments: Any, out: Array) -> None:
+        kernel, blocks, partial = self._summing(step, items, int(out.size))
+        sizes = np.uint64(items), np.uint32(log_classes)
+        kernel.launch(blocks, THREADS, (ByValue(arguments), *sizes, partial, self._ended, out))
+
+    def _run_round(self, step: str, items: int, arguments: Any) -> None:
+        kernel, blocks, partial = self._summing(step, items, 3 * ROUND_SUMS)
+        kernel.launch(blocks, THREADS, (ByValue(arguments), np.uint64(items), partial, self._ended))
+
+    def _run_block(self, step: str, arguments: Any) -> None:
+        self._device.kernel(STEPS, f"ml_{step}").launch(1, THREADS, (ByValue(arguments),))
+
+    def _summing(self, step: str, items: int, words: int) -> tuple[Kernel, int, Array]:
+        """The kernel of a step with sums, its number of blocks, and memory for each one's sums of `words`."""
         kernel = self._device.kernel(STEPS, f"ml_{step}")
         if self._ended is None:
             self._ended = self._device.zeros((1,), np.uint32)
         resident = min(MAX_BLOCKS_PER_SM, kernel.blocks_per_sm(THREADS)) * self._device.sm_count
         blocks = max(1, min(grid_for(items, THREADS), resident))
-        partial = self._empty((blocks, int(out.size)))
-        sizes = np.uint64(items), np.uint32(log_classes)
-        kernel.launch(blocks, THREADS, (ByValue(arguments), *sizes, partial, self._ended, out))
+        if self._partial is None or self._partial.size < blocks * words:
+            self._partial = self._empty((resident * words,))
+        return kernel, blocks, self._partial
 
     def _empty(self, shape: tuple[int, ...]) -> Array:
         return self._device.empty(shape)
