@@ -470,6 +470,34 @@ struct PairRound {
   }
 };
 
+// What rounds over pairs have sent and drawn, in the backend's memory.
+struct PairState {
+  Transcript transcript;
+  u64 round;
+  Ext drawn[COORDINATES], sent[COORDINATES][2];
+};
+
+// A round over the pairs of some stacks, which ends by itself: `first` items are of the first stack.
+struct PairRounds {
+  static constexpr int SUMS = PairRound::SUMS;
+  PairState* state;
+  u64 opening, first;
+  PairRound stacks[SCOPES];
+
+  DP_HD void operator()(u64 i, Ext (&sums)[SUMS]) const {
+    PairRound own = stacks[i >= first];
+    if (own.fold) own.r = state->drawn[state->round - 1];
+    own(i >= first ? i - first : i, sums);
+  }
+  DP_HD void finish(const Ext (&sums)[SUMS]) const {
+    PairState& s = *state;
+    for (int k = 0; k < SUMS; ++k) s.sent[s.round][k] = sums[k];
+    s.transcript.absorb(opening ? Label("sum") : Label("reduce"), sums, SUMS);
+    s.drawn[s.round] = s.transcript.extension(opening ? Label("alpha") : Label("fold"));
+    ++s.round;
+  }
+};
+
 // values (3, n) times weights
 struct Dot {
   static constexpr int SUMS = 1;
@@ -539,6 +567,7 @@ struct ApplyRuns {
 // Rounds that end on the device, and what one block does.
 #define DP_ROUND_STEPS(ROUND, BLOCK) \
   ROUND(layer_round, LayerRound)     \
+  ROUND(pair_rounds, PairRounds)     \
   BLOCK(layers, Layers)
 
 // Those that a backend needs whose row programs have a matrix of outputs.

@@ -49,6 +49,13 @@ _LAYER_STATE = _layout(
     (_EXT, "batch c"),
     (("u8", (COORDINATES, 3)), "drawn inverse rest"),
 )
+_PAIR_ROUND = _layout((_WORD, "source folded n fold"), (_EXT, "r"))
+_PAIR_STATE = _layout(
+    (("u8", (TRANSCRIPT,)), "transcript"),
+    (_WORD, "round"),
+    (("u8", (COORDINATES, 3)), "drawn"),
+    (("u8", (COORDINATES, 2, 3)), "sent"),
+)
 _STEPS: dict[str, np.dtype[Any]] = {
     "make_products": _layout((_WORD, "out bits log_low eq"), (_EXT, "scale"), (("u8", (COORDINATES, 3)), "point")),
     "tabulate": _layout((_PRODUCTS, "table"), (_WORD, "out pitch add_to")),
@@ -70,7 +77,8 @@ _STEPS: dict[str, np.dtype[Any]] = {
     "weighted_runs": _layout((_WORD, "columns weights log_run runs sets")),
     "opened_weights": _layout((_PRODUCTS, "eq"), (_WORD, "entries out log_rows total"), (_EXT, "last")),
     "combine": _layout((_WORD, "source out n count"), (("u8", (SETS, 3)), "scales")),
-    "pair_round": _layout((_WORD, "source folded n fold"), (_EXT, "r")),
+    "pair_round": _PAIR_ROUND,
+    "pair_rounds": _layout((_WORD, "state opening first"), ((_PAIR_ROUND, (SCOPES,)), "stacks")),
     "dot": _layout((_WORD, "values n"), (_PRODUCTS, "weights")),
     "add_rows": _layout((_WORD, "target source log_count target_pitch stride source_pitch")),
     "scatter": _layout((_WORD, "places values out pitch")),
@@ -103,6 +111,18 @@ class LayerClaim:
     numerator: Ext
     denominator: Ext
     point: tuple[Ext, ...]
+
+
+@dataclass(frozen=True)
+class PairRounds:
+    """Rounds over coefficients and weights."""
+
+    sent: Words
+    """h_1 and h_2 of each round, (rounds, 2, 3) on the host."""
+    drawn: list[Ext]
+    over: list[Array] = field(repr=False)
+    """What the last round was over, (2, 3, n) each: its variable is not bound yet."""
+    transcript: Words = field(repr=False)
 
 
 _Segment = tuple[int, int, int]
@@ -452,6 +472,30 @@ class MultilinearKernels(ABC):
         h_1, h_2 = self._summed("pair_round", int(out.shape[-1]) // 2, source=pair, folded=out, **given)
         return _ext(h_1), _ext(h_2), out
 
+    def pair_rounds(self, pairs: Sequence[Array], count: int, transcript: Words, *, opening: bool) -> PairRounds:
+        """So many rounds over coefficients and weights (2, 3, n) of one or two stacks. The transcript absorbs h_1 and
+        h_2 of all of them as a round's polynomial of WHIR, or of the stacked reduction."""
+        if not 1 <= len(pairs) <= SCOPES or count > COORDINATES or any(n % (1 << count) for n in _sizes(pairs)):
+            raise SizeError(f"{count} rounds over {[pair.shape for pair in pairs]}")
+        state = np.zeros((1,), dtype=_PAIR_STATE)
+        state["transcript"] = transcript
+        held, over = self._upload(state.view(np.uint64)), list(pairs)
+        given = np.zeros((), dtype=_STEPS["pair_rounds"])
+        given["state"], given["opening"] = self._address(held), opening
+        for i in range(count):
+            before, sizes = over, _sizes(over)
+            if i:
+                over = [self._empty((2, 3, n // 2)) for n in sizes]
+            for own, source, n, folded in zip(given["stacks"], before, sizes, over, strict=False):
+                own["source"], own["folded"] = self._address(source), self._address(folded)
+                own["n"], own["fold"] = n, i > 0
+            items = [n // 2 for n in _sizes(over)]
+            given["first"] = items[0]
+            self._run_round("pair_rounds", sum(items), given)
+        state = self._download(held).view(_PAIR_STATE)[0]
+        drawn = [_ext(words) for words in state["drawn"][:count]]
+        return PairRounds(state["sent"][:count].copy(), drawn, over, state["transcript"].copy())
+
     def place(self, vector: Array, out: Array) -> None:
         """Copy a vector to `out`, of the same size."""
         if vector.size != out.size:
@@ -598,6 +642,10 @@ def _fractions(array: Array, rows: int) -> int:
 
 def _segments(kernels: MultilinearKernels, layers: Sequence[Sequence[Array]]) -> list[list[_Segment]]:
     return [[(kernels._address(scope), _fractions(scope, 2), 0) for scope in layer] for layer in layers]
+
+
+def _sizes(pairs: Sequence[Array]) -> list[int]:
+    return [int(pair.shape[-1]) for pair in pairs]
 
 
 def _length(segment: _Segment) -> int:

@@ -395,6 +395,27 @@ def pairs(backend: Backend, rng: np.random.Generator) -> None:
     same(backend, kernels.fold_pair(made, r), folded)
 
 
+def ended_pairs(backend: Backend, rng: np.random.Generator) -> None:
+    """Rounds that draw by themselves are rounds of one stack each, and the transcript between them."""
+    kernels, count, opening = backend.multilinear, int(rng.integers(1, 6)), bool(rng.integers(0, 2))
+    sizes = [1 << int(rng.integers(count, 12)) for _ in range(int(rng.integers(1, 3)))]
+    given = [random(rng, 2, 3, n) for n in sizes]
+    transcript = make_transcript(b"test", TreeHash.KECCAK if rng.integers(0, 2) else TreeHash.POSEIDON2)
+    made = kernels.pair_rounds([on(backend, pair) for pair in given], count, transcript.words(), opening=opening)
+    labels, pairs, r = ((b"sum", b"alpha") if opening else (b"reduce", b"fold")), [on(backend, p) for p in given], None
+    for sent, drawn in zip(made.sent, made.drawn, strict=True):
+        rounds = [kernels.pair_round(pair, r) for pair in pairs]
+        pairs = [pair for _, _, pair in rounds]
+        h = [sum_of(np.array([found[k] for found in rounds], dtype=np.uint64)) for k in (0, 1)]
+        assert [element(words) for words in sent] == h
+        transcript.absorb_words(labels[0], np.array(h, dtype=np.uint64))
+        r = transcript.extension(labels[1])
+        assert drawn == r
+    for found, expected in zip(made.over, pairs, strict=True):
+        same(backend, found, np.asarray(backend.to_host(expected)))
+    assert np.array_equal(made.transcript, transcript.words())
+
+
 def additions(backend: Backend, rng: np.random.Generator) -> None:
     kernels, bits, step = backend.multilinear, int(rng.integers(0, 8)), 1 << int(rng.integers(0, 4))
     source, target = random(rng, 3, 1 << bits), random(rng, 3, step << bits)
@@ -437,6 +458,8 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
         lambda: kernels.round_sums(given(3, 8), [RoundTask(None, 4, 2, 4, kernels.products([ONE], eq=True), (0,))]),
         lambda: kernels.pair_round(given(2, 3, 2), ONE),
         lambda: kernels.pair_round(given(2, 3, 3), None),
+        lambda: kernels.pair_rounds([given(2, 3, 4)] * 3, 1, ZERO_STATE, opening=True),
+        lambda: kernels.pair_rounds([given(2, 3, 4)], 3, ZERO_STATE, opening=True),
         lambda: kernels.fold_pair(given(2, 3, 3), ONE),
         lambda: kernels.fold_values(given(3, 2, 1), ONE),
         lambda: kernels.opened_weights(kernels.products([ONE], eq=True), ONE, random(rng, 1, 6), given(3, 3, 4)),
@@ -456,6 +479,7 @@ CASES: list[Case] = [
     rules,
     stacks,
     pairs,
+    ended_pairs,
     additions,
     refusals,
 ]
