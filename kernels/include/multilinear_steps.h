@@ -278,8 +278,9 @@ struct Layers {
       for (u64 scope = 0; scope < rows.scopes; ++scope) round.in[scope] = segments[layer][scope];
       if (!begun || layer) rows.begin(block, round.in);
       if (only_begin) return;
-      const u64 left = s.variables ? s.variables - 1 : 0;
-      for (u64 i = s.round, buffer = 0; i < left; ++i, buffer ^= 1) {
+      const u64 left = s.variables ? s.variables - 1 : 0, first = s.round;
+      block.sync();  // the first thread goes on to change both
+      for (u64 i = first, buffer = 0; i < left; ++i, buffer ^= 1) {
         for (u64 scope = 0; scope < rows.scopes; ++scope) round.folded[scope] = scratch + (2 * scope + buffer) * room;
         const u64 pairs = round.pairs(0) + (rows.scopes > 1 ? round.pairs(1) : 0);
         Ext sums[LayerRound::SUMS] = {};
