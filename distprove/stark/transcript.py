@@ -66,6 +66,14 @@ class Transcript(ABC):
         """Draw `count` independent integers below 2^bits, uniform up to a share of 2^(bits - 64)."""
 
     @abstractmethod
+    def words(self) -> Words:
+        """The state, as `struct Transcript` of hash/transcript.h has it, for rounds that kernels make."""
+
+    @abstractmethod
+    def resume(self, words: Words) -> None:
+        """Go on from a state."""
+
+    @abstractmethod
     def grinding_seed(self) -> bytes:
         """Draw the seed of the proof of work, 32 bytes."""
 
@@ -102,6 +110,12 @@ class KeccakTranscript(Transcript):
     def grinding_seed(self) -> bytes:
         self._state = keccak256(b"\x11" + self._state + _framed(b"grind"))
         return self._state
+
+    def words(self) -> Words:
+        return np.array([0, 0, *_BLOCK.unpack(self._state), *[0] * 12], dtype=np.uint64)
+
+    def resume(self, words: Words) -> None:
+        self._state = words[2:6].astype("<u8").tobytes()
 
     def _words(self, label: bytes) -> Iterator[int]:
         self._state = state = keccak256(b"\x11" + self._state + _framed(label))
@@ -140,6 +154,12 @@ class Poseidon2Transcript(Transcript):
 
     def grinding_seed(self) -> bytes:
         return np.array(list(islice(self._elements(b"grind"), poseidon2.DIGEST)), dtype="<u8").tobytes()
+
+    def words(self) -> Words:
+        return np.array([1, self._at, *self._state.tolist()], dtype=np.uint64)
+
+    def resume(self, words: Words) -> None:
+        self._at, self._state = int(words[1]), words[2:].copy()
 
     def _message(self, kind: int, label: bytes, items: Sequence[int], length: int) -> None:
         for element in (kind + (len(label) << 8) + (length << 16), *_packed(label, _LABEL_BYTES), *items):

@@ -7,6 +7,7 @@
 #pragma once
 #include "field/goldilocks.h"
 #include "field/goldilocks_sum.h"
+#include "hash/transcript.h"
 
 namespace dp {
 namespace gl {
@@ -95,55 +96,230 @@ struct Layer {
   }
 };
 
-// p_0, p_1 + batch q_1, q_0, q_1 of a layer: in (3, 2, n), out (3, 4, half).
-struct Halves {
-  const u64* in;
-  u64* out;
-  u64 n, half;
-  Ext batch;
+// A claim about a layer's fractions and what its rounds have drawn, in the backend's memory.
+struct LayerState {
+  Transcript transcript;
+  u64 variables;  // of the claim's point
+  Ext numerator, denominator, point[COORDINATES];
+  u64 sent, round;  // elements sent; rounds of this layer that are done
+  Ext batch, c, drawn[COORDINATES];
+  Ext inverse[COORDINATES], rest[COORDINATES];  // of the point; for a round the weight of the fractions 0/1 that pad
+};
 
-  DP_HD void operator()(u64 j) const {
-    const u64* p = in + 2 * j;
-    Ext p1 = embed(0), q1 = embed(1);
-    if (2 * j + 1 < n) p1 = load(p + 1, 2 * n), q1 = load(p + n + 1, 2 * n);
-    store(out + j, 4 * half, load(p, 2 * n));
-    store(out + half + j, 4 * half, add(p1, mul(q1, batch)));
-    store(out + 2 * half + j, 4 * half, load(p + n, 2 * n));
-    store(out + 3 * half + j, 4 * half, q1);
+// A scope's fractions (3, 2, n), or with `folded` p_0, p_1 + batch q_1, q_0, q_1 of their pairs, (3, 4, n).
+struct Segment {
+  const u64* in;
+  u64 n, folded;
+
+  DP_HD u64 length() const { return folded ? n : (n + 1) / 2; }
+  DP_HD Ext value(u64 j, int k, const Ext& batch) const {
+    if (folded) {
+      if (j < n) return load(in + k * n + j, 4 * n);
+      return k == 0 ? embed(0) : k == 1 ? batch : embed(1);
+    }
+    const u64 at = 2 * j + (k & 1);
+    if (k == 0) return at < n ? load(in + at, 2 * n) : embed(0);
+    const Ext q = at < n ? load(in + n + at, 2 * n) : embed(1);
+    return k > 1 ? q : at < n ? add(load(in + at, 2 * n), mul(q, batch)) : batch;
   }
 };
 
-// The round of a layer over `in` (3, 4, n), or over its fold at r, which goes to `folded` (3, 4, (n + 1) / 2): for each pair the
-// value at 0 of eq (p_0 q_1 + p_1 q_0), and its coefficient at X^2.
+constexpr u32 SCOPES = 2;
+
+// What the rounds of a layer read. The weights are products of a low and a high part of each row; of both parts, and of the
+// high one for each scope, `eq` holds the tables for every first variable: that of m variables from element 2^m on.
+struct LayerRows {
+  LayerState* state;
+  u64 *eq, *sent;
+  u64 scopes;
+
+  DP_HD u64 rows() const { return state->variables - (scopes - 1); }
+  DP_HD u64 middle() const { return (rows() + 1) / 2; }
+  DP_HD u64* high(u64 scope) const { return eq + 3 * ((1ull << middle()) + (scope << (rows() - middle() + 1))); }
+  // the weight of pair j in a round
+  DP_HD Ext weight(u64 round, u64 scope, u64 j) const {
+    const u64 first = round + 1, h = middle(), end = rows();
+    if (first >= h) return entry(high(scope), end - first, j);
+    return mul(entry(eq, h - first, j & ((1ull << (h - first)) - 1)), entry(high(scope), end - h, j >> (h - first)));
+  }
+  static DP_HD Ext entry(const u64* table, u64 bits, u64 j) {
+    const u64* p = table + 3 * ((1ull << bits) + j);
+    return {{p[0], p[1], p[2]}};
+  }
+  // Writes the tables for the variables from `first` to `end`, by the threads of a block.
+  template <class Block>
+  DP_HD void tabulate(const Block& block, u64* table, Ext scale, u64 first, u64 end) const {
+    if (block.first == 0)
+      for (int c = 0; c < 3; ++c) table[3 + c] = scale.c[c];
+    for (u64 bits = 0; bits < end - first; ++bits) {
+      block.sync();
+      const Ext x = state->point[end - 1 - bits];
+      for (u64 j = block.first; j < 1ull << bits; j += block.stride) {
+        const Ext whole = entry(table, bits, j), odd = mul(whole, x), even = sub(whole, odd);
+        u64* const at = table + 3 * ((2ull << bits) + 2 * j);
+        for (int c = 0; c < 3; ++c) at[c] = even.c[c], at[3 + c] = odd.c[c];
+      }
+    }
+  }
+  // the factor of a scope
+  DP_HD Ext scale(u64 scope) const {
+    if (scopes == 1) return embed(1);
+    const Ext x = state->point[state->variables - 1];
+    return scope ? x : sub(embed(1), x);
+  }
+  // scale times the sum of eq over the first `count` indices of the rows from `first` on
+  DP_HD Ext prefix(Ext rest, u64 first, u64 count) const {
+    const u64 bits = rows() - first;
+    if (count >> bits) return rest;
+    Ext total = embed(0);
+    for (u64 b = bits; b-- > 0;) {
+      const Ext odd = mul(rest, state->point[first + b]), even = sub(rest, odd);
+      if (count >> b & 1) total = add(total, even);
+      rest = count >> b & 1 ? odd : even;
+    }
+    return total;
+  }
+  // Draws the challenge of a layer, and prepares its rounds.
+  template <class Block>
+  DP_HD void begin(const Block& block, const Segment* segments) const {
+    LayerState& s = *state;
+    if (block.first == 0) {
+      s.batch = s.transcript.extension("layer");
+      s.c = add(s.numerator, mul(s.batch, s.denominator));
+      s.round = 0;
+    }
+    for (u64 i = block.first; i < s.variables; i += block.stride) {
+      s.inverse[i] = inverse(s.point[i]);
+      s.rest[i] = embed(1);
+      for (u64 scope = 0; scope < scopes && i < rows(); ++scope) {
+        const u64 pairs = (segments[scope].length() + (2ull << i) - 1) >> (i + 1);
+        s.rest[i] = sub(s.rest[i], prefix(scale(scope), i + 1, pairs));
+      }
+    }
+    if (rows() == 0) return block.sync();
+    tabulate(block, eq, embed(1), middle() ? 1 : 0, middle());
+    for (u64 scope = 0; scope < scopes; ++scope) tabulate(block, high(scope), scale(scope), middle(), rows());
+    block.sync();
+  }
+  // Sends a round's polynomial, given its value at 0 and its coefficient at X^2.
+  DP_COLD void end_round(const Ext& t_0, const Ext& t_2) const {
+    LayerState& s = *state;
+    const Ext given[2] = {sub(mul(sub(s.c, t_0), s.inverse[s.round]), t_2), t_2};
+    send(given, 2);
+    s.transcript.absorb("gkr", given, 2);
+    const Ext r = s.transcript.extension("rho");
+    s.drawn[s.round++] = r;
+    s.c = add(t_0, mul(add(given[0], mul(t_2, r)), r));
+  }
+  DP_HD void send(const Ext* given, u64 count) const {
+    for (u64 i = 0; i < count; ++i)
+      for (int c = 0; c < 3; ++c) sent[3 * (state->sent + i) + c] = given[i].c[c];
+    state->sent += count;
+  }
+};
+
+// A round of a layer over its segments, or over their folds at what the round before has drawn, which go to `folded`, for the
+// pairs of all scopes: the value at 0 of eq (p_0 q_1 + p_1 q_0), and its coefficient at X^2.
 struct LayerRound {
   static constexpr int SUMS = 2;
-  const u64* in;
-  u64* folded;
-  u64 n, fold;
-  Ext r, batch;
-  Products eq;
+  LayerRows rows;
+  u64 fold;
+  Segment in[SCOPES];
+  u64* folded[SCOPES];
 
-  DP_HD Ext given(u64 j, int k) const {
-    if (j < n) return load(in + k * n + j, 4 * n);
-    return k == 0 ? embed(0) : k == 1 ? batch : embed(1);
-  }
-  DP_HD Ext value(u64 j, int k, u64 half) const {
-    if (!fold) return given(j, k);
-    if (j >= half) return given(n, k);
-    const Ext v = between(given(2 * j, k), given(2 * j + 1, k), r);
-    store(folded + k * half + j, 4 * half, v);
+  DP_HD u64 length(u64 scope) const { return fold ? (in[scope].length() + 1) / 2 : in[scope].length(); }
+  DP_HD u64 pairs(u64 scope) const { return (length(scope) + 1) / 2; }
+  // what the next round is over
+  DP_HD Segment over(u64 scope) const { return fold ? Segment{folded[scope], length(scope), 1} : in[scope]; }
+  DP_HD Ext value(u64 scope, u64 j, int k) const {
+    const LayerState& s = *rows.state;
+    const Segment& segment = in[scope];
+    if (!fold) return segment.value(j, k, s.batch);
+    const u64 half = length(scope);
+    if (j >= half) return k == 0 ? embed(0) : k == 1 ? s.batch : embed(1);
+    const Ext even = segment.value(2 * j, k, s.batch), odd = segment.value(2 * j + 1, k, s.batch);
+    const Ext v = between(even, odd, s.drawn[s.round - 1]);
+    store(folded[scope] + k * half + j, 4 * half, v);
     return v;
   }
-  DP_HD void operator()(u64 j, Ext (&sums)[SUMS]) const {
-    const u64 half = (n + 1) / 2;
-    Ext even[4], step[4];
-    for (int k = 0; k < 4; ++k) {
-      even[k] = value(2 * j, k, half);
-      step[k] = sub(value(2 * j + 1, k, half), even[k]);
+  DP_HD void operator()(u64 i, Ext (&sums)[SUMS]) const {
+    const u64 scope = i >= pairs(0), j = scope ? i - pairs(0) : i;
+    Ext low = embed(0), square = embed(0);
+DP_PRAGMA(unroll)
+    for (int k = 0; k < 2; ++k) {  // two of the four values at a time: fewer registers
+      const Ext a = value(scope, 2 * j, k), b = value(scope, 2 * j, 3 - k);
+      accumulate(low, mul(a, b));
+      accumulate(square, mul(sub(value(scope, 2 * j + 1, k), a), sub(value(scope, 2 * j + 1, 3 - k), b)));
     }
-    const Ext weight = eq[j];
-    accumulate(sums[0], mul(add(mul(even[0], even[3]), mul(even[1], even[2])), weight));
-    accumulate(sums[1], mul(add(mul(step[0], step[3]), mul(step[1], step[2])), weight));
+    const Ext weight = rows.weight(rows.state->round, scope, j);
+    accumulate(sums[0], mul(low, weight));
+    accumulate(sums[1], mul(square, weight));
+  }
+  DP_HD void finish(const Ext (&sums)[SUMS]) const {
+    const LayerState& s = *rows.state;
+    rows.end_round(add(sums[0], mul(s.batch, s.rest[s.round])), sums[1]);
+  }
+};
+
+// What is left of `count` layers, from the root on, by one block: their rounds from that which is next, the last variable, which
+// is of both roots side by side if it is the scope's own, and the claim about the layer below. The first layer may be begun.
+struct Layers {
+  LayerRows rows;
+  Segment segments[COORDINATES][SCOPES];
+  u64* scratch;
+  u64 count, begun, only_begin;
+  u64 room;  // words of scratch for a scope's folded values
+
+  template <class Block>
+  DP_HD void operator()(const Block& block) const {
+    for (u64 layer = 0; layer < count; ++layer) {
+      LayerState& s = *rows.state;
+      LayerRound round{rows, begun && layer == 0, {}, {}};
+      for (u64 scope = 0; scope < rows.scopes; ++scope) round.in[scope] = segments[layer][scope];
+      if (!begun || layer) rows.begin(block, round.in);
+      if (only_begin) return;
+      const u64 left = s.variables ? s.variables - 1 : 0, first = s.round;
+      block.sync();  // the first thread goes on to change both
+      for (u64 i = first, buffer = 0; i < left; ++i, buffer ^= 1) {
+        for (u64 scope = 0; scope < rows.scopes; ++scope) round.folded[scope] = scratch + (2 * scope + buffer) * room;
+        const u64 pairs = round.pairs(0) + (rows.scopes > 1 ? round.pairs(1) : 0);
+        Ext sums[LayerRound::SUMS] = {};
+        for (u64 j = block.first; j < pairs; j += block.stride) round(j, sums);
+        for (Ext& sum : sums) sum = block.sum(sum);
+        if (block.first == 0) round.finish(sums);
+        block.sync();
+        for (u64 scope = 0; scope < rows.scopes; ++scope) round.in[scope] = round.over(scope);
+        round.fold = 1;
+      }
+      for (u64 scope = 0; scope < rows.scopes; ++scope) round.folded[scope] = scratch + (4 + scope) * room;
+      if (block.first == 0) end(round);
+      block.sync();
+    }
+  }
+  DP_HD void end(const LayerRound& round) const {
+    LayerState& s = *rows.state;
+    Ext values[4], odd[4];
+    const u64 both = rows.scopes > 1;
+    for (int k = 0; k < 4; ++k) {
+      values[k] = round.value(0, 0, k);
+      if (s.variables) odd[k] = round.value(both, !both, k);
+    }
+    if (s.variables) {
+      Ext step[4];
+      for (int k = 0; k < 4; ++k) step[k] = sub(odd[k], values[k]);
+      rows.end_round(add(mul(values[0], values[3]), mul(values[1], values[2])),
+                     add(mul(step[0], step[3]), mul(step[1], step[2])));
+      for (int k = 0; k < 4; ++k) values[k] = add(values[k], mul(step[k], s.drawn[s.round - 1]));
+    }
+    values[1] = sub(values[1], mul(s.batch, values[3]));
+    rows.send(values, 4);
+    s.transcript.absorb("children", values, 4);
+    const Ext mu = s.transcript.extension("child");
+    s.numerator = between(values[0], values[1], mu);
+    s.denominator = between(values[2], values[3], mu);
+    s.point[0] = mu;
+    for (u64 i = 0; i < s.variables; ++i) s.point[i + 1] = s.drawn[i];
+    ++s.variables;
   }
 };
 
@@ -295,6 +471,34 @@ struct PairRound {
   }
 };
 
+// What rounds over pairs have sent and drawn, in the backend's memory.
+struct PairState {
+  Transcript transcript;
+  u64 round;
+  Ext drawn[COORDINATES], sent[COORDINATES][2];
+};
+
+// A round over the pairs of some stacks, which ends by itself: `first` items are of the first stack.
+struct PairRounds {
+  static constexpr int SUMS = PairRound::SUMS;
+  PairState* state;
+  u64 opening, first;
+  PairRound stacks[SCOPES];
+
+  DP_HD void operator()(u64 i, Ext (&sums)[SUMS]) const {
+    PairRound own = stacks[i >= first];
+    if (own.fold) own.r = state->drawn[state->round - 1];
+    own(i >= first ? i - first : i, sums);
+  }
+  DP_HD void finish(const Ext (&sums)[SUMS]) const {
+    PairState& s = *state;
+    for (int k = 0; k < SUMS; ++k) s.sent[s.round][k] = sums[k];
+    s.transcript.absorb(opening ? Label("sum") : Label("reduce"), sums, SUMS);
+    s.drawn[s.round] = s.transcript.extension(opening ? Label("alpha") : Label("fold"));
+    ++s.round;
+  }
+};
+
 // values (3, n) times weights
 struct Dot {
   static constexpr int SUMS = 1;
@@ -350,8 +554,6 @@ struct ApplyRuns {
   EACH(make_products, MakeProducts)     \
   EACH(tabulate, Tabulate)              \
   EACH(layer, Layer)                    \
-  EACH(halves, Halves)                  \
-  SUM(layer_round, LayerRound)          \
   EACH(further_cells, FurtherCells)     \
   EACH(fold, Fold)                      \
   SUM(weighted_runs, WeightedRuns)      \
@@ -362,6 +564,12 @@ struct ApplyRuns {
   EACH(add_rows, AddRows)               \
   EACH(scatter, Scatter)                \
   EACH(apply_runs, ApplyRuns)
+
+// Rounds that end on the device, and what one block does.
+#define DP_ROUND_STEPS(ROUND, BLOCK) \
+  ROUND(layer_round, LayerRound)     \
+  ROUND(pair_rounds, PairRounds)     \
+  BLOCK(layers, Layers)
 
 // Those that a backend needs whose row programs have a matrix of outputs.
 #define DP_ROW_PROGRAM_STEPS(EACH, SUM) \

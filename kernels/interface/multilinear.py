@@ -22,12 +22,13 @@ from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.row_program import RowProgram
 from kernels.maths.goldilocks import TWO_ADICITY, Ext
-from kernels.maths.goldilocks_extension import ext_add, ext_mul, ext_sub
 
 Words = NDArray[np.uint64]
 
-COORDINATES, POINTS, SETS = 40, 8, 4
-"""Most coordinates of a point, points of a round and sets of weights. Must equal those in multilinear_steps.h."""
+COORDINATES, POINTS, SETS, SCOPES = 40, 8, 4, 2
+"""Most coordinates of a point, points of a round, sets of weights, scopes. Must equal those in multilinear_steps.h."""
+TRANSCRIPT = 18
+"""Words of a transcript's state: which hash, how many elements are there, and 16 words of state."""
 ZERO: Ext = (0, 0, 0)
 ONE: Ext = (1, 0, 0)
 
@@ -38,13 +39,36 @@ def _layout(*fields: tuple[Any, str]) -> np.dtype[Any]:
 
 _WORD, _EXT = np.dtype("u8"), np.dtype(("u8", (3,)))
 _PRODUCTS = _layout((_WORD, "low high log_low"))
+_ROWS, _SEGMENT = _layout((_WORD, "state eq sent scopes")), _layout((_WORD, "source n folded"))
+_LAYER_STATE = _layout(
+    (("u8", (TRANSCRIPT,)), "transcript"),
+    (_WORD, "variables"),
+    (_EXT, "numerator denominator"),
+    (("u8", (COORDINATES, 3)), "point"),
+    (_WORD, "sent round"),
+    (_EXT, "batch c"),
+    (("u8", (COORDINATES, 3)), "drawn inverse rest"),
+)
+_PAIR_ROUND = _layout((_WORD, "source folded n fold"), (_EXT, "r"))
+_PAIR_STATE = _layout(
+    (("u8", (TRANSCRIPT,)), "transcript"),
+    (_WORD, "round"),
+    (("u8", (COORDINATES, 3)), "drawn"),
+    (("u8", (COORDINATES, 2, 3)), "sent"),
+)
 _STEPS: dict[str, np.dtype[Any]] = {
     "make_products": _layout((_WORD, "out bits log_low eq"), (_EXT, "scale"), (("u8", (COORDINATES, 3)), "point")),
     "tabulate": _layout((_PRODUCTS, "table"), (_WORD, "out pitch add_to")),
     "leaves": _layout((_WORD, "found places out log_n uses total")),
     "layer": _layout((_WORD, "source out n half")),
-    "halves": _layout((_WORD, "source out n half"), (_EXT, "batch")),
-    "layer_round": _layout((_WORD, "source folded n fold"), (_EXT, "r batch"), (_PRODUCTS, "eq")),
+    "layer_round": _layout(
+        (_ROWS, "rows"), (_WORD, "fold"), ((_SEGMENT, (SCOPES,)), "segments"), (("u8", (SCOPES,)), "folded")
+    ),
+    "layers": _layout(
+        (_ROWS, "rows"),
+        ((_SEGMENT, (COORDINATES, SCOPES)), "segments"),
+        (_WORD, "scratch count begun only_begin room"),
+    ),
     "further_cells": _layout((_WORD, "cells next log_n width count")),
     "run_sums": _layout((_WORD, "values n log_run"), (_PRODUCTS, "eq")),
     "between": _layout((_WORD, "source out log_n points"), (("u8", (POINTS,)), "at")),
@@ -53,14 +77,15 @@ _STEPS: dict[str, np.dtype[Any]] = {
     "weighted_runs": _layout((_WORD, "columns weights log_run runs sets")),
     "opened_weights": _layout((_PRODUCTS, "eq"), (_WORD, "entries out log_rows total"), (_EXT, "last")),
     "combine": _layout((_WORD, "source out n count"), (("u8", (SETS, 3)), "scales")),
-    "pair_round": _layout((_WORD, "source folded n fold"), (_EXT, "r")),
+    "pair_round": _PAIR_ROUND,
+    "pair_rounds": _layout((_WORD, "state opening first"), ((_PAIR_ROUND, (SCOPES,)), "stacks")),
     "dot": _layout((_WORD, "values n"), (_PRODUCTS, "weights")),
     "add_rows": _layout((_WORD, "target source log_count target_pitch stride source_pitch")),
     "scatter": _layout((_WORD, "places values out pitch")),
     "apply_runs": _layout((_WORD, "source matrix out log_run rows apart")),
 }
 """The structs of multilinear_steps.h."""
-_SUMS = {"layer_round": 2, "pair_round": 2, "dot": 1}
+_SUMS = {"pair_round": 2, "dot": 1}
 """SUMS of steps whose sums are over all items."""
 
 
@@ -75,6 +100,33 @@ class Products:
     @cached_property
     def log_low(self) -> int:
         return (self.bits + 1) // 2
+
+
+@dataclass(frozen=True)
+class LayerClaim:
+    """A claim about the numerator and the denominator of a layer of fractions at a point."""
+
+    transcript: Words = field(repr=False)
+    """The state of the transcript that draws, (TRANSCRIPT,)."""
+    numerator: Ext
+    denominator: Ext
+    point: tuple[Ext, ...]
+
+
+@dataclass(frozen=True)
+class PairRounds:
+    """Rounds over coefficients and weights."""
+
+    sent: Words
+    """h_1 and h_2 of each round, (rounds, 2, 3) on the host."""
+    drawn: list[Ext]
+    over: list[Array] = field(repr=False)
+    """What the last round was over, (2, 3, n) each: its variable is not bound yet."""
+    transcript: Words = field(repr=False)
+
+
+_Segment = tuple[int, int, int]
+"""A scope's fractions: where they are, how many, and whether they are folded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +193,9 @@ class MultilinearKernels(ABC):
 
     The public methods check what they are given, once for every backend.
     """
+
+    single_block = 1 << 11
+    """Most pairs of which one block makes all rounds of a layer that are left."""
 
     def prepare(self) -> None:  # noqa: B027 (one with nothing to prepare is silent)
         """Begin slow preparation for proofs (compilation) in the background. Calling it is optional."""
@@ -237,24 +292,79 @@ class MultilinearKernels(ABC):
         self._each("layer", (n + 1) // 2, source=fractions, out=out, n=n, half=(n + 1) // 2)
         return out
 
-    def halves(self, fractions: Array, batch: Ext) -> Array:
-        """Return p_0, p_1 + batch q_1, q_0, q_1 of the pairs of fractions (3, 2, n): (3, 4, (n + 1) / 2)."""
-        n = _fractions(fractions, 2)
-        out = self._empty((3, 4, (n + 1) // 2))
-        self._each("halves", (n + 1) // 2, source=fractions, out=out, n=n, half=(n + 1) // 2, batch=batch)
-        return out
+    def prove_layers(self, layers: list[list[Array]], claim: LayerClaim) -> tuple[Words, LayerClaim]:
+        """Reduce a claim about a root, layer by layer, to one about the leaves. `layers` are fractions (3, 2, n) of
+        one or two scopes, from the leaves up; each is dropped when it is proven. Returns what the layers send,
+        (elements, 3) on the host: each round's coefficients at X and X^2, and at a layer's end p_0, p_1, q_0, q_1."""
+        scopes, variables = len(layers[0]), len(claim.point)
+        rows = variables + len(layers) - scopes
+        if not 1 <= scopes <= SCOPES or rows + 1 > COORDINATES or any(len(layer) != scopes for layer in layers):
+            raise SizeError(f"{len(layers)} layers of {scopes} scopes over {variables} variables")
+        state = np.zeros((1,), dtype=_LAYER_STATE)
+        state["transcript"], state["variables"] = claim.transcript, variables
+        state["numerator"], state["denominator"] = claim.numerator, claim.denominator
+        state["point"][0, :variables] = np.array(claim.point, dtype=np.uint64).reshape(-1, 3)
+        held = self._upload(state.view(np.uint64))
+        eq = self._empty(((1 << (rows + 1) // 2) + (scopes << rows // 2 + 1), 3))
+        sent = self._empty((sum(2 * (variables + i) + 4 for i in range(len(layers))), 3))
+        shared = self._address(held), self._address(eq), self._address(sent), scopes
+        small: list[list[Array]] = []
+        while layers:
+            layer = layers.pop()
+            if variables < 2 or _pairs(_segments(self, [layer])[0]) <= self.single_block:
+                small.append(layer)
+            else:
+                self._small_layers(shared, _segments(self, small))
+                small = []
+                self._large_layer(shared, _segments(self, [layer])[0], variables - 1)
+            variables += 1
+        self._small_layers(shared, _segments(self, small))
+        state = self._download(held).view(_LAYER_STATE)[0]
+        point = tuple(map(_ext, state["point"][:variables]))
+        left = LayerClaim(state["transcript"], _ext(state["numerator"]), _ext(state["denominator"]), point)
+        return self._download(sent), left
 
-    def layer_round(self, halves: Array, r: Ext | None, batch: Ext, eq: Products) -> tuple[Ext, Ext, Array]:
-        """One round over halves (3, 4, n), or over their fold at r: the sum over pairs of eq (p_0 q_1 + p_1 q_0) at 0,
-        the sum of its coefficients at X^2, and what the round was over."""
-        n = _fractions(halves, 4)
-        out = halves if r is None else self._empty((3, 4, (n + 1) // 2))
-        pairs = (int(out.shape[-1]) + 1) // 2
-        if pairs > 1 << eq.bits:
-            raise SizeError(f"{pairs} pairs with weights for {1 << eq.bits}")
-        given = {"n": n, "fold": int(r is not None), "r": r or ZERO, "batch": batch, "eq": eq}
-        at_zero, square = self._summed("layer_round", pairs, source=halves, folded=out, **given)
-        return _ext(at_zero), _ext(square), out
+    def _large_layer(self, shared: tuple[int, ...], segments: list[_Segment], rounds: int) -> None:
+        """Prove a layer by a launch a round while there are many pairs."""
+        self._small_layers(shared, [segments], only_begin=True)
+        lengths = [_length(segment) for segment in segments]
+        folds = [[12 * -(-n // 4), 12 * -(-n // 2)] for n in lengths]  # of every other round
+        memory = self._empty((sum(map(sum, folds)),))
+        ends = np.cumsum(folds).reshape(-1, 2)
+        places = self._address(memory) + 8 * (ends - np.array(folds))
+        given = np.zeros((), dtype=_STEPS["layer_round"])
+        given["rows"] = shared
+        for i in range(rounds):
+            folded = [((n + 1) // 2 if i else n) for n in lengths]
+            pairs = sum((n + 1) // 2 for n in folded)
+            if i and pairs <= self.single_block:
+                break
+            given["fold"], lengths = i > 0, folded
+            given["segments"][: len(segments)], given["folded"][: len(segments)] = segments, places[:, i % 2]
+            self._run_round("layer_round", pairs, given)
+            if i:
+                segments = [(int(at), n, 1) for at, n in zip(places[:, i % 2], folded, strict=True)]
+        self._small_layers(shared, [segments], begun=True)
+
+    def _small_layers(
+        self, shared: tuple[int, ...], layers: list[list[_Segment]], *, begun: bool = False, only_begin: bool = False
+    ) -> None:
+        """Prove layers, or the rest of one, by one block."""
+        if not layers:
+            return
+        given = np.zeros((), dtype=_STEPS["layers"])
+        for own, segments in zip(given["segments"], layers, strict=False):
+            own[: len(segments)] = segments
+        room = 12 * ((max(_length(segment) for segments in layers for segment in segments) + 1) // 2)
+        scratch = self._empty((0 if only_begin else 3 * SCOPES * room,))
+        given["rows"], given["scratch"], given["count"], given["room"] = (
+            shared,
+            self._address(scratch),
+            len(layers),
+            room,
+        )
+        given["begun"], given["only_begin"] = begun, only_begin
+        self._run_block("layers", given)
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
@@ -362,6 +472,30 @@ class MultilinearKernels(ABC):
         h_1, h_2 = self._summed("pair_round", int(out.shape[-1]) // 2, source=pair, folded=out, **given)
         return _ext(h_1), _ext(h_2), out
 
+    def pair_rounds(self, pairs: Sequence[Array], count: int, transcript: Words, *, opening: bool) -> PairRounds:
+        """So many rounds over coefficients and weights (2, 3, n) of one or two stacks. The transcript absorbs h_1 and
+        h_2 of all of them as a round's polynomial of WHIR, or of the stacked reduction."""
+        if not 1 <= len(pairs) <= SCOPES or count > COORDINATES or any(n % (1 << count) for n in _sizes(pairs)):
+            raise SizeError(f"{count} rounds over {[pair.shape for pair in pairs]}")
+        state = np.zeros((1,), dtype=_PAIR_STATE)
+        state["transcript"] = transcript
+        held, over = self._upload(state.view(np.uint64)), list(pairs)
+        given = np.zeros((), dtype=_STEPS["pair_rounds"])
+        given["state"], given["opening"] = self._address(held), opening
+        for i in range(count):
+            before, sizes = over, _sizes(over)
+            if i:
+                over = [self._empty((2, 3, n // 2)) for n in sizes]
+            for own, source, n, folded in zip(given["stacks"], before, sizes, over, strict=False):
+                own["source"], own["folded"] = self._address(source), self._address(folded)
+                own["n"], own["fold"] = n, i > 0
+            items = [n // 2 for n in _sizes(over)]
+            given["first"] = items[0]
+            self._run_round("pair_rounds", sum(items), given)
+        state = self._download(held).view(_PAIR_STATE)[0]
+        drawn = [_ext(words) for words in state["drawn"][:count]]
+        return PairRounds(state["sent"][:count].copy(), drawn, over, state["transcript"].copy())
+
     def place(self, vector: Array, out: Array) -> None:
         """Copy a vector to `out`, of the same size."""
         if vector.size != out.size:
@@ -433,6 +567,14 @@ class MultilinearKernels(ABC):
     def _run_sum(self, step: str, items: int, log_classes: int, arguments: Any, out: Array) -> None: ...
 
     @abstractmethod
+    def _run_round(self, step: str, items: int, arguments: Any) -> None:
+        """Run a step with sums that ends its round itself."""
+
+    @abstractmethod
+    def _run_block(self, step: str, arguments: Any) -> None:
+        """Run a step of one block."""
+
+    @abstractmethod
     def _empty(self, shape: tuple[int, ...]) -> Array: ...
 
     @abstractmethod
@@ -473,21 +615,6 @@ class MultilinearKernels(ABC):
     def _sum_runs(self, columns: Array, weights: Array, size: int) -> Words: ...
 
 
-def eq_prefix(point: Sequence[Ext], scale: Ext, count: int) -> Ext:
-    """The sum of scale eq(point, j) over j < count."""
-    if count >= 1 << len(point):
-        return scale
-    total, rest = ZERO, scale
-    for bit in reversed(range(len(point))):
-        low = ext_mul(rest, ext_sub(ONE, point[bit]))
-        if count >> bit & 1:
-            total = ext_add(total, low)
-            rest = ext_mul(rest, point[bit])
-        else:
-            rest = low
-    return total
-
-
 def _matrix(array: Array) -> tuple[int, int]:
     if array.ndim != 2 or array.dtype != np.dtype(np.uint64) or not array.shape[0]:
         raise SizeError(f"columns (w, n) of uint64 were expected, not {array.shape} of {array.dtype}")
@@ -511,6 +638,23 @@ def _fractions(array: Array, rows: int) -> int:
     if array.ndim != 3 or tuple(array.shape[:2]) != (3, rows) or array.dtype != np.dtype(np.uint64):
         raise SizeError(f"vectors (3, {rows}, n) of uint64 were expected, not {array.shape} of {array.dtype}")
     return int(array.shape[2])
+
+
+def _segments(kernels: MultilinearKernels, layers: Sequence[Sequence[Array]]) -> list[list[_Segment]]:
+    return [[(kernels._address(scope), _fractions(scope, 2), 0) for scope in layer] for layer in layers]
+
+
+def _sizes(pairs: Sequence[Array]) -> list[int]:
+    return [int(pair.shape[-1]) for pair in pairs]
+
+
+def _length(segment: _Segment) -> int:
+    _, n, folded = segment
+    return n if folded else (n + 1) // 2
+
+
+def _pairs(segments: Sequence[_Segment]) -> int:
+    return sum((_length(segment) + 1) // 2 for segment in segments)
 
 
 def _ext(words: Words) -> Ext:

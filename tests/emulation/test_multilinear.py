@@ -10,7 +10,8 @@ from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.lde import LdeProfile
-from tests.support.multilinear_cases import CASES, Case, random
+from kernels.cuda.goldilocks.multilinear import CudaMultilinear
+from tests.support.multilinear_cases import CASES, Case, random, rules
 from tests.support.multilinear_jobs import prove_program
 from tests.support.stark_programs import Ring
 
@@ -21,6 +22,21 @@ PARAMS = Parameters(1, 2, (4,) * 8, 2, 0, log_final=1)
 def test_a_kernel_is_what_it_is_defined_as(emulated: CudaBackend, case: Case) -> None:
     for seed in range(6):
         case(emulated, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("piece", [1, 7])
+def test_rules_in_pieces(emulated: CudaBackend, piece: int) -> None:
+    kernels = emulated.multilinear
+    assert isinstance(kernels, CudaMultilinear)
+    kernels.piece = piece
+    kernels.clear()
+    try:
+        for seed in range(3):
+            rules(emulated, np.random.default_rng(seed))
+        assert max(len(code.pieces) for code, _ in kernels._codes.values()) > 4
+    finally:
+        del kernels.piece
+        kernels.clear()
 
 
 @pytest.mark.parametrize("log_n", range(10))

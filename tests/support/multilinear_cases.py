@@ -15,7 +15,6 @@ import pytest
 
 from distprove.stark.field import (
     ONE,
-    ZERO,
     Ext,
     P,
     Words,
@@ -35,22 +34,26 @@ from distprove.stark.multilinear.cells import CellPrograms
 from distprove.stark.multilinear.key import compile_key
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.programs import load_program
+from distprove.stark.transcript import make_transcript
 from kernels.errors import SizeError
 from kernels.interface.backend import Backend
 from kernels.interface.multilinear import (
     COORDINATES,
     SETS,
+    TRANSCRIPT,
     CosetTask,
+    LayerClaim,
     LeafPlace,
     LeafTask,
     RoundTask,
-    eq_prefix,
 )
 from kernels.interface.row_program import Op, RowProgram
+from kernels.interface.tree_hash import TreeHash
 from tests.support import ROOT
 from tests.support.stark_programs import Ring
 
 EDGES = [0, 1, P - 1, P - 2, 0xFFFFFFFF, 1 << 32, (1 << 63) + 1]
+ZERO_STATE = np.zeros(TRANSCRIPT, dtype=np.uint64)
 Case = Callable[[Backend, np.random.Generator], None]
 
 
@@ -147,47 +150,75 @@ def products(backend: Backend, rng: np.random.Generator) -> None:
     same(backend, out, given)
     values = random(rng, 3, n)
     assert kernels.dot(on(backend, values), made) == sum_of(ext_mul(last(values), expected))
-    count = int(rng.integers(0, n + 1))
-    if eq:
-        assert eq_prefix(point, scale, count) == (sum_of(expected[:count]) if count else ZERO)
 
 
-def even(vectors: Words, batch: Ext | None = None) -> Words:
-    """Fractions (3, 2, n), or halves (3, 4, n), with a fraction 0/1 if there is an odd number."""
-    if vectors.shape[-1] % 2 == 0:
-        return vectors
-    pad = np.zeros((*vectors.shape[:-1], 1), dtype=np.uint64)
-    pad[0, vectors.shape[1] // 2 :] = 1
-    if batch is not None:
-        pad[:, 1, 0] = batch
-    return np.concatenate([vectors, pad], axis=-1)
+def even(fractions: Words) -> Words:
+    """Fractions (3, 2, n), with a fraction 0/1 if there is an odd number."""
+    if fractions.shape[-1] % 2 == 0:
+        return fractions
+    pad = np.zeros((3, 2, 1), dtype=np.uint64)
+    pad[0, 1] = 1
+    return np.concatenate([fractions, pad], axis=-1)
 
 
 def layers(backend: Backend, rng: np.random.Generator) -> None:
-    kernels, n = backend.multilinear, int(rng.integers(1, 600))
-    (batch,), fractions = elements(rng, 1), random(rng, 3, 2, n)
-    whole = even(fractions)
-    p_0, p_1, q_0, q_1 = (last(whole[:, k, start::2]) for k in (0, 1) for start in (0, 1))
-    above = np.stack([first(add(ext_mul(p_0, q_1), ext_mul(p_1, q_0))), first(ext_mul(q_0, q_1))], axis=1)
-    same(backend, kernels.layer(on(backend, fractions)), above)
-    halves = np.stack([first(v) for v in (p_0, add(p_1, times(q_1, batch)), q_0, q_1)], axis=1)
-    made = kernels.halves(on(backend, fractions), batch)
-    same(backend, made, halves)
-    bits = max(0, (-(-halves.shape[-1] // 2) - 1).bit_length()) + 1
-    r: Ext | None = None
-    for _ in range(3):
-        point, (scale,) = elements(rng, bits), elements(rng, 1)
-        if r is not None:
-            padded = last(even(halves, batch))
-            halves = first(between(padded[:, 0::2], padded[:, 1::2], r))
-        at_zero, square, made = kernels.layer_round(made, r, batch, kernels.products(point, scale, eq=True))
-        same(backend, made, halves)
-        padded = last(even(halves, batch))
-        low, step = padded[:, 0::2], sub(padded[:, 1::2], padded[:, 0::2])
-        weights = table(point, scale, eq=True)[: low.shape[1]]
-        for found, v in ((at_zero, low), (square, step)):
-            assert found == sum_of(ext_mul(add(ext_mul(v[0], v[3]), ext_mul(v[1], v[2])), weights))
-        (r,), bits = elements(rng, 1), max(0, bits - 1)
+    """The layers above some scopes' leaves; then their proof, by what its verifier does."""
+    kernels, depth, scopes = backend.multilinear, int(rng.integers(1, 10)), int(rng.integers(1, 3))
+    leaves = [random(rng, 3, 2, int(rng.integers(1, (1 << depth) + 1))) for _ in range(scopes)]
+    built, made = [[on(backend, own) for own in leaves]], leaves
+    for _ in range(depth):
+        above = []
+        for fractions in made:
+            whole = even(fractions)
+            p_0, p_1, q_0, q_1 = (last(whole[:, k, start::2]) for k in (0, 1) for start in (0, 1))
+            sums = add(ext_mul(p_0, q_1), ext_mul(p_1, q_0))
+            above.append(np.stack([first(sums), first(ext_mul(q_0, q_1))], axis=1))
+        built.append([kernels.layer(scope) for scope in built[-1]])
+        made = above
+        for found, expected in zip(built[-1], made, strict=True):
+            same(backend, found, expected)
+    roots = [(element(root[:, 0, 0]), element(root[:, 1, 0])) for root in made]
+    point = tuple(elements(rng, scopes - 1))
+    numerator, denominator = (evaluated([root[k] for root in roots], point) for k in (0, 1))
+    tree_hash = TreeHash.KECCAK if rng.integers(0, 2) else TreeHash.POSEIDON2
+    transcript = make_transcript(b"test", tree_hash)
+    kernels.single_block = int(rng.integers(1, 64))
+    try:
+        sent, left = kernels.prove_layers(built[:-1], LayerClaim(transcript.words(), numerator, denominator, point))
+    finally:
+        del kernels.single_block
+    values = iter(element(words) for words in sent)
+    for _ in range(depth):
+        batch, drawn = transcript.extension(b"layer"), []
+        c = e_add(numerator, e_mul(batch, denominator))
+        for x in point:
+            t_1, t_2 = given = [next(values), next(values)]
+            t_0 = e_sub(c, e_mul(x, e_add(t_1, t_2)))
+            transcript.absorb_words(b"gkr", np.array(given, dtype=np.uint64))
+            drawn.append(r := transcript.extension(b"rho"))
+            c = e_add(t_0, e_mul(r, e_add(t_1, e_mul(r, t_2))))
+        a_0, a_1, b_0, b_1 = children = [next(values) for _ in range(4)]
+        assert c == e_add(e_add(e_mul(a_0, b_1), e_mul(a_1, b_0)), e_mul(batch, e_mul(b_0, b_1)))
+        transcript.absorb_words(b"children", np.array(children, dtype=np.uint64))
+        mu = transcript.extension(b"child")
+        point = (mu, *drawn)
+        numerator, denominator = evaluated([a_0, a_1], [mu]), evaluated([b_0, b_1], [mu])
+    assert next(values, None) is None
+    assert (left.numerator, left.denominator, left.point) == (numerator, denominator, point)
+    after = make_transcript(b"another", tree_hash)
+    after.resume(left.transcript)
+    assert after.extension(b"next") == transcript.extension(b"next")
+    for k, value in ((0, numerator), (1, denominator)):
+        padded = [[element(w) for w in own[:, k].T] + [(k, 0, 0)] * ((1 << depth) - own.shape[-1]) for own in leaves]
+        assert evaluated([v for own in padded for v in own], point) == value
+
+
+def evaluated(values: Sequence[Ext], point: Sequence[Ext]) -> Ext:
+    """The multilinear polynomial with these values on the cube, the lowest variable first, at a point."""
+    for r in point:
+        values = [e_add(a, e_mul(r, e_sub(b, a))) for a, b in zip(values[0::2], values[1::2], strict=True)]
+    (value,) = values
+    return value
 
 
 def cells(backend: Backend, rng: np.random.Generator) -> None:
@@ -364,6 +395,27 @@ def pairs(backend: Backend, rng: np.random.Generator) -> None:
     same(backend, kernels.fold_pair(made, r), folded)
 
 
+def ended_pairs(backend: Backend, rng: np.random.Generator) -> None:
+    """Rounds that draw by themselves are rounds of one stack each, and the transcript between them."""
+    kernels, count, opening = backend.multilinear, int(rng.integers(1, 6)), bool(rng.integers(0, 2))
+    sizes = [1 << int(rng.integers(count, 12)) for _ in range(int(rng.integers(1, 3)))]
+    given = [random(rng, 2, 3, n) for n in sizes]
+    transcript = make_transcript(b"test", TreeHash.KECCAK if rng.integers(0, 2) else TreeHash.POSEIDON2)
+    made = kernels.pair_rounds([on(backend, pair) for pair in given], count, transcript.words(), opening=opening)
+    labels, pairs, r = ((b"sum", b"alpha") if opening else (b"reduce", b"fold")), [on(backend, p) for p in given], None
+    for sent, drawn in zip(made.sent, made.drawn, strict=True):
+        rounds = [kernels.pair_round(pair, r) for pair in pairs]
+        pairs = [pair for _, _, pair in rounds]
+        h = [sum_of(np.array([found[k] for found in rounds], dtype=np.uint64)) for k in (0, 1)]
+        assert [element(words) for words in sent] == h
+        transcript.absorb_words(labels[0], np.array(h, dtype=np.uint64))
+        r = transcript.extension(labels[1])
+        assert drawn == r
+    for found, expected in zip(made.over, pairs, strict=True):
+        same(backend, found, np.asarray(backend.to_host(expected)))
+    assert np.array_equal(made.transcript, transcript.words())
+
+
 def additions(backend: Backend, rng: np.random.Generator) -> None:
     kernels, bits, step = backend.multilinear, int(rng.integers(0, 8)), 1 << int(rng.integers(0, 4))
     source, target = random(rng, 3, 1 << bits), random(rng, 3, step << bits)
@@ -397,13 +449,17 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
         lambda: kernels.products([ONE] * (COORDINATES + 1), eq=True),
         lambda: kernels.tabulate(kernels.products([ONE], eq=True), given(3, 2), at=1),
         lambda: kernels.dot(given(3, 4), kernels.products([ONE], eq=True)),
-        lambda: kernels.layer_round(given(3, 4, 9), None, ONE, kernels.products([ONE], eq=True)),
+        lambda: kernels.prove_layers([[given(3, 2, 1)] * 3], LayerClaim(ZERO_STATE, ONE, ONE, ())),
+        lambda: kernels.prove_layers([[given(3, 4, 1)]], LayerClaim(ZERO_STATE, ONE, ONE, ())),
+        lambda: kernels.prove_layers([[given(3, 2, 1)]], LayerClaim(ZERO_STATE, ONE, ONE, (ONE,) * COORDINATES)),
         lambda: kernels.cells([given(2, 4)], [], selectors=True, out=given(4, 4)),
         lambda: kernels.leaves([LeafTask(None, given(1, 4), [LeafPlace(given(3, 2, 8), 5)])]),
         lambda: kernels.coset_sums([CosetTask(None, given(1, 4), kernels.products([ONE], eq=True))], 2),
         lambda: kernels.round_sums(given(3, 8), [RoundTask(None, 4, 2, 4, kernels.products([ONE], eq=True), (0,))]),
         lambda: kernels.pair_round(given(2, 3, 2), ONE),
         lambda: kernels.pair_round(given(2, 3, 3), None),
+        lambda: kernels.pair_rounds([given(2, 3, 4)] * 3, 1, ZERO_STATE, opening=True),
+        lambda: kernels.pair_rounds([given(2, 3, 4)], 3, ZERO_STATE, opening=True),
         lambda: kernels.fold_pair(given(2, 3, 3), ONE),
         lambda: kernels.fold_values(given(3, 2, 1), ONE),
         lambda: kernels.opened_weights(kernels.products([ONE], eq=True), ONE, random(rng, 1, 6), given(3, 3, 4)),
@@ -423,6 +479,7 @@ CASES: list[Case] = [
     rules,
     stacks,
     pairs,
+    ended_pairs,
     additions,
     refusals,
 ]

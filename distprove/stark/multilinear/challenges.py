@@ -58,6 +58,13 @@ class ProofTranscript:
         self._absorb(b"children", values)
         return self._t.extension(b"child")
 
+    def words(self) -> Words:
+        """The state, for layers that kernels prove: they draw as `layer`, `layer_round` and `children` do."""
+        return self._t.words()
+
+    def resume(self, words: Words) -> None:
+        self._t.resume(words)
+
     def further_point(self) -> Ext:
         """Draw one more coordinate of the point that constraints and leaves share."""
         return self._t.extension(b"xi")

@@ -48,19 +48,17 @@ def prove_opening(
     pair = kernels.pair(1 << shape.log_height)
     combine_stacks(backend, shape, main, fixed, mu, pair[0])
     kernels.tabulate(kernels.products(rho, eq=False), pair[1])
-    folds: list[list[Ext]] = []
+    folds: list[Words] = []
     roots, samples, nonces = [], [], []
     trees: list[TreeOpening] = []
     tree: MerkleTree = main.tree
     final: Words | None = None
     for i, round_ in enumerate(shape.rounds):
-        alpha = None
-        for _ in range(round_.log_fold):
-            h_1, h_2, pair = kernels.pair_round(pair, alpha)
-            folds.append([h_1, h_2])
-            alpha = transcript.fold(folds[-1])
-        if alpha is not None:
-            pair = kernels.fold_pair(pair, alpha)
+        if round_.log_fold:
+            made = kernels.pair_rounds([pair], round_.log_fold, transcript.words(), opening=True)
+            transcript.resume(made.transcript)
+            folds.append(made.sent)
+            pair = kernels.fold_pair(made.over[0], made.drawn[-1])
         last = i == len(shape.rounds) - 1
         next_tree, z = tree, ONE
         if last:
@@ -85,7 +83,7 @@ def prove_opening(
         tree = next_tree
     assert final is not None, "there is a last round"
     return Opening(
-        np.array(folds, dtype=np.uint64).reshape(-1, 2, 3),
+        np.concatenate([np.zeros((0, 2, 3), dtype=np.uint64), *folds]),
         tuple(roots),
         np.array(samples, dtype=np.uint64).reshape(-1, 3),
         tuple(nonces),

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from distprove.stark.field import ONE, ZERO, Ext, Words, e_add, e_mul, e_powers, e_scale, element, root_of_unity
-from distprove.stark.multilinear.buses import evaluate
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.commitment import Stacked
 from distprove.stark.multilinear.shape import Shape
@@ -47,7 +46,6 @@ class Reduced:
     """Coefficients and weights (2, 3, width 2^variables), once the low variables are bound."""
     fold: Ext | None = None
     """What the next round binds the variable before to."""
-    claim: Ext = ZERO
 
 
 def prove_reduction(
@@ -60,20 +58,23 @@ def prove_reduction(
         _sum_low(backend, stack, shape.log_skip)
         if shape.log_skip == 0:
             bind_low(backend, stack, 0)
-    for i in range(shape.log_height):
-        shares: list[list[Ext]] = [_round(backend, stack, i, shape.log_skip) for stack in stacks]
-        h_0, h_1, h_2 = (_sum([share[k] for share in shares]) for k in range(3))
-        del h_0  # it follows from the claim
-        sent[i] = h_1, h_2
-        rho.append(transcript.reduction_round([h_1, h_2]))
-        for stack, share in zip(stacks, shares, strict=True):
-            stack.claim = evaluate(share, rho[-1])
+    low = max(stack.start for stack in stacks) + shape.log_skip
+    for i in range(low):
+        shares = [_round(backend, stack, i, shape.log_skip) for stack in stacks]
+        sent[i] = [_sum([share[k] for share in shares]) for k in range(2)]
+        rho.append(transcript.reduction_round([element(words) for words in sent[i]]))
+        for stack in stacks:
             _bind(backend, stack, i, rho[-1], shape.log_skip)
+    pairs = [_folded(backend, stack.pair, stack.fold) for stack in stacks]
+    if low < shape.log_height:  # every stack is a pair: the host has no part in a round
+        made = backend.multilinear.pair_rounds(pairs, shape.log_height - low, transcript.words(), opening=False)
+        transcript.resume(made.transcript)
+        sent[low:] = made.sent
+        rho += made.drawn
+        pairs = [_folded(backend, pair, rho[-1]) for pair in made.over]
     values = []
-    for stack in stacks:
-        if stack.fold is not None:
-            stack.pair = backend.multilinear.fold_pair(stack.pair, stack.fold)
-        found = backend.to_host(stack.pair)[0]
+    for stack, pair in zip(stacks, pairs, strict=True):
+        found = backend.to_host(pair)[0]
         values += [element(found[:, j]) for j in range(stack.stacked.stack.width)]
     return sent, rho, values
 
@@ -136,13 +137,10 @@ def _opened_kinds(
 
 
 def _sum_low(backend: Backend, stack: Reduced, log_skip: int) -> None:
-    """The sums of each kind at each low index, and the stack's claim."""
+    """The sums of each kind at each low index."""
     found = backend.multilinear.sum_runs(stack.stacked.coefficients, stack.high, 1 << log_skip)
     for kind, sums in zip(stack.kinds, found, strict=True):
         kind.sums = [element(words) for words in sums]
-    stack.claim = _sum(
-        [e_mul(s, w) for kind in stack.kinds for s, w in zip(kind.sums, _weights(kind.low), strict=True)]
-    )
 
 
 def _weights(low: Sequence[Ext]) -> list[Ext]:
@@ -153,20 +151,20 @@ def _weights(low: Sequence[Ext]) -> list[Ext]:
 
 
 def _round(backend: Backend, stack: Reduced, number: int, log_skip: int) -> list[Ext]:
-    """h_0, h_1, h_2 of one stack in a round."""
+    """h_1 and h_2 of one stack in a round: h_0 follows from the claim."""
     own = number - stack.start
+    h_1 = h_2 = ZERO
     if own < 0:
-        return [stack.claim, ZERO, ZERO]
+        return [h_1, h_2]
     if own >= log_skip:
         h_1, h_2, stack.pair = backend.multilinear.pair_round(stack.pair, stack.fold)
-        return [_subtract(stack.claim, h_2), h_1, h_2]
-    h_0 = h_1 = h_2 = ZERO
+        return [h_1, h_2]
     for kind in stack.kinds:
         factor, rest = kind.low[own], _weights(kind.low[own + 1 :])
         even, odd = (e_mul(kind.scale, _dot(kind.sums[s::2], rest)) for s in (0, 1))
-        h_0, h_2 = e_add(h_0, even), e_add(h_2, e_mul(factor, odd))
+        h_2 = e_add(h_2, e_mul(factor, odd))
         h_1 = e_add(h_1, e_add(odd, e_mul(factor, even)))
-    return [h_0, h_1, h_2]
+    return [h_1, h_2]
 
 
 def _bind(backend: Backend, stack: Reduced, number: int, rho: Ext, log_skip: int) -> None:
@@ -195,8 +193,8 @@ def bind_low(backend: Backend, stack: Reduced, log_skip: int) -> None:
     stack.kinds, stack.high = [], None
 
 
-def _subtract(a: Ext, b: Ext) -> Ext:
-    return e_add(a, e_scale(b, -1))
+def _folded(backend: Backend, pair: Array, r: Ext | None) -> Array:
+    return pair if r is None else backend.multilinear.fold_pair(pair, r)
 
 
 def _sum(values: Sequence[Ext]) -> Ext:

@@ -153,6 +153,12 @@ class CpuMultilinear(MultilinearKernels):
     def _run_sum(self, step: str, items: int, log_classes: int, arguments: Any, out: Array) -> None:
         self._native.gl_step(self._pool, step, arguments.tobytes(), items, log_classes, out.reshape(-1))
 
+    def _run_round(self, step: str, items: int, arguments: Any) -> None:
+        self._run(step, items, arguments)
+
+    def _run_block(self, step: str, arguments: Any) -> None:
+        self._run(step, 1, arguments)
+
     def _empty(self, shape: tuple[int, ...]) -> Array:
         return self._new(shape, np.uint64)
 

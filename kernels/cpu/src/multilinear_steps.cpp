@@ -34,8 +34,7 @@ void each(Pool& pool, const void* bytes, size_t size, size_t items, int, u64*) {
 }
 
 template <class Step>
-void sum(Pool& pool, const void* bytes, size_t size, size_t items, int log_classes, u64* out) {
-  const Step step = arguments<Step>(bytes, size);
+std::vector<Ext> sums_of(Pool& pool, const Step& step, size_t items, int log_classes) {
   const size_t classes = (size_t)1 << log_classes;
   std::vector<Ext> total(Step::SUMS * classes, embed(0));
   std::mutex mutex;
@@ -49,7 +48,34 @@ void sum(Pool& pool, const void* bytes, size_t size, size_t items, int log_class
     std::lock_guard<std::mutex> lock(mutex);
     for (size_t i = 0; i < own.size(); ++i) total[i] = add(total[i], own[i]);
   });
+  return total;
+}
+
+template <class Step>
+void sum(Pool& pool, const void* bytes, size_t size, size_t items, int log_classes, u64* out) {
+  const auto total = sums_of(pool, arguments<Step>(bytes, size), items, log_classes);
   std::memcpy(out, total.data(), total.size() * sizeof(Ext));
+}
+
+template <class Step>
+void round(Pool& pool, const void* bytes, size_t size, size_t items, int, u64*) {
+  const Step step = arguments<Step>(bytes, size);
+  const auto total = sums_of(pool, step, items, 0);
+  Ext sums[Step::SUMS];
+  std::memcpy(sums, total.data(), sizeof sums);
+  step.finish(sums);
+}
+
+// A block of one thread.
+struct Block {
+  u64 first = 0, stride = 1;
+  void sync() const {}
+  Ext sum(const Ext& v) const { return v; }
+};
+
+template <class Step>
+void block(Pool&, const void* bytes, size_t size, size_t, int, u64*) {
+  arguments<Step>(bytes, size)(Block{});
 }
 
 using Run = void (*)(Pool&, const void*, size_t, size_t, int, u64*);
@@ -61,7 +87,10 @@ struct Known {
 
 #define DP_EACH(name, Step) {#name, {&each<steps::Step>, 0}},
 #define DP_SUM(name, Step) {#name, {&sum<steps::Step>, steps::Step::SUMS}},
-const std::map<std::string, Known> KNOWN = {DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM) DP_ROW_PROGRAM_STEPS(DP_EACH, DP_SUM)};
+#define DP_ROUND(name, Step) {#name, {&round<steps::Step>, 0}},
+#define DP_BLOCK(name, Step) {#name, {&block<steps::Step>, 0}},
+const std::map<std::string, Known> KNOWN = {DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM) DP_ROW_PROGRAM_STEPS(DP_EACH, DP_SUM)
+                                                DP_ROUND_STEPS(DP_ROUND, DP_BLOCK)};
 
 }  // namespace
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels.cuda.device import ByValue, Device, grid_for, layout
+from kernels.cuda.device import ByValue, Device, Kernel, grid_for, layout
 from kernels.cuda.goldilocks.lde import Extended, LdeEngine
-from kernels.cuda.goldilocks.rule_code import RuleCode
+from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
 from kernels.errors import SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array, HostArray
@@ -36,6 +36,8 @@ SHARED = 48 << 10
 """Bytes of shared memory for the slots of a block that runs rules, unless its least number of threads needs more."""
 MAX_BLOCKS_PER_SM = 4
 """Most blocks of a step with sums for each multiprocessor: the last one to end adds up those of all."""
+ROUND_SUMS = 2
+"""SUMS of the rounds that end on the device."""
 
 MAX_LOG_ROWS, MAX_LOG_CODEWORD = 28, 30
 """Limits on log2 of the coefficients of a column and of its codeword. WHIR's later rounds have few coefficients and a
@@ -62,11 +64,15 @@ class _Bound:
 class CudaMultilinear(MultilinearKernels):
     """The multilinear kernels of one device, on its compute stream."""
 
+    piece = PIECE
+
     def __init__(self, device: Device, extend: LdeEngine) -> None:
         self._device = device
         self._extend = extend
         self._ended: Array | None = None
         """How many blocks of the step with sums that runs have ended; zero between steps."""
+        self._partial: Array | None = None
+        """The sums of the blocks of the step that runs."""
         self._codes: weakref.WeakKeyDictionary[RuleProgram, tuple[RuleCode, Array]] = weakref.WeakKeyDictionary()
 
     def prepare(self) -> None:
@@ -75,7 +81,7 @@ class CudaMultilinear(MultilinearKernels):
 
     def clear(self) -> None:
         """Release the device memory that is kept between calls."""
-        self._ended = None
+        self._ended = self._partial = None
         self._codes.clear()
 
     # -- rules ------------------------------------------------------------------------------------------------------
@@ -96,7 +102,7 @@ class CudaMultilinear(MultilinearKernels):
 
     def _code(self, program: RuleProgram) -> tuple[RuleCode, Array]:
         if program not in self._codes:
-            code = RuleCode(program.on_coset, [begin for begin, _ in program.spans])
+            code = RuleCode(program.on_coset, [begin for begin, _ in program.spans], self.piece)
             self._codes[program] = code, self._upload(code.code)
         return self._codes[program]
 
@@ -118,7 +124,7 @@ class CudaMultilinear(MultilinearKernels):
         if tasks:
             told = self._upload(np.concatenate(places))
             for record in records:
-                record["places"] = int(record["places"]) + self._address(told)
+                record["places"] += np.uint64(self._address(told))
             self._run_rules("rules_of_base", [task.rules for task in tasks], records, 0, sums=False)
 
     def _coset_sums(self, tasks: Sequence[CosetTask], log_run: int) -> Words:
@@ -141,13 +147,16 @@ class CudaMultilinear(MultilinearKernels):
         return [[_ext(next(found)) for _ in task.points or (0,)] for task in tasks]
 
     def _record(self, rules: _Bound, cells: int, rows: int, eq: Products | None = None, **more: int) -> HostArray:
-        record = np.zeros((), dtype=_TASK)
+        """A program's tasks, one for each piece of its code."""
+        pieces = rules.code.pieces
+        record = np.zeros((len(pieces) - 1,), dtype=_TASK)
         parts = rules.instructions, rules.constants, rules.coefficients
         record["code"], record["constants"], record["coefficients"] = map(self._address, parts)
-        record["cells"], record["rows"], record["instructions"] = cells, rows, len(rules.code.code)
+        record["code"] += 8 * np.array(pieces[:-1], dtype=np.uint64)
+        record["cells"], record["rows"], record["instructions"] = cells, rows, np.diff(pieces)
         if eq is not None:
-            record["low"] = self._address(eq.tables)
-            record["high"] = int(record["low"]) + (24 << eq.log_low)
+            low = self._address(eq.tables)
+            record["low"], record["high"] = low, low + (24 << eq.log_low)
             record["log_low"] = eq.log_low
         for name, value in more.items():
             record[name] = value
@@ -164,19 +173,21 @@ class CudaMultilinear(MultilinearKernels):
         kernel = self._device.kernel(RULES, name)
         if slot * threads > self._device.shared_limit - kernel.resources.shared:
             raise SizeError(f"a row program of {slot} bytes a row; a block has {self._device.shared_limit}")
-        order = sorted(range(len(records)), key=lambda i: -int(records[i]["instructions"]))
-        tasks = np.array([records[i] for i in order], dtype=_TASK)
-        blocks = [grid_for(int(rows), threads) for rows in tasks["rows"]]
-        tasks["first_block"] = np.cumsum([0, *blocks[:-1]])
-        total = grid_for(sum(blocks), 1)
-        given, sizes = self._upload(tasks.view(np.uint64)), (np.uint32(len(tasks)), np.uint32(log_classes))
+        order = sorted(range(len(records)), key=lambda i: -int(records[i]["instructions"].sum()))
+        tasks = np.concatenate([records[i] for i in order])
+        ends = np.cumsum([grid_for(int(rows), threads) for rows in tasks["rows"]], dtype=np.uint64)
+        tasks["first_block"][1:] = ends[:-1]
+        total = grid_for(int(ends[-1]), 1)
+        last = np.cumsum([len(records[i]) for i in order])
+        given = self._upload(np.concatenate([tasks.view(np.uint64), ends[last - 1]]))
+        sizes = np.uint32(len(tasks)), np.uint32(log_classes)
         partial = self._empty((total if sums else 1, 1 << log_classes, 3))
         kernel.launch(total, threads, (given, *sizes, partial), shared=slot * threads)
         if not sums:
             return np.zeros((0,), dtype=np.uint64)
-        out = self._empty((len(tasks), 1 << log_classes, 3))
+        out = self._empty((len(records), 1 << log_classes, 3))
         finish = self._device.kernel(RULES, "rules_totals")
-        finish.launch(len(tasks), THREADS, (given, *sizes, np.uint64(total), partial, out))
+        finish.launch(len(records), THREADS, (given[-len(records) :], sizes[1], partial, out))
         found: Words = np.empty(out.shape, dtype=np.uint64)
         found[order] = self._download(out)
         return found
@@ -224,14 +235,27 @@ class CudaMultilinear(MultilinearKernels):
         kernel.launch(grid_for(items, THREADS), THREADS, (ByValue(arguments), np.uint64(items)))
 
     def _run_sum(self, step: str, items: int, log_classes: int, arguments: Any, out: Array) -> None:
+        kernel, blocks, partial = self._summing(step, items, int(out.size))
+        sizes = np.uint64(items), np.uint32(log_classes)
+        kernel.launch(blocks, THREADS, (ByValue(arguments), *sizes, partial, self._ended, out))
+
+    def _run_round(self, step: str, items: int, arguments: Any) -> None:
+        kernel, blocks, partial = self._summing(step, items, 3 * ROUND_SUMS)
+        kernel.launch(blocks, THREADS, (ByValue(arguments), np.uint64(items), partial, self._ended))
+
+    def _run_block(self, step: str, arguments: Any) -> None:
+        self._device.kernel(STEPS, f"ml_{step}").launch(1, THREADS, (ByValue(arguments),))
+
+    def _summing(self, step: str, items: int, words: int) -> tuple[Kernel, int, Array]:
+        """The kernel of a step with sums, its number of blocks, and memory for each one's sums of `words`."""
         kernel = self._device.kernel(STEPS, f"ml_{step}")
         if self._ended is None:
             self._ended = self._device.zeros((1,), np.uint32)
         resident = min(MAX_BLOCKS_PER_SM, kernel.blocks_per_sm(THREADS)) * self._device.sm_count
         blocks = max(1, min(grid_for(items, THREADS), resident))
-        partial = self._empty((blocks, int(out.size)))
-        sizes = np.uint64(items), np.uint32(log_classes)
-        kernel.launch(blocks, THREADS, (ByValue(arguments), *sizes, partial, self._ended, out))
+        if self._partial is None or self._partial.size < blocks * words:
+            self._partial = self._empty((resident * words,))
+        return kernel, blocks, self._partial
 
     def _empty(self, shape: tuple[int, ...]) -> Array:
         return self._device.empty(shape)

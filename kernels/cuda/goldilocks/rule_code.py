@@ -27,6 +27,8 @@ SLOT, CELL, CONSTANT = (kind << 18 for kind in range(3))
 MOST = 1 << 18
 """Most slots, cells and constants of a program."""
 
+PIECE = 512
+"""Instructions after which the code of a fold goes on in another piece. Pieces run side by side."""
 FEW_SLOTS = 32
 """Values are computed again where more slots than these would be needed to keep them."""
 
@@ -39,7 +41,7 @@ _Term = tuple[int, tuple[int, ...], int]
 class RuleCode:
     """The code of one program, whose matrix i begins at cell `firsts[i]`. Raises SizeError for what cannot be run."""
 
-    def __init__(self, program: RowProgram, firsts: Sequence[int]) -> None:
+    def __init__(self, program: RowProgram, firsts: Sequence[int], piece: int) -> None:
         self._program = program
         self._code: list[list[int]] = program.code.tolist()
         self._extension: list[bool] = program.is_extension.tolist()
@@ -53,7 +55,7 @@ class RuleCode:
         self.outputs = 1 if program.fold is not None else len(program.outputs)
         for together in (len(self._code), 64, 16, 4, 1):
             self._begin()
-            self._write(together)
+            self._write(together, piece)
             self.slots, self.code = self._packed()
             if self.slots <= FEW_SLOTS:
                 break
@@ -61,6 +63,8 @@ class RuleCode:
     # -- what is computed -------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        self.pieces = [0]
+        """The first instruction of each piece, and the one after the last: an output is the sum of what they emit."""
         self._constants: dict[int, int] = {}
         """The number of each constant, by value; -1 stands for one."""
         self._terms: list[list[_Term]] = []
@@ -69,8 +73,9 @@ class RuleCode:
         self._at: dict[int, int] = {}
         """The step that has computed a value."""
 
-    def _write(self, together: int) -> None:
-        """Write the steps. Values are shared among so many atoms; those after them compute theirs again."""
+    def _write(self, together: int, piece: int) -> None:
+        """Write the steps. Values are shared among so many atoms; those after them compute theirs again, as those of
+        another piece do."""
         fold, atoms = self._program.fold, 0
         if fold is not None:
             folded: dict[int, list[_Term]] = {}
@@ -84,7 +89,11 @@ class RuleCode:
             ]
         for number, group in enumerate(groups):
             for atom, terms in group:
-                if atoms % together == 0:
+                full = fold is not None and len(self._steps) - self.pieces[-1] >= piece
+                if full:
+                    self._steps.append((EMIT, CONSTANT, number))
+                    self.pieces.append(len(self._steps))
+                if full or atoms % together == 0:
                     self._at.clear()
                 atoms += 1
                 for v in self._schedule(atom) if atom >= 0 else ():
@@ -94,6 +103,7 @@ class RuleCode:
                 self._steps.append((ACCUMULATE, self._operand(atom), len(self._terms)))
                 self._terms.append(terms)
             self._steps.append((EMIT, CONSTANT, number))
+        self.pieces.append(len(self._steps))
 
     def _expanded(self, output: int) -> list[tuple[int, tuple[int, ...], int]]:
         """The atoms of an output, each with the uniform values that it is multiplied by, and its sign."""

@@ -7,7 +7,7 @@
 using namespace dp;
 using namespace dp::gl;
 
-// A program over the rows of one table, at one point.
+// A program, or a piece of one, over the rows of one table, at one point.
 struct Task {
   const u64 *code, *constants, *coefficients;
   const u64* cells;    // column c of the cells begins at c rows, or at 2 c rows where they lie between two rows
@@ -126,10 +126,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   run_rules<Extended>(tasks, count, log_classes, partial);
 }
 
-// out (tasks, classes, 3): the sums over each task's blocks. A block a task.
+// out (programs, classes, 3): the sums over the blocks of each program's tasks, which end before block ends[i]. A block a program.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    rules_totals(const Task* tasks, u32 count, u32 log_classes, u64 blocks, const u64* partial, u64* out) {
-  const u64 first = tasks[blockIdx.x].first_block, end = blockIdx.x + 1 < count ? tasks[blockIdx.x + 1].first_block : blocks;
+    rules_totals(const u64* ends, u32 log_classes, const u64* partial, u64* out) {
+  const u64 first = blockIdx.x ? ends[blockIdx.x - 1] : 0, end = ends[blockIdx.x];
   const u32 own = threadIdx.x & ((1u << log_classes) - 1);
   Ext sum = embed(0);
   for (u64 b = first + (threadIdx.x >> log_classes); b < end; b += blockDim.x >> log_classes) {

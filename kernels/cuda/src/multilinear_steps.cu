@@ -1,15 +1,16 @@
 // The steps of the multilinear engine's prover (multilinear_steps.h), each a kernel: one thread for an item, or blocks that
-// walk the items of a step with sums. Bound: memory for most, products of F for rounds.
+// walk the items of a step with sums; or one block. Bound: memory for most, products of F for rounds.
 #include "class_sums.h"
 #include "multilinear_steps.h"
 
 using namespace dp;
 using namespace dp::gl;
 
-// out (SUMS, classes, 3): the sums of all items by class. The last block to end adds up those of all blocks, partial (blocks,
-// SUMS, classes, 3), and leaves *ended zero again.
-template <class Step>
-__device__ __forceinline__ void sum_all(const Step& step, u64 items, u32 log_classes, u64* partial, u32* ended, u64* out) {
+// The sums of all items by class. The last block to end adds up those of all blocks, partial (blocks, SUMS, classes, 3), leaves
+// *ended zero again, and calls done(k, class, sum) in the thread of each class.
+template <class Step, class Done>
+__device__ __forceinline__ void sum_all(const Step& step, u64 items, u32 log_classes, u64* partial, u32* ended,
+                                        const Done& done) {
   const u32 classes = 1u << log_classes;
   Ext sums[Step::SUMS] = {};
   for (u64 i = (u64)blockIdx.x * THREADS + threadIdx.x; i < items; i += (u64)gridDim.x * THREADS) step(i, sums);
@@ -35,11 +36,17 @@ __device__ __forceinline__ void sum_all(const Step& step, u64 items, u32 log_cla
       v = add(v, Ext{{p[0], p[1], p[2]}});
     }
     v = class_sum(v, log_classes);
-    if (threadIdx.x < classes)
-      for (int c = 0; c < 3; ++c) out[((u64)k * classes + threadIdx.x) * 3 + c] = v.c[c];
+    if (threadIdx.x < classes) done(k, threadIdx.x, v);
   }
   if (threadIdx.x == 0) *ended = 0;
 }
+
+// The threads of one block. A sum is that of all of them in the first.
+struct Block {
+  u64 first, stride;
+  __device__ void sync() const { __syncthreads(); }
+  __device__ Ext sum(const Ext& v) const { return class_sum(v, 0); }
+};
 
 #define DP_EACH(name, Step)                                                                                        \
   extern "C" __global__ void __launch_bounds__(THREADS) ml_##name(const __grid_constant__ steps::Step step, u64 items) { \
@@ -49,6 +56,22 @@ __device__ __forceinline__ void sum_all(const Step& step, u64 items, u32 log_cla
 #define DP_SUM(name, Step)                                                                                         \
   extern "C" __global__ void __launch_bounds__(THREADS) ml_##name(const __grid_constant__ steps::Step step, u64 items, \
                                                                  u32 log_classes, u64* partial, u32* ended, u64* out) { \
-    sum_all(step, items, log_classes, partial, ended, out);                                                        \
+    sum_all(step, items, log_classes, partial, ended, [=](int k, u32 own, const Ext& v) {                           \
+      for (int c = 0; c < 3; ++c) out[(((u64)k << log_classes) + own) * 3 + c] = v.c[c];                            \
+    });                                                                                                            \
+  }
+#define DP_ROUND(name, Step)                                                                                       \
+  extern "C" __global__ void __launch_bounds__(THREADS) ml_##name(const __grid_constant__ steps::Step step, u64 items, \
+                                                                 u64* partial, u32* ended) {                       \
+    Ext sums[steps::Step::SUMS];                                                                                   \
+    sum_all(step, items, 0, partial, ended, [&](int k, u32, const Ext& v) {                                        \
+      sums[k] = v;                                                                                                 \
+      if (k + 1 == steps::Step::SUMS) step.finish(sums);                                                           \
+    });                                                                                                            \
+  }
+#define DP_BLOCK(name, Step)                                                                                       \
+  extern "C" __global__ void __launch_bounds__(THREADS, 1) ml_##name(const __grid_constant__ steps::Step step) {   \
+    step(Block{threadIdx.x, blockDim.x});                                                                          \
   }
 DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM)
+DP_ROUND_STEPS(DP_ROUND, DP_BLOCK)
