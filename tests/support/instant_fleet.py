@@ -99,7 +99,7 @@ class InstantSlot(InstantHost):
         except BaseException as error:
             outcome.error = sendable(error)
         finally:
-            del self.under_way[order.id]
+            self.under_way.pop(order.id, None)  # a job of the same id may have come and gone
             self.news.put(Batch([outcome]))
 
     def _prove(self, order: Order, outcome: Outcome) -> None:
