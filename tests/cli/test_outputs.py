@@ -95,6 +95,11 @@ def contents(folder: Path) -> dict[str, bytes | str]:
     }
 
 
+def kind_of(parameter: Any) -> Any:
+    """The kind of a parameter's values: Typer has a name of its own for it from 0.29 on."""
+    return parameter.type if hasattr(parameter, "type") else parameter.bare_type
+
+
 def arguments(command: Any, folder: Path, chosen: dict[str, Path]) -> list[str]:
     """What a command must be given, with a file of its own for each path, and the `chosen` ones."""
     given = []
@@ -103,7 +108,7 @@ def arguments(command: Any, folder: Path, chosen: dict[str, Path]) -> list[str]:
         if not parameter.required and name not in chosen and name != "overwrite":
             continue
         value: Any = chosen.get(name)
-        if value is None and "path" in f"{parameter.type} {parameter.metavar}".lower():
+        if value is None and "path" in f"{kind_of(parameter)} {parameter.metavar}".lower():
             value = folder / f"own-{name}"
             if paths(command).get(name) is None:
                 value.write_bytes(name.encode())
