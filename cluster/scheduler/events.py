@@ -15,6 +15,8 @@ class Verdict(NamedTuple):
     """Result of a verification: `reason` is None for a proof that holds. Times are seconds since the epoch."""
 
     id: PartitionId
+    proof: PartitionProof
+    """The proof that it is about, and no other one of that id: an id may be given to another job meanwhile."""
     reason: str | None
     started: float
     ended: float
@@ -133,13 +135,13 @@ class Verified(NamedTuple):
 class Kept(NamedTuple):
     """Verified proofs of a job are on disk."""
 
-    ids: Sequence[PartitionId]
+    proofs: Sequence[tuple[PartitionId, PartitionProof]]
 
 
 class KeepFailed(NamedTuple):
     """Verified proofs could not be written."""
 
-    ids: Sequence[PartitionId]
+    proofs: Sequence[tuple[PartitionId, PartitionProof]]
     error: BaseException
 
 

@@ -479,13 +479,13 @@ class Scheduler:
         for item in items:
             found[id(item[0])].append(item)
         for group in found.values():
-            ids = [job.partitions[proof.name].id for _, job, proof in group]
+            kept = [(job.partitions[proof.name].id, proof) for _, job, proof in group]
             try:
                 group[0][0].keep([(job, proof) for _, job, proof in group])
             except BaseException as error:  # whatever it is, the job must know
-                self._post(KeepFailed(ids, error))
+                self._post(KeepFailed(kept, error))
             else:
-                self._post(Kept(ids))
+                self._post(Kept(kept))
 
 
 class Client:

@@ -335,7 +335,8 @@ def _news(state: State, event: News) -> None:
             found.append(partition)
     if found:
         proofs = [(partition.id, partition.proof) for partition in found if partition.proof is not None]
-        last = all(job.ends(Stage.VERIFYING) for job in key.jobs.values())
+        busy = any(key.id in each.slots and each.slots[key.id].handed for each in state.workers.values())
+        last = not busy and all(job.ends(Stage.VERIFYING) for job in key.jobs.values())
         state.emit(Verify(key.id, worker.id, proofs, last))
     for id in batch.returned:
         known = state.find(id)
@@ -436,7 +437,7 @@ def _verified(state: State, event: Verified) -> None:
     good: defaultdict[str, list[PartitionState]] = defaultdict(list)
     for verdict in event.verdicts:
         known = state.find(verdict.id)
-        if known is None or known[1].stage is not Stage.VERIFYING:
+        if known is None or known[1].stage is not Stage.VERIFYING or known[1].proof is not verdict.proof:
             continue  # its job is over, or the barrier failed it meanwhile
         job, partition = known
         outcome = "ok" if verdict.reason is None else "bad proof"
@@ -458,9 +459,9 @@ def _verified(state: State, event: Verified) -> None:
 
 def _kept(state: State, event: Kept) -> None:
     done: defaultdict[str, list[PartitionState]] = defaultdict(list)
-    for id in event.ids:
+    for id, proof in event.proofs:
         known = state.find(id)
-        if known is not None and known[1].stage is Stage.KEEPING:
+        if known is not None and known[1].stage is Stage.KEEPING and known[1].proof is proof:
             done[id.job].append(known[1])
     for name, partitions in done.items():
         job, facts = state.jobs[name], []
@@ -478,9 +479,10 @@ def _kept(state: State, event: Kept) -> None:
 
 
 def _keep_failed(state: State, event: KeepFailed) -> None:
-    for name in {id.job for id in event.ids}:
-        if name in state.jobs:
-            state.end(state.jobs[name], event.error)
+    for id, proof in event.proofs:
+        known = state.find(id)
+        if known is not None and known[1].proof is proof:
+            state.end(known[0], event.error)
 
 
 def _record(job: Job, partition: PartitionState, worker: str, stage: str, seconds: float, span: str) -> None:

@@ -154,8 +154,8 @@ class Resident:
             self._post(
                 Verified(
                     [
-                        Verdict(id, reason, started + i * each, started + (i + 1) * each)
-                        for i, ((id, _), reason) in enumerate(zip(proven, reasons, strict=True))
+                        Verdict(id, proof, reason, started + i * each, started + (i + 1) * each)
+                        for i, ((id, proof), reason) in enumerate(zip(proven, reasons, strict=True))
                     ]
                 )
             )

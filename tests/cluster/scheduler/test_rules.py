@@ -93,9 +93,9 @@ class Rig:
             case e.Check(worker, key, epoch):
                 return e.KeyChecked(worker, key, epoch, Timed(None, 0.0, 0.0))
             case e.Verify(_, _, proofs):
-                return e.Verified([e.Verdict(id, None if p.data["good"] else "bad", 1.0, 1.0) for id, p in proofs])
+                return e.Verified([e.Verdict(id, p, None if p.data["good"] else "bad", 1.0, 1.0) for id, p in proofs])
             case e.Keep(job, proofs):
-                return e.Kept([PartitionId(job, proof.name) for proof in proofs])
+                return e.Kept([(PartitionId(job, proof.name), proof) for proof in proofs])
             case e.StoreBarrier(job):
                 return e.BarrierStored(job)
             case e.Hand(worker, _, _, orders):
@@ -1011,8 +1011,30 @@ def test_a_proof_that_cannot_be_kept_ends_its_job() -> None:
     rig.add()
     rig.end("w0", PartitionId("j", "p0"))
     full = OSError("the disk is full")
-    rig.send(e.KeepFailed([PartitionId("j", "p0")], full))
+    (kept,) = [each for each in rig.effects if isinstance(each, e.Keep)]
+    rig.send(e.KeepFailed([(PartitionId("j", "p0"), kept.proofs[0])], full))
     assert rig.ended("j") == e.Ended("j", full)
+
+
+def test_a_verdict_counts_for_no_proof_but_the_one_that_it_is_about() -> None:
+    """An id is free once its job is over: a verdict on the old job's proof may come when a new job has it."""
+    rig, id = Rig(1, standing=True), PartitionId("j", "p0")
+    rig.ignored |= {e.Verify, e.Keep}
+    rig.add()
+    rig.end("w0", id)
+    (old,) = [each.proofs[0][1] for each in rig.effects if isinstance(each, e.Verify)]
+    rig.send(e.JobStopped("j", KeyboardInterrupt()))
+    new = rig.add()
+    rig.end("w0", id, good=False)
+    rig.send(e.Verified([e.Verdict(id, old, None, 1.0, 1.0)]))
+    assert new.partitions["p0"].stage is Stage.VERIFYING
+    (unverified,) = [each.proofs[0][1] for each in rig.effects[-9:] if isinstance(each, e.Verify)]
+    rig.send(e.Verified([e.Verdict(id, unverified, "bad", 1.0, 1.0)]))
+    assert new.partitions["p0"].stage is Stage.DIAGNOSING
+    rig.send(e.Kept([(id, old)]))
+    rig.send(e.KeepFailed([(id, old)], OSError("full")))
+    assert not new.proofs
+    assert not new.over
 
 
 # -- time -------------------------------------------------------------------------------------------------------------

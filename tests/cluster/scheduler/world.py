@@ -792,7 +792,7 @@ class World:
             verdicts = []
             for id, proof in effect.proofs:
                 good = proof.data["good"] and proof.data["job"] == id.job and proof.name == id.name
-                verdicts.append(e.Verdict(id, None if good else "it does not hold", 1.0, 1.1))
+                verdicts.append(e.Verdict(id, proof, None if good else "it does not hold", 1.0, 1.1))
                 if good:
                     self.good.add(id)
             return e.Verified(verdicts)
@@ -814,9 +814,9 @@ class World:
 
         def happens() -> e.Event:
             if self.fault(5):
-                return e.KeepFailed(ids, OSError("the disk is full"))
+                return e.KeepFailed([*proofs.items()], OSError("the disk is full"))
             self.kept.update(proofs)
-            return e.Kept(ids)
+            return e.Kept([*proofs.items()])
 
         self.pending.append(happens)
 
