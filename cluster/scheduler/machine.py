@@ -115,10 +115,14 @@ def _forget(state: State, job: Job) -> None:
     for worker in state.workers.values():
         slot = worker.slots.get(job.key)
         if slot is not None and slot.ready and job.id in worker.served:
-            for id in [id for id in slot.handed if id.job == job.id]:
+            left = [id for id in slot.handed if id.job == job.id]
+            for id in left:
                 del slot.handed[id]
-            slot.under_way = [each for each in slot.under_way if each.id.job != job.id]
-            state.emit(Forget(worker.id, job.key, job.id))
+            if left:
+                slot.under_way = [each for each in slot.under_way if each.id.job != job.id]
+            if left or job.system.needs_barrier:
+                # Otherwise the worker has nothing of it, and a message would take the interpreter from its prover.
+                state.emit(Forget(worker.id, job.key, job.id))
         worker.served.discard(job.id)
         worker.health.standings.pop(job.id, None)
     if job.holds_key:

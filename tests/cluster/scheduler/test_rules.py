@@ -1028,7 +1028,8 @@ def test_a_verdict_counts_for_no_proof_but_the_one_that_it_is_about() -> None:
     rig.end("w0", id, good=False)
     rig.send(e.Verified([e.Verdict(id, old, None, 1.0, 1.0)]))
     assert new.partitions["p0"].stage is Stage.VERIFYING
-    (unverified,) = [each.proofs[0][1] for each in rig.effects[-9:] if isinstance(each, e.Verify)]
+    unverified = [each.proofs[0][1] for each in rig.effects if isinstance(each, e.Verify)][-1]
+    assert unverified is not old
     rig.send(e.Verified([e.Verdict(id, unverified, "bad", 1.0, 1.0)]))
     assert new.partitions["p0"].stage is Stage.DIAGNOSING
     rig.send(e.Kept([(id, old)]))
