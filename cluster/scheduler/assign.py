@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from actors import patience
@@ -30,10 +30,15 @@ MAX_CHUNK = 2000
 """Orders in a chunk, at most."""
 
 
-def assign(state: State) -> None:
-    """Hand out all that can be handed out now."""
+def assign(state: State, moved: Iterable[Job]) -> None:
+    """Hand out all that can be handed out now. `moved`: jobs of which something may wait that did not before."""
+    for job in moved:
+        state.waiting[job.id] = job
     waiting: list[Job] = []
-    for job in state.jobs.values():
+    for job in list(state.waiting.values()):
+        if job.over or not (job.at[Stage.WAITING] or job.at[Stage.COMMITTED]):
+            del state.waiting[job.id]
+            continue
         if job.barrier is not None and job.at[Stage.COMMITTED]:
             _hand_to_committers(state, job)
         if job.at[Stage.WAITING]:

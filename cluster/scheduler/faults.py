@@ -413,9 +413,10 @@ def look(state: State, queued: frozenset[str]) -> None:
 
 def fail_stranded(state: State, job: Job) -> None:
     """Fail what needs a worker when none is left, and no node joins for as long as the settings have the job wait."""
-    if any(worker.serves(job.id) for worker in state.workers.values()):
-        job.stranded = None
-        return
+    for worker in state.workers.values():
+        if worker.serves(job.id):
+            job.stranded = None
+            return
     reasons = [each.reason for each in job.workers.values()]
     reasons += [worker.health.lost for worker in state.workers.values()]  # before the job came
     reason = next(filter(None, reasons), "there is none")

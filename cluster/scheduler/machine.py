@@ -77,9 +77,10 @@ class Machine:
         state.now, state.time = now, time
         for event in events:
             HANDLERS[type(event)](state, event)
-        going, state.moved = state.jobs if state.see_all else state.moved, {}
+        moved, state.moved = state.jobs if state.see_all else state.moved, {}
         state.see_all = False
-        for job in list(going.values()):
+        going = list(moved.values())
+        for job in going:
             _go_on(state, job)
         for job in state.loaded.values():
             if not job.over:
@@ -89,7 +90,7 @@ class Machine:
             _forget(state, state.ended.pop())
         if state.must_load:
             keys.load_all(state)
-        assign.assign(state)
+        assign.assign(state, [*going, *state.moved.values()])
         effects, state.out = state.out, []
         return effects
 

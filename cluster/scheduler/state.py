@@ -71,6 +71,8 @@ class State:
         self.loaded: dict[str, Job] = {}
         """Jobs whose key was loaded somewhere just now."""
         self.see_all = False
+        self.waiting: dict[str, Job] = {}
+        """Jobs of which partitions may wait for a worker."""
         """Whether all jobs are to be looked at: workers came or were given up."""
         self.held: dict[str, Job] = {}
         """Jobs that are over, and whose drivers still need the key."""
