@@ -64,7 +64,7 @@ from cluster.scheduler.machine import Machine
 from cluster.scheduler.resident import Resident, background
 from cluster.scheduler.state import State
 from cluster.scheduler.views import KeyView, WorkerView, key_views, worker_views
-from distprove.errors import ClusterError, UsageError
+from distprove.errors import ClusterError, DistproveError, UsageError, typed
 from distprove.settings import ExecutorSettings
 from distprove.system import DeviceTask, PartitionProof, ProofSystem
 
@@ -339,16 +339,20 @@ class Scheduler:
         yield Looked(queued, tuple(fleet.remarks), fleet.grows)
 
     def _begin_anew(self, error: BaseException) -> None:
-        """Fail all jobs, and forget everything."""
-        reason = ClusterError(f"the scheduler failed: {public_message(error)}")
-        reason.__cause__ = error
+        """Fail all jobs, and forget everything: what was not foreseen, such as that no thread can be started, happened
+        between two effects."""
+        told = typed(error)
+        if not isinstance(told, DistproveError):
+            told = ClusterError(f"the scheduler failed: {public_message(error)}")
+            told.__cause__ = error
         with self._lock:
             sinks = list(self._sinks.items())
         for job, sink in sinks:
-            sink.take(Ended(job, reason))
+            sink.take(Ended(job, told))
         self._machine = Machine(self.settings, standing=self.standing)
-        fleet, self._fleet = self._fleet, None
-        self._abandon(fleet)
+        if self.standing:  # else its only job is over, and whoever closes it closes the fleet
+            fleet, self._fleet = self._fleet, None
+            self._abandon(fleet)
 
     def _lost(self, fleet: Fleet, reason: str) -> None:
         """What the workers run on is gone: the next job of a standing scheduler has others started."""
@@ -366,7 +370,8 @@ class Scheduler:
             resident.stop(wait=False)
         if fleet is not None:
             # On another thread: it waits for the one that looks whether all is there, which may be this one.
-            background(partial(fleet.close, now=True), "distprove-lost")
+            with suppress(RuntimeError):  # none can be started: the processes end with this one
+                background(partial(fleet.close, now=True), "distprove-lost")
 
     # -- effects ----------------------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ def contents(folder: Path) -> dict[str, bytes | str]:
 
 def kind_of(parameter: Any) -> Any:
     """The kind of a parameter's values: Typer has a name of its own for it from 0.29 on."""
-    return parameter.type if hasattr(parameter, "type") else parameter.bare_type
+    return parameter.type if hasattr(parameter, "type") else parameter.bare_type()
 
 
 def arguments(command: Any, folder: Path, chosen: dict[str, Path]) -> list[str]:

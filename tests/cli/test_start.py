@@ -117,7 +117,7 @@ def test_the_overview_imports_no_command(imported: dict[str, set[str]]) -> None:
 
 FIRST = """
 import sys
-from cluster.executor import opening
+from cluster import opening
 from distprove.cli import main
 
 def opened(settings, plain=opening.open_fleet):

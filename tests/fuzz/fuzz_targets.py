@@ -387,7 +387,7 @@ vk = "vk.json"
 threads = 8
 memory = "48GiB"
 start_timeout = 60.5
-limits = { synthesis = 4 }
+throttle = { threads = 4 }
 """,
     b"""system = "groth16"
 zkey = "c.zkey"

@@ -238,7 +238,7 @@ def test_parallel_bounds_how_many_witnesses_are_ahead(
 
     def noted(worker: Worker, order: Any, stage: str, who: str) -> None:
         nonlocal most
-        (ahead.add if stage == "synthesising" else ahead.discard)(order.outcome.name)
+        (ahead.add if stage == "synthesising" else ahead.discard)(order.id.name)
         most = max(most, len(ahead))
         begin(worker, order, stage, who)
 
