@@ -187,7 +187,7 @@ class Scheduler:
         if self._fleet is not None:
             self._fleet.close(now=now or self._fleet.lost)
         for resident in residents:
-            resident.close(0.0)
+            resident.release()
 
     def __enter__(self) -> Scheduler:
         return self
@@ -244,12 +244,16 @@ class Scheduler:
                 raise ClusterError("the scheduler was closed")
 
     def keys(self) -> list[KeyView]:
-        """The resident keys."""
-        return self.ask(key_views) if self._fleet is not None else []
+        """The resident keys; none once it is closed."""
+        with suppress(ClusterError):
+            return self.ask(key_views) if self._fleet is not None else []
+        return []
 
     def workers(self) -> list[WorkerView]:
-        """The workers, those that were given up included."""
-        return self.ask(worker_views) if self._fleet is not None else []
+        """The workers, those that were given up included; none once it is closed."""
+        with suppress(ClusterError):
+            return self.ask(worker_views) if self._fleet is not None else []
+        return []
 
     def settle(self, timeout: float) -> None:
         """Wait until every worker that loads a key has, or has failed: a short job ends before they all have."""

@@ -58,16 +58,19 @@ class Resident:
 
     def close(self, patience: float) -> None:
         """Give back the key's memory on all workers, for which so many seconds are waited at most."""
-        self._closed = True
-        slots, self.transports = list(self.transports.values()), {}
+        slots = list(self.transports.values())
         self.stop(wait=patience > 0)
         wait([in_background(slot.end, "distprove-shut") for slot in slots], patience)
+        self.release()
+
+    def release(self) -> None:
+        """End the lease of the key's memory: the workers have given it back, or are gone."""
         self._batches = None  # which has a reference to this object
         self._give_back()
 
     def stop(self, *, wait: bool) -> None:
-        """Verify nothing more."""
-        self._closed = True
+        """Verify nothing more, and ask the workers for no more news."""
+        self._closed, self.transports = True, {}
         if self._batches is not None:
             self._batches.stop(wait=wait)
         if self._verifiers is not None:

@@ -60,7 +60,7 @@ from distprove.stark.riscv.elf import parse_elf
 from distprove.stark.riscv.executor import Execution, Inputs, Replay, Snapshot
 from distprove.stark.riscv.profile import profile
 from distprove.stark.system import StarkSystem
-from distprove.system import Partition, PartitionId, PartitionProof
+from distprove.system import Partition, PartitionProof
 from distprove.verification import verify_proof
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BLS12_381, BN254
@@ -440,8 +440,8 @@ def _make_run(folder: Path) -> None:
     (folder / "partitions").mkdir()
     with Run.open(folder) as run:
         part = _groth16().partitions[0]
-        run.store({PartitionId("", part.name): part})
-        run.store({PartitionId("", f"packed-{i}"): replace(part, name=f"packed-{i}") for i in range(LEAST)})
+        run.store([part])
+        run.store([replace(part, name=f"packed-{i}") for i in range(LEAST)])
         run.store_barrier({"p0": _commitments()[0]}, bytes(32))
 
 

@@ -201,6 +201,12 @@ class RecordingTranscript(Transcript):
         self.inner.absorb(label, data)
         self.events.append([label.decode(), keccak256(data)])
 
+    def words(self) -> NDArray[np.uint64]:
+        return self.inner.words()
+
+    def resume(self, words: NDArray[np.uint64]) -> None:
+        self.inner.resume(words)
+
     def absorb_words(self, label: bytes, words: NDArray[np.uint64]) -> None:
         self.inner.absorb_words(label, words)
         self.events.append([label.decode(), keccak256(words.astype("<u8").tobytes())])

@@ -24,9 +24,10 @@ import pytest
 from actors.channel import Channel, ChannelClosed, RemoteError
 from actors.grants import Ungoverned
 from actors.messages import Kept, SynthesiserSpec, VerifierSpec, pickled
-from actors.processes import Started, SynthesiserProcess, start_process
+from actors.processes import Started, start_process
 from actors.protocol import Order, WitnessGone, WorkerDied, WorkKind
 from actors.standby import STANDBY
+from actors.synthesiser import SynthesiserProcess
 from actors.worker import Worker
 from cluster.executor.local import LocalFleet, ProcessFleet, local_fleet
 from cluster.governor.local import LocalGovernor

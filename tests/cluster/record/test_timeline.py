@@ -57,7 +57,7 @@ def test_spans_count_once_however_they_came() -> None:
     for span in SPANS[1:]:
         facts = (span.stage, span.start, span.end, span.outcome, 100.0, span.inner, span.steps, span.on_device)
         written = with_attempt(span_json(span.worker, span.partition, *facts), span.attempt)
-        one_by_one.add(str(span.partition), span.worker, span.end - span.start, written)
+        one_by_one.add(span.worker, span.end - span.start, written)
     assert one_by_one.to_json() == one_by_one.to_json() == whole.to_json()
     assert one_by_one.busy() == whole.busy()
     assert timeline_json([whole]).count('"stage"') == len(SPANS)

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.support.instant_pool import InstantPool
 
 import distprove.registry as registry
 from cluster.record.metrics import ENDED, RUNS, STAGES, textfile
@@ -31,6 +30,7 @@ from tests.support import ROOT
 from tests.support.await_end import await_end
 from tests.support.fake_nvml import FakeGpu, FakeNvml
 from tests.support.fake_service import FakeService, served
+from tests.support.instant_fleet import instant_scheduler
 from tests.support.made_runs import BEGAN, MadeRun
 from tests.support.scraped import samples
 from tests.support.toy_system import TOY_BACKEND
@@ -56,8 +56,8 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
     settings = ExecutorSettings(local=True, isolate=False, threads=2, backend=TOY_BACKEND)
     with ExitStack() as stack:
 
-        def opened(before: Callable[[str, str], None] = lambda job, name: None, most: int = 4) -> Service:
-            instant: Any = lambda settings: InstantPool(settings, before, most)  # noqa: E731
+        def opened(before: Callable[[str, str], None] | None = None, most: int = 4) -> Service:
+            instant: Any = lambda settings: instant_scheduler(settings, before, most)  # noqa: E731
             service = Service(tmp_path / "service", settings, Limits(queued=2 * CROWD, kept=CROWD), instant)
             stack.callback(lambda: service.close(drain=False) if service._accepting else None)
             service.start()
@@ -75,7 +75,7 @@ def test_no_job_that_ends_between_two_scrapes_is_left_out(tmp_path: Path, toy: C
     assert service.metrics.text()
     ids = [f"job-{number}" for number in range(CROWD)]
     for first in range(0, CROWD, MOST_SUBMITTED):
-        service.submit_all([ask(tmp_path, id, named=False) for id in ids[first : first + MOST_SUBMITTED]])
+        service.submit_all([ask(tmp_path, id) for id in ids[first : first + MOST_SUBMITTED]])
     for id in ids:
         assert await_end(service, id, 600.0).state is JobState.PROVED
     told = samples(service.metrics.text())
