@@ -99,6 +99,8 @@ def test_what_is_proven_counts_once_over_a_restart(tmp_path: Path, toy: Callable
     assert await_end(service, "short", 180.0).state is JobState.PROVED
     service.submit(ask(tmp_path, "long", count=9))
     assert reached.wait(180.0)
+    while service.job("long").done < 5:
+        time.sleep(0.001)
     ending = threading.Thread(target=service.close, kwargs={"drain": False})
     ending.start()
     while not service._stopping:
