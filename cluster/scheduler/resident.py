@@ -39,6 +39,8 @@ class Resident:
         self._epochs: dict[str, int] = {}
         """The last load of each worker."""
         self._closed = False
+        self._shuts = False
+        """Whether slots end with the key, while the fleet stays."""
         self._give_back: Callable[[], None] = lambda: None
         self._shared: Any = None
         self._verifiers: Verifiers | None = None
@@ -58,7 +60,7 @@ class Resident:
 
     def close(self, patience: float) -> None:
         """Give back the key's memory on all workers, for which so many seconds are waited at most."""
-        slots = list(self.transports.values())
+        slots, self._shuts = list(self.transports.values()), True
         self.stop(wait=patience > 0)
         wait([in_background(slot.end, "distprove-shut") for slot in slots], patience)
         self.release()
@@ -117,7 +119,7 @@ class Resident:
         else:
             self._post(KeyLoaded(worker, self.key, epoch, loaded))
             self._report(worker, slot, epoch)
-        if self._closed:
+        if self._shuts:
             with suppress(Exception):  # the slot may have opened after the key was closed
                 slot.end()
 
