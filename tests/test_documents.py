@@ -79,6 +79,17 @@ def test_every_link_leads_somewhere(page: str) -> None:
     assert dead == []
 
 
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_every_named_file_of_code_exists(page: str) -> None:
+    """A name may leave out its first folders."""
+    rooms = ("kernels", "distprove", "actors", "cluster", "tests")
+    files = [path.relative_to(ROOT).as_posix() for name in rooms for path in (ROOT / name).rglob("*.*")]
+    text = PAGES[page].read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w/.]+\.(?:py|cu|h|cpp))`", text))
+    ends = {file[i:] for file in files for i in (0, *(m.end() for m in re.finditer("/", file)))}
+    assert named - ends == set()
+
+
 def test_the_tables_of_the_code_are_printed() -> None:
     """`make tables` writes them."""
     page = printed_tables.PAGE.read_text(encoding="utf-8")
