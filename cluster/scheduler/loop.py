@@ -353,7 +353,9 @@ class Scheduler:
             sinks = list(self._sinks.items())
         for job, sink in sinks:
             sink.take(Ended(job, told))
+        evicted = self.evicted
         self._machine = Machine(self.settings, standing=self.standing)
+        self._machine.state.evicted = evicted
         if self.standing:  # else its only job is over, and whoever closes it closes the fleet
             fleet, self._fleet = self._fleet, None
             self._abandon(fleet)

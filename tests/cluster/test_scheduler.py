@@ -25,14 +25,16 @@ from cluster.executor.local import LocalFleet
 from cluster.opening import open_scheduler
 from cluster.record.run import Run
 from cluster.record.story import read_report
+from cluster.scheduler.events import JobAdded
 from cluster.scheduler.jobs import Progress
 from cluster.scheduler.keys import NO_ROOM, evict_oldest
 from cluster.scheduler.loop import Client, Scheduler
+from cluster.scheduler.machine import Machine
 from cluster.scheduler.rules import MAX_GIVEN_UP
 from cluster.scheduler.views import identity
 from cluster.scheduler.workers import WorkerHandle
 from distprove.circuits.synthetic import synthetic_circuit
-from distprove.errors import ClusterError, InputError, JobFailed, UsageError
+from distprove.errors import ClusterError, InputError, JobFailed, ResourceError, UsageError
 from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
 from distprove.groth16.wtns import write_wtns
@@ -529,6 +531,49 @@ def test_a_partition_of_a_job_that_is_stopped_is_given_up_at_its_next_step(
         assert not (tmp_path / "at-its-end").exists()
         assert report["counters"]["retries"] == 0
         assert [worker.lost for worker in scheduler.workers()] == [None]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "told"),
+    [
+        (RuntimeError("can't start new thread"), ResourceError, "can't start new thread; raise the limit"),
+        (KeyError("no such slot"), ClusterError, "the scheduler failed: "),
+    ],
+)
+def test_a_fault_of_the_scheduler_fails_its_jobs_and_the_next_are_proven(
+    local: ExecutorSettings,
+    toy: Toy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Exception,
+    kind: type[Exception],
+    told: str,
+) -> None:
+    """It does not run on with half of its effects."""
+    system = toy(2)
+    with standing(local) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
+        jobs.start("a", system)
+        jobs.proven("a", system)
+        until(lambda: scheduler.ask(evict_oldest), "its key stays in use")
+
+        handle = Machine.handle
+
+        def fails(machine: Machine, events: list[Any], *times: float) -> Any:
+            if not any(isinstance(event, JobAdded) for event in events):
+                return handle(machine, events, *times)
+            monkeypatch.undo()
+            raise fault
+
+        monkeypatch.setattr(Machine, "handle", fails)
+        jobs.start("b", system)
+        error = jobs.ended("b")
+        assert type(error) is kind
+        assert told in str(error)
+        assert scheduler.keys() == []
+        jobs.start("c", system)
+        jobs.proven("c", system)
+        assert scheduler.evicted == 1, "a count that goes back reads as a restart"
 
 
 def test_a_scheduler_that_is_closed_leaves_no_process_memory_or_thread(
