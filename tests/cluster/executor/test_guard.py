@@ -69,7 +69,7 @@ def marked_with(word: str) -> list[psutil.Process]:
         found = [
             child
             for child in psutil.Process().children()
-            if [word] in [c[-1:] for c in told_by([child], psutil.Process.cmdline)]
+            if any(word in command for command in told_by([child], psutil.Process.cmdline))
         ]
         if found:
             return found
