@@ -194,14 +194,14 @@ def died(state: State, worker: Worker, key: str, epoch: int, error: WorkerDied) 
 
 def _judge_death(state: State, worker: Worker, at: PartitionId | None, error: WorkerDied, key: str | None) -> None:
     """Count a death against a worker: in the job at whose partition it died, or in those whose `key` it loaded."""
+    found = state.find(at) if at is not None else None
     if isinstance(error, WorkerStuck):
+        if found is not None:
+            worker.health.of(found[0].id, worker.id).failed_at.add(found[1].id)
         for job in list(state.users(worker)):
-            if at is not None and at.job == job.id:
-                worker.health.of(job.id, worker.id).failed_at.add(at)
             give_up(state, job, worker, worker.id, str(error))
         return
     reason = f"died {MAX_STRIKES} times in a row, the last: {error}"
-    found = state.find(at) if at is not None else None
     if found is not None:
         job, partition = found
         partition.avoid.add(worker.id)

@@ -39,8 +39,9 @@ def admit(state: State, job: Job) -> None:
 def leave(state: State, job: Job) -> None:
     """A job is over. Its key stays, unless no worker could load it."""
     key = state.keys.get(job.key)
-    if key is None or key.jobs.pop(job.id, None) is None:
+    if key is None or key.jobs.get(job.id) is not job:  # another one may have its id by now
         return
+    del key.jobs[job.id]
     _use(state, key)
     if key.jobs:
         return

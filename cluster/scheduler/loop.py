@@ -220,9 +220,9 @@ class Scheduler:
 
     def leave(self, job: str) -> None:
         """The driver of a job that is over does not need its key any more."""
-        with self._lock:
+        with self._lock:  # told before another job may have its name
+            self._post(JobLeft(job))
             self._sinks.pop(job, None)
-        self._post(JobLeft(job))
 
     def tell(self, event: Event) -> None:
         """Let something happen."""

@@ -134,9 +134,10 @@ class State:
     # -- partitions -------------------------------------------------------------------------------------------------
 
     def find(self, id: PartitionId) -> tuple[Job, PartitionState] | None:
-        """A partition of a job that is not over."""
+        """A partition of a job that is not over. Late news may name one that the present job of that id lacks."""
         job = self.jobs.get(id.job)
-        return None if job is None else (job, job.partitions[id.name])
+        partition = None if job is None else job.partitions.get(id.name)
+        return None if job is None or partition is None else (job, partition)
 
     def apply(self, job: Job, partition: PartitionState, fact: Fact, reason: str = "", kind: str | None = None) -> None:
         """Do what the rule says for a partition. Strikes against its worker are `faults.fail`'s part."""

@@ -1038,6 +1038,50 @@ def test_a_verdict_counts_for_no_proof_but_the_one_that_it_is_about() -> None:
     assert not new.over
 
 
+def test_late_news_of_a_former_job_do_not_count_for_a_job_of_its_id_with_another_plan() -> None:
+    """All that a worker, a verifier or the disk may still tell of a partition that no plan of today has."""
+    rig, gone = Rig(1, standing=True, in_flight=3), PartitionId("j", "p1")
+    rig.ignored |= {e.Verify, e.Keep}
+    rig.add(count=2)
+    outcome = rig.outcome("w0", gone)
+    proof = outcome.value
+    rig.send(e.JobStopped("j", KeyboardInterrupt()))
+    job = rig.add(count=1)
+    rig.news("w0", outcome)
+    rig.news("w0", returned=[gone])
+    rig.news("w0", under_way=[UnderWay(gone, "proving", "w0")])
+    rig.send(e.Verified([e.Verdict(gone, proof, None, 1.0, 1.0)]), e.Kept([(gone, proof)]))
+    rig.send(e.KeepFailed([(gone, proof)], OSError("full")))
+    assert (job.over, job.stages()) == (False, {"handed": 1})
+    rig.end("w0", PartitionId("j", "p0"))
+    assert job.stages() == {"verifying": 1}
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_a_death_at_a_partition_of_a_former_job_costs_the_worker_at_most(stuck: bool) -> None:
+    rig, gone = Rig(2, standing=True, uuid=True), PartitionId("j", "p1")
+    rig.add(count=2)
+    rig.send(e.JobStopped("j", KeyboardInterrupt()))
+    job = rig.add(count=1)
+    rig.die("w0", at=gone, stuck=stuck)
+    rig.run()
+    assert rig.ended("j") is not None
+    assert (retired(job), failures(job)) == (["w0"] if stuck else [], set())
+
+
+@pytest.mark.parametrize("holds_key", [False, True])
+def test_the_end_of_a_former_job_takes_no_key_of_a_job_of_its_id(holds_key: bool) -> None:
+    rig, again, stopped = Rig(1, standing=True), make_job("j", "k"), e.JobStopped("j", KeyboardInterrupt())
+    rig.add(holds_key=holds_key)
+    if holds_key:  # its driver leaves when the next job has begun
+        rig.send(stopped)
+        rig.send(e.JobAdded(again))
+        rig.send(e.JobLeft("j"))
+    else:
+        rig.send(stopped, e.JobAdded(again))
+    assert rig.state.keys["k"].jobs == {"j": again}
+
+
 # -- time -------------------------------------------------------------------------------------------------------------
 
 
