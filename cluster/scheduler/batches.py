@@ -65,12 +65,18 @@ class Batches(Generic[Item]):
         """Threads that wait for the time."""
 
     def submit(self, items: Sequence[Item], *, last: bool = False) -> None:
-        """Take these too, soon; at once if they are the `last`."""
+        """Take these too, soon; at once if they are the `last`. Raises RuntimeError where no thread can be started for
+        them, and takes none of them."""
         with self._changed:
+            before = len(self._items)
             self._items += items
             if last:
                 self._due = 0.0
-            self._begin()
+            try:
+                self._begin()
+            except RuntimeError:
+                del self._items[before:]
+                raise
 
     def stop(self, *, wait: bool) -> None:
         """Take nothing more; `wait` for the batches under way."""
@@ -81,12 +87,18 @@ class Batches(Generic[Item]):
                 self._changed.wait()
 
     def _begin(self) -> None:
-        """Have a thread take the items. Called with the lock held."""
+        """Have a thread take the items. Called with the lock held. Raises RuntimeError where none can be started and
+        none is at work, which would take them later."""
         if self._early:
             self._changed.notify()
         elif self._items and self._active < self._count and not self._stopped:
-            self._active += 1
-            _IDLE.run(self._run)
+            try:
+                _IDLE.run(self._run)
+            except RuntimeError:
+                if not self._active:
+                    raise
+            else:
+                self._active += 1
 
     def _run(self) -> None:
         while True:

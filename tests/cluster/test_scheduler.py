@@ -25,6 +25,7 @@ from cluster.executor.local import LocalFleet
 from cluster.opening import open_scheduler
 from cluster.record.run import Run
 from cluster.record.story import read_report
+from cluster.scheduler import batches
 from cluster.scheduler.events import JobAdded
 from cluster.scheduler.jobs import Progress
 from cluster.scheduler.keys import NO_ROOM, evict_oldest
@@ -46,6 +47,7 @@ from distprove.stark.system import StarkSystem
 from distprove.system import Partition, ProofSystem
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
+from tests.cluster.scheduler.test_batches import NoThreads
 from tests.support.toy_system import RESIDENT, TOY_BACKEND, Faults, ToySystem, step_by_step
 
 Make = Callable[..., Faults]
@@ -574,6 +576,24 @@ def test_a_fault_of_the_scheduler_fails_its_jobs_and_the_next_are_proven(
         jobs.start("c", system)
         jobs.proven("c", system)
         assert scheduler.evicted == 1, "a count that goes back reads as a restart"
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_a_job_whose_proof_no_thread_can_verify_or_keep_fails_and_the_next_is_proven(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """Nothing waits for that thread afterwards: neither the next job nor the end."""
+    system = toy(1)
+    with standing(local) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(batches, "_IDLE", NoThreads(threads))
+            jobs.start("a", system)
+            error = jobs.ended("a")
+        assert type(error) is ResourceError
+        assert "can't start new thread" in str(error)
+        jobs.start("b", system)
+        jobs.proven("b", system)
 
 
 def test_a_scheduler_that_is_closed_leaves_no_process_memory_or_thread(
