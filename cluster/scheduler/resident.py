@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from actors.messages import WorkerSpec
@@ -17,6 +17,7 @@ from cluster.executor.verifiers import Verifiers
 from cluster.record.report import public_message
 from cluster.scheduler.batches import Batches
 from cluster.scheduler.events import Died, Event, KeyChecked, KeyLoaded, LoadFailed, News, Verdict, Verified
+from distprove.errors import ClusterError
 from distprove.host.beside import in_background
 from distprove.system import FindsInvalid, PartitionId, PartitionProof, ProofSystem
 
@@ -39,6 +40,8 @@ class Resident:
         self._epochs: dict[str, int] = {}
         """The last load of each worker."""
         self._closed = False
+        self._lock = threading.Lock()
+        """Held to close it, and to take what opening got: one of the two gives that back."""
         self._shuts = False
         """Whether slots end with the key, while the fleet stays."""
         self._give_back: Callable[[], None] = lambda: None
@@ -47,16 +50,26 @@ class Resident:
         self._batches: Batches[Proven] | None = None
 
     def open(self) -> None:
-        """Lease the key's memory on all nodes, and give them its files. Raises ClusterError, InputError."""
-        self._give_back = self.fleet.keep(self.system)
-        try:
-            self._shared = self.fleet.share(self.system)
-            self._verifiers = self.fleet.verifiers(self.system)
-        except BaseException:
-            self._give_back()
-            raise
-        count = self.fleet.verifying_threads if self._verifiers is None else self._verifiers.count
-        self._batches = Batches(self._verify, count, spread=self._verifiers is not None)
+        """Lease the key's memory on all nodes, and give them its files. Raises ClusterError, InputError, and holds
+        nothing then. A key that is closed meanwhile raises ClusterError."""
+        with ExitStack() as held:
+            self._require_open()
+            give_back = self.fleet.keep(self.system)
+            held.callback(give_back)
+            shared = self.fleet.share(self.system)
+            verifiers = self.fleet.verifiers(self.system)
+            if verifiers is not None:
+                held.callback(verifiers.close)
+            count = self.fleet.verifying_threads if verifiers is None else verifiers.count
+            with self._lock:
+                self._require_open()
+                self._give_back, self._shared, self._verifiers = give_back, shared, verifiers
+                self._batches = Batches(self._verify, count, spread=verifiers is not None)
+            held.pop_all()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ClusterError("the key was closed while it was being opened")
 
     def close(self, patience: float) -> None:
         """Give back the key's memory on all workers, for which so many seconds are waited at most."""
@@ -72,7 +85,8 @@ class Resident:
 
     def stop(self, *, wait: bool) -> None:
         """Verify nothing more, and ask the workers for no more news."""
-        self._closed, self.transports = True, {}
+        with self._lock:
+            self._closed, self.transports = True, {}
         if self._batches is not None:
             self._batches.stop(wait=wait)
         if self._verifiers is not None:
