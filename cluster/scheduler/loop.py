@@ -159,10 +159,13 @@ class Scheduler:
                 fleet.report_age = patience.REPORT_AGE if self.standing else 0.0
                 fleet.listeners.append(partial(self._lost, fleet))
                 fleet.open(system, waits_for)
+                with self._lock:
+                    if self._closed:  # meanwhile, and whoever closed it did not find the fleet
+                        raise ClusterError("the scheduler was closed")
+                    self._fleet = fleet
             except BaseException:
                 fleet.close(now=True)
                 raise
-            self._fleet = fleet
             if not self._thread.is_alive():
                 self._thread.start()
             self._post(Joined([site.worker for site in fleet.sites.values()]))

@@ -599,9 +599,11 @@ def test_a_job_whose_proof_no_thread_can_verify_or_keep_fails_and_the_next_is_pr
 def test_a_scheduler_that_is_closed_leaves_no_process_memory_or_thread(
     local: ExecutorSettings, toy: Toy, tmp_path: Path
 ) -> None:
+    idle = "distprove-background"  # they wait for the next scheduler of this process
+
     def left() -> set[Any]:
         processes = {p.pid for p in psutil.Process().children(recursive=True)}
-        threads = {t.ident for t in threading.enumerate() if t.name.startswith("distprove")}
+        threads = {t.ident for t in threading.enumerate() if t.name.startswith("distprove") and t.name != idle}
         shared = {name for name in os.listdir("/dev/shm") if "distprove" in name}
         return processes | threads | shared
 
@@ -616,6 +618,37 @@ def test_a_scheduler_that_is_closed_leaves_no_process_memory_or_thread(
     until(lambda: left() <= before, f"these are left: {left() - before}")
     with pytest.raises(ClusterError, match="was closed"):
         scheduler.start()
+
+
+def test_a_fleet_that_opens_while_its_scheduler_is_closed_is_closed_too(local: ExecutorSettings) -> None:
+    opens, go_on, closed, errors = threading.Event(), threading.Event(), list[bool](), list[BaseException]()
+
+    class Slow(LocalFleet):
+        def _open(self, *given: Any) -> None:
+            opens.set()
+            assert go_on.wait(60)
+            super()._open(*given)
+
+        def close(self, *, now: bool = False) -> None:
+            super().close(now=now)
+            closed.append(now)
+
+    def starts() -> None:
+        try:
+            scheduler.start()
+        except ClusterError as error:
+            errors.append(error)
+
+    scheduler = Scheduler(local, lambda: Slow(local), standing=True)
+    starting = threading.Thread(target=starts)
+    starting.start()
+    assert opens.wait(60)
+    scheduler.close()
+    go_on.set()
+    starting.join(60)
+    assert [str(error) for error in errors] == ["the scheduler was closed"]
+    assert closed == [True]
+    assert scheduler.unopened
 
 
 def test_two_proof_systems_share_a_device(tmp_path: Path) -> None:
