@@ -183,6 +183,8 @@ class RayFleet(Fleet):
         self._name = ""
         """Name among the drivers that share the governors."""
         self._over = threading.Event()
+        """Set when nothing of it answers any more: it was closed, or is lost."""
+        self._closing = False
         self._beating: threading.Thread | None = None
         self._nodes: list[Node] = []
         self._reachability = Nodes(lambda: self._nodes)
@@ -252,6 +254,8 @@ class RayFleet(Fleet):
         while not wait([waiting], patience.RAY_GLANCE).done:
             if self.lost:
                 raise ClusterError("Ray is lost: its head or raylet ended while the workers were started")
+            if self._over.is_set():
+                raise ClusterError("the fleet was closed")
         return waiting.result()
 
     def _settle(self, provers: list[Place], synthesisers: list[Place]) -> list[Site]:
@@ -282,7 +286,7 @@ class RayFleet(Fleet):
         if not self._joined:
             return []
         with self._membership:
-            return self._grown()
+            return [] if self._closing else self._grown()
 
     def _grown(self) -> list[Site]:
         joined, live = self._joined, [site.worker for site in self.sites.values()]
@@ -452,17 +456,27 @@ class RayFleet(Fleet):
         return reports
 
     def close(self, *, now: bool = False) -> None:
+        with self._membership:
+            self._closing = True  # no node joins any more
         if self.lost:
             self._over.set()
             if not self.started:
                 self._have_workers_end()
-        elif (self.sites or self._governors) and ray.is_initialized():
+        elif (self.sites or self._governors or self._coming) and ray.is_initialized():
             for name in [name for name, site in self.sites.items() if not _placed(site)]:
                 super().retire(name)  # it would be asked to close when it has its resources
             super().close(now=now)
+            self._stop_looking()
             self._leave()
+        self._stop_looking()  # its nodes may all have left
         self._governors = {}
         self._stack.close()
+
+    def _stop_looking(self) -> None:
+        self._over.set()
+        if self._beating is not None and not self.lost:  # a lost head answers nothing: who waits for it ends late
+            self._beating.join(patience.FLEET_CLOSES)
+            self._beating = None
 
     def _have_workers_end(self) -> None:
         """Have all workers end that can be reached: without a head nobody else ends them for a minute."""
@@ -559,6 +573,8 @@ class RayFleet(Fleet):
         found = cluster_nodes()
         there = {node.id for node in found}
         with self._membership:
+            if self._closing:
+                return
             known = {node.id for node in (*self._nodes, *self._joined)}
             # New lists and dictionaries: others read them without the lock.
             self._nodes = [node for node in self._nodes if node.id in there]
@@ -580,10 +596,6 @@ class RayFleet(Fleet):
 
     def _leave(self) -> None:
         """End our part in the governors, and those that nobody else uses."""
-        self._over.set()
-        if self._beating is not None:
-            self._beating.join(patience.FLEET_CLOSES)
-            self._beating = None
         there = [governor for node, governor in self._governors.items() if not self._reachability.lacks(node)]
         coming = list(self._coming.values())
         left = {governor.leave.remote(self._name): governor for governor in (*there, *coming)}

@@ -751,6 +751,48 @@ def test_a_driver_says_that_it_lives_where_no_thread_can_be_started(monkeypatch:
     assert said == ["a", "a"]
 
 
+def test_a_fleet_that_is_closed_while_it_waits_for_nodes_looks_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All its nodes left. The thread that looks for others went on, and had each of them make a governor."""
+    from cluster.executor import ray as over_ray
+
+    looked, settled = threading.Event(), list[Any]()
+    monkeypatch.setattr("actors.patience.RAY_LOOK", 0.01)
+    monkeypatch.setattr("actors.patience.RAY_NODES", 0.0)
+    monkeypatch.setattr(over_ray, "cluster_nodes", lambda: looked.set() or [])
+    monkeypatch.setattr(over_ray.RayFleet, "_settle", lambda *places: settled.append(places) or [])
+    fleet = over_ray.RayFleet(ExecutorSettings(local=False, gpus=0))
+    fleet._join([])
+    beating = fleet._beating
+    try:
+        assert looked.wait(60)
+        fleet.close()
+        assert beating is not None
+        assert not beating.is_alive()
+        fleet._joined = [Node("b", "10.0.0.2", 2, 0)]  # as seen by the last look
+        assert (fleet.grow(), settled) == ([], [])
+    finally:
+        fleet._over.set()
+
+
+def test_what_waits_for_the_workers_of_a_fleet_ends_when_it_is_closed() -> None:
+    from cluster.executor import ray as over_ray
+
+    fleet, begun, answers = over_ray.RayFleet(ExecutorSettings(local=False, gpus=0)), threading.Event(), list[object]()
+
+    def waits() -> None:
+        try:
+            answers.append(fleet.unless_lost(lambda: begun.set() or threading.Event().wait(600)))
+        except ClusterError as error:
+            answers.append(str(error))
+
+    waiting = threading.Thread(target=waits, daemon=True)
+    waiting.start()
+    assert begun.wait(60)
+    fleet.close()
+    waiting.join(60)
+    assert answers == ["the fleet was closed"]
+
+
 def test_a_head_that_was_given_by_name_is_watched_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """To look up its name takes a driver that is cut off longer than it takes to be sure of that."""
     import ray
