@@ -125,16 +125,16 @@ class HostProcess(Host):
         name: str,
         spec: Spec | bytes,
         governor: Governor,
-        nursery: ForkServer | None = None,
+        fork_server: ForkServer | None = None,
         started: Started | None = None,
     ) -> None:
-        """`spec` may be pickled. `governor` gives leases to a process that asks for any. With a `nursery` the process
-        is forked from it. One that is `started` lives its first life."""
+        """`spec` may be pickled. `governor` gives leases to a process that asks for any. With a `fork_server` the
+        process is forked from it. One that is `started` lives its first life."""
         self._name = name
         self._spec = spec if isinstance(spec, bytes) else pickled(spec)
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._started = started
-        self._has_nursery = isinstance(spec, HostSpec)
+        self._has_fork_server = isinstance(spec, HostSpec)
         self._governor = governor
         self._lock = threading.Lock()
         self._starting = threading.Lock()
@@ -156,11 +156,11 @@ class HostProcess(Host):
                         return
                     self._child.end()
                 started, self._started = self._started, None
-                if started is None and self._nursery is not None:
-                    started = _forked(self._name, self._nursery)
+                if started is None and self._fork_server is not None:
+                    started = _forked(self._name, self._fork_server)
                 again = self._child is not None
-                started = started or start_process(self._name, has_nursery=self._has_nursery, again=again)
-                if self._has_nursery and not again and forking is None:
+                started = started or start_process(self._name, has_fork_server=self._has_fork_server, again=again)
+                if self._has_fork_server and not again and forking is None:
                     STANDBY.hold()
                     self._holds = True
                 self._child = child = Child(self._name, self._governor, started)
@@ -225,20 +225,20 @@ forking: ForkServer | None = None
 """Forks what `start_process` starts, if there is one: see `actors.bootstrap.forking_from_here`."""
 
 
-def start_process(name: str, *, has_nursery: bool, ahead: Ahead | None = None, again: bool = False) -> Started:
-    """A process that imports what it needs; with a nursery it is to be a worker. Not waited for. `ahead`: a device that
-    the process opens before it is told to. `again`: it takes the place of one that died, or the reserve was begun for
-    it, and it is forked from the reserve if there is one."""
+def start_process(name: str, *, has_fork_server: bool, ahead: Ahead | None = None, again: bool = False) -> Started:
+    """A process that imports what it needs; with a fork server it is to be a worker. Not waited for. `ahead`: a device
+    that the process opens before it is told to. `again`: it takes the place of one that died, or the reserve was begun
+    for it, and it is forked from the reserve if there is one."""
     ours, theirs = Pipe()
     page = new_page()
-    arguments = has_nursery, None if ahead is None else tuple(ahead)
+    arguments = has_fork_server, None if ahead is None else tuple(ahead)
     try:
         with theirs:
             descriptors = theirs.fileno(), page
-            nursery = forking or (STANDBY.server if again else None)
-            if nursery is not None:
+            fork_server = forking or (STANDBY.server if again else None)
+            if fork_server is not None:
                 with suppress(OSError):
-                    return Started(nursery.fork(name, descriptors, *arguments), ours, CrashMarker(page))
+                    return Started(fork_server.fork(name, descriptors, *arguments), ours, CrashMarker(page))
             begin = f"from actors.bootstrap import main; main(*{descriptors!r}, *{arguments!r})"
             process = interpreter(name, begin, descriptors)
         return Started(process, ours, CrashMarker(page))
@@ -252,11 +252,11 @@ def expect(spec: bytes) -> None:
     STANDBY.expect(spec) if forking is None else forking.prepare(spec)
 
 
-def _forked(name: str, nursery: ForkServer) -> Started | None:
-    """A process from the nursery; None where that has died."""
+def _forked(name: str, fork_server: ForkServer) -> Started | None:
+    """A process from the fork server; None where that has died."""
     ours, theirs = Pipe()
     with theirs, suppress(OSError):
-        return Started(nursery.fork(name, [theirs.fileno()]), ours)
+        return Started(fork_server.fork(name, [theirs.fileno()]), ours)
     ours.close()
     return None
 

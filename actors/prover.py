@@ -109,12 +109,12 @@ class ProverWorker:
         """The line in which all that use the device wait for their turn."""
         return self._in_flight.line
 
-    def load(self, shared: Shared, turn: Turn | None = None) -> Timed:
+    def load(self, shared: Shared) -> Timed:
         """Make the backend and bring the key onto it; public facts of the device. Does nothing the second time.
 
         Raises InputError when the key is at fault, BackendError when the device is.
         """
-        return self._in_flight.alone(lambda: self._load(shared), turn, staging=False)
+        return self._in_flight.alone(lambda: self._load(shared), staging=False)
 
     def commit(self, partition: Partition, witness: Witness, turn: Turn | None = None) -> Timed:
         """(commitment, StepTimes); the commitment is bytes or None."""
@@ -129,9 +129,9 @@ class ProverWorker:
         times.device_peak = int(self._device.backend().info().details.get("peak_bytes", 0))
         return timed
 
-    def check(self, turn: Turn | None = None) -> Timed:
+    def check(self) -> Timed:
         """Check the key on this backend, for systems that have a check. Raises InvalidKey."""
-        return self._in_flight.alone(self._check, turn)
+        return self._in_flight.alone(self._check)
 
     def diagnose(self, partition: Partition, witness: Witness, turn: Turn | None = None) -> Timed:
         """Raise UnsatisfiedWitness after a bad proof if the witness is to blame and the system can tell."""

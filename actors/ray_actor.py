@@ -54,9 +54,9 @@ def _unpacked(folders: list[str], data: bytes) -> Any:
 class RemoteWorker:
     """The key slots of a device, or a verifier, once it is told which. `ask` forwards verbs, several at once."""
 
-    def __init__(self, name: str, *, has_nursery: bool, ahead: tuple[str, int, str] | None = None) -> None:
+    def __init__(self, name: str, *, has_fork_server: bool, ahead: tuple[str, int, str] | None = None) -> None:
         """Start the process of that name at once: it imports what it needs, and opens its device, while it is told the
-        rest. A worker has a nursery for its synthesisers. `ahead`: the fields of an `actors.backends.Ahead`, the
+        rest. A worker has a fork server for its synthesisers. `ahead`: the fields of an `actors.backends.Ahead`, the
         device, which is not opened if it was given up on this node."""
         STANDBY.begin()
         from actors.backends import Ahead, refused
@@ -65,7 +65,7 @@ class RemoteWorker:
         device = None if ahead is None else Ahead(*ahead)
         self._refusal, self._trouble = ("", "") if device is None else refused(device)
         device = None if self._refusal else device
-        self._started: Started | None = start_process(name, has_nursery=has_nursery, ahead=device, again=True)
+        self._started: Started | None = start_process(name, has_fork_server=has_fork_server, ahead=device, again=True)
         self._process: HostProcess | None = None
         self._watches = False
         """Whether it is looked whether the driver can be reached."""

@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 def serve(
     connection: int,
-    nursery: ForkServer | None = None,
+    fork_server: ForkServer | None = None,
     ahead: tuple[str, int, str] | None = None,
     page: int | None = None,
 ) -> None:
     """Serve whoever is at the other end of this descriptor, until the connection ends. What a worker starts is forked
-    from the `nursery`, if there is one. `ahead` is the `Ahead` of a device, to be opened meanwhile. `page` is the
+    from the `fork_server`, if there is one. `ahead` is the `Ahead` of a device, to be opened meanwhile. `page` is the
     descriptor of `actors.lastwords`, if there is one."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     give_back_large_blocks()
     if wants_json():
         set_up_logging()
-    server = _Server(connection, nursery, None if page is None else CrashMarker(page))
+    server = _Server(connection, fork_server, None if page is None else CrashMarker(page))
     if ahead is not None:
         open_ahead(Ahead(*ahead))
     server.ready.set()
@@ -92,9 +92,9 @@ def require_shipped(spec: bytes) -> None:
 class _Server(Served):
     """Serves one object over a connection, until that ends."""
 
-    def __init__(self, connection: int, nursery: ForkServer | None, marker: CrashMarker | None) -> None:
+    def __init__(self, connection: int, fork_server: ForkServer | None, marker: CrashMarker | None) -> None:
         super().__init__()
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._marker = marker
         self._made = threading.Event()
         self._channel = Channel(Connection(connection), self, lambda: os._exit(1))
@@ -104,7 +104,7 @@ class _Server(Served):
         self._made.wait()
         governor = _Asking(self._channel)
         if isinstance(spec, HostSpec):
-            return _Rooms(spec, governor, self._nursery, self._marker)
+            return _Rooms(spec, governor, self._fork_server, self._marker)
         if isinstance(spec, SynthesiserSpec):
             return SynthesiserServer(spec, HostArena(reclaim_lock=lambda: governor.lease(reclaim=True), shared=True))
         if isinstance(spec, VerifierSpec):
@@ -113,20 +113,20 @@ class _Server(Served):
 
 
 class _Rooms(Rooms):
-    """Key slots of this process, whose synthesisers are processes, forked from the `nursery` if there is one."""
+    """Key slots of this process, whose synthesisers are processes, forked from the `fork_server` if there is one."""
 
     def __init__(
-        self, spec: HostSpec, governor: Governor, nursery: ForkServer | None, marker: CrashMarker | None
+        self, spec: HostSpec, governor: Governor, fork_server: ForkServer | None, marker: CrashMarker | None
     ) -> None:
         arena = HostArena(reclaim_lock=lambda: governor.lease(reclaim=True))
         super().__init__(spec, governor, arena, marker)
-        self._nursery = nursery
+        self._fork_server = fork_server
 
     def _synthesisers(self, spec: WorkerSpec) -> dict[str, SynthesiserHandle]:
         made = pickled(SynthesiserSpec(spec.system, spec.threads, spec.shared))
-        if self._nursery is not None:
-            self._nursery.prepare(made)
-        return {name: SynthesiserProcess(name, made, self._governor, self._nursery) for name in spec.synthesisers}
+        if self._fork_server is not None:
+            self._fork_server.prepare(made)
+        return {name: SynthesiserProcess(name, made, self._governor, self._fork_server) for name in spec.synthesisers}
 
 
 class VerifierServer:

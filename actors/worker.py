@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from bisect import insort
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -429,19 +429,13 @@ class Worker:
             self._prover_threads.provable.notify(len(committed))
             self._makeable.notify_all()
 
-    def give_back(self, count: int, jobs: Collection[str] | None = None, committed: bool = False) -> None:
-        """Return up to `count` orders of these jobs, or of all, that have not begun, the last first
-        (`Batch.returned`): those without a witness, then those that were committed here and whose commitment the prover
-        does not hold. If `committed`, then also those whose it does, and drops. What is to be diagnosed stays: it is
-        this worker's proof that was bad."""
+    def give_back(self, count: int, committed: bool = False) -> None:
+        """Return up to `count` orders that have not begun, the last first (`Batch.returned`): those without a witness,
+        then those that were committed here and whose commitment the prover does not hold. If `committed`, then also
+        those whose it does, and drops. What is to be diagnosed stays: it is this worker's proof that was bad."""
         with self._lock:
-            theirs = [order for order in reversed(self._ready) if jobs is None or order.id.job in jobs]
-            idle = [
-                order
-                for order in reversed(self._waiting)
-                if order.order.kind is not WorkKind.DIAGNOSE and (jobs is None or order.id.job in jobs)
-            ]
-            before = [order for order in theirs if order.made_before]
+            idle = [order for order in reversed(self._waiting) if order.order.kind is not WorkKind.DIAGNOSE]
+            before = [order for order in reversed(self._ready) if order.made_before]
             held = {order for order in before if self.prover.holds(order.id)}
             free = [order for order in before if order not in held]
             back = [*idle, *free, *(order for order in before if committed and order in held)][:count]
@@ -457,12 +451,12 @@ class Worker:
         if dropped := {order.id for order in gone & held}:
             self._drop_committed(None, dropped)
 
-    def forget(self, *jobs: str) -> None:
-        """Drop what waits of jobs, which are over, and tell nothing more of them."""
+    def forget(self, job: str) -> None:
+        """Drop what waits of a job, which is over, and tell nothing more of it."""
         with self._lock:
-            self._forget(set(jobs))
+            self._forget({job})
             self._makeable.notify_all()
-        for job in jobs if self.prover.keeps else ():
+        if self.prover.keeps:
             self._drop_committed(job)
 
     def _drop_committed(self, job: str | None, partitions: Container[PartitionId] | None = None) -> None:

@@ -178,7 +178,7 @@ def start_ahead(settings: ExecutorSettings, per_gpu: int = 1, but: Container[str
     return {
         name: start_process(
             name,
-            has_nursery=True,
+            has_fork_server=True,
             ahead=ahead_of(chosen[0], index % devices) if chosen is not None and devices else None,
         )
         for index, name in enumerate(f"prover-{index}" for index in range(len(spread)))

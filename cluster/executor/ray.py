@@ -52,7 +52,7 @@ from distprove.system import ProofSystem, provers_per_gpu
 
 CALLS = 8
 """Calls that an actor of one key serves at once: one waits for news, the others come and go."""
-POOL_CALLS = 64
+STANDING_CALLS = 64
 """Calls that an actor of several keys serves at once: one for each key waits for news."""
 PENDING = 1000
 """Calls that an actor may have waiting for it from one process. More are refused: it does not answer, and what is told
@@ -239,7 +239,7 @@ class RayFleet(Fleet):
         per_gpu = provers_per_gpu(system, self._device_memory)
         provers, synthesisers = place(nodes, self.settings, per_gpu)
         waits_for(f"places for {len(provers)} provers and {len(synthesisers)} synthesisers")
-        self._calls = CALLS if system is not None else POOL_CALLS
+        self._calls = CALLS if system is not None else STANDING_CALLS
         self._settle(provers, synthesisers)
         self._expected = {node.id: memory_for_keys() for node in nodes}
         if system is not None:
@@ -668,9 +668,9 @@ def _actor(
         scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
     )
     if isinstance(spec, VerifierSpec):
-        return options.remote(spec.name, has_nursery=False)
+        return options.remote(spec.name, has_fork_server=False)
     ahead = ahead_of(spec.choice.name, spec.choice.device) if num_gpus else None
-    return options.remote(spec.name, has_nursery=True, ahead=ahead)
+    return options.remote(spec.name, has_fork_server=True, ahead=ahead)
 
 
 def answered(ref: ray.ObjectRef, seconds: float = math.inf, over: Callable[[], bool] = lambda: False) -> Any:

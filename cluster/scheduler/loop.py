@@ -61,10 +61,11 @@ from cluster.scheduler.events import (
 )
 from cluster.scheduler.jobs import Job
 from cluster.scheduler.machine import Machine
-from cluster.scheduler.resident import Resident, background
+from cluster.scheduler.resident import Resident
 from cluster.scheduler.state import State
 from cluster.scheduler.views import KeyView, WorkerView, key_views, worker_views
 from distprove.errors import ClusterError, DistproveError, UsageError, typed
+from distprove.host.beside import in_background
 from distprove.settings import ExecutorSettings
 from distprove.system import DeviceTask, PartitionProof, ProofSystem
 
@@ -171,7 +172,7 @@ class Scheduler:
             self._post(Joined([site.worker for site in fleet.sites.values()]))
             if self.standing:
                 for site in list(fleet.sites.values()):
-                    background(partial(_quietly, site.host.start), "distprove-start")  # its loading tells what fails
+                    in_background(site.host.start, "distprove-start")  # its loading tells what fails
 
     def close(self, *, now: bool = False) -> None:
         """End all jobs, then everything that was started; `now`: without waiting for what runs."""
@@ -226,10 +227,6 @@ class Scheduler:
         with self._lock:  # told before another job may have its name
             self._post(JobLeft(job))
             self._sinks.pop(job, None)
-
-    def tell(self, event: Event) -> None:
-        """Let something happen."""
-        self._post(event)
 
     # -- questions --------------------------------------------------------------------------------------------------
 
@@ -380,7 +377,7 @@ class Scheduler:
         if fleet is not None:
             # On another thread: it waits for the one that looks whether all is there, which may be this one.
             with suppress(RuntimeError):  # none can be started: the processes end with this one
-                background(partial(fleet.close, now=True), "distprove-lost")
+                in_background(partial(fleet.close, now=True), "distprove-lost")
 
     # -- effects ----------------------------------------------------------------------------------------------------
 
@@ -400,7 +397,7 @@ class Scheduler:
             if self._fleet is fleet:  # else nobody asks for it any more
                 self._post(outcome)
 
-        background(opens, "distprove-open")
+        in_background(opens, "distprove-open")
 
     def _do_close(self, effect: CloseKey) -> None:
         resident, fleet = self._residents.pop(effect.key, None), self._fleet
@@ -413,7 +410,7 @@ class Scheduler:
                 if self._fleet is fleet:
                     self._post(KeyClosed(effect.key))
 
-        background(closes, "distprove-close")
+        in_background(closes, "distprove-close")
 
     def _do_load(self, effect: Load) -> None:
         site, resident = self._site(effect.worker), self._residents.get(effect.key)
@@ -441,7 +438,7 @@ class Scheduler:
 
     def _do_ask_back(self, effect: AskBack) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:
-            slot.tell(WorkerVerbs.give_back, effect.most, None, effect.committed)
+            slot.tell(WorkerVerbs.give_back, effect.most, effect.committed)
 
     def _do_forget(self, effect: Forget) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:
@@ -457,7 +454,7 @@ class Scheduler:
             if slot is not None:
                 slot.tell(WorkerVerbs.interrupt, effect.who)
         elif site is not None:
-            background(partial(_quietly, site.host.kill), "distprove-kill")  # over a network that takes its time
+            in_background(site.host.kill, "distprove-kill")  # over a network that takes its time
 
     def _do_retire(self, effect: Retire) -> None:
         for resident in self._residents.values():
@@ -574,7 +571,7 @@ class Client:
             yield effect
 
     def barrier_stored(self) -> None:
-        self.scheduler.tell(BarrierStored(self.job))
+        self.scheduler._post(BarrierStored(self.job))
 
     def view(self) -> dict[str, Any]:
         """Content of status.json while the job is under way."""
@@ -637,12 +634,6 @@ class Client:
 
     def keep(self, proofs: Sequence[tuple[Job, PartitionProof]]) -> None:
         self._store([proof for _, proof in proofs])
-
-
-def _quietly(call: Callable[[], object]) -> None:
-    """Call what fails again, and is told, when a key is loaded."""
-    with suppress(Exception):
-        call()
 
 
 def _answer(query: _Query, state: State) -> None:

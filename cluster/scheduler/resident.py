@@ -98,7 +98,7 @@ class Resident:
         """Load the key on a worker, and report its news from then on, until it dies or the key is closed."""
         worker, slot = site.worker.id, self.slot(site)
         self._epochs[worker] = epoch
-        background(lambda: self._attend(worker, slot, epoch, permitted), "distprove-load")
+        in_background(lambda: self._attend(worker, slot, epoch, permitted), "distprove-load")
 
     def slot(self, site: Site) -> Transport:
         """The slot for this key on a worker, which may have to be started."""
@@ -122,7 +122,7 @@ class Resident:
             if not self._closed:
                 self._post(KeyChecked(worker, self.key, epoch, result))
 
-        background(checks, "distprove-check")
+        in_background(checks, "distprove-check")
 
     def _attend(self, worker: str, slot: Transport, epoch: int, permitted: bool) -> None:
         try:
@@ -200,8 +200,3 @@ def why_invalid(verifies: Verifiers | ProofSystem, proofs: list[PartitionProof])
     if not any(reasons):  # together they fail, and each alone holds: none of them counts
         return ["the proofs that were verified with it do not hold together"] * len(proofs)
     return reasons
-
-
-def background(call: Callable[[], object], name: str) -> None:
-    """Run `call` on a daemon thread of its own."""
-    threading.Thread(target=call, name=name, daemon=True).start()

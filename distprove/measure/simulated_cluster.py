@@ -264,7 +264,7 @@ class Sleeper:
                 self._waiting += orders
                 self._begin()
 
-    def _give_back(self, count: int, jobs: object, committed: bool) -> None:
+    def _give_back(self, count: int, committed: bool) -> None:
         with self._news:
             for _ in range(min(count, len(self._waiting))):
                 self._made.returned.append(self._waiting.pop().id)

@@ -243,7 +243,7 @@ scope.__enter__()
 (mine,) = [child for child in psutil.Process().children() if child not in others]
 
 def born(name):
-    started = processes.start_process(name, has_nursery=True)
+    started = processes.start_process(name, has_fork_server=True)
     spec = HostSpec(name, BackendChoice("cpu"), 1)
     host = processes.HostProcess(name, spec, LocalGovernor(Budget(1, 1)), started=started)
     host.start()

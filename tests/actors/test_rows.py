@@ -229,9 +229,8 @@ def test_only_the_commitments_of_what_goes_back_are_dropped(system: ToySystem, m
             committed += len(made.batch(10).outcomes)
         made._permitted = False  # so that none of them is begun
         made.take(1, [Order(partition, WorkKind.PROVE) for partition in plan])
-        made.give_back(3, ["", "another job"])
-        made.give_back(3, ["another job"], committed=True)
-        made.give_back(1, [""], committed=True)
+        made.give_back(3)
+        made.give_back(1, committed=True)
         assert made.batch(10).returned == [plan[2].id]
         assert dropped.get(timeout=60) == (None, {plan[2].id})
 

@@ -141,7 +141,7 @@ def test_a_node_reads_and_writes_its_own_list(state: Path) -> None:
 
     asyncio.run(NodeGovernor(1, None).remember(toy_uuid(1), "hung 2 times"))
     ahead = Ahead(PAIR.backend, 1, "")
-    worker = RemoteWorker("prover-1", has_nursery=False, ahead=ahead)
+    worker = RemoteWorker("prover-1", has_fork_server=False, ahead=ahead)
     spec = HostSpec("prover-1", None, 3)  # type: ignore[arg-type]
     try:
         with pytest.raises(ClusterError, match=r"TOY-1 on .* hung 2 times"):
