@@ -23,6 +23,11 @@ class Choice(NamedTuple):
     local: bool
     reason: str
 
+    @property
+    def kind(self) -> str:
+        """The kind of the fleet."""
+        return "local" if self.local else "ray"
+
     def __str__(self) -> str:
         return f"{'without Ray' if self.local else 'over Ray'}: {self.reason}"
 
@@ -71,7 +76,8 @@ def open_client(settings: ExecutorSettings) -> Iterator[Client]:
 
 def open_scheduler(settings: ExecutorSettings) -> Scheduler:
     """A scheduler for many jobs and keys, which keeps keys resident. Use as a context manager."""
-    return Scheduler(settings, lambda: open_fleet(settings), standing=True, chosen=str(choose(settings)))
+    choice = choose(settings)
+    return Scheduler(settings, lambda: open_fleet(settings), standing=True, kind=choice.kind, chosen=str(choice))
 
 
 def open_fleet(settings: ExecutorSettings) -> Fleet:

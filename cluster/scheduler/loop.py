@@ -103,10 +103,10 @@ class Scheduler:
         make_fleet: Callable[[], Fleet],
         *,
         standing: bool,
-        kind: str = "pool",
+        kind: str,
         chosen: str = "",
     ) -> None:
-        """`standing`: it outlives its jobs, and keeps their keys. `kind` and `chosen`: the kind of fleet and the reason
+        """`standing`: it outlives its jobs, and keeps their keys. `kind` and `chosen`: the fleet's kind and the reason
         for it, for reports."""
         self.settings = settings
         self.kind = kind

@@ -639,7 +639,7 @@ def test_a_fleet_that_opens_while_its_scheduler_is_closed_is_closed_too(local: E
         except ClusterError as error:
             errors.append(error)
 
-    scheduler = Scheduler(local, lambda: Slow(local), standing=True)
+    scheduler = Scheduler(local, lambda: Slow(local), standing=True, kind=Slow.kind)
     starting = threading.Thread(target=starts)
     starting.start()
     assert opens.wait(60)
@@ -649,6 +649,15 @@ def test_a_fleet_that_opens_while_its_scheduler_is_closed_is_closed_too(local: E
     assert [str(error) for error in errors] == ["the scheduler was closed"]
     assert closed == [True]
     assert scheduler.unopened
+
+
+def test_a_run_names_the_fleet_that_proved_it(settings: ExecutorSettings, toy: Toy, tmp_path: Path) -> None:
+    system = toy(1)
+    with standing(settings) as scheduler:
+        jobs = Jobs(scheduler, tmp_path)
+        jobs.start("a", system)
+        report = jobs.proven("a", system)
+        assert report["executor"] == scheduler.fleet.kind == ("local" if settings.local else "ray")
 
 
 def test_two_proof_systems_share_a_device(tmp_path: Path) -> None:

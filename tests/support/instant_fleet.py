@@ -148,4 +148,4 @@ class InstantFleet(Fleet):
 
 def instant_scheduler(settings: ExecutorSettings, before: Before | None = None, most: int = MOST) -> Scheduler:
     """A scheduler of many jobs over these workers."""
-    return Scheduler(settings, lambda: InstantFleet(settings, before, most), standing=True)
+    return Scheduler(settings, lambda: InstantFleet(settings, before, most), standing=True, kind=InstantFleet.kind)
