@@ -65,7 +65,7 @@ def prove(
     out: str | Path,
     system: str = DEFAULT,
     title: str = "",
-    executor: ExecutorSettings | None = None,
+    executor: Settings | None = None,
     resume_existing: bool = False,
     overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
@@ -77,8 +77,9 @@ def prove(
     Takes either `job` (a `Job`, or the path of a job file), or `system` with the keys of its job file as `options`:
     docs/jobs.md lists them.
 
-    `executor` overrides the job's own settings. With `resume_existing` a run that already exists at `out` is continued;
-    it must be a run of the same job. With `overwrite` it is replaced instead, unless a driver is at work on it.
+    `executor` replaces the job's settings, as a whole or by name if it is a mapping. With `resume_existing` a run that
+    already exists at `out` is continued; it must be a run of the same job. With `overwrite` it is replaced instead,
+    unless a driver is at work on it.
 
     `progress` is called with what happens, in this thread or in one of the job's; what it raises ends the job and is
     raised here. Another thread ends the job by `cancel.set()`: then CalledOff is raised within a second or two. What is
@@ -91,10 +92,12 @@ def prove(
     if job is not None and options:
         raise UsageError(f"give either a job or {', '.join(options)}, not both")
     if job is None:
-        job = Job.from_options(system, title=title, executor=executor, **options)
+        job = Job.from_options(system, title=title, **options)
     elif not isinstance(job, Job):
         job = Job.from_toml(Path(job))
     if executor is not None:
+        if not isinstance(executor, ExecutorSettings):
+            executor = job.executor.changed(executor)
         job = replace(job, executor=executor)
     if resume_existing and overwrite:
         raise UsageError("a run that is there is either resumed or overwritten")

@@ -88,6 +88,8 @@ class Job:
         A record names neither code nor a cluster: what it names of these is refused, unless the caller names a
         `program` of their own, or the settings, in its place. Raises InputError, and UsageError for such names.
         """
+        if executor is not None and not isinstance(executor, ExecutorSettings):
+            ExecutorSettings().changed(executor)  # or a wrong name of the caller's would be told as the record's fault
         try:
             options, system = record["options"], str(record["system"])
             kind = entry_of(system).options

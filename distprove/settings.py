@@ -104,8 +104,10 @@ class ExecutorSettings:
             settings["threads"].check(f"throttle.{name}", most)
 
     def changed(self, given: Mapping[str, Any]) -> ExecutorSettings:
-        """These settings with those of `given` that are not None in their place. Raises UsageError."""
+        """These settings with those of `given` that are not None, as a job file has them. Raises UsageError."""
         changes = {name: value for name, value in given.items() if value is not None}
+        check_keys(changes, keys_of(ExecutorSettings), "executor.")
+        changes = in_bytes(changes)
         # Being told to stay on this machine is an answer to an address, and the other way round.
         if changes.get("local") and "address" not in changes:
             changes["address"] = None

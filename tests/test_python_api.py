@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 
 import distprove
 from cluster.scheduler.jobs import Progress
-from distprove.errors import CalledOff, ServiceGone
+from distprove.errors import CalledOff, ServiceGone, UsageError
 from distprove.settings import ExecutorSettings
 from tests.support import ROOT
 
@@ -119,3 +120,16 @@ def test_a_service_is_named_by_a_path_too(tmp_path: Path) -> None:
     for service in (tmp_path, str(tmp_path)):
         with pytest.raises(ServiceGone):
             distprove.connect(service)
+
+
+def test_settings_by_name_change_those_of_the_job(tmp_path: Path) -> None:
+    """A mapping was an AttributeError, and for a resumed run a wrong name was a fault of the run's record."""
+    job: dict[str, Any] = {"system": "stark", "program": "fibonacci", "arguments": {"rows": 64}}
+    settings = {"local": True, "isolate": False, "threads": 2, "memory": "1GiB"}
+    assert distprove.prove(out=tmp_path / "run", executor=settings, **job).report["status"] == "proved"
+    record = json.loads((tmp_path / "run/job.json").read_text())["job"]
+    assert (record["executor"]["threads"], record["executor"]["memory"]) == (2, 1 << 30)
+    with pytest.raises(UsageError, match="thread"):
+        distprove.prove(out=tmp_path / "other", executor={"thread": 2}, **job)
+    with pytest.raises(UsageError, match="thread"):
+        distprove.resume(tmp_path / "run", executor={"thread": 2})

@@ -120,12 +120,19 @@ class SettingsGroup(OptionGroup):
     def _option(cls, name: str, told: Setting) -> inspect.Parameter:
         kind: Any = str if told.size else list[str] if told.types[0] is tuple else told.types[0]
         least, most = told.bounds if told.bounds and kind is int else (None, None)
-        help = f"{told.about[0].upper()}{told.about[1:]}."
+        help = f"{_sentence(told)}."
         said = typer.Option(told.flag, help=help, min=least, max=most, metavar=told.metavar, rich_help_panel=cls.panel)
         if told.default is MISSING:
             return option(name, Annotated[kind, said], NEEDED)
         default = None if cls.unset or told.default == () else told.default
         return option(name, Annotated[kind | None if default is None else kind, said], default)
+
+
+def _sentence(told: Setting) -> str:
+    """What the setting is, with a capital unless it begins with a value, which has to be given as it is written."""
+    first = told.about.replace(",", " ").replace(":", " ").split()[0]
+    is_value = first in told.choices or first == told.default
+    return told.about if is_value else f"{told.about[0].upper()}{told.about[1:]}"
 
 
 NEEDED = inspect.Parameter.empty

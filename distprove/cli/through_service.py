@@ -79,6 +79,7 @@ def _followed(client: Client, view: JobView) -> JobView:
                 waits = f"its turn, {seen.place} jobs before it" if seen.place else "the service"
                 display(Progress("waiting", None, None, None, *counts, waits))
             else:
-                display(Progress("proved", f"{seen.done} partitions", "the service", None, *counts))
+                done = "1 partition" if seen.done == 1 else f"{seen.done} partitions"
+                display(Progress("proved", done, "the service", None, *counts))
 
         return client.wait(view.id, progress=progress)

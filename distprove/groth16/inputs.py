@@ -136,7 +136,7 @@ def _signals(name: str, value: Any, depth: int, before: Sequence[int]) -> Iterat
 def _leaves(signal: str, value: Any) -> Sequence[Any]:
     """All that is in lists within lists, in row-major order."""
     leaves = _items(value)
-    for _ in range(_MAX_DEPTH + 1):
+    for _ in range(_MAX_DEPTH):
         if not _any_is(leaves, _LISTS):
             return leaves
         leaves = [*chain.from_iterable(leaves if set(map(type, leaves)) == {list} else map(_items, leaves))]

@@ -152,3 +152,11 @@ def test_names_that_are_not_utf8_are_shown_and_reported(small_job: SmallJob, tmp
     assert r"left out: " in done.stderr
     assert run("report", tmp_path / "run", "--metrics", tmp_path / "m.prom").exit_code == 0
     assert rb"bad\udcfe.wtns" in (tmp_path / "run" / "report.html").read_bytes()
+
+
+def test_help_shows_values_as_they_are_taken() -> None:
+    stark = " ".join(run("prove", "stark", "fibonacci", "--help").output.split())
+    for value in ("fri, or multilinear", "speed: larger", "keccak256, or poseidon2", "auto, cpu, cuda"):
+        assert f" {value}" in stark
+    assert " A name for the job" in stark
+    assert "(default )" not in run("prove", "stark", "riscv", "--help").output

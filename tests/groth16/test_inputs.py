@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from distprove.errors import FormatError, WitnessGenerationError
 from distprove.formats import jsonpieces
-from distprove.groth16.inputs import MAX_INPUT, Inputs, flatten, read_input, signals
+from distprove.groth16.inputs import MAX_INPUT, InputFile, Inputs, flatten, read_input, signals
 from kernels.maths.curves import BN254
 from tests.support.file_uses import use_input
 from tests.support.large_inputs import LARGE_INPUTS
@@ -160,3 +161,10 @@ def test_an_array_of_numbers_that_are_no_integers_of_python_is_refused(kind: Any
 
 def test_integers_from_the_modulus_on_are_reduced_as_snarkjs_does() -> None:
     assert packed([FIELD.modulus, FIELD.modulus + 7, -1, "-1"]) == packed([0, 7, FIELD.modulus - 1, FIELD.modulus - 1])
+
+
+@pytest.mark.parametrize("depth", [32, 33])
+def test_lists_are_nested_32_deep_at_most(depth: int) -> None:
+    text = f'{{"a": {"[" * depth}1{"]" * depth}}}'
+    with nullcontext() if depth == 32 else pytest.raises(WitnessGenerationError, match="more than 32 deep"):
+        assert len(list(signals(InputFile(text.encode(), "inputs")))) == 1

@@ -126,6 +126,7 @@ REFUSED: dict[str, Change] = {
     ),
     "interactions in the base field": base_output,
     "interactions left out": put("tables", 0, "interactions", None),
+    "2^22 + 1 constants": lambda key: key["tables"][0]["constraints"]["constants"].extend([1] * 2**22),
     "no name of a table": put("tables", 0, "name", ""),
     "long name of a table": put("tables", 0, "name", LONG),
     "no name of a constraint": put("tables", 0, "names", 0, ""),

@@ -86,6 +86,12 @@ def listed(value: Any, count: int) -> list[Any]:
     return value
 
 
+def some(value: Any) -> list[Any]:
+    """A list of as many entries as one of a table may have."""
+    need(isinstance(value, list) and len(value) <= MOST_VALUES, "a list that is too long")
+    return value
+
+
 def octets(data: Any, count: int) -> bytes:
     need(isinstance(data, bytes) and len(data) == count, "bytes of another number")
     return data
@@ -357,7 +363,7 @@ class Program:
     def __init__(self, record: Any, matrices: int, scalars: int) -> None:
         fields(record, {"code": bytes, "constants": list, "outputs": bytes, "widths": list})
         self.widths = [integer(width, 0, 2**17) for width in listed(record["widths"], matrices)]
-        self.constants = [integer(c, 0, P - 1) for c in record["constants"]]
+        self.constants = [integer(c, 0, P - 1) for c in some(record["constants"])]
         need(len(record["code"]) % 16 == 0 and len(record["code"]) <= 16 * 2**22, "instructions in parts")
         self.code = list(struct.iter_unpack("<4i", record["code"]))
         self.is_extension: list[bool] = []
@@ -373,7 +379,7 @@ class Program:
                 need(0 <= a < i and 0 <= b < i, "not an earlier value")
                 need(c == 0, "an operand that the op does not use")
             self.is_extension.append(op == 2 or (op > 3 and (self.is_extension[a] or self.is_extension[b])))
-        need(len(record["outputs"]) % 4 == 0, "an output in parts")
+        need(len(record["outputs"]) % 4 == 0 and len(record["outputs"]) <= 4 * MOST_VALUES, "an output in parts")
         self.outputs = [v for (v,) in struct.iter_unpack("<i", record["outputs"])]
         need(all(0 <= v < len(self.code) for v in self.outputs), "an output that is no value")
 
@@ -385,13 +391,13 @@ class Table:
         self.record = record
         named(record["name"])
         self.public = integer(record["public"], 0, 4096)
-        self.uses = [listed(use, 6) for use in record["uses"]]
+        self.uses = [listed(use, 6) for use in some(record["uses"])]
         for bus, width, scope, number, sends, at_most in self.uses:
             need(isinstance(named(bus), str) and scope in ("local", "global") and type(sends) is bool, "not a use")
             integer(width, 1, 256)
             integer(number, 1, 65535)
             need(at_most is None or integer(at_most, 1, P - 1) > 0, "a bound")
-        groups = [listed(group, 2) for group in record["groups"]]
+        groups = [listed(group, 2) for group in some(record["groups"])]
         need(all(scope in ("local", "global") for scope, _ in groups), "a group of no scope")
         need(sum(integer(size, 1, 256) for _, size in groups) == len(self.uses), "groups of other sizes")
         scopes = [scope for scope, size in groups for _ in range(size)]
@@ -399,7 +405,7 @@ class Table:
 
         used = [scope for scope in ("local", "global") if self.width(scope)]
         challenges = self.public + sum(1 + self.width(scope) for scope in used)
-        names = [named(name) for name in record["names"]]
+        names = [named(name) for name in some(record["names"])]
         need(len(names) > 0, "no constraints")
         scalars = challenges + len(used) + (2 if used else 0) + len(names)
         program = Program(record["constraints"], 4, scalars)
