@@ -16,6 +16,7 @@ import time
 import weakref
 from bisect import insort
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -309,6 +310,8 @@ class Worker:
         self._permitted = False
         self._over = False
         self._running: list[threading.Thread] = []
+        self._beside: set[Future[None]] = set()
+        """What was begun beside these and is under way."""
         self._loading = threading.Lock()
 
     # -- verbs ------------------------------------------------------------------------------------------------------
@@ -461,7 +464,13 @@ class Worker:
 
     def _drop_committed(self, job: str | None, partitions: Container[PartitionId] | None = None) -> None:
         """Have the prover give back commitments. The caller does not wait for that."""
-        threading.Thread(target=self.prover.drop, args=(job, partitions), name="distprove-drop", daemon=True).start()
+        self._in_background(partial(self.prover.drop, job, partitions), "distprove-drop")
+
+    def _in_background(self, call: Callable[[], None], name: str) -> None:
+        """Begin what may take its time. `finish` waits for it. Raises RuntimeError if no thread can be started."""
+        begun = in_background(call, f"{name}-{self._name}")
+        self._beside.add(begun)
+        begun.add_done_callback(self._beside.discard)
 
     def dismiss(self, name: str) -> None:
         """Give up a synthesiser."""
@@ -536,6 +545,7 @@ class Worker:
         for thread in (*self._running, *self._prover_threads.threads):
             if thread.ident:
                 thread.join(max(0.0, late - time.monotonic()))
+        wait([*self._beside], max(0.0, late - time.monotonic()))
 
     # -- synthesis --------------------------------------------------------------------------------------------------
 
@@ -734,7 +744,7 @@ class Worker:
             busy, now = [making for making in self._making if making.long], time.monotonic()
             if busy and now >= self._stand_in_after and self._needs_stand_in():
                 try:
-                    in_background(partial(self._stand_in, busy[0].name), f"distprove-{self._name}-beside")
+                    self._in_background(partial(self._stand_in, busy[0].name), "distprove-beside")
                     self._standing_in += 1
                 except RuntimeError:  # no thread can be started: it is tried again
                     self._stand_in_after = now + patience.WITNESS_CANCELLED

@@ -57,6 +57,26 @@ def test_a_script_ends_while_partitions_are_proven(tmp_path: Path) -> None:
     assert run_script(CUT_SHORT, tmp_path) == (0, "", "ended\n")
 
 
+SLOW_DROP = """
+import time
+from actors.prover import ProverWorker
+
+drop = ProverWorker.drop
+
+def late(*given):
+    time.sleep(1)
+    drop(*given)
+    print("dropped", flush=True)
+
+ProverWorker.drop = late
+"""
+
+
+def test_a_script_ends_after_what_its_provers_gave_back(tmp_path: Path) -> None:
+    """A thread that still gave back commitments was unwound with them: at times leaks were told."""
+    assert run_script(SLOW_DROP + CUT_SHORT, tmp_path) == (0, "", "ended\ndropped\n")
+
+
 def run_script(script: str, folder: Path) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-c", script, str(folder / "run")], capture_output=True, text=True, timeout=250, cwd=ROOT
