@@ -56,8 +56,7 @@ class Place(NamedTuple):
 FIRST = Place()
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """A partition, and the work to do on it."""
 
     partition: Partition

@@ -21,7 +21,7 @@ from cluster.record.run import Barrier, Run, json_text
 from cluster.record.status import StatusFile, status_view
 from cluster.record.timeline import FILE, Session, place_of, read_timeline, timeline_json
 from cluster.scheduler.barrier import draw_challenge, made_under
-from cluster.scheduler.events import Note, NoteAll, StoreBarrier, Tell
+from cluster.scheduler.events import Note, Proved, StoreBarrier, Tell
 from cluster.scheduler.jobs import Job, Progress
 from cluster.scheduler.loop import Client
 from cluster.scheduler.views import identity
@@ -179,8 +179,8 @@ def _follow(
         match effect:
             case Note():
                 run.note(effect.event, sync=effect.sync, **effect.facts)
-            case NoteAll():
-                run.note_all(effect.event, effect.each, sync=False)  # the proofs themselves are
+            case Proved():
+                run.note_all("proved", [report.proved_json() for report in effect.reports], sync=False)
             case Tell() if progress is not None:
                 progress(effect.progress)
             case StoreBarrier():

@@ -12,7 +12,6 @@ and returns orders that it has not begun when another worker is idle.
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -43,6 +42,8 @@ def assign(state: State, moved: Iterable[Job]) -> None:
             _hand_to_committers(state, job)
         if job.at[Stage.WAITING]:
             waiting.append(job)
+    if not waiting and len(state.workers) < 2:
+        return  # there is nothing to hand out, and nobody to return it for
     workers = sorted((w for w in state.workers.values() if w.health.lost is None), key=Worker.load)
     if waiting:
         _hand_chunks(state, waiting, workers)
@@ -66,39 +67,44 @@ def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) ->
     heapq.heapify(queue)
     for worker in workers:
         later: list[tuple[int, int, int, Job]] = []
-        given = 0
+        given, chunk = 0, _chunk(state, worker)
         while queue:
             rank, turn, number, job = queue[0]
-            place = Place(rank, turn)
-            usable = bool(job.at[Stage.WAITING]) and worker.usable(job.id, job.key)
-            room = _room(state, job, worker, place, fair, given) if usable else 0
-            if usable and not room and not worker.doubtful(job.id) and state.settings.parallel is None:
-                break  # nor has it room for those that go after this one
+            usable, doubtful = worker.usable(job.id, job.key), worker.doubtful(job.id)
             # Up to the next job's turn the orders are this one's.
-            partitions = _allowed(state, job, worker, min(room, 1) if len(queue) > 1 else room)
+            wanted = len(job.at[Stage.WAITING]) if len(queue) == 1 else 1
+            place, chunk_here = Place(rank, turn), 1 if doubtful else chunk
+            room = _room(state, job, worker, place, fair, given, chunk_here, wanted) if usable else 0
+            if usable and not room and not doubtful and state.settings.parallel is None:
+                break  # nor has it room for those that go after this one
+            partitions = _allowed(state, job, worker, room)
             if not partitions:
                 later.append(heapq.heappop(queue))
                 continue
             _hand(state, job, worker, partitions, *_work(job))
             given += len(partitions)
-            heapq.heapreplace(queue, (*state.queue.peek(job.rank, job.id), number, job))
+            if job.at[Stage.WAITING]:
+                heapq.heapreplace(queue, (*state.queue.peek(job.rank, job.id), number, job))
+            else:
+                heapq.heappop(queue)
         for each in later:
-            if each[3].at[Stage.WAITING]:
-                heapq.heappush(queue, each)
+            heapq.heappush(queue, each)
 
 
-def _room(state: State, job: Job, worker: Worker, place: Place, fair: int, given: int) -> int:
-    """Number of orders that a worker may get of a job: up to two chunks, once it has less than one; near the end no
-    more than its fair share of what is left. It was `given` some just now."""
-    in_flight, parallel = state.settings.in_flight, state.settings.parallel
-    chunk = max(in_flight + len(worker.handle.synthesisers), min(MAX_CHUNK, math.ceil(worker.rate * patience.CHUNK)))
-    if worker.doubtful(job.id):
-        chunk = 1
-    held = worker.before(place)
+def _chunk(state: State, worker: Worker) -> int:
+    """Orders for about `CHUNK` seconds of a worker."""
+    least = state.settings.in_flight + len(worker.handle.synthesisers)
+    return max(least, min(MAX_CHUNK, math.ceil(worker.rate * patience.CHUNK)))
+
+
+def _room(state: State, job: Job, worker: Worker, place: Place, fair: int, given: int, chunk: int, wanted: int) -> int:
+    """Number of orders that a worker may get of a job, which has `wanted` of them: up to two chunks, once it has less
+    than one; near the end no more than its fair share of what is left. It was `given` some just now."""
+    in_flight, parallel, held = state.settings.in_flight, state.settings.parallel, worker.before(place)
     if held - given > chunk:
         return 0
     most = min(2 * chunk, max(in_flight, fair))
-    room = most - held
+    room = min(most - held, wanted)
     while room > 1 and worker.before(place._replace(turn=place.turn + room - 1)) + room > most:
         room //= 2  # its later orders go behind more of the others'
     if parallel is not None and parallel < len(state.live(job)):  # one at a time, wherever a worker is free
@@ -108,20 +114,19 @@ def _room(state: State, job: Job, worker: Worker, place: Place, fair: int, given
 
 def _allowed(state: State, job: Job, worker: Worker, count: int) -> list[PartitionState]:
     """Up to so many partitions that wait and that the worker may have: not those that it failed at, unless all did."""
-    if count <= 0:
-        return []
-    live = None
-
-    def may(partition: PartitionState) -> bool:
-        nonlocal live
-        if worker.id not in partition.avoid:
-            return True
-        if live is None:  # where the key waits for room, nobody knows for how long: others may wait for this job
-            crowded = state.keys[job.key].crowded_on
-            live = [other for other in state.live(job) if other.id not in crowded]
-        return all(other.id in partition.avoid for other in live)
-
-    return list(itertools.islice(filter(may, job.at[Stage.WAITING].values()), count))
+    found: list[PartitionState] = []
+    live: list[Worker] | None = None
+    for partition in job.at[Stage.WAITING].values() if count else ():
+        if worker.id in partition.avoid:
+            if live is None:  # where the key waits for room, nobody knows for how long: others may wait for this job
+                crowded = state.keys[job.key].crowded_on
+                live = [other for other in state.live(job) if other.id not in crowded]
+            if any(other.id not in partition.avoid for other in live):
+                continue
+        found.append(partition)
+        if len(found) == count:
+            break
+    return found
 
 
 def _work(job: Job) -> tuple[WorkKind, bytes | None]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from actors.protocol import Batch, Loaded, Order, Timed, WorkerDied
+from cluster.record.report import PartitionReport
 from cluster.scheduler.jobs import Job, Progress
 from cluster.scheduler.workers import WorkerHandle
 from distprove.system import PartitionId, PartitionProof, ProofSystem
@@ -133,7 +134,7 @@ class Verified(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Verified proofs of a job are on disk."""
+    """Verified proofs are on disk."""
 
     proofs: Sequence[tuple[PartitionId, PartitionProof]]
 
@@ -281,11 +282,11 @@ class Verify(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """Put verified proofs of a job on disk."""
+    """Put verified proofs on disk."""
 
-    job: str
-    proofs: list[PartitionProof]
+    proofs: list[tuple[PartitionId, PartitionProof]]
     last: bool
+    """Whether no more proofs of one of their jobs are to come, so that these need not wait for others."""
 
 
 class StoreBarrier(NamedTuple):
@@ -303,12 +304,11 @@ class Note(NamedTuple):
     sync: bool = True
 
 
-class NoteAll(NamedTuple):
-    """Events of one kind, as JSON, for a job's journal."""
+class Proved(NamedTuple):
+    """Partitions of a job are done: events for its journal. Their reports do not change any more."""
 
     job: str
-    event: str
-    each: list[str]
+    reports: list[PartitionReport]
 
 
 class Tell(NamedTuple):
@@ -342,7 +342,7 @@ Effect = (
     | Keep
     | StoreBarrier
     | Note
-    | NoteAll
+    | Proved
     | Tell
     | Ended
 )

@@ -400,7 +400,7 @@ def look(state: State, queued: frozenset[str]) -> None:
         _end_hung(state, key.id, list(state.workers.values()))
     for worker in list(state.workers.values()):
         _retire_late(state, worker, worker.id in queued)
-    for job in list(state.jobs.values()):
+    for job in list(state.jobs.values()) if queued else ():
         waiting = [w for w in state.live(job) if w.id in queued and not w.slot(job.key).ready]
         for worker in waiting:
             if job.workers[worker.id].status != "queued":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -50,9 +49,9 @@ from cluster.scheduler.events import (
     Load,
     Looked,
     Note,
-    NoteAll,
     OpenKey,
     Permit,
+    Proved,
     Remember,
     Retire,
     StoreBarrier,
@@ -67,7 +66,7 @@ from cluster.scheduler.views import KeyView, WorkerView, key_views, worker_views
 from distprove.errors import ClusterError, DistproveError, UsageError, typed
 from distprove.host.beside import in_background
 from distprove.settings import ExecutorSettings
-from distprove.system import DeviceTask, PartitionProof, ProofSystem
+from distprove.system import DeviceTask, PartitionId, PartitionProof, ProofSystem
 
 KEEPERS = 4
 """Threads that put proofs on disk. They wait for it most of the time, and a disk that syncs several files at once takes
@@ -76,7 +75,7 @@ MANY = 64
 """Workers from which on events are gathered before they are handled: to hand out costs a walk over all workers."""
 
 Answer = TypeVar("Answer")
-ForJob = Note | NoteAll | Tell | StoreBarrier | Ended
+ForJob = Note | Proved | Tell | StoreBarrier | Ended
 
 
 class Sink(Protocol):
@@ -87,6 +86,9 @@ class Sink(Protocol):
 
     def keep(self, proofs: Sequence[tuple[Job, PartitionProof]]) -> None:
         """Put verified proofs on disk, on a thread for that. Raises what keeps them from being written."""
+
+
+_ToKeep = tuple[Sink, Job, PartitionId, PartitionProof]
 
 
 class _Query(NamedTuple):
@@ -124,7 +126,7 @@ class Scheduler:
         self._sinks: dict[str, Sink] = {}
         """By job, until the end of the job is told."""
         self._residents: dict[str, Resident] = {}
-        self._keeping: Batches[tuple[Sink, Job, PartitionProof]] = Batches(self._keep, KEEPERS)
+        self._keeping: Batches[_ToKeep] = Batches(self._keep, KEEPERS)
         self._look_due = 0.0
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="distprove-scheduler", daemon=True)
@@ -223,9 +225,10 @@ class Scheduler:
         self._post(JobStopped(job, reason))
 
     def leave(self, job: str) -> None:
-        """The driver of a job that is over does not need its key any more."""
-        with self._lock:  # told before another job may have its name
-            self._post(JobLeft(job))
+        """Nobody needs the name of a job that is over any more, nor its driver the key, if it had one."""
+        with self._lock:
+            if isinstance(self._sinks.get(job), Client):
+                self._post(JobLeft(job))  # told before another job may have the name
             self._sinks.pop(job, None)
 
     # -- questions --------------------------------------------------------------------------------------------------
@@ -475,24 +478,29 @@ class Scheduler:
             resident.verify(effect.proofs, node, last=effect.last)
 
     def _do_keep(self, effect: Keep) -> None:
-        job, sink = self._machine.state.jobs.get(effect.job), self._sinks.get(effect.job)
-        if job is not None and sink is not None:
-            self._keeping.submit([(sink, job, proof) for proof in effect.proofs], last=effect.last)
+        jobs, sinks = self._machine.state.jobs, self._sinks
+        items = [
+            (sink, job, id, proof)
+            for id, proof in effect.proofs
+            if (job := jobs.get(id.job)) is not None and (sink := sinks.get(id.job)) is not None
+        ]
+        if items:
+            self._keeping.submit(items, last=effect.last)
 
     def _for_job(self, effect: ForJob) -> None:
         sink = self._sinks.get(effect.job)
         if sink is not None:
             sink.take(effect)
 
-    def _keep(self, items: list[tuple[Sink, Job, PartitionProof]]) -> None:
+    def _keep(self, items: list[_ToKeep]) -> None:
         """Have verified proofs written, by sink."""
-        found: defaultdict[int, list[tuple[Sink, Job, PartitionProof]]] = defaultdict(list)
+        found: dict[int, list[_ToKeep]] = {}
         for item in items:
-            found[id(item[0])].append(item)
+            found.setdefault(id(item[0]), []).append(item)
         for group in found.values():
-            kept = [(job.partitions[proof.name].id, proof) for _, job, proof in group]
+            kept = [(partition, proof) for _, _, partition, proof in group]
             try:
-                group[0][0].keep([(job, proof) for _, job, proof in group])
+                group[0][0].keep([(job, proof) for _, job, _, proof in group])
             except BaseException as error:  # whatever it is, the job must know
                 self._post(KeepFailed(kept, error))
             else:
@@ -660,7 +668,7 @@ DO: dict[type, Callable[[Scheduler, Any], None]] = {
     Keep: Scheduler._do_keep,
     StoreBarrier: Scheduler._for_job,
     Note: Scheduler._for_job,
-    NoteAll: Scheduler._for_job,
+    Proved: Scheduler._for_job,
     Tell: Scheduler._for_job,
     Ended: Scheduler._for_job,
 }

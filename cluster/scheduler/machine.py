@@ -46,8 +46,8 @@ from cluster.scheduler.events import (
     LoadFailed,
     Looked,
     News,
-    NoteAll,
     Permit,
+    Proved,
     Verified,
     Verify,
 )
@@ -57,7 +57,7 @@ from cluster.scheduler.state import Key, State
 from cluster.scheduler.workers import SlotStage, Worker
 from distprove.errors import InputError, UsageError
 from distprove.settings import ExecutorSettings
-from distprove.system import PartitionProof, StepTimes
+from distprove.system import PartitionId, PartitionProof, StepTimes
 from kernels.errors import OutOfMemory
 
 MOVING = (Stage.HANDED, Stage.SYNTHESISING, Stage.READY, Stage.COMMITTING, Stage.PROVING)
@@ -101,11 +101,11 @@ def _go_on(state: State, job: Job) -> None:
         return
     if job.system.needs_barrier and job.barrier is None and not job.storing_barrier:
         raise_barrier(state, job)
-    if not job.over and state.workers:
+    if not job.over and job.open and state.workers:
         faults.fail_stranded(state, job)
     if not job.over and not job.open:
         state.end(job)
-    elif not job.over and state.now >= job.told_due and job.listens:
+    elif not job.over and job.listens and state.now >= job.told_due:
         job.told_due = state.now + patience.STAGE_EVENTS
         state.tell(job, "stage")
 
@@ -439,7 +439,8 @@ def _failed(
 
 
 def _verified(state: State, event: Verified) -> None:
-    good: defaultdict[str, list[PartitionState]] = defaultdict(list)
+    good: dict[str, Job] = {}
+    proofs: list[tuple[PartitionId, PartitionProof]] = []
     for verdict in event.verdicts:
         known = state.find(verdict.id)
         if known is None or known[1].stage is not Stage.VERIFYING or known[1].proof is not verdict.proof:
@@ -456,10 +457,10 @@ def _verified(state: State, event: Verified) -> None:
         partition.credit()
         state.apply(job, partition, Fact.HOLDS)
         faults.proven(state, job, partition)
-        good[job.id].append(partition)
-    for name, partitions in good.items():  # to disk, before anything else hears of it
-        proofs = [partition.proof for partition in partitions if partition.proof is not None]
-        state.emit(Keep(name, proofs, last=state.jobs[name].ends(Stage.KEEPING)))
+        good[job.id] = job
+        proofs.append((partition.id, verdict.proof))
+    if proofs:  # to disk, before anything else hears of it
+        state.emit(Keep(proofs, any(job.ends(Stage.KEEPING) for job in good.values())))
 
 
 def _kept(state: State, event: Kept) -> None:
@@ -469,7 +470,7 @@ def _kept(state: State, event: Kept) -> None:
         if known is not None and known[1].stage is Stage.KEEPING and known[1].proof is proof:
             done[id.job].append(known[1])
     for name, partitions in done.items():
-        job, facts = state.jobs[name], []
+        job = state.jobs[name]
         for partition in partitions:
             assert partition.proof is not None
             report, worker = partition.report, partition.worker or ""
@@ -477,9 +478,8 @@ def _kept(state: State, event: Kept) -> None:
             job.proofs[report.name] = partition.proof
             job.workers[worker].partitions += 1
             state.apply(job, partition, Fact.KEPT)
-            facts.append(report.proved_json())
             state.tell(job, "proved", partition, worker)
-        state.emit(NoteAll(job.id, "proved", facts))
+        state.emit(Proved(job.id, [partition.report for partition in partitions]))
         job.recent.append((state.time, len(partitions)))
 
 
@@ -501,10 +501,15 @@ def _record(job: Job, partition: PartitionState, worker: str, stage: str, second
 
 
 def _looked(state: State, event: Looked) -> None:
-    state.grows, state.remarks, state.see_all = event.grows, list(event.remarks), True
-    for job in list(state.jobs.values()):
-        _tell_remarks(state, job)
+    state.grows = event.grows
+    if len(event.remarks) != len(state.remarks):
+        state.remarks = list(event.remarks)
+        for job in list(state.jobs.values()):
+            _tell_remarks(state, job)
     faults.look(state, event.queued)
+    for job in state.jobs.values():
+        if job.listens or job.stranded is not None:  # what these wait for may have come with time alone
+            state.moved[job.id] = job
 
 
 def _tell_remarks(state: State, job: Job) -> None:

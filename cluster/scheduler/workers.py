@@ -120,7 +120,8 @@ class Health:
 
     def known(self, job: str, name: str) -> Standing | None:
         """The standing of a prover or synthesiser with a job that holds something against it."""
-        return self.standings[job].get(name) if job in self.standings else None
+        known = self.standings.get(job)
+        return None if known is None else known.get(name)
 
     def good(self) -> None:
         """Count a proof that holds."""
@@ -150,9 +151,8 @@ class Worker:
     busy: Recent = field(default_factory=lambda: Recent(patience.RATE))
     """Microseconds that its device computed in the last minute."""
 
-    @property
-    def id(self) -> str:
-        return self.handle.id
+    def __post_init__(self) -> None:
+        self.id = self.handle.id
 
     @property
     def node(self) -> str:
@@ -177,8 +177,10 @@ class Worker:
 
     def serves(self, job: str) -> bool:
         """Whether neither all nor this job gave it up."""
+        if self.health.lost is not None:
+            return False
         standing = self.health.known(job, self.id)
-        return self.health.lost is None and not (standing is not None and standing.given_up)
+        return standing is None or not standing.given_up
 
     def doubtful(self, job: str) -> bool:
         """Whether it failed lately. It has one order at a time then, and one behind: others go with the next."""

@@ -18,7 +18,7 @@ from typing import Any, cast
 from actors import patience
 from cluster.eventlog import log_progress
 from cluster.record.journal import facts_json, lines_of
-from cluster.record.report import PartitionReport, Report, WorkerReport
+from cluster.record.report import Counters, PartitionReport, Report, WorkerReport
 from cluster.record.run import new_record, record_text
 from cluster.record.short import Common, Proven
 from cluster.record.timeline import Session, span_text
@@ -69,7 +69,7 @@ class _Group:
     workers: dict[str, WorkerReport] = field(default_factory=dict)
     notes: list[bytes] = field(default_factory=list)
     """Lines of the journal that are of all jobs."""
-    counted: Counter[str] = field(default_factory=Counter)
+    counted: dict[str, int] = field(default_factory=lambda: dict(vars(Counters())))
     """What went wrong, as far as the metrics have it."""
 
 
@@ -136,10 +136,10 @@ class ShortJobs:
             with self._lock:
                 _, _, group = self._shorts.pop(effect.job)
             self._scheduler.leave(effect.job)
-            found = Counter(vars(group.report.counters))
+            found = vars(group.report.counters)
             if found != group.counted:
-                self._trouble(found - group.counted)
-                group.counted = found
+                self._trouble(Counter(found) - Counter(group.counted))
+                group.counted = dict(found)
             self._ended(effect.job)
         elif isinstance(effect, Note) and "partition" not in effect.facts:  # that is one that is left over
             self._shorts[effect.job][2].notes += lines_of(effect.event, [facts_json(effect.facts)])

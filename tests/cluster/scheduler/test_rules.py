@@ -94,8 +94,8 @@ class Rig:
                 return e.KeyChecked(worker, key, epoch, Timed(None, 0.0, 0.0))
             case e.Verify(_, _, proofs):
                 return e.Verified([e.Verdict(id, p, None if p.data["good"] else "bad", 1.0, 1.0) for id, p in proofs])
-            case e.Keep(job, proofs):
-                return e.Kept([(PartitionId(job, proof.name), proof) for proof in proofs])
+            case e.Keep(proofs):
+                return e.Kept(proofs)
             case e.StoreBarrier(job):
                 return e.BarrierStored(job)
             case e.Hand(worker, _, _, orders):
@@ -1012,7 +1012,7 @@ def test_a_proof_that_cannot_be_kept_ends_its_job() -> None:
     rig.end("w0", PartitionId("j", "p0"))
     full = OSError("the disk is full")
     (kept,) = [each for each in rig.effects if isinstance(each, e.Keep)]
-    rig.send(e.KeepFailed([(PartitionId("j", "p0"), kept.proofs[0])], full))
+    rig.send(e.KeepFailed(kept.proofs, full))
     assert rig.ended("j") == e.Ended("j", full)
 
 

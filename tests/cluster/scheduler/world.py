@@ -800,23 +800,17 @@ class World:
         self.pending.append(happens)
 
     def keep(self, effect: e.Keep) -> None:
-        self.live(effect.job)
         require(effect.proofs, "nothing is kept")
-        ids = []
-        for proof in effect.proofs:
-            id = PartitionId(effect.job, proof.name)
-            require(
-                id in self.good and proof.data["good"] and proof.data["job"] == effect.job, "kept, and not verified"
-            )
+        for id, proof in effect.proofs:
+            self.live(id.job)
+            require(id in self.good and proof.data["good"] and proof.data["job"] == id.job, "kept, and not verified")
             require(id not in self.kept, "kept twice")
-            ids.append(id)
-        proofs = dict(zip(ids, effect.proofs, strict=True))
 
         def happens() -> e.Event:
             if self.fault(5):
-                return e.KeepFailed([*proofs.items()], OSError("the disk is full"))
-            self.kept.update(proofs)
-            return e.Kept([*proofs.items()])
+                return e.KeepFailed(effect.proofs, OSError("the disk is full"))
+            self.kept.update(effect.proofs)
+            return e.Kept(effect.proofs)
 
         self.pending.append(happens)
 
@@ -835,7 +829,7 @@ class World:
 
         self.pending.append(happens)
 
-    def sink(self, effect: e.Note | e.NoteAll | e.Tell) -> None:
+    def sink(self, effect: e.Note | e.Proved | e.Tell) -> None:
         self.live(effect.job)
 
     def end(self, effect: e.Ended) -> None:
@@ -926,7 +920,7 @@ DO: dict[type, Callable[[World, Any], None]] = {
     e.Keep: World.keep,
     e.StoreBarrier: World.store_barrier,
     e.Note: World.sink,
-    e.NoteAll: World.sink,
+    e.Proved: World.sink,
     e.Tell: World.sink,
     e.Ended: World.end,
 }
