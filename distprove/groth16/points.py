@@ -75,12 +75,15 @@ def from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
     return to_montgomery(curve.fq, elements.astype(np.uint64, copy=False)).reshape(-1, width)
 
 
+def size(curve: Curve, group: Group) -> int:
+    """Bytes of an encoded point."""
+    return 8 * curve.point_limbs(group)
+
+
 def one_from_bytes(curve: Curve, group: Group, data: bytes, what: str) -> Words:
     """Decode exactly one point, (point_limbs,), as `from_bytes` does. Raises FormatError."""
-    if len(data) != 8 * curve.point_limbs(group):
-        raise FormatError(
-            f"{what}: a {curve.title} {group.name} point is {8 * curve.point_limbs(group)} bytes, not {len(data)}"
-        )
+    if len(data) != size(curve, group):
+        raise FormatError(f"{what}: a {curve.title} {group.name} point is {size(curve, group)} bytes, not {len(data)}")
     point: Words = from_bytes(curve, group, data, what)[0]
     return point
 

@@ -51,7 +51,8 @@ class Groth16Verifier:
         return verify(self.key, *_statement(proof))
 
     def verify_batch(self, proofs: list[PartitionProof]) -> bool:
-        return verify_batch(self.key, [_statement(proof) for proof in proofs])
+        made = Groth16Proof.from_dicts([proof.data for proof in proofs])
+        return verify_batch(self.key, [(proof.public, each) for proof, each in zip(proofs, made, strict=True)])
 
     def find_invalid(self, proofs: list[PartitionProof]) -> list[int]:
         """Indices of the proofs that are malformed or false, in order, found by bisection of the batch."""

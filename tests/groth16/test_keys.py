@@ -152,8 +152,21 @@ def corruptions(data: dict[str, Any], point: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("point", ["a", "b", "c"])
 def test_malformed_proof_data_is_refused(secret: Trapdoor, point: str) -> None:
     for bad in [*corruptions(secret.prove([1, 2], seed=0).to_dict(), point), None, [], b"proof"]:
-        with pytest.raises(FormatError):
+        with pytest.raises(FormatError) as alone:
             Groth16Proof.from_dict(bad)
+        good = secret.prove([3, 4], seed=1).to_dict()
+        with pytest.raises(FormatError) as among:
+            Groth16Proof.from_dicts([good, bad, good])
+        assert str(among.value) == str(alone.value)
+
+
+def test_proofs_that_are_read_together_are_those_that_are_read_alone(secret: Trapdoor) -> None:
+    each = [secret.prove([1, seed], seed=seed).to_dict() for seed in range(3)]
+    assert Groth16Proof.from_dicts(each) == [Groth16Proof.from_dict(data) for data in each]
+    assert Groth16Proof.from_dicts([]) == []
+    longer, shorter = {**each[0], "a": each[0]["a"] + b"\0"}, {**each[1], "a": each[1]["a"][:-1]}
+    with pytest.raises(FormatError, match=r"is 64 bytes, not 65|is 96 bytes, not 97"):
+        Groth16Proof.from_dicts([longer, shorter])
 
 
 @pytest.mark.parametrize("point", GROUP)
