@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+import collections
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -76,18 +77,24 @@ class RunMetrics:
         self.add_proven(report, report["partitions"])
         self.add_trouble(report["counters"])
 
-    def add_proven(self, report: Mapping[str, Any], partitions: Iterable[Mapping[str, Any]]) -> None:
-        """Add a session with these partitions, without its trouble."""
+    def add_proven(
+        self, report: Mapping[str, Any], partitions: Sequence[Mapping[str, Any]], *, sessions: int = 1
+    ) -> None:
+        """Add a session with these partitions, without its trouble, or several `sessions` of this report."""
         system, status = _known(report.get("system"), SYSTEMS), _known(report["status"], STATUSES)
-        self._seconds(system, status).observe(_amount(report["wall_seconds"]))
-        for partition in partitions:
-            self._partitions(system, _known(partition["status"], STATUSES)).inc()
-            if partition["status"] == "proved":
-                for stage in STAGES:
-                    self._stage_seconds(system, stage).observe(_amount(partition[f"{stage}_seconds"]))
-                for direction, count in self._moved.items():
-                    count(_amount(partition.get(direction)))
-                self._witnesses(_amount(partition["witness_bytes"]))
+        for _ in range(sessions):
+            self._seconds(system, status).observe(_amount(report["wall_seconds"]))
+        ends = collections.Counter(_known(partition["status"], STATUSES) for partition in partitions)
+        for end, number in ends.items():
+            self._partitions(system, end).inc(number)
+        proved = [partition for partition in partitions if partition["status"] == "proved"]
+        for stage in STAGES:
+            observe = self._stage_seconds(system, stage).observe
+            for partition in proved:
+                observe(_amount(partition[f"{stage}_seconds"]))
+        for direction, count in self._moved.items():
+            count(sum(_amount(partition.get(direction)) for partition in proved))
+        self._witnesses(sum(_amount(partition["witness_bytes"]) for partition in proved))
 
     def add_trouble(self, counters: Mapping[str, Any]) -> None:
         """Add what went wrong in a session."""
