@@ -249,8 +249,8 @@ def take_up(
     """The stored partition proofs that are readable and verify, by name; others are removed, counted and proven again,
     and so are those of packs that cannot be read.
 
-    For a system with a barrier also its commitments and challenge. Proofs without them, or they without a proof, bind
-    nothing, and the session starts over.
+    For a system with a barrier also its commitments and challenge. Proofs without them, or they without a proof of a
+    partition that took part, bind nothing, and the session starts over.
     """
     found: dict[str, PartitionProof] = {}
     if run.is_new:
@@ -276,10 +276,12 @@ def take_up(
         lost = "the commitments it was proven under are lost" if barrier is None else "it was proven under others"
         for partition in plan:
             proof = found.get(partition.name)
-            if proof is not None and (barrier is None or not made_under(system, proof, barrier)):
+            if proof is None or not partition.commits:
+                continue
+            if barrier is None or not made_under(system, partition, proof, barrier):
                 del found[partition.name]
                 _discard(run, partition, report, lost)
-        barrier = barrier if found else None
+        barrier = barrier if any(p.commits and p.name in found for p in plan) else None
     needs = {p.name: p.needs for p in plan if p.needs}
     for name in TopologicalSorter(needs).static_order() if needs else ():  # what others need comes first
         if name in found and any(needed not in found for needed in needs.get(name, ())):
@@ -307,9 +309,10 @@ def _load_barrier(system: ProofSystem, run: Run, plan: list[Partition]) -> Barri
     """The stored barrier, if it is of this plan and job, and its challenge follows from its commitments."""
     try:
         barrier = run.load_barrier()
-        if barrier is None or barrier[0].keys() != {p.name for p in plan}:
+        names = [p.name for p in plan if p.commits]
+        if barrier is None or barrier[0].keys() != {*names}:
             return None
-        commitments = {p.name: barrier[0][p.name] for p in plan}
+        commitments = {name: barrier[0][name] for name in names}
         if isinstance(system, ChecksCommitments):
             system.check_commitments(list(commitments.values()))  # of another output, no proof made under it will do
         return barrier if draw_challenge(system, commitments) == barrier[1] else None

@@ -56,7 +56,8 @@ class Partition:
     job: str = ""
     """Name of its job, where several are proven. Set once, where the job begins: they may name partitions alike."""
     needs: tuple[str, ...] = ()
-    """Names of the partitions of the job whose proofs it needs: it is proven after them."""
+    """Names of the partitions of the job whose proofs it needs: it is proven after them. In a job with a barrier, those
+    that need none take part in it."""
     children: tuple[PartitionProof, ...] = field(default=(), repr=False, compare=False)
     """Their proofs, in that order. The scheduler fills them in."""
     context: Any = field(default=None, repr=False, compare=False)
@@ -66,6 +67,12 @@ class Partition:
     @property
     def id(self) -> PartitionId:
         return PartitionId(self.job, self.name)
+
+    @property
+    def commits(self) -> bool:
+        """Whether it takes part in the barrier of a job that has one: it needs no proofs of others, which are all made
+        after the barrier."""
+        return not self.needs
 
 
 @dataclass
@@ -274,7 +281,7 @@ class ProofSystem(Protocol):
 
     name: str
     needs_barrier: bool
-    """Whether `commit` must have run for every partition before any `prove`."""
+    """Whether `commit` must have run for every partition that needs no other before any `prove`."""
     verifies_in_python: bool
     """Whether `verify` holds the interpreter's lock most of the time, so that threads do not speed it up."""
 
@@ -357,7 +364,8 @@ class DrawsChallenge(Protocol):
     """
 
     def draw_challenge(self, commitments: Sequence[bytes]) -> bytes:
-        """Draw the job's challenge from the commitments of all partitions in order. Raises FormatError."""
+        """Draw the job's challenge from the commitments of all partitions that take part, in order. Raises
+        FormatError."""
 
     def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
         """The partition's commitment and the challenge that `proof` claims. Raises FormatError."""
@@ -368,8 +376,8 @@ class ChecksCommitments(Protocol):
     """Optional interface of a proof system that can tell from the commitments whether the partitions can be one job."""
 
     def check_commitments(self, commitments: Sequence[bytes]) -> None:
-        """Check the commitments of all partitions in order, at the barrier. Raises InvalidProof when no verifier would
-        accept the job."""
+        """Check the commitments, in order, at the barrier. Raises InvalidProof when no verifier would accept the
+        job."""
 
 
 @runtime_checkable

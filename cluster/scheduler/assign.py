@@ -23,7 +23,7 @@ from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import PREPARING, Fact, Stage
 from cluster.scheduler.state import State
 from cluster.scheduler.workers import Slot, Worker
-from distprove.system import DrawsChallenge
+from distprove.system import DrawsChallenge, implements
 
 MAX_CHUNK = 2000
 """Orders in a chunk, at most."""
@@ -56,7 +56,7 @@ def assign(state: State, moved: Iterable[Job]) -> None:
 def diagnose(state: State, job: Job, partition: PartitionState, worker: Worker) -> None:
     """Have a worker tell whether the witness of a partition is good."""
     state.apply(job, partition, Fact.SUSPECT)
-    _hand(state, job, worker, [partition], WorkKind.DIAGNOSE)
+    _hand(state, job, worker, [partition], diagnoses=True)
 
 
 def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) -> None:
@@ -81,7 +81,7 @@ def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) ->
             if not partitions:
                 later.append(heapq.heappop(queue))
                 continue
-            _hand(state, job, worker, partitions, *_work(job))
+            _hand(state, job, worker, partitions)
             given += len(partitions)
             if job.at[Stage.WAITING]:
                 heapq.heapreplace(queue, (*state.queue.peek(job.rank, job.id), number, job))
@@ -129,39 +129,36 @@ def _allowed(state: State, job: Job, worker: Worker, count: int) -> list[Partiti
     return found
 
 
-def _work(job: Job) -> tuple[WorkKind, bytes | None]:
-    """The work on a partition that waits, and the challenge. After the barrier its commitment is known, and the next
-    worker makes it again as it proves; only where proofs do not name their commitment, it is asked for first."""
-    if not job.system.needs_barrier:
+def _work(job: Job, partition: PartitionState) -> tuple[WorkKind, bytes | None]:
+    """The work on a partition that is handed out, and the challenge. After the barrier its commitment is known, and
+    the next worker makes it again as it proves; only where proofs do not name their commitment, it is asked for first.
+    """
+    if not job.system.needs_barrier or not partition.planned.commits:
         return WorkKind.PROVE, None
-    if job.barrier is None or not isinstance(job.system, DrawsChallenge):
+    known = partition.stage is Stage.COMMITTED or implements(type(job.system), DrawsChallenge)
+    if job.barrier is None or not known:
         return WorkKind.COMMIT, None
     return WorkKind.PROVE, job.barrier[1]
 
 
 def _hand_to_committers(state: State, job: Job) -> None:
     """Hand out the partitions of a job after its barrier to the workers that committed to them."""
-    assert job.barrier is not None
     for worker in state.workers.values():
         mine = [partition for partition in job.at[Stage.COMMITTED].values() if partition.worker == worker.id]
         if mine and worker.usable(job.id, job.key):
             mine.sort(key=lambda partition: partition.planned.index)
-            _hand(state, job, worker, mine, WorkKind.PROVE, job.barrier[1])
+            _hand(state, job, worker, mine)
 
 
 def _hand(
-    state: State,
-    job: Job,
-    worker: Worker,
-    partitions: Sequence[PartitionState],
-    kind: WorkKind,
-    challenge: bytes | None = None,
+    state: State, job: Job, worker: Worker, partitions: Sequence[PartitionState], *, diagnoses: bool = False
 ) -> None:
     slot, orders = worker.slot(job.key), []
     worker.served.add(job.id)
     for partition in partitions:
         partition.worker = worker.id
-        if kind is not WorkKind.DIAGNOSE:
+        kind, challenge = (WorkKind.DIAGNOSE, None) if diagnoses else _work(job, partition)
+        if not diagnoses:
             state.apply(job, partition, Fact.HANDED)
         place = state.queue.take(job.rank, job.id)
         slot.handed[partition.id] = place

@@ -1,4 +1,8 @@
-"""The challenge that binds the partitions of a job, and the proofs that were made under it."""
+"""The challenge that binds the partitions of a job, and the proofs that were made under it.
+
+The barrier is a case of waiting for others: each partition that needs no other waits until all of these are committed.
+Those that need others wait until these are proven, which is after the barrier, and take no part in it.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,19 @@ from cluster.scheduler.rules import Stage
 from cluster.scheduler.state import State
 from distprove.errors import FormatError, InvalidProof, JobFailed
 from distprove.formats import canonical
-from distprove.system import ChecksCommitments, DrawsChallenge, PartitionProof, ProofSystem
+from distprove.system import ChecksCommitments, DrawsChallenge, Partition, PartitionProof, ProofSystem
 
 
 def raise_barrier(state: State, job: Job) -> None:
-    """Draw the challenge of a job once all its partitions are committed. One that failed fails the others."""
+    """Draw the challenge of a job once all that take part are committed. One that failed fails all partitions."""
     if job.at[Stage.FAILED]:
         for partition in job.partitions.values():
             if partition.stage is not Stage.FAILED:
                 state.fail(job, partition, "another partition failed before the barrier, and the challenge binds all")
         return
-    if job.count(Stage.COMMITTED) < len(job.partitions):
+    if job.count(Stage.COMMITTED) < job.committing:
         return
-    commitments = {name: partition.commitment or b"" for name, partition in job.partitions.items()}
+    commitments = {name: each.commitment or b"" for name, each in job.partitions.items() if each.planned.commits}
     if isinstance(job.system, ChecksCommitments):
         try:
             job.system.check_commitments(list(commitments.values()))
@@ -41,9 +45,10 @@ def draw_challenge(system: ProofSystem, commitments: dict[str, bytes]) -> bytes:
     return canonical.digest("distprove/challenge/1", system.name, system.key_digest(), listed)
 
 
-def made_under(system: ProofSystem, proof: PartitionProof, barrier: Barrier) -> bool:
-    """Whether a proof names the commitment and challenge of this barrier; True where the system cannot tell."""
-    if not isinstance(system, DrawsChallenge):
+def made_under(system: ProofSystem, partition: Partition, proof: PartitionProof, barrier: Barrier) -> bool:
+    """Whether a proof names the commitment and challenge of this barrier; True where the partition takes no part in it,
+    or the system cannot tell."""
+    if not partition.commits or not isinstance(system, DrawsChallenge):
         return True
     try:
         return system.made_under(proof) == (barrier[0].get(proof.name), barrier[1])

@@ -118,6 +118,8 @@ class Job:
             partition.stage = Stage.BLOCKED if partition.missing else Stage.WAITING
             partition.stage = Stage.DONE if name in self.proofs else partition.stage
             self.at[partition.stage][name] = partition
+        self.committing = sum(partition.commits for partition in self.plan)
+        """Number of partitions that take part in its barrier."""
         self.drawn: Barrier | None = None
         """Its barrier while that is written."""
         self.storing_barrier = False
@@ -158,9 +160,10 @@ class Job:
         return len(self.at[Stage.DONE]) + len(self.at[Stage.FAILED]) < len(self.partitions)
 
     def ends(self, stage: Stage) -> bool:
-        """Whether no more partitions are to come to `stage`, one of `SAFE`, than are there: near the end of a job it
-        does not pay to wait for more of them."""
-        return len(self.partitions) - self.count(*SAFE[SAFE.index(stage) :]) <= len(self.at[stage])
+        """Whether no more partitions are to come to `stage`, one of `SAFE`, than are there before those go on: near the
+        end of a job, or of a level of its tree, it does not pay to wait for more of them."""
+        left = len(self.partitions) - self.count(Stage.BLOCKED, *SAFE[SAFE.index(stage) :])
+        return left <= len(self.at[stage])
 
     def stages(self) -> dict[str, int]:
         """Number of partitions at each stage."""

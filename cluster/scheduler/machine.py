@@ -4,9 +4,9 @@ Rules that are not of a single failure (those are in `rules`):
 
 * Nothing is proven before one worker has checked the key, for systems that have such a check.
 * No proof counts before it is verified and on disk. After a bad one the witness is diagnosed.
-* A partition that needs others waits until they are done, and gets their proofs. With a barrier every partition is
-  committed before any is proven, by the worker that committed to it; one that moves to another worker afterwards must
-  reproduce its commitment.
+* A partition that needs others waits until they are done, and gets their proofs.
+* A barrier is such a case: every partition that needs no other is committed before any is proven, by the worker that
+  committed to it. One that moves to another worker afterwards must reproduce its commitment.
 * An error of an input is its node's until another node says the same. Everything else is tried again.
 """
 
@@ -55,7 +55,7 @@ from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import OVER, Fact, Stage
 from cluster.scheduler.state import Key, State
 from cluster.scheduler.workers import SlotStage, Worker
-from distprove.errors import InputError, UsageError
+from distprove.errors import InputError
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionId, PartitionProof, StepTimes
 from kernels.errors import OutOfMemory
@@ -138,9 +138,6 @@ def _forget(state: State, job: Job) -> None:
 def _job_added(state: State, event: JobAdded) -> None:
     job = state.jobs[event.job.id] = state.moved[event.job.id] = event.job
     keys.admit(state, job)
-    if job.system.needs_barrier and job.dependents:
-        state.end(job, UsageError("a plan with a barrier cannot have partitions that need others"))
-        return
     for worker in state.live(job):
         slot = worker.slot(job.key)
         if slot.loaded is not None and slot.ready:
@@ -396,7 +393,7 @@ def _succeeded(state: State, job: Job, partition: PartitionState, worker: Worker
     report.prove_seconds = outcome.intervals[-1].ended - outcome.intervals[-1].started
     if (proof.name, proof.digest) != (partition.planned.name, partition.planned.digest):
         faults.bad_proof(state, job, partition, "the prover returned the proof of another partition")
-    elif job.barrier is not None and not made_under(job.system, proof, job.barrier):
+    elif job.barrier is not None and not made_under(job.system, partition.planned, proof, job.barrier):
         faults.bad_proof(state, job, partition, "the proof was made under another commitment or challenge")
     else:
         state.apply(job, partition, Fact.PROVEN)

@@ -1,6 +1,7 @@
 """A job of a tree: sixteen leaves, four nodes that need four leaves each, and a root that needs the nodes.
 
-What a node states is computed from its children's proofs, so that a wrong child is seen when the job is bound.
+What a node states is computed from its children's proofs, so that a wrong child is seen when the job is bound. With a
+barrier, in which the leaves alone take part, and without.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ class TreeSystem(ToySystem):
             for i, name in enumerate(NAMES)
         ]
 
+    def in_barrier(self, name: str) -> bool:
+        return self.needs_barrier and name in LEAVES
+
     def synthesiser(self, shared: dict[str, np.ndarray], threads: int) -> TreeSynthesiser:
         return TreeSynthesiser(self.faults, self.witness_bytes)
 
@@ -75,13 +79,25 @@ class TreeSynthesiser(ToySynthesiser):
 
 
 class TreeProver(ToyProver):
+    def commit(self, partition: Partition, witness: Witness) -> bytes | None:
+        assert self.system.in_barrier(partition.name)
+        self.system.faults.log(f"committed {partition.name}")
+        return super().commit(partition, witness)
+
     def prove_partition(
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]:
         assert tuple(child.name for child in partition.children) == partition.needs
+        assert (challenge is not None) == self.system.in_barrier(partition.name)
         proven = super().prove_partition(partition, witness, challenge)
         self.system.faults.log(f"proven {partition.name}")
         return proven
+
+
+@pytest.fixture(params=[False, True], ids=["free", "barrier"])
+def make_tree(request: pytest.FixtureRequest, faults: Make) -> Callable[..., TreeSystem]:
+    """Makes the system with these faults, without and with a barrier."""
+    return lambda **kinds: TreeSystem(0, faults(**kinds), needs_barrier=request.param)
 
 
 def report(tmp_path: Path) -> dict[str, Any]:
@@ -97,19 +113,28 @@ def by_status(tmp_path: Path) -> dict[str, set[str]]:
     return found
 
 
-def proven(tmp_path: Path) -> Counter[str]:
+def proven(tmp_path: Path, what: str = "proven") -> Counter[str]:
     """How often each partition was proven so far, bad proofs included."""
     lines = (tmp_path / "faults" / "log").read_text().splitlines()
-    return Counter(line.split()[1] for line in lines if line.startswith("proven "))
+    return Counter(line.split()[1] for line in lines if line.startswith(f"{what} "))
+
+
+def committed(tmp_path: Path) -> Counter[str]:
+    """How often each partition was committed to so far."""
+    return proven(tmp_path, "committed")
 
 
 def test_a_tree_is_proven_from_its_leaves_to_its_root(
-    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+    settings: ExecutorSettings, make_tree: Callable[..., TreeSystem], run_toy: Prove, tmp_path: Path
 ) -> None:
     seen: list[Progress] = []
-    system = TreeSystem(0, faults())
+    system = make_tree()
     proof = run_toy(system, settings, seen.append)
     proof.verify(system)
+    with Run.open(tmp_path / "run") as run:
+        barrier = run.load_barrier()
+    assert (list(barrier[0]) if barrier else []) == (LEAVES if system.needs_barrier else [])
+    assert committed(tmp_path) == Counter(LEAVES if system.needs_barrier else ())
     assert [p.name for p in proof.partitions] == NAMES
     assert proven(tmp_path) == Counter(NAMES)
     order = [event["partition"] for event in read_journal(tmp_path / "run") if "to_host" in event]
@@ -122,9 +147,9 @@ def test_a_tree_is_proven_from_its_leaves_to_its_root(
 
 
 def test_a_tree_with_workers_killed_at_a_leaf_and_at_a_node(
-    isolated: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+    isolated: ExecutorSettings, make_tree: Callable[..., TreeSystem], run_toy: Prove, tmp_path: Path
 ) -> None:
-    system = TreeSystem(0, faults(kill_prover={"leaf-05": 1, "node-1": 1}))
+    system = make_tree(kill_prover={"leaf-05": 1, "node-1": 1})
     run_toy(system, isolated).verify(system)
     assert report(tmp_path)["counters"]["deaths"] == 2
     assert by_status(tmp_path) == {"proved": set(NAMES)}
@@ -132,19 +157,19 @@ def test_a_tree_with_workers_killed_at_a_leaf_and_at_a_node(
 
 
 def test_bad_proofs_of_a_leaf_and_of_a_node_are_made_again(
-    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+    settings: ExecutorSettings, make_tree: Callable[..., TreeSystem], run_toy: Prove, tmp_path: Path
 ) -> None:
     """No node is made of a bad proof: else the job would not hold together."""
-    system = TreeSystem(0, faults(bad_proof={"leaf-03": 1, "node-2": 1}))
+    system = make_tree(bad_proof={"leaf-03": 1, "node-2": 1})
     run_toy(system, settings).verify(system)
     assert report(tmp_path)["counters"]["bad_proofs"] == 2
     assert proven(tmp_path) == Counter([*NAMES, "leaf-03", "node-2"])
 
 
 def test_a_leaf_that_fails_fails_its_ancestors_and_nothing_else(
-    settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+    settings: ExecutorSettings, make_tree: Callable[..., TreeSystem], run_toy: Prove, tmp_path: Path
 ) -> None:
-    system = TreeSystem(0, faults(unsatisfied=("leaf-06",)))
+    system = make_tree(unsatisfied=("leaf-06",))
     with pytest.raises(JobFailed, match="3 of 21 partitions failed") as raised:
         run_toy(system, settings)
     assert raised.value.exit_code == 2, "the input of the leaf is at fault, and nothing else"
@@ -166,9 +191,9 @@ class Enough(Exception):
 
 @pytest.mark.parametrize("kept", [3, 19], ids=["leaves", "nodes"])
 def test_a_tree_that_is_interrupted_proves_nothing_again_that_was_kept(
-    kept: int, settings: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+    kept: int, settings: ExecutorSettings, make_tree: Callable[..., TreeSystem], run_toy: Prove, tmp_path: Path
 ) -> None:
-    system = TreeSystem(0, faults(slow=dict.fromkeys(NAMES, 0.02)))
+    system = make_tree(slow=dict.fromkeys(NAMES, 0.02))
 
     def progress(event: Progress) -> None:
         if event.done >= kept:
@@ -189,10 +214,10 @@ def test_a_tree_that_is_interrupted_proves_nothing_again_that_was_kept(
 
 
 def test_what_was_made_of_a_proof_that_is_lost_is_made_again(
-    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+    local: ExecutorSettings, make_tree: Callable[..., TreeSystem], run_toy: Prove, tmp_path: Path
 ) -> None:
     """A leaf's next proof may be another one."""
-    system = TreeSystem(0, faults())
+    system = make_tree()
     run_toy(system, local)
     (tmp_path / "run" / "proof.msgpack").unlink()
     (tmp_path / "run" / "partitions" / "leaf-09.msgpack").write_bytes(b"damaged")
@@ -201,6 +226,22 @@ def test_what_was_made_of_a_proof_that_is_lost_is_made_again(
     reasons = {e["partition"]: e["reason"] for e in read_journal(tmp_path / "run") if e["event"] == "damaged"}
     assert "leaf-09" in reasons.pop("leaf-09")
     assert reasons == dict.fromkeys(("node-2", "root"), "a proof that it needs is lost")
+
+
+def test_leaves_whose_barrier_is_lost_are_proven_again_and_so_is_what_was_made_of_them(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = TreeSystem(0, faults(), needs_barrier=True)
+    run_toy(system, local)
+    (tmp_path / "run" / "proof.msgpack").unlink()
+    (tmp_path / "run" / "barrier.msgpack").unlink()
+    run_toy(system, local).verify(system)
+    assert by_status(tmp_path)["proved"] == {*NAMES}
+    reasons = {e["partition"]: e["reason"] for e in read_journal(tmp_path / "run") if e["event"] == "damaged"}
+    assert reasons == {
+        **dict.fromkeys(LEAVES, "the commitments it was proven under are lost"),
+        **dict.fromkeys(CHILDREN, "a proof that it needs is lost"),
+    }
 
 
 def test_a_node_of_other_proofs_than_its_childrens_is_seen(
@@ -218,17 +259,15 @@ def test_a_node_of_other_proofs_than_its_childrens_is_seen(
 
 
 @pytest.mark.parametrize(
-    ("needs", "barrier", "message"),
+    ("needs", "message"),
     [
-        ({"p0": ("p9",)}, False, "the plan lacks p9, which another partition needs"),
-        ({"p0": ("p1",), "p1": ("p2",), "p2": ("p0",)}, False, "partitions need each other: p"),
-        ({"p0": ("p1",)}, True, "a plan with a barrier cannot have partitions that need others"),
+        ({"p0": ("p9",)}, "the plan lacks p9, which another partition needs"),
+        ({"p0": ("p1",), "p1": ("p2",), "p2": ("p0",)}, "partitions need each other: p"),
     ],
-    ids=["absent", "circle", "barrier"],
+    ids=["absent", "circle"],
 )
 def test_a_plan_that_would_never_end_is_refused(
     needs: dict[str, tuple[str, ...]],
-    barrier: bool,
     message: str,
     local: ExecutorSettings,
     faults: Make,
@@ -238,4 +277,4 @@ def test_a_plan_that_would_never_end_is_refused(
     plan = [replace(p, needs=needs.get(p.name, ())) for p in ToySystem(3, faults()).plan()]
     monkeypatch.setattr(ToySystem, "plan", lambda self: plan)
     with pytest.raises(UsageError, match=message):
-        run_toy(ToySystem(3, faults(), needs_barrier=barrier), local)
+        run_toy(ToySystem(3, faults()), local)

@@ -270,14 +270,14 @@ class ToySystem:
                 os.kill(os.getpid(), signal.SIGKILL)
             if os.getpid() != self.owner:
                 self.faults.stop("stop_verifier", proof.name)
-        return (
-            proof.data
-            == {
-                "tag": self.tag(proof.name, proof.public, proof.data.get("challenge")),
-                "challenge": proof.data.get("challenge"),
-            }
-            and (proof.data["challenge"] is not None) == self.needs_barrier
-        )
+        return proof.data == {
+            "tag": self.tag(proof.name, proof.public, proof.data.get("challenge")),
+            "challenge": proof.data.get("challenge"),
+        } and (proof.data["challenge"] is not None) == self.in_barrier(proof.name)
+
+    def in_barrier(self, name: str) -> bool:
+        """Whether a partition takes part in the job's barrier."""
+        return self.needs_barrier
 
     def verify_batch(self, proofs: list[PartitionProof]) -> bool:
         return all(self.verify(proof) for proof in proofs)

@@ -890,21 +890,81 @@ def test_what_moves_after_the_barrier_must_reproduce_its_commitment() -> None:
     assert not failures(job)
 
 
-def test_a_node_of_a_tree_is_proven_after_its_children_with_their_proofs() -> None:
+@pytest.mark.parametrize("system", [PLAIN, BARRIER, DRAWS])
+def test_a_node_of_a_tree_is_proven_after_its_children_with_their_proofs(system: Any) -> None:
+    """Behind a barrier in which the leaves alone take part."""
     rig = Rig(2)
     needs = [*[()] * 8, ("p0", "p1", "p2", "p3"), ("p4", "p5", "p6", "p7"), ("p8", "p9")]
-    job = rig.add(needs=needs)
+    job = rig.add(needs=needs, system=system)
     done: list[str] = []
+    committed: list[str] = []
     while any(rig.orders.values()):
         for worker in [name for name, orders in rig.orders.items() if orders]:
             id = rig.first(worker)
             order = rig.orders[worker][id]
             assert [child.name for child in order.partition.children] == list(needs[int(id.name[1:])])
             assert {*needs[int(id.name[1:])]} <= {*done}
+            assert (order.challenge is not None) == (
+                order.kind is WorkKind.PROVE and len(committed) == 8 > order.partition.index
+            )
             rig.end(worker, id)
-            done.append(id.name)
+            (committed if order.kind is WorkKind.COMMIT else done).append(id.name)
+    assert sorted(committed) == ([] if system is PLAIN else [f"p{i}" for i in range(8)])
     assert done[-1] == "p10"
+    assert len(done) == 11
     assert not failures(job)
+    stored = [effect.commitments for effect in rig.effects if isinstance(effect, e.StoreBarrier)]
+    assert [list(commitments) for commitments in stored] == ([] if system is PLAIN else [[f"p{i}" for i in range(8)]])
+
+
+@pytest.mark.parametrize("system", [BARRIER, DRAWS])
+def test_a_leaf_that_moves_after_the_barrier_and_a_node_whose_worker_dies(system: Any) -> None:
+    rig = Rig(2)
+    job = rig.add(needs=[(), (), (), (), ("p0", "p1"), ("p2", "p3"), ("p4", "p5")], system=system)
+    while not rig.notes("barrier"):
+        worker = next(name for name, orders in rig.orders.items() if orders)
+        rig.end(worker, rig.first(worker))
+    rig.die("w0")
+    died = False
+    while any(rig.orders.values()):
+        worker = next(name for name, orders in rig.orders.items() if orders)
+        id = rig.first(worker)
+        if id.name == "p5" and not died:
+            rig.die(worker, at=id)
+            died = True
+        else:
+            rig.end(worker, id)
+    assert died
+    assert not failures(job)
+    assert len(job.proofs) == 7
+    assert job.report.counters.deaths == 2
+
+
+def test_a_leaf_that_fails_before_the_barrier_fails_the_other_leaves_and_the_nodes() -> None:
+    rig = Rig(1)
+    job = rig.add(needs=[(), (), ("p0",), ("p1",), ("p2", "p3")], system=DRAWS, max_retries=0)
+    rig.end("w0", rig.first("w0"), RuntimeError("fault"))
+    assert failures(job) == {f"p{i}" for i in range(5)}
+    assert rig.ended("j") == e.Ended("j")
+
+
+@pytest.mark.parametrize("system", [BARRIER, DRAWS])
+def test_a_node_that_fails_after_the_barrier_fails_its_ancestors_alone(system: Any) -> None:
+    rig = Rig(1)
+    job = rig.add(needs=[(), (), ("p0",), ("p1",), ("p2", "p3")], system=system, max_retries=0)
+    rig.run(lambda worker, id: "fault" if id.name == "p2" else "")
+    assert failures(job) == {"p2", "p4"}
+
+
+def test_the_last_proofs_of_a_level_are_verified_and_kept_without_waiting_for_more() -> None:
+    """What their parents are made of is not to wait for proofs that cannot come before."""
+    rig = Rig(1)
+    rig.add(needs=[(), (), ("p0", "p1"), ("p0", "p1"), ("p0", "p1"), ("p2", "p3", "p4")])
+    rig.run()
+    names = [[id.name for id, _ in effect.proofs] for effect in rig.effects if isinstance(effect, e.Verify)]
+    last = [effect.last for effect in rig.effects if isinstance(effect, e.Verify)]
+    assert (names, last) == ([[f"p{i}"] for i in range(6)], [False, True, False, False, True, True])
+    assert [effect.last for effect in rig.effects if isinstance(effect, e.Keep)][1::3] == [True, True]
 
 
 def test_what_needs_a_partition_that_fails_fails_and_the_others_are_proven() -> None:
@@ -915,9 +975,10 @@ def test_what_needs_a_partition_that_fails_fails_and_the_others_are_proven() -> 
     assert job.partitions["p4"].report.error == "p0, which it needs, failed"
 
 
-def test_resume_proves_only_what_is_missing() -> None:
+@pytest.mark.parametrize("system", [PLAIN, DRAWS])
+def test_resume_proves_only_what_is_missing(system: Any) -> None:
     rig = Rig(1)
-    rig.add(needs=[(), (), ("p0", "p1")], done=["p0"])
+    rig.add(needs=[(), (), ("p0", "p1")], done=["p0"], system=system)
     seen = []
     while rig.orders["w0"]:
         seen.append(rig.first("w0").name)

@@ -29,7 +29,8 @@ from actors.protocol import (
 from cluster.record.report import PartitionReport, Report
 from cluster.record.timeline import Session
 from cluster.scheduler import events as e
-from cluster.scheduler.jobs import Job
+from cluster.scheduler.barrier import draw_challenge
+from cluster.scheduler.jobs import Barrier, Job
 from cluster.scheduler.machine import Machine
 from cluster.scheduler.rules import Stage
 from cluster.scheduler.workers import SlotStage, WorkerHandle
@@ -122,10 +123,17 @@ def make_job(
     needs = needs or [()] * count
     plan = [Partition(i, f"p{i}", DIGEST, {}, name, needs[i]) for i in range(len(needs))]
     report = Report("tiny", {}, "world", "", [PartitionReport(p.name) for p in plan], made_by={})
-    proofs = {name: good_proof(plan[int(name[1:])]) for name in done}
-    job = Job(name, key, system, plan, report, Session(0.0), max_retries, rank, proofs, holds_key=holds_key)
+    barrier = barrier_of(system, plan) if done and system.needs_barrier else None
+    proofs = {p.name: good_proof(p, barrier[1] if barrier and p.commits else None) for p in plan if p.name in done}
+    job = Job(name, key, system, plan, report, Session(0.0), max_retries, rank, proofs, barrier, holds_key=holds_key)
     job.listens = listens
     return job
+
+
+def barrier_of(system: Any, plan: Sequence[Partition]) -> Barrier:
+    """The barrier of a job, as a run has it."""
+    commitments = {p.name: commitment_of(p) for p in plan if p.commits}
+    return commitments, draw_challenge(system, commitments)
 
 
 def good_proof(partition: Partition, challenge: bytes | None = None, good: bool = True) -> PartitionProof:
@@ -225,6 +233,8 @@ class World:
         self.more_nodes = pick(3)
         self.grows = bool(self.more_nodes)
         self.steps = 0
+        self.to_come: tuple[Sequence[e.Effect], int] = (), 0
+        """The effects of now, and which is next."""
         self.batched = False
         """Whether the machine handled several events at once."""
         self.draining = False
@@ -313,7 +323,8 @@ class World:
         for event in found:
             self.note(event)
         effects = self.machine.handle(found, self.now, self.now)
-        for effect in effects:
+        for number, effect in enumerate(effects, 1):
+            self.to_come = effects, number
             DO[type(effect)](self, effect)
         self.steps += 1
         if self.check_all or self.steps % 8 == 0:
@@ -377,17 +388,19 @@ class World:
         kind = pick(8)
         count = (1, 2, 3, 4, 5, 6, 12, 30)[kind] if not self.standing or pick(3) == 2 else 1 + pick(3)
         needs: Sequence[tuple[str, ...]] = ()
-        if not system.needs_barrier and pick(4) == 3:
+        if pick(4) == 3:
             needs = tree(1 + pick(9))
         retries = (3, 0, 1)[pick(3)]
         holds = self.standing and pick(3) == 2
-        done = ["p0"] if not system.needs_barrier and pick(8) == 7 else []
+        done = ["p0"] if pick(8) == 7 else []
         job = make_job(
             name, key, count, system=system, rank=pick(3), max_retries=retries, needs=needs, holds_key=holds, done=done,
             listens=pick(4) == 3,
         )  # fmt: skip
         self.jobs[name] = job
         self.kept |= {PartitionId(name, n): proof for n, proof in job.proofs.items()}
+        if job.barrier is not None:
+            self.stored[name] = job.barrier
         self.turns[name] = -1
         self.send(e.JobAdded(job))
 
@@ -716,16 +729,21 @@ class World:
         require(order.place.turn > self.turns[id.job], "turns of a job do not grow")
         self.turns[id.job] = order.place.turn
         stored = self.stored.get(id.job)
-        if order.kind is WorkKind.PROVE and job.system.needs_barrier:
+        in_barrier = job.system.needs_barrier and partition.commits
+        if order.kind is WorkKind.PROVE and in_barrier:
             require(stored is not None and order.challenge == stored[1], "a proof without the barrier's challenge")
         else:
             require(order.challenge is None, "a challenge where there is none")
         if order.kind is WorkKind.COMMIT:
-            require(job.system.needs_barrier, "a commitment without barrier")
+            require(in_barrier, "a commitment without barrier")
         for name, child in zip(partition.needs, partition.children, strict=True):
             require(self.kept.get(PartitionId(id.job, name)) is child, "a node without its children")
         standing = self.state.workers[effect.worker].health.known(id.job, effect.worker)
-        require(standing is None or not standing.given_up, "orders for a worker that the job gave up")
+        if standing is not None and standing.given_up:  # by a later one of the same events
+            effects, after = self.to_come
+            forgets = [each for each in effects[after:] if isinstance(each, e.Forget)]
+            taken_back = any((each.worker, each.job) == (effect.worker, id.job) for each in forgets)
+            require(taken_back, "orders for a worker that the job gave up")
 
     def ask_back(self, effect: e.AskBack) -> None:
         require(effect.most > 0, "nothing is asked back")
@@ -818,7 +836,7 @@ class World:
         self.live(effect.job)
         job = self.jobs[effect.job]
         require(effect.job not in self.stored, "a second barrier")
-        require(list(effect.commitments) == [p.name for p in job.plan], "the barrier leaves out some")
+        require(list(effect.commitments) == [p.name for p in job.plan if p.commits], "the barrier leaves out some")
 
         def happens() -> e.Event:
             if self.fault(5):
