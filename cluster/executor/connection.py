@@ -10,8 +10,10 @@ is the edge: nowhere else is the environment touched.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import secrets
+import socket
 import sys
 import threading
 import time
@@ -36,8 +38,11 @@ from kernels.host.scratch import RAY, scratch_folder
 
 AUTO = "auto"
 """The address that stands for the one that RAY_ADDRESS names."""
+_LOOPBACK = "127.0.0.1"
 _LATE = "timed out during startup"
 """Part of what Ray says of a node that did not come up in Ray's own time."""
+_OCCUPIED = "already occupied"
+"""Part of what Ray says of a dashboard's port that another process has."""
 MIN_STORE = 128 << 20
 MAX_STORE_SHARE = 0.3
 """Largest share of free memory for the object store, which lives in shared memory beside the provers."""
@@ -81,6 +86,8 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     "num_gpus": settings.gpus,
                     "object_store_memory": _store(store_bytes),
                     "include_dashboard": False,
+                    "dashboard_host": _LOOPBACK,
+                    "dashboard_port": stack.enter_context(_occupied_port()),
                     "object_spilling_directory": str(folder / SPILL),
                     "_temp_dir": str(folder / SESSIONS),
                 }
@@ -91,12 +98,15 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             while True:
                 try:
                     # Without "local" Ray joins any cluster that runs on this machine, whoever's it is.
-                    ray.init(address=address or "local", **own, **quiet)
+                    with _unlogged():
+                        ray.init(address=address or "local", **own, **quiet)
                     break
                 except Exception as error:
                     left = _processes(folder)
                     _disconnect(left)
                     _end(left)
+                    if _OCCUPIED in str(error) and own.pop("dashboard_port", None) is not None:
+                        continue  # this version of Ray needs the process for which the port is
                     # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
                     if address is not None or _LATE not in str(error) or time.monotonic() > late:
                         raise
@@ -113,6 +123,30 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
             started += _processes(folder)
             stack.callback(lambda: started.extend(_processes(folder)))
         yield "joined" if address is not None else "started"
+
+
+@contextmanager
+def _occupied_port() -> Iterator[int]:
+    """A port that nobody else can have within the block.
+
+    Without a dashboard Ray still starts its dashboard's process, for usage statistics alone, and `ray.init` waits until
+    that has imported itself: more than a second of CPU. Ray does without where the process cannot have its port.
+    """
+    with socket.socket() as taken:
+        taken.bind((_LOOPBACK, 0))
+        yield taken.getsockname()[1]
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Within the block Ray logs no errors: it raises those that matter, and logs that a port is occupied."""
+    log = logging.getLogger("ray")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 @contextmanager
@@ -221,6 +255,8 @@ def prepare(settings: ExecutorSettings) -> None:
     if not is_joined(settings):
         # Ray's workers, and the provers that they start, would have a thirtieth of a core beside others that want it.
         os.environ.setdefault("RAY_worker_niceness", "0")
+        # Ray would start as many Python workers as there are CPUs, and have the driver wait for them. Jobs use few.
+        os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     if "ray" in sys.modules:
         return  # imported by our caller, whose choices stand; Ray starts no cluster without a token by itself
     if not is_joined(settings):

@@ -141,6 +141,9 @@ def test_others_cannot_reach_the_sockets_logs_and_spilled_witnesses(
             assert not any(token in word for word in words)
             assert any(word.endswith("gcs_server") for word in words)
 
+            # Nothing is started that a job has no use for, and for which it would wait.
+            assert not any(word.endswith("dashboard.py") for word in words)
+
             driver.send_signal(signal.SIGINT)
             driver.wait(60)
             assert not folder.exists()
@@ -199,6 +202,35 @@ def test_a_root_that_others_can_change_or_that_is_too_long_is_passed_over(
 
 def _refuse(folder: Path, **_options: bool) -> None:
     raise NotPrivate(f"{folder} is anybody's")
+
+
+NEEDS_DASHBOARD = """
+import logging, ray, socket, sys
+from cluster.executor.connection import connect
+from distprove.settings import ExecutorSettings
+asked = []
+def init(**settings):
+    asked.append(settings.get("dashboard_port"))
+    logging.getLogger("ray.services").error("an error that is no news")
+    if asked[-1] is not None:
+        try:
+            socket.create_server((settings["dashboard_host"], asked[-1]))
+        except OSError:
+            raise ValueError(f"Failed to bind to {asked[-1]} because it's already occupied.")
+ray.init = init
+with connect(ExecutorSettings(), 0) as how:
+    logging.getLogger("ray.services").error("an error of later")
+print(how, len(asked), asked[-1])
+"""
+
+
+def test_a_ray_that_cannot_do_without_a_dashboards_process_gets_a_port_for_it(clean: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NEEDS_DASHBOARD], capture_output=True, text=True, env=clean, timeout=200
+    )
+    assert done.stdout == "started 2 None\n", done.stderr
+    assert "an error that is no news" not in done.stderr
+    assert "an error of later" in done.stderr
 
 
 @pytest.mark.parametrize("error", ["RuntimeError('no')", "KeyboardInterrupt"])
