@@ -86,8 +86,7 @@ class Machine:
             if not job.over:
                 state.loading(job)
         state.loaded.clear()
-        while state.ended:
-            _forget(state, state.ended.pop())
+        _forget_ended(state)
         if state.must_load:
             keys.load_all(state)
         assign.assign(state, [*going, *state.moved.values()])
@@ -108,6 +107,11 @@ def _go_on(state: State, job: Job) -> None:
     elif not job.over and job.listens and state.now >= job.told_due:
         job.told_due = state.now + patience.STAGE_EVENTS
         state.tell(job, "stage")
+
+
+def _forget_ended(state: State) -> None:
+    while state.ended:
+        _forget(state, state.ended.pop())
 
 
 def _forget(state: State, job: Job) -> None:
@@ -154,6 +158,7 @@ def _job_stopped(state: State, event: JobStopped) -> None:
 
 
 def _job_left(state: State, event: JobLeft) -> None:
+    _forget_ended(state)  # it may have ended among the same events, if its driver did not wait for that
     job = state.held.pop(event.job, None)
     if job is not None:
         keys.leave(state, job)

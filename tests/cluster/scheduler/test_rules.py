@@ -742,6 +742,16 @@ def test_a_key_is_held_until_the_driver_leaves() -> None:
     assert rig.ended("b") == e.Ended("b")
 
 
+def test_no_key_is_held_for_a_driver_that_left_as_its_job_ended() -> None:
+    rig = Rig(1, standing=True, room=1)
+    rig.add("a", "one", holds_key=True)
+    rig.send(e.JobStopped("a", ClusterError("its driver ended")), e.JobLeft("a"))
+    rig.add("b", "two")
+    rig.run()
+    assert rig.ended("b") == e.Ended("b")
+    assert not rig.state.held
+
+
 def test_a_key_that_alone_does_not_fit_is_refused() -> None:
     rig = Rig(1, standing=True, room=0)
     job = rig.add()
