@@ -5,17 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from distprove.stark.multilinear.params import Parameters
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.lde import LdeProfile
 from kernels.cuda.goldilocks.multilinear import CudaMultilinear
+from tests.support.golden_jobs import FOLDER
 from tests.support.multilinear_cases import CASES, Case, random, rules
-from tests.support.multilinear_jobs import prove_program
-from tests.support.stark_programs import Ring
-
-PARAMS = Parameters(1, 2, (4,) * 8, 2, 0, log_final=1)
+from tests.support.multilinear_golden import JOBS, prove_golden, to_bytes
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
@@ -50,9 +47,6 @@ def test_codewords_by_several_passes(emulated: CudaBackend, log_n: int) -> None:
             assert np.array_equal(kernels.encode(emulated.to_device(coefficients), log_blowup), expected)
 
 
-def test_a_proof_is_the_same_on_both_backends(emulated: CudaBackend) -> None:
-    on_gpu = prove_program(Ring(3), partitions=2, params=PARAMS, backend=emulated)
-    on_gpu.check()
-    assert [p.data for p in on_gpu.proofs] == [
-        p.data for p in prove_program(Ring(3), partitions=2, params=PARAMS).proofs
-    ]
+@pytest.mark.parametrize("name", JOBS)
+def test_golden_jobs(emulated: CudaBackend, name: str) -> None:
+    assert to_bytes(prove_golden(JOBS[name], emulated)) == (FOLDER / f"{name}.msgpack").read_bytes()

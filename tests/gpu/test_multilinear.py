@@ -9,7 +9,10 @@ import pytest
 
 from kernels.cuda.backend import CudaBackend
 from tests.support import ROOT
+from tests.support.golden_jobs import FOLDER
 from tests.support.multilinear_cases import CASES, Case
+from tests.support.multilinear_golden import JOBS as GOLDEN
+from tests.support.multilinear_golden import prove_golden, to_bytes
 from tests.support.multilinear_jobs import prove_program
 
 GUESTS = ROOT / "tests" / "stark" / "riscv" / "guests"
@@ -35,3 +38,8 @@ def test_a_proof_is_the_same_on_both_backends(cuda: CudaBackend, name: str, hash
     on_gpu.check()
     on_cpu = prove_program(program, arguments, partitions=partitions, hash=hash_)
     assert [p.data for p in on_gpu.proofs] == [p.data for p in on_cpu.proofs]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_jobs(cuda: CudaBackend, name: str) -> None:
+    assert to_bytes(prove_golden(GOLDEN[name], cuda)) == (FOLDER / f"{name}.msgpack").read_bytes()
