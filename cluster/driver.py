@@ -40,7 +40,15 @@ from distprove.host.beside import begin
 from distprove.host.memory import most_resident
 from distprove.proof import OUTPUT_FILE, PROOF_FILE, Aggregates, Proof, invalid_among
 from distprove.settings import ExecutorSettings
-from distprove.system import ChecksCommitments, Explains, Partition, PartitionProof, ProofSystem, VerifiesJob
+from distprove.system import (
+    ChecksCommitments,
+    Explains,
+    Partition,
+    PartitionProof,
+    PlansChallenge,
+    ProofSystem,
+    VerifiesJob,
+)
 from distprove.wanted import require_wanted
 from kernels.host.private import NotPrivate, temporary_root
 
@@ -282,6 +290,13 @@ def take_up(
                 del found[partition.name]
                 _discard(run, partition, report, lost)
         barrier = barrier if any(p.commits and p.name in found for p in plan) else None
+    elif isinstance(system, PlansChallenge):
+        challenge = system.planned_challenge()
+        for partition in plan:
+            proof = found.get(partition.name)
+            if proof is not None and partition.commits and system.made_under(proof)[1] != challenge:
+                del found[partition.name]
+                _discard(run, partition, report, "it was proven for another list of partitions")
     needs = {p.name: p.needs for p in plan if p.needs}
     for name in TopologicalSorter(needs).static_order() if needs else ():  # what others need comes first
         if name in found and any(needed not in found for needed in needs.get(name, ())):

@@ -280,10 +280,12 @@ class ProofSystem(Protocol):
     """A proof system with one program (circuit or AIRs) and key. Cheap to pickle: large data goes by `shared`."""
 
     name: str
-    needs_barrier: bool
-    """Whether `commit` must have run for every partition that needs no other before any `prove`."""
     verifies_in_python: bool
     """Whether `verify` holds the interpreter's lock most of the time, so that threads do not speed it up."""
+
+    @property
+    def needs_barrier(self) -> bool:
+        """Whether `commit` must have run for every partition that needs no other before any `prove`."""
 
     def key_digest(self) -> bytes:
         """SHA-256 of the verification key in its canonical encoding."""
@@ -369,6 +371,14 @@ class DrawsChallenge(Protocol):
 
     def made_under(self, proof: PartitionProof) -> tuple[bytes, bytes]:
         """The partition's commitment and the challenge that `proof` claims. Raises FormatError."""
+
+
+@runtime_checkable
+class PlansChallenge(DrawsChallenge, Protocol):
+    """Optional interface of a proof system whose jobs may have a challenge that follows from their plan alone."""
+
+    def planned_challenge(self) -> bytes | None:
+        """The job's challenge, under which partitions are proven without a barrier; None with one."""
 
 
 @runtime_checkable

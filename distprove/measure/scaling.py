@@ -18,7 +18,7 @@ from cluster.scheduler.jobs import Progress
 from distprove.errors import UsageError
 from distprove.measure.timing import steady_rate
 from distprove.settings import ExecutorSettings
-from distprove.system import Partition, ProofSystem
+from distprove.system import Partition, ProofSystem, VerifiesJob
 
 TIMED = (
     "from making the run's folder, workers not yet started, to the bound proof, timeline and report in it; steady is "
@@ -104,9 +104,10 @@ def repeated(system: ProofSystem, count: int | None) -> list[Partition]:
     """So many partitions: the job's own ones again and again, under other names; None: the job's as they are. Raises
     UsageError for partitions that fit each other."""
     own = system.plan()
-    if count is None or (system.needs_barrier and count == len(own)):
+    joined = isinstance(system, VerifiesJob)
+    if count is None or (joined and count == len(own)):
         return own
-    if system.needs_barrier:
+    if joined:
         raise UsageError(f"the partitions of a {system.name} job fit each other: they cannot be repeated")
     return [replace(own[i % len(own)], index=i, name=f"partition-{i}") for i in range(count)]
 

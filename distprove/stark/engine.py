@@ -47,7 +47,8 @@ class Engine:
     heights_in: Callable[[Any, Any, str], LogHeights]
     verify_job: Callable[[Any, Sequence[str], Sequence[Sequence[int]], Sequence[Any], bytes | None], None]
     check_commitments: Callable[[Any, Sequence[Commitment]], Any]
-    job_challenge: Callable[[bytes, Sequence[Commitment]], bytes]
+    job_challenge: Callable[[Any, Sequence[Commitment]], bytes]
+    """Takes a key and the commitments of all partitions."""
 
 
 def engine_named(name: str) -> Engine:
@@ -71,7 +72,6 @@ def engine_of_record(record: Any) -> Engine:
 @cache
 def _fri() -> Engine:
     from distprove.stark import proof, security, shape, verifier
-    from distprove.stark.barrier import job_challenge
     from distprove.stark.params import Parameters
     from distprove.stark.plan import fits, plans
     from distprove.stark.verifying_key import VerifyingKey, compile_program
@@ -93,14 +93,13 @@ def _fri() -> Engine:
         proof.heights_in,
         verifier.verify_job,
         verifier.check_commitments,
-        job_challenge,
+        verifier.RULES.challenge,
     )
 
 
 @cache
 def _multilinear() -> Engine:
     from distprove.stark.multilinear import proof, security, shape, verifier
-    from distprove.stark.multilinear.challenges import multilinear_job_challenge
     from distprove.stark.multilinear.key import MultilinearKey, compile_key
     from distprove.stark.multilinear.memory import fits, plan_of
     from distprove.stark.multilinear.params import Parameters
@@ -122,5 +121,5 @@ def _multilinear() -> Engine:
         proof.heights_in,
         verifier.verify_job,
         verifier.check_commitments,
-        multilinear_job_challenge,
+        verifier.RULES.challenge,
     )

@@ -72,6 +72,12 @@ class KeyFront(Generic[ParametersT, TableT, OptionalT]):
         """Whether a table uses a global bus."""
         return any(t.global_width for t in self.tables)
 
+    @property
+    def needs_barrier(self) -> bool:
+        """Whether the job's challenge is drawn from the commitments of all partitions. Where it is not, the plan tells
+        it, and partitions are proven as they are committed."""
+        return True
+
     def to_record(self) -> dict[str, Any]:
         """The key as plain data, which its digest covers."""
         raise NotImplementedError

@@ -53,16 +53,17 @@ class JobContext:
     """Number of partitions in the job."""
     log_heights: Sequence[int | None] | None
     """log2 of each table's rows in this partition, if known before its trace is made."""
+    challenge: bytes | None = None
+    """The job's challenge, where the plan tells it."""
 
 
 class StarkSystem:
-    """Implements `ProofSystem` of `distprove.system`, with `DrawsChallenge`, `ChecksCommitments`, `VerifiesJob`,
-    `Explains`, `HasKeyFile`, `HasOutput` and `SharesGpus`.
+    """Implements `ProofSystem` of `distprove.system`, with `DrawsChallenge`, `PlansChallenge`,
+    `ChecksCommitments`, `VerifiesJob`, `Explains`, `HasKeyFile`, `HasOutput` and `SharesGpus`.
     """
 
     name = "stark"
     engine = FRI
-    needs_barrier = True
     verifies_in_python = True
 
     def __init__(self, program: Program, params: Any, partitions: int, cut: Cut | None = None) -> None:
@@ -116,6 +117,11 @@ class StarkSystem:
     def verifier(self) -> StarkVerifier:
         return StarkVerifier(self.key, self.program)
 
+    @property
+    def needs_barrier(self) -> bool:
+        needed: bool = self.key.needs_barrier
+        return needed
+
     def key_digest(self) -> bytes:
         digest: bytes = self.key.digest
         return digest
@@ -161,11 +167,11 @@ class StarkSystem:
     @cached_property
     def _plan(self) -> list[Partition]:
         slices, program, count = self._made.slices, JobProgram(self.program), self.partitions
-        heights = self._known_heights()
+        heights, challenge = self._known_heights(), self.planned_challenge()
         return [
             Partition(
                 *(index, part.name, self._partition_digest(index, part.name), part.source),
-                context=JobContext(program, count, heights[index] if heights else None),
+                context=JobContext(program, count, heights[index] if heights else None, challenge),
             )
             for index, part in enumerate(slices)
         ]
@@ -195,8 +201,11 @@ class StarkSystem:
     def draw_challenge(self, commitments: Sequence[bytes]) -> bytes:
         """The job's challenge, from the commitments that `commit` returned for all partitions, in order."""
         parsed = [Commitment.from_bytes(c) for c in commitments]
-        challenge: bytes = engine_of(self.params).job_challenge(self.key_digest(), parsed)
+        challenge: bytes = engine_of(self.params).job_challenge(self.key, parsed)
         return challenge
+
+    def planned_challenge(self) -> bytes | None:
+        return None
 
     def check_commitments(self, commitments: Sequence[bytes]) -> None:
         parsed = [Commitment.from_bytes(c) for c in commitments]
@@ -298,8 +307,9 @@ class StarkProver:
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
     ) -> tuple[PartitionProof, StepTimes]:
         """Prove under the job's challenge. A partition that was not kept, or whose plan does not fit beside the kept
-        ones, is committed again, with the same root.
+        ones, is committed again, with the same root; without a barrier it is committed here.
         """
+        challenge = context_of(partition).challenge if challenge is None else challenge
         if challenge is None:
             raise UsageError("a STARK partition is proven under its job's challenge")
         traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()

@@ -145,7 +145,11 @@ def _global_terminals(key: VerifyingKey, proof: JobPart) -> list[Ext | None]:
     return [terminal for _, terminal in terminals_of(ProofShape(key, proof.log_heights), proof)]
 
 
-RULES = JobRules(job_challenge, global_challenges, job_security, _global_terminals)
+def _job_challenge(key: VerifyingKey, commitments: Sequence[Commitment]) -> bytes:
+    return job_challenge(key.digest, commitments)
+
+
+RULES = JobRules(_job_challenge, global_challenges, job_security, _global_terminals)
 
 
 def terminals_of(shape: ProofShape, proof: JobPart) -> list[tuple[Ext | None, Ext | None]]:

@@ -450,8 +450,32 @@ def test_every_field_is_absorbed_whole() -> None:
 
 
 def test_the_jobs_challenge_binds_the_anchor() -> None:
-    job = prove_program("fibonacci", {"rows": 32}, partitions=2, params=SMALL)
+    job = prove_program(Ring(), partitions=2, params=SMALL)
     record = job.proofs[0].data
     anchor = bytes([record["anchor"][0] ^ 1]) + record["anchor"][1:]
     with pytest.raises(InvalidProof, match="not proven as a part of this job"):
         job.with_record(0, {**record, "anchor": anchor}).check_job()
+
+
+def test_without_global_buses_the_challenge_binds_the_list_and_the_statement_ties_the_traces() -> None:
+    """Partitions stand alone there: one of another job of the same list is taken where the statement holds of both, and
+    one of another list is not."""
+    made = [prove_program("fibonacci", {"rows": 32, "first": f}, partitions=3, params=SMALL) for f in (0, 0, 7)]
+    one, again, other = made
+    replace(one, proofs=(*one.proofs[:2], again.proofs[2])).check()
+    with pytest.raises(InvalidProof, match="end"):
+        replace(one, proofs=(*one.proofs[:2], other.proofs[2])).check_job()
+    shorter = prove_program("fibonacci", {"rows": 32}, partitions=2, params=SMALL)
+    assert shorter.key.digest == one.key.digest
+    assert [p.public for p in shorter.proofs] == [p.public for p in one.proofs[:2]]
+    for mixed in (one.proofs[:2], (shorter.proofs[0], *one.proofs[1:])):
+        with pytest.raises(InvalidProof, match="not proven as a part of this job"):
+            replace(one, proofs=mixed).check_job()
+
+
+def test_a_declared_global_bus_makes_a_barrier_even_if_no_table_uses_it() -> None:
+    """A statement may put tuples on it, whose sum must not be known when the public values are chosen."""
+    key = prove_program("fibonacci", {"rows": 32}, params=SMALL).key
+    assert not key.needs_barrier
+    assert replace(key, buses=(("b", "local", 1),)).needs_barrier is False
+    assert replace(key, buses=(("b", "global", 1),)).needs_barrier is True

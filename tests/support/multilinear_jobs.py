@@ -75,7 +75,7 @@ def prove_committed(
     pk: MultilinearProvingKey, committed: Sequence[Committed], output: bytes | None = None
 ) -> MultilinearJob:
     """Prove committed partitions as one job."""
-    challenge = multilinear_job_challenge(pk.key.digest, [c.commitment for c in committed])
+    challenge = multilinear_job_challenge(pk.key, [c.commitment for c in committed])
     proofs = []
     for c in committed:
         record = canonical.decode(canonical.encode(prove(pk, c, challenge, Steps()).to_record()), "proof")

@@ -164,7 +164,7 @@ class Key(s.Key):
         kinds = {"engine": str, "version": int, "program": str, "arguments": dict, "params": dict, "tables": list}
         kinds |= {"buses": list, "statement": dict, "fixed_heights": list, "preprocessed_root": bytes, "optional": list}
         fields(record, kinds)
-        need(record["engine"] == "multilinear" and record["version"] == 1, "another engine or version")
+        need(record["engine"] == "multilinear" and record["version"] == 2, "another engine or version")
         need(all(type(v) in (int, str) for v in record["arguments"].values()), "an argument of another type")
         self.record = record
         self.digest = H(b"distprove multilinear key" + C(record))
@@ -626,7 +626,10 @@ def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]]
         [name, proof.heights, public, proof.root, proof.anchor_bytes]
         for name, public, proof in zip(names, publics, proofs, strict=True)
     ]
-    challenge = H(b"distprove multilinear job 1" + C([key.digest, len(partitions), commitments]))
+    if any(scope == "global" for _, scope, _ in key_record["buses"]):
+        challenge = H(b"distprove multilinear job 1" + C([key.digest, len(partitions), commitments]))
+    else:
+        challenge = H(b"distprove multilinear list 1" + C([key.digest, len(partitions), names]))
     need(all(proof.challenge == challenge for proof in proofs), "not a part of this job")
     for name, public, proof in zip(names, publics, proofs, strict=True):
         verify_partition(key, name, public, proof)

@@ -9,14 +9,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from distprove.formats import canonical
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.field import Ext, Words
 from distprove.stark.heights import encode_heights
+from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.transcript import Transcript, make_transcript
+from kernels.cpu.keccak import keccak256
 from kernels.interface.tree_hash import TreeHash
 
 JOB = b"distprove multilinear job 1"
+LIST = b"distprove multilinear list 1"
 
 
 class ProofTranscript:
@@ -142,9 +146,17 @@ def anchor_challenges(shape: Shape, name: str, public: Sequence[int], root: byte
     return [t.extension(b"eta") for _ in range(shape.log_height)], t.extension(b"delta")
 
 
-def multilinear_job_challenge(key_digest: bytes, commitments: Sequence[Commitment]) -> bytes:
+def multilinear_job_challenge(key: MultilinearKey, commitments: Sequence[Commitment]) -> bytes:
     """The challenge of a job, 32 bytes, which every partition's transcript starts from."""
-    return job_challenge(key_digest, commitments, JOB)
+    if not key.needs_barrier:
+        return list_challenge(key, [c.name for c in commitments])
+    return job_challenge(key.digest, commitments, JOB)
+
+
+def list_challenge(key: MultilinearKey, names: Sequence[str]) -> bytes:
+    """The challenge of a job of a key without global buses. It binds the list of partitions and none of their traces,
+    so that each is proven as soon as it is committed."""
+    return keccak256(LIST + canonical.encode([key.digest, len(names), list(names)]))
 
 
 def global_challenges(challenge: bytes, tree_hash: TreeHash) -> tuple[Ext, Ext]:

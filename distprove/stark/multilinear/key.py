@@ -21,7 +21,7 @@ from distprove.stark.verifying_key import MAX_BYTES, MAX_TABLES
 from kernels.cpu.keccak import keccak256
 
 ENGINE = "multilinear"
-VERSION = 1
+VERSION = 2
 
 
 class MultilinearKey(KeyFront[Parameters, Rules, bool]):
@@ -38,6 +38,11 @@ class MultilinearKey(KeyFront[Parameters, Rules, bool]):
 
     def is_optional(self, table: int) -> bool:
         return self.optional[table]
+
+    @property
+    def needs_barrier(self) -> bool:
+        """Whether the key has a global bus, as every statement with a boundary or an output needs."""
+        return any(scope == "global" for _, scope, _ in self.buses)
 
     @cached_property
     def preprocessed(self) -> Stack:

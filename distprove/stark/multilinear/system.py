@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from distprove.stark.engine import MULTILINEAR
+from distprove.stark.multilinear.challenges import list_challenge
 from distprove.stark.multilinear.memory import CODEWORDS, plan_of
 from distprove.stark.multilinear.prover import Committed, commit, prove
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
@@ -30,6 +31,11 @@ class MultilinearSystem(StarkSystem):
             {"name": t.name, "columns": t.main_width, "degree": max(t.constraint_degree, t.interaction_degree)}
             for t in self.key.tables
         ]
+
+    def planned_challenge(self) -> bytes | None:
+        if self.needs_barrier:
+            return None
+        return list_challenge(self.key, [part.name for part in self._made.slices])
 
     def key_bytes(self) -> int:
         stack: Stack = self.key.preprocessed
