@@ -101,7 +101,7 @@ def _fri() -> Engine:
 def _multilinear() -> Engine:
     from distprove.stark.multilinear import proof, security, shape, verifier
     from distprove.stark.multilinear.key import MultilinearKey, compile_key
-    from distprove.stark.multilinear.memory import fits, plan_of
+    from distprove.stark.multilinear.memory import fits, plans
     from distprove.stark.multilinear.params import Parameters
 
     return Engine(
@@ -113,7 +113,7 @@ def _multilinear() -> Engine:
         security.job_security,
         shape.heights_fit,
         lambda key, heights: proof.content_bytes(shape.Shape(key, heights)),
-        lambda key, heights: plan_of(shape.Shape(key, heights)).peak,
+        lambda key, heights: plans(shape.Shape(key, heights))[-1].peak,
         fits,
         proof.MultilinearProof.from_record,
         verifier.verify,

@@ -295,10 +295,10 @@ class StarkProver:
         """Partitions that are committed and not yet proven."""
 
     def commit(self, partition: Partition, witness: Witness) -> bytes:
-        """Commit to the main trace, and keep the commitment for the proof while there is room."""
+        """Commit to the main trace, and keep the commitment for the proof if there is room."""
         alone = context_of(partition).partitions == 1
         committed = self._commit(partition, witness, Steps(), more=not alone)
-        if alone or self._leaves_room(committed):
+        if alone or self._can_keep(committed):
             self._kept[partition.id] = committed
         made: bytes = committed.commitment.to_bytes()
         return made
@@ -315,7 +315,7 @@ class StarkProver:
         traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
         steps = Steps()
         committed = self._kept.pop(partition.id, None)
-        if committed is not None and self._held() + committed.plan.peak > self._budget:
+        if committed is not None and not self._can_prove(committed):
             committed = None
         if committed is None:
             committed = self._commit(partition, witness, steps)
@@ -372,14 +372,13 @@ class StarkProver:
         return sum(c.nbytes for c in self._kept.values())
 
     def _commit(self, partition: Partition, witness: Witness, steps: Steps, *, more: bool = False) -> Any:
-        """Commit to a partition beside the kept ones or, if it does not fit there, after dropping all of them."""
-        try:
-            return self._commit_beside(partition, witness, steps, more)
-        except OutOfMemory:
-            if not self._kept:
-                raise
-        self._kept.clear()
-        return self._commit_beside(partition, witness, steps, more)
+        """Commit to a partition beside the kept ones or, if it does not fit there, after making room."""
+        while True:
+            try:
+                return self._commit_beside(partition, witness, steps, more)
+            except OutOfMemory:
+                if not self._make_room():
+                    raise
 
     # -- what an engine decides -------------------------------------------------------------------------------------
 
@@ -390,9 +389,19 @@ class StarkProver:
         record: dict[str, Any] = prove(self._key, committed, challenge, steps).to_record()
         return record
 
-    def _leaves_room(self, committed: Any) -> bool:
+    def _can_keep(self, committed: Any) -> bool:
         """Whether another partition fits beside this one while it waits."""
         return leaves_room(committed.shape, committed.plan, self._budget, self._held(), key_streamed=self._key.streamed)
+
+    def _can_prove(self, committed: Any) -> bool:
+        """Whether a kept partition can be proven beside the others."""
+        return self._held() + int(committed.plan.peak) <= self._budget
+
+    def _make_room(self) -> bool:
+        """Free memory that kept partitions hold; whether there was any. Those that are dropped are committed again."""
+        held = bool(self._kept)
+        self._kept.clear()
+        return held
 
     def _commit_beside(self, partition: Partition, witness: Witness, steps: Steps, more: bool) -> Any:
         self._backend.watch_memory()

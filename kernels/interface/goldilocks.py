@@ -69,6 +69,18 @@ class MerkleTree(Protocol):
         """log2 of the number of leaves of the tallest matrix."""
 
 
+class StoredTree(MerkleTree, Protocol):
+    """A tree whose arrays may be dropped, moved and made again while its root stays."""
+
+    @property
+    def nodes(self) -> Array:
+        """The digests of all levels, in the backend's memory."""
+
+    def over(self, matrices: Sequence[Array], nodes: Array) -> StoredTree:
+        """The same tree with other copies of its matrices and nodes. Without matrices it keeps its root, and is for a
+        call of this method alone; its nodes may then be elsewhere."""
+
+
 @dataclass(frozen=True)
 class DeepPoint:
     """One opening point of one table height, for `GoldilocksKernels.deep`."""
@@ -325,7 +337,7 @@ class GoldilocksKernels(ABC):
 
     def commit(
         self, matrices: Sequence[Array], *, log_arity: int = 0, tree_hash: TreeHash = TreeHash.KECCAK
-    ) -> MerkleTree:
+    ) -> StoredTree:
         """Make a tree over matrices (w_i, B, n_i) with one B.
 
         Leaf i of a matrix is its row i; with log_arity = a (one matrix only) leaf i < B n / 2^a holds the rows
@@ -416,7 +428,7 @@ class GoldilocksKernels(ABC):
     def _fold(self, codeword: Array, log_arity: int, beta: Ext, add: Array | None) -> Array: ...
 
     @abstractmethod
-    def _commit(self, matrices: Sequence[Array], log_arity: int, tree_hash: TreeHash) -> MerkleTree: ...
+    def _commit(self, matrices: Sequence[Array], log_arity: int, tree_hash: TreeHash) -> StoredTree: ...
 
     @abstractmethod
     def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]: ...

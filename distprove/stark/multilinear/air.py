@@ -86,6 +86,12 @@ class Rules:
             found |= set((first[matrix[loads]] + column[loads]).tolist())
         return tuple(sorted(found))
 
+    @property
+    def cells(self) -> int:
+        """Number of cells of a row in the prover's rounds: columns, next columns that are read, and the selectors if
+        one is read."""
+        return self.columns + len(self.next_row) + 3 * self.reads_selectors
+
     @cached_property
     def reads_public(self) -> bool:
         """Whether an instruction of either program reads a public value."""

@@ -27,10 +27,9 @@ class CellPrograms:
 
     rules: Rules
 
-    @cached_property
+    @property
     def cells(self) -> int:
-        """Number of cells of a row: columns, next columns that are read, and the selectors if one is read."""
-        return self.rules.columns + len(self.rules.next_row) + 3 * self.rules.reads_selectors
+        return self.rules.cells
 
     @cached_property
     def leaves(self) -> RuleProgram | None:

@@ -11,7 +11,7 @@ from distprove.stark.multilinear.stacking import Stack
 from distprove.stark.multilinear.vectors import inverse_matrix
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
-from kernels.interface.goldilocks import MerkleTree
+from kernels.interface.goldilocks import StoredTree, TreeOpening
 
 
 @dataclass
@@ -19,14 +19,35 @@ class Stacked:
     """A committed stack, in the backend's memory. It holds secret columns and never leaves the prover."""
 
     stack: Stack
+    params: Parameters
+    tree: StoredTree
     coefficients: Array = field(repr=False)
-    """(width, 2^log_height)"""
-    tree: MerkleTree
+    """(width, 2^log_height); None once they were dropped."""
     codewords: Array = field(repr=False)
+    """(width, 2^log_blowup, 2^log_height); None once they were dropped."""
 
     @property
     def nbytes(self) -> int:
-        return int(self.coefficients.nbytes) + int(self.codewords.nbytes)
+        """Memory that it holds in bytes."""
+        return sum(int(a.nbytes) for a in (self.tree.nodes, self.coefficients, self.codewords) if a is not None)
+
+    def drop(self) -> None:
+        """Keep the tree's nodes alone. The rest is made again from the tables' columns, by transforms."""
+        self.tree = self.tree.over((), self.tree.nodes)
+        self.coefficients = self.codewords = None
+
+    def interpolate(self, backend: Backend, columns: Mapping[int, Array]) -> None:
+        """Make dropped coefficients again."""
+        if self.coefficients is None:
+            self.coefficients = interpolated(backend, self.stack, columns, self.params)
+
+    def open(self, backend: Backend, indices: Sequence[int]) -> list[TreeOpening]:
+        """Open the tree at leaves. Dropped codewords are made again for it alone."""
+        tree = self.tree
+        if self.codewords is None:
+            codewords = backend.multilinear.encode(self.coefficients, self.params.log_blowup)
+            tree = tree.over((codewords,), tree.nodes)
+        return backend.goldilocks.open([tree], indices)
 
 
 def stack_columns(backend: Backend, stack: Stack, columns: Mapping[int, Array]) -> Array:
@@ -35,17 +56,21 @@ def stack_columns(backend: Backend, stack: Stack, columns: Mapping[int, Array]) 
     return backend.multilinear.stack(given, stack.width, 1 << stack.log_height)
 
 
+def interpolated(backend: Backend, stack: Stack, columns: Mapping[int, Array], params: Parameters) -> Array:
+    """The coefficients of stacked columns, (width, 2^log_height)."""
+    return backend.multilinear.apply_runs(stack_columns(backend, stack, columns), inverse_matrix(params.log_skip))
+
+
 def commit_stack(
     backend: Backend, stack: Stack, columns: Mapping[int, Array], params: Parameters, *, main: bool
 ) -> Stacked:
     """Stack tables' columns, encode them and commit to the codewords. Leaves of the main stack hold what folds
     together."""
-    kernels = backend.multilinear
-    coefficients = kernels.apply_runs(stack_columns(backend, stack, columns), inverse_matrix(params.log_skip))
-    codewords = kernels.encode(coefficients, params.log_blowup)
+    coefficients = interpolated(backend, stack, columns, params)
+    codewords = backend.multilinear.encode(coefficients, params.log_blowup)
     log_arity = min(LOG_FOLD, stack.log_height) if main else 0
     tree = backend.goldilocks.commit([codewords], log_arity=log_arity, tree_hash=params.tree_hash)
-    return Stacked(stack, coefficients, tree, codewords)
+    return Stacked(stack, params, tree, coefficients, codewords)
 
 
 def combined(backend: Backend, stacked: Stacked, weights: Words) -> Array:

@@ -1,52 +1,121 @@
-"""Predicts the memory of a partition's proof from its shape, before it starts."""
+"""Predicts the device memory of a partition's proof from its shape, before it starts, and chooses how to hold it.
+
+*whole*: coefficients, codewords and tree are held from the commitment to the queries. *streamed*: between commitment
+and reduction there are the columns and the tree's nodes alone; coefficients are made again for the reduction, codewords
+for the queries. That takes one more transform and no hashing. The proof is the same.
+
+Only memory that grows with the tables is counted, not a few megabytes of constants, factors of points and partial sums.
+The stages are the steps of `prover.commit` and `prover.prove`, with the data that is alive in each, in the same order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.shape import Shape, heights_fit
+from distprove.stark.multilinear.stacking import Stack
 from distprove.stark.plan import PARTITION_BYTES, MemoryPlan
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
 
-WORD, DIGEST, EXTENSION = 8, 32, 3
-CODEWORDS = WORD + 2 * DIGEST
-"""Bytes of a key's codeword, and of its tree, for each point."""
+WORD, DIGEST = 8, 32
+VECTOR = 3 * WORD
+"""Bytes of an element of F."""
+FRACTION = 2 * VECTOR
 
 
-def plan_of(shape: Shape) -> MemoryPlan:
-    """The memory of one partition: its columns, stack, codewords and tree, and the greatest of what its steps add."""
-    params = shape.key.params
+def stack_bytes(stack: Stack) -> int:
+    """Bytes of a stack's columns, or of their coefficients."""
+    return WORD * stack.width << stack.log_height
+
+
+def key_bytes(key: MultilinearKey) -> int:
+    """Bytes that a prover keeps for a key: its preprocessed columns, their coefficients, codewords and tree."""
+    stack, params = key.preprocessed, key.params
+    if not stack.width:
+        return 0
+    columns = sum(WORD * width << height for _, height, width in stack.tables)
+    tree = 2 * DIGEST << stack.log_height + params.log_blowup
+    return columns + stack_bytes(stack) + (stack_bytes(stack) << params.log_blowup) + tree
+
+
+def held_bytes(shape: Shape, *, streamed: bool) -> int:
+    """Bytes held between commitment and proof: columns and the tree's nodes; whole also coefficients and codewords."""
     columns = sum(WORD * t.main_width << h for t, h in zip(shape.tables, shape.heights, strict=True))
-    stacked = WORD * shape.main.width << shape.log_height
-    held = columns + stacked + (stacked << params.log_blowup) + (2 * DIGEST << shape.rounds[0].log_leaves)
-    leaves = sum(len(t.uses) << h for t, h in zip(shape.tables, shape.heights, strict=True))
-    vector = EXTENSION * WORD
-    gkr = 4 * 2 * vector * leaves  # all layers, and what a round makes of the lowest
-    rows = sum(
-        (t.columns + len(t.next_row) + 3) * 3 * vector << h - shape.log_skip
-        for t, h in zip(shape.tables, shape.heights, strict=True)
+    stack = 0 if streamed else stack_bytes(shape.main)
+    return columns + stack + (stack << shape.key.params.log_blowup) + (2 * DIGEST << shape.rounds[0].log_leaves)
+
+
+def stages(shape: Shape, *, streamed: bool = False) -> dict[str, int]:
+    """Bytes in use at each step, without the key."""
+    params, m, log_skip = shape.key.params, shape.log_height, shape.log_skip
+    tables = list(zip(shape.tables, shape.heights, strict=True))
+    columns = sum(WORD * t.main_width << h for t, h in tables)
+    cells = sum(WORD * t.cells << h for t, h in tables)
+    stack = stack_bytes(shape.main)
+    codewords, tree = stack << params.log_blowup, 2 * DIGEST << shape.rounds[0].log_leaves
+    whole, kept = held_bytes(shape, streamed=False), held_bytes(shape, streamed=streamed)
+    reduced = kept + stack if streamed else whole
+
+    layers = 2 * FRACTION * sum(1 << block.log_height for blocks in shape.leaves.scopes.values() for block in blocks)
+    cosets = max(shape.constraint_degree, shape.interaction_degree, 1)  # all but the first are copies of the cells
+    vectors = 3 * cells >> log_skip
+    kinds = (4 * 3 * stack + 3 * 3 * stack_bytes(shape.preprocessed)) >> log_skip
+    bound, pair = 3 * stack >> log_skip, 6 * stack >> log_skip
+    return {
+        "main_stack": columns + max(2 * stack, stack + codewords + tree),
+        "anchor": whole + (VECTOR << m),
+        "cells": kept + cells,
+        "gkr": kept + cells + layers,
+        "univariate": kept + cells + max(min(2, cosets - 1) * cells, vectors),
+        "rounds": kept + vectors + vectors // 2,
+        "reduction": reduced + kinds + bound + pair,
+        "opening": opening_bytes(shape, reduced + pair, 0 if not streamed else codewords),
+    }
+
+
+def opening_bytes(shape: Shape, held: int, codewords: int) -> int:
+    """Peak bytes of WHIR beside `held`, with the codewords of the main stack if they are made there."""
+    m, rounds = shape.log_height, shape.rounds
+    pair = 2 * VECTOR << m
+    # The combined columns on their way into the pair; or the pair at each fold of the first round.
+    most = held + pair + max(VECTOR << m, sum(pair >> i for i in range(1, rounds[0].log_fold)))
+    before = 0
+    for earlier, later in pairwise(rounds):
+        made = (VECTOR << later.log_domain) + (2 * DIGEST << later.log_leaves)
+        folded = 3 * (pair >> m - earlier.log_folded)  # the pair, and the one before, of twice its length
+        claims = 2 * VECTOR << earlier.log_leaves
+        most = max(most, held + folded + before + made + max(codewords, claims))
+        before, codewords = made, 0
+    return most
+
+
+def plans(shape: Shape) -> list[MemoryPlan]:
+    """The plans for a partition, the fastest first."""
+    key = key_bytes(shape.key)
+    return [
+        MemoryPlan(streamed, key + max(stages(shape, streamed=streamed).values()), held_bytes(shape, streamed=streamed))
+        for streamed in (False, True)
+    ]
+
+
+def choose(shape: Shape, budget: int) -> MemoryPlan:
+    """The fastest plan of at most `budget` bytes. Raises OutOfMemory where there is none."""
+    known = plans(shape)
+    for plan in known:
+        if plan.peak <= budget:
+            return plan
+    raise OutOfMemory(
+        f"a partition of 2^{shape.log_height} x {shape.main.width} stacked cells needs {format_bytes(known[-1].peak)}, "
+        f"{known[-1].name}; the device has {format_bytes(budget)}: cut the job into more partitions"
     )
-    rows += max((3 * WORD * (t.columns + 3) << h for t, h in zip(shape.tables, shape.heights, strict=True)), default=0)
-    opening = 6 * vector << shape.log_height
-    return MemoryPlan(False, held + max(gkr, rows, opening), held)
-
-
-def check_room(shape: Shape, budget: int) -> MemoryPlan:
-    """The plan of a partition. Raises OutOfMemory where it needs more than `budget` bytes."""
-    plan = plan_of(shape)
-    if plan.peak > budget:
-        raise OutOfMemory(
-            f"a partition of 2^{shape.log_height} x {shape.main.width} stacked cells needs {format_bytes(plan.peak)}; "
-            f"the device has {format_bytes(budget)}: cut the job into more partitions"
-        )
-    return plan
 
 
 def fits(key: MultilinearKey, partitions: Sequence[Sequence[int | None]], room: int = PARTITION_BYTES) -> bool:
-    """Whether partitions of these heights (log2) take no more than `room` bytes each."""
+    """Whether partitions of these heights (log2) take no more than `room` bytes each, held whole."""
     return all(
-        heights_fit(key, heights) and plan_of(Shape(key, heights)).peak <= room
+        heights_fit(key, heights) and plans(Shape(key, heights))[0].peak <= room
         for heights in dict.fromkeys(map(tuple, partitions))
     )

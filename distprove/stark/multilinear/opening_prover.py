@@ -74,7 +74,7 @@ def prove_opening(
             transcript.sample_value(samples[-1])
         nonces.append(goldilocks.grind(transcript.grinding_seed(), params.grinding_bits, tree_hash=params.tree_hash))
         indices = transcript.queries(nonces[-1], round_.queries, round_.log_leaves)
-        trees += goldilocks.open([tree], indices)
+        trees += goldilocks.open([tree], indices) if i else main.open(backend, indices)
         if i == 0 and fixed is not None:
             own = preprocessed_queries(shape, np.array(indices, dtype=np.int64))
             trees += goldilocks.open([fixed.tree], own.tolist())

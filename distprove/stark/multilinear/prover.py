@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from distprove.stark.multilinear.bus_prover import build_layers, prove_layers
 from distprove.stark.multilinear.buses import block_weights, shared_point
 from distprove.stark.multilinear.challenges import ProofTranscript, anchor_challenges, global_challenges
 from distprove.stark.multilinear.commitment import Stacked, anchor_of, commit_stack
-from distprove.stark.multilinear.memory import check_room
+from distprove.stark.multilinear.memory import choose
 from distprove.stark.multilinear.opening_prover import prove_opening
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey
@@ -48,11 +48,35 @@ class Committed:
     anchor: Ext
     peak: int | None = None
     """Peak memory of the commitment in bytes; None where the backend does not count it."""
+    on_host: bool = False
+    """Whether columns and nodes are in host memory, which is not the backend's."""
 
     @property
     def nbytes(self) -> int:
-        """Memory that it holds in bytes."""
-        return self.plan.held
+        """Memory of the device that it holds in bytes."""
+        return 0 if self.on_host else sum(int(m.nbytes) for m in self.columns) + self.stacked.nbytes
+
+    def drop_codewords(self) -> bool:
+        """Keep columns and nodes alone; whether there was more."""
+        kept = self.stacked.coefficients is None
+        if not kept:
+            self.stacked.drop()
+        return not kept
+
+    def to_host(self, backend: Backend) -> None:
+        """Keep columns and nodes, which is all that it holds by now, in host memory."""
+        self._move(backend.to_host)
+        self.on_host = True
+
+    def to_device(self, backend: Backend) -> None:
+        if self.on_host:
+            self._move(backend.to_device)
+            self.on_host = False
+
+    def _move(self, move: Callable[[Array], Array]) -> None:
+        assert self.stacked.codewords is None, "codewords are not moved"
+        self.columns = [move(columns) for columns in self.columns]
+        self.stacked.tree = self.stacked.tree.over((), move(self.stacked.tree.nodes))
 
     def __repr__(self) -> str:
         return f"Committed({self.commitment.name})"
@@ -70,7 +94,8 @@ def commit(
 ) -> Committed:
     """Make the trace of a partition, stack and encode it, commit to it and anchor it.
 
-    `held` is the number of bytes of the device that other partitions keep. `expected` is log2 of each table's rows, if
+    The codewords of a streamed plan are dropped at once. `held` is the number of bytes of the device that other
+    partitions keep. `expected` is log2 of each table's rows, if
     known: what cannot fit is refused before its trace is made. `program` is the job's, unless its arguments are those
     that the key was made with. Raises UsageError for a trace of the wrong shape, OutOfMemory for one that the device
     cannot hold.
@@ -78,13 +103,13 @@ def commit(
     backend, program = pk.backend, program or pk.program
     budget = usable(backend.info().memory_budget) - held
     if expected is not None and heights_fit(pk.key, tuple(expected)):
-        check_room(Shape(pk.key, tuple(expected)), budget)
+        choose(Shape(pk.key, tuple(expected)), budget)
     with steps("trace"), own_faults(program.__module__, secret=True, told_by="`distprove air check`"):
         given = {key: backend.to_device(value) for key, value in inputs.items()}
         trace = whole_trace(program, given, pk.fixed_columns, backend)
     log_heights = check_trace_shape(pk.key, trace, heights_fit)
     shape = Shape(pk.key, log_heights)
-    plan = check_room(shape, budget)
+    plan = choose(shape, budget)
     with steps("main_stack"):
         columns = [m for m in trace.main if m is not None]
         stacked = commit_stack(backend, shape.main, dict(enumerate(columns)), pk.key.params, main=True)
@@ -94,7 +119,10 @@ def commit(
         anchor = anchor_of(backend, stacked, eta, delta)
     value = pack(np.array(anchor, dtype=np.uint64))
     commitment = Commitment(name, log_heights, trace.public, root, value)
-    return Committed(commitment, shape, plan, columns, stacked, anchor)
+    committed = Committed(commitment, shape, plan, columns, stacked, anchor)
+    if plan.streamed:
+        committed.drop_codewords()
+    return committed
 
 
 def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, steps: Steps) -> MultilinearProof:
@@ -105,6 +133,9 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     backend, shape = pk.backend, committed.shape
     name, public, root = committed.commitment.name, committed.commitment.public, committed.commitment.main_root
     with steps("cells"):
+        committed.to_device(backend)
+        if committed.plan.streamed:
+            committed.drop_codewords()
         programs = [pk.programs[number] for number in shape.numbers]
         fixed = [pk.fixed_columns(number) for number in shape.numbers]
         cells = Cells.of(backend, programs, fixed, committed.columns)
@@ -138,6 +169,7 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
 
     # 5. All opened values and the anchor become one value of each stacked column.
     with steps("reduction"):
+        committed.stacked.interpolate(backend, dict(enumerate(committed.columns)))
         batch = e_powers(sigma, shape.openings + 1)
         eta, delta = anchor_challenges(shape, name, public, root)
         stacks = [main_stack(backend, shape, committed.stacked, point, batch, eta, delta)]

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from distprove.host.cgroup import memory_available
 from distprove.stark.engine import MULTILINEAR
 from distprove.stark.multilinear.challenges import list_challenge
-from distprove.stark.multilinear.memory import CODEWORDS, plan_of
+from distprove.stark.multilinear.memory import choose, key_bytes, plans
 from distprove.stark.multilinear.prover import Committed, commit, prove
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
-from distprove.stark.multilinear.stacking import Stack
 from distprove.stark.provable import check_security
 from distprove.stark.system import SharedFiles, StarkProver, StarkSystem, context_of
 from distprove.steps import Steps
 from distprove.system import Partition, Witness
+from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend
+
+HOST_SHARE = 4
+"""A partition is kept in host memory while it takes no more than 1 / HOST_SHARE of what is available there: witnesses
+and other provers want the rest."""
 
 
 class MultilinearSystem(StarkSystem):
@@ -38,8 +43,7 @@ class MultilinearSystem(StarkSystem):
         return list_challenge(self.key, [part.name for part in self._made.slices])
 
     def key_bytes(self) -> int:
-        stack: Stack = self.key.preprocessed
-        return CODEWORDS * stack.width << stack.log_height + int(self.params.log_blowup)
+        return key_bytes(self.key)
 
     def provers_per_gpu(self, memory: Callable[[], int]) -> int:
         return 1
@@ -57,8 +61,49 @@ class MultilinearProver(StarkProver):
     def _prove(self, committed: Committed, challenge: bytes, steps: Steps) -> dict[str, Any]:
         return prove(self._key, committed, challenge, steps).to_record()
 
+    def _can_keep(self, committed: Committed) -> bool:
+        """Keep it as it is, or without codewords, or in host memory: the first for which there is room."""
+        if not self._leaves_room(committed):
+            self._drop_codewords(committed)
+        return self._leaves_room(committed) or self._to_host(committed)
+
+    def _can_prove(self, committed: Committed) -> bool:
+        while True:
+            try:
+                committed.plan = choose(committed.shape, self._budget - self._held())
+                return True
+            except OutOfMemory:
+                if not self._make_room():
+                    return False
+
+    def _make_room(self) -> bool:
+        """Drop codewords; then move partitions to host memory, and drop those for which it has no room."""
+        if self._drop_codewords():
+            return True
+        there = [id for id, kept in self._kept.items() if not kept.on_host]
+        for id in there:
+            if not self._to_host(self._kept[id]):
+                del self._kept[id]
+        return bool(there)
+
     def _leaves_room(self, committed: Committed) -> bool:
-        return self._held() + committed.plan.held + plan_of(committed.shape).peak <= self._budget
+        return self._held() + committed.nbytes + plans(committed.shape)[-1].peak <= self._budget
+
+    def _drop_codewords(self, *more: Committed) -> bool:
+        """Drop the codewords of kept partitions and of `more`; whether there were any."""
+        dropped = [committed.drop_codewords() for committed in (*self._kept.values(), *more)]
+        return any(dropped)
+
+    def _to_host(self, committed: Committed) -> bool:
+        """Move a partition without codewords to host memory, if that is not the device's and has room for it."""
+        if self._in_host_memory or committed.nbytes * HOST_SHARE > memory_available():
+            return False
+        committed.to_host(self._backend)
+        return True
+
+    @property
+    def _in_host_memory(self) -> bool:
+        return self._backend.info().kind == "cpu"
 
     def _commit_beside(self, partition: Partition, witness: Witness, steps: Steps, more: bool) -> Committed:
         self._backend.watch_memory()

@@ -9,6 +9,7 @@ whole level once cosets have one node, and hashing reads in sequence.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -86,6 +87,17 @@ class CpuMerkleTree:
     def root(self) -> bytes:
         """The root digest, 32 bytes."""
         return self._level(1).astype("<u8").tobytes()
+
+    @property
+    def nodes(self) -> Words:
+        """The array of all levels."""
+        return self._words
+
+    def over(self, matrices: Sequence[Words], nodes: Words) -> CpuMerkleTree:
+        """As of `kernels.interface.goldilocks.MerkleTree`."""
+        other = copy(self)
+        other._matrices, other._words = tuple(matrices), nodes
+        return other
 
     def open_along(self, paths: QueryPaths, places: Indices) -> TreeOpening:
         """Return rows and path along `paths`; `places` are the `node_places` of its path."""

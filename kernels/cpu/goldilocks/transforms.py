@@ -10,7 +10,7 @@ import numpy as np
 from kernels.cpu.goldilocks.merkle import CpuMerkleTree, Hasher, open_trees
 from kernels.errors import BackendError, SizeError
 from kernels.interface.arrays import Array, Empty
-from kernels.interface.goldilocks import Elementwise, LdeJob, MerkleTree, TreeOpening, Words
+from kernels.interface.goldilocks import Elementwise, LdeJob, MerkleTree, StoredTree, TreeOpening, Words
 from kernels.interface.tree_hash import GRIND_TAG, TreeHash
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
 
@@ -60,7 +60,7 @@ class CpuTransforms:
             )
         return target
 
-    def _commit(self, matrices: Sequence[Array], log_arity: int, tree_hash: TreeHash) -> MerkleTree:
+    def _commit(self, matrices: Sequence[Array], log_arity: int, tree_hash: TreeHash) -> StoredTree:
         if matrices[0].shape[2] >> log_arity == 0:
             raise SizeError(f"a leaf of 2^{log_arity} rows on cosets of {matrices[0].shape[2]}")
         return CpuMerkleTree(self._hasher.using(tree_hash), [np.ascontiguousarray(m) for m in matrices], log_arity)

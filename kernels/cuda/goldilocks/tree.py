@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -81,13 +82,24 @@ class CudaMerkleTree:
         self.leaves = leaves
         self.levels = levels
         self.digests = digests
-        self.log_blowup = leaves[0].log_blowup
+        self.log_blowup, self._log_arity = leaves[0].log_blowup, leaves[0].log_arity
         self.log_leaves = max(leaf.log_count for leaf in leaves)
         self._device = device
 
     @cached_property
     def root(self) -> bytes:
         return bytes(self._device.download(self.digests[-1:]).tobytes())
+
+    @property
+    def nodes(self) -> Array:
+        return self.digests
+
+    def over(self, matrices: Sequence[Array], nodes: Array) -> CudaMerkleTree:
+        other = copy(self)
+        vars(other)["root"] = self.root  # nodes may be elsewhere from here on
+        other.leaves = tuple(LeafShape(matrix, self._log_arity) for matrix in matrices)
+        other.digests = nodes
+        return other
 
 
 def open_trees(device: Device, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:

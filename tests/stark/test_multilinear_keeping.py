@@ -1,0 +1,158 @@
+"""What a prover of the multilinear engine keeps between commitment and proof, where partitions do not fit beside each
+other: no partition is committed to twice, and the proofs are the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from distprove.formats import canonical
+from distprove.stark.multilinear import prover as steps_of
+from distprove.stark.multilinear import system as systems
+from distprove.stark.multilinear.commitment import Stacked
+from distprove.stark.multilinear.memory import plans
+from distprove.stark.multilinear.params import Parameters
+from distprove.stark.multilinear.shape import Shape
+from distprove.stark.multilinear.system import MultilinearProver, MultilinearSystem
+from distprove.stark.plan import usable
+from distprove.system import PartitionId
+from kernels.cpu.backend import CpuBackend
+from kernels.cuda.backend import CudaBackend
+from kernels.errors import OutOfMemory
+from kernels.interface.backend import Backend, DeviceInfo
+from kernels.interface.tree_hash import TreeHash
+from tests.support.emulated_device import EmulatedDevice, compiler
+from tests.support.multilinear_jobs import prove_program
+from tests.support.stark_programs import Ring
+
+PARTITIONS = 6
+SMALL = Parameters(1, 2, (6,) * 8, 0, 0, log_final=1)
+
+
+class Work:
+    """A job, its partitions' witnesses, and counts of what a prover does."""
+
+    def __init__(self, params: Parameters, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.program = Ring(7)
+        self.system = MultilinearSystem(self.program, params, PARTITIONS)
+        self.did: Counter[str] = Counter()
+        self._count(monkeypatch, steps_of, "commit_stack")
+        self._count(monkeypatch, Stacked, "drop")
+        self._count(monkeypatch, systems.Committed, "to_host")
+        monkeypatch.setattr(systems, "commit", steps_of.commit)
+
+    def _count(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+        honest = getattr(owner, name)
+
+        def counted(*given: Any, **named: Any) -> Any:
+            self.did[name] += 1
+            return honest(*given, **named)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    def prove(self, backend: Backend, budget: int | None = None) -> list[bytes]:
+        """All proofs, encoded; the budget holds of plans alone."""
+        self.did.clear()
+        info = backend.info
+
+        def limited() -> DeviceInfo:
+            return info() if budget is None else replace(info(), memory_budget=budget)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backend, "info", limited)
+            prover, synthesiser = self.system.prover({}, backend), self.system.synthesiser({}, 1)
+            work = [(p, synthesiser.synthesise(p)) for p in self.system.plan()]
+            challenge = self.system.draw_challenge([prover.commit(*w) for w in work])
+            proofs = []
+            for given in work:
+                made, times = prover.prove_partition(*given, challenge)
+                assert self.system.verify(made)
+                assert times.memory is not None
+                assert budget is None or times.memory.predicted <= usable(budget)
+                proofs.append(canonical.encode(made.data))
+            assert not any(prover.holds(p.id) for p, _ in work)
+        return proofs
+
+    def shape(self) -> Shape:
+        (heights,) = {tuple(p.data["heights"]) for p in self.expected.proofs}
+        return Shape(self.system.key, heights)
+
+    @property
+    def expected(self) -> Any:
+        return prove_program(self.program, partitions=PARTITIONS, params=self.system.params)
+
+
+def budget_for(planned: int) -> int:
+    budget = planned
+    while usable(budget) < planned:
+        budget += planned - usable(budget)
+    return budget
+
+
+@pytest.mark.parametrize("hash_", TreeHash)
+def test_codewords_go_before_commitments_do(hash_: TreeHash, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Budgets from that in which all are kept whole, to that in which not even their columns are kept."""
+    work = Work(replace(SMALL, tree_hash=hash_), monkeypatch)
+    expected = [canonical.encode(p.data) for p in work.expected.proofs]
+    whole, streamed = plans(work.shape())
+    seen = []
+    for planned in (
+        PARTITIONS * whole.held + whole.peak,
+        PARTITIONS * streamed.held + streamed.peak,
+        streamed.peak + streamed.held,
+        streamed.peak,
+    ):
+        with CpuBackend(threads=1) as backend:
+            assert work.prove(backend, budget_for(planned)) == expected
+        seen.append((work.did["commit_stack"], work.did["drop"] > 0))
+    assert seen[0] == (PARTITIONS, False)
+    assert seen[1] == (PARTITIONS, True), "columns and nodes of all are kept, and none is committed to again"
+    assert seen[2][0] < 2 * PARTITIONS
+    assert seen[3][0] == 2 * PARTITIONS, "too little to keep any, on a device whose memory is the host's"
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C++ compiler on this machine")
+def test_a_device_of_its_own_memory_keeps_them_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated = CudaBackend(EmulatedDevice())
+    work = Work(SMALL, monkeypatch)
+    expected = [canonical.encode(p.data) for p in work.expected.proofs]
+    least = budget_for(plans(work.shape())[1].peak)
+    assert work.prove(emulated, least) == expected
+    assert (work.did["commit_stack"], work.did["to_host"]) == (PARTITIONS, PARTITIONS)
+    monkeypatch.setattr(systems, "memory_available", lambda: 0)
+    assert work.prove(emulated, least) == expected
+    assert (work.did["commit_stack"], work.did["to_host"]) == (2 * PARTITIONS, 0)
+
+
+def test_memory_that_runs_out_is_made_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commitment that fails for memory is tried again when the others' codewords are gone, then their columns."""
+    work = Work(SMALL, monkeypatch)
+    with CpuBackend(threads=1) as backend:
+        prover, synthesiser = work.system.prover({}, backend), work.system.synthesiser({}, 1)
+        assert isinstance(prover, MultilinearProver)
+        first, second, third, fourth, *_ = ((p, synthesiser.synthesise(p)) for p in work.system.plan())
+        failing = [0]
+
+        def commit(*given: Any, **named: Any) -> Any:
+            if failing[0]:
+                failing[0] -= 1
+                raise OutOfMemory("none")
+            return steps_of.commit(*given, **named)
+
+        monkeypatch.setattr(systems, "commit", commit)
+        commitments = [prover.commit(*first), prover.commit(*second)]
+        failing[0] = 1
+        commitments.append(prover.commit(*third))
+        assert [prover.holds(p.id) for p, _ in (first, second, third)] == [True] * 3
+        assert work.did["drop"] == 2
+        failing[0] = 2
+        commitments.append(prover.commit(*fourth))
+        assert [prover.holds(p.id) for p, _ in (first, second, third, fourth)] == [False, False, False, True]
+        assert len(set(commitments)) == 4
+        failing[0] = 9
+        with pytest.raises(OutOfMemory):
+            prover.commit(*first)
+        assert not prover.holds(PartitionId("", first[0].name))
