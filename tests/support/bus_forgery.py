@@ -29,11 +29,7 @@ from distprove.stark import prover
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.barrier import global_challenges, job_challenge
 from distprove.stark.field import GENERATOR, Ext, P, Words, e_add, e_inv, e_pow, e_scale, e_sum, mul, powers, sub
-from distprove.stark.params import Parameters
 from distprove.stark.program import Program, Slice, Trace
-from distprove.stark.proof import StarkProof
-from distprove.stark.prover import Committed
-from distprove.stark.proving_key import ProvingKey
 from distprove.stark.statement import Boundary, PublicRef, Statement
 from distprove.stark.verifying_key import VerifyingKey
 from distprove.steps import Steps
@@ -116,7 +112,8 @@ class Difference:
     column: Words
     """(n,): d on the trace domain."""
     agrees: tuple[NDArray[np.bool_], NDArray[np.bool_]]
-    """(N,) each, in natural order: where the half-way word is the column without d, and where it is the one with d."""
+    """One for each place that a query may fall on, in natural order: where the half-way word is the column without d,
+    and where it is the one with d."""
 
     @classmethod
     def make(cls, log_rows: int, log_blowup: int, rng: np.random.Generator) -> Difference:
@@ -153,47 +150,81 @@ class Halfway:
         """The column in the middle, of which the word agrees with nothing but what both columns share."""
         return mul(self.columns[1], np.uint64((P + 1) // 2))
 
-    def commit(self, pk: ProvingKey, column: Words) -> Committed:
-        """As an honest prover of `column` commits, but for the tree, which holds the half-way word."""
-        backend, log_blowup = pk.backend, pk.key.params.log_blowup
-        kernels = backend.goldilocks
-        both = kernels.lde(backend.to_device(np.stack(self.columns)), log_blowup)
-        with_d = ~self.agrees[0].reshape(len(column), -1).T  # index i is row i // B of coset i % B
-        word = np.ascontiguousarray(np.where(with_d, both[1], both[0])[None])
-        honest = kernels.commit
+    def word(self, both: Words) -> Words:
+        """The half-way word (1, B, n), given the codewords (2, B, n) of both columns."""
+        _, blowup, n = both.shape
+        with_d = np.tile(~self.agrees[0], blowup * n // len(self.agrees[0]))
+        chosen = with_d.reshape(n, blowup).T  # index i is row i // B of coset i % B
+        return np.ascontiguousarray(np.where(chosen, both[1], both[0])[None])
 
-        def commit_word(matrices: Any, **options: int) -> Any:
-            assert [m.shape for m in matrices] == [word.shape]
-            return honest([word], **options)
 
-        with mock.patch.object(kernels, "commit", commit_word):
-            return prover.commit(pk, self.name, {"used": column[None].copy()}, Steps())
+@contextmanager
+def committing_to(kernels: Any, word: Words) -> Iterator[None]:
+    """The tree of a commitment holds `word`, whatever is committed to."""
+    honest = kernels.commit
+
+    def commit_word(matrices: Any, **options: int) -> Any:
+        assert [m.shape for m in matrices] == [word.shape]
+        return honest([word], **options)
+
+    with mock.patch.object(kernels, "commit", commit_word):
+        yield
 
 
 class Forger:
-    """Proves that `program.claimed` is in the table, which it is not."""
+    """Proves that `program.claimed` is in the table, which it is not. The methods before `choices` are FRI's."""
 
-    def __init__(self, pk: ProvingKey, program: Lookup, seed: int = 1) -> None:
+    def __init__(self, pk: Any, program: Lookup, seed: int = 1) -> None:
         assert program.claimed >= 1 << program.log_rows, "a true statement needs no forgery"
         assert pk.key.params.grinding_bits == 0, "the search for nonces looks at queries alone"
         self.pk, self.program = pk, program
         rng = np.random.default_rng(seed)
-        self.differences = [Difference.make(program.log_rows, pk.key.params.log_blowup, rng) for _ in range(DIMENSION)]
+        self.differences = [self.difference(rng) for _ in range(DIMENSION)]
         self.partitions = [Halfway.number(i, self.differences) for i in range(PARTITIONS)]
         self.nonces = 0
         """How many have been tried so far, over all partitions."""
 
-    def challenge(self, anchored: Sequence[Words]) -> tuple[list[Committed], bytes]:
+    def difference(self, rng: np.random.Generator) -> Difference:
+        return Difference.make(self.program.log_rows, self.pk.key.params.log_blowup, rng)
+
+    @property
+    def queries(self) -> int:
+        """Number of queries that fall on the commitment's word."""
+        return int(self.pk.key.params.queries)
+
+    def job_challenge(self, committed: Sequence[Any]) -> bytes:
+        return job_challenge(self.pk.key.digest, [c.commitment for c in committed])
+
+    def commit(self, part: Halfway, column: Words) -> Any:
+        """As an honest prover of `column` commits, but for the tree, which holds the half-way word."""
+        kernels, log_blowup = self.pk.backend.goldilocks, self.pk.key.params.log_blowup
+        word = part.word(kernels.lde(np.stack(part.columns), log_blowup))
+        with committing_to(kernels, word):
+            return prover.commit(self.pk, part.name, {"used": column[None].copy()}, Steps())
+
+    def opened(self, part: Halfway, column: Words, stated: Any) -> Any:
+        """A commitment as `column`, with what `stated`, from before the challenge, has told of it."""
+        opened = replace(self.commit(part, column), commitment=stated.commitment)
+        if opened.anchor is not None and stated.anchor is not None:
+            opened.anchor.values = stated.anchor.values
+        return opened
+
+    def prove_opened(self, opened: Any, challenge: bytes) -> Any:
+        return prover.prove(self.pk, opened, challenge, Steps())
+
+    global_challenges = staticmethod(global_challenges)
+
+    def challenge(self, anchored: Sequence[Words]) -> tuple[list[Any], bytes]:
         """All commitments and the job's challenge. `anchored`: per partition the column that it commits as.
 
         The root is that of the half-way word whatever the column; what else a commitment holds is that column's.
         """
-        committed = [part.commit(self.pk, column) for part, column in zip(self.partitions, anchored, strict=True)]
-        return committed, job_challenge(self.pk.key.digest, [c.commitment for c in committed])
+        committed = [self.commit(part, column) for part, column in zip(self.partitions, anchored, strict=True)]
+        return committed, self.job_challenge(committed)
 
     def choices(self, challenge: bytes) -> list[int]:
         """Per partition which of its two columns makes the bus balance under this challenge."""
-        z, beta = global_challenges(challenge)
+        z, beta = self.global_challenges(challenge)
         number = self.pk.key.bus_numbers[NUMBERS.name]
         basis = []
         for difference in self.differences:
@@ -205,37 +236,37 @@ class Forger:
         target = e_inv(fingerprint(number, (self.program.claimed,), z, beta))
         return [c >> k & 1 for c in coordinates(basis, target) for k in range(WORD_BITS)]
 
-    def prove(self, index: int, choice: int, commitment: Committed, challenge: bytes) -> StarkProof:
+    def prove(self, index: int, choice: int, commitment: Any, challenge: bytes) -> Any:
         """Prove a partition with the column of its choice, under what it has committed to before the challenge.
 
         With other anchors it would be a part of another job, under another challenge.
         """
         part = self.partitions[index]
-        opened = replace(part.commit(self.pk, part.columns[choice]), commitment=commitment.commitment)
-        if opened.anchor is not None and commitment.anchor is not None:
-            opened.anchor.values = commitment.anchor.values
+        opened = self.opened(part, part.columns[choice], commitment)
         with self.nonces_where(part.agrees[choice]):
-            return prover.prove(self.pk, opened, challenge, Steps())
+            return self.prove_opened(opened, challenge)
 
     @contextmanager
     def nonces_where(self, agrees: NDArray[np.bool_]) -> Iterator[None]:
         """The proof of work is a nonce whose queries all fall where `agrees`."""
 
         def grind(seed: bytes, bits: int, **_: object) -> int:
-            nonce = nonce_for(seed, agrees, self.pk.key.params)
+            nonce = nonce_for(seed, agrees, self.queries)
             self.nonces += nonce + 1
             return nonce
 
         with mock.patch.object(self.pk.backend.goldilocks, "grind", grind):
             yield
 
-    def forge(self) -> tuple[Job, list[int]]:
+    def forge(self) -> tuple[Any, list[int]]:
         """The job, and its choices. Commitments hold what the first columns give."""
         committed, challenge = self.challenge([part.columns[0] for part in self.partitions])
         choices = self.choices(challenge)
         proofs = [self.prove(i, choice, committed[i], challenge) for i, choice in enumerate(choices)]
-        publics = [c.commitment.public for c in committed]
-        return Job(self.pk.key, [part.name for part in self.partitions], publics, proofs), choices
+        return self.job([c.commitment.public for c in committed], proofs), choices
+
+    def job(self, publics: Sequence[tuple[int, ...]], proofs: Sequence[Any]) -> Any:
+        return Job(self.pk.key, [part.name for part in self.partitions], list(publics), list(proofs))
 
     def net_multiplicities(self, choices: Sequence[int]) -> dict[int, int]:
         """How often each number is looked up more than it is offered, modulo p, by the columns that are proven."""
@@ -279,7 +310,7 @@ _WORDS = 4
 """Queries in one block of the transcript."""
 
 
-def nonce_for(seed: bytes, agrees: NDArray[np.bool_], params: Parameters) -> int:
+def nonce_for(seed: bytes, agrees: NDArray[np.bool_], queries: int) -> int:
     """The least nonce whose queries all fall where `agrees`: section 5 of the protocol, many nonces at once."""
     mask = np.uint64(len(agrees) - 1)
     for start in count(0, _BATCH):
@@ -287,9 +318,9 @@ def nonce_for(seed: bytes, agrees: NDArray[np.bool_], params: Parameters) -> int
         states = hashed(b"\x10" + seed + b"\x05nonce" + (8).to_bytes(8, "little"), nonces)
         states = hashed(b"\x11", states, b"\x07queries")
         alive = np.arange(_BATCH)
-        for block, first in enumerate(range(0, params.queries, _WORDS)):
+        for block, first in enumerate(range(0, queries, _WORDS)):
             blocks = hashed(b"\x12", states[alive], block.to_bytes(8, "little"))
-            indices = blocks.view("<u8")[:, : params.queries - first] & mask
+            indices = blocks.view("<u8")[:, : queries - first] & mask
             alive = alive[agrees[indices].all(axis=1)]
         if len(alive):
             return start + int(alive[0])
