@@ -34,7 +34,7 @@ class ProofTranscript:
         t.absorb(b"heights", encode_heights(shape.log_heights))
         t.absorb_words(b"public", np.array(public, dtype=np.uint64))
 
-    def bus_challenges(self, main_root: bytes, anchors: Words) -> BusChallenges:
+    def bus_challenges(self, main_root: bytes, anchors: Words) -> BusChallenges[Ext]:
         """Absorb the main root and the anchors, and draw the challenges of the buses. The global pair is drawn from the
         job's challenge, which binds the main roots and anchors of all partitions.
         """

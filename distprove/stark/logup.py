@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import Generic
 
 import numpy as np
 
@@ -16,21 +17,19 @@ from distprove.errors import InputError, InvalidProof
 from distprove.stark import field
 from distprove.stark.air.compiled import EXTENSION_DEGREE, SCOPES, CompiledAir, UsesBuses
 from distprove.stark.air.definition import Bus
+from distprove.stark.arithmetic import NUMBERS, Arithmetic, E
 from distprove.stark.field import Ext, P, Words
 from distprove.stark.output import MAX_OUTPUT_TUPLES, OUTPUT_WIDTH, output_stream
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
-Challenges = tuple[Ext, Ext]
-"""The challenges z and beta of one scope."""
-
 
 @dataclass(frozen=True)
-class BusChallenges:
-    """The challenges of the local buses and of the global buses; None for those that no table uses."""
+class BusChallenges(Generic[E]):
+    """The challenges z and beta of the local buses and of the global ones; None for those that no table uses."""
 
-    local: Challenges | None = None
-    global_: Challenges | None = None
+    local: tuple[E, E] | None = None
+    global_: tuple[E, E] | None = None
 
 
 Terminals = tuple[Ext | None, Ext | None]
@@ -54,7 +53,7 @@ StatedTuples = tuple[int, int, int, int]
 
 
 def constraint_scalars(
-    air: CompiledAir, public: Sequence[int], buses: BusChallenges, terminals: Terminals, *, n: int, alpha: Ext
+    air: CompiledAir, public: Sequence[int], buses: BusChallenges[Ext], terminals: Terminals, *, n: int, alpha: Ext
 ) -> Words:
     """The scalars of `air.constraints` for a table of height n, (air.constraints.scalars, 3).
 
@@ -73,25 +72,30 @@ def constraint_scalars(
     return np.concatenate((_words(parts), field.ext_powers(alpha, len(air.constraint_names))))
 
 
-def interaction_scalars(air: CompiledAir, public: Sequence[int], buses: BusChallenges) -> Words:
+def interaction_scalars(air: CompiledAir, public: Sequence[int], buses: BusChallenges[Ext]) -> Words:
     """The scalars of `air.interactions`, (air.interactions.scalars, 3), from arguments as of `constraint_scalars`."""
     return _words([*challenge_scalars(air, public, buses), field.ZERO])
 
 
-def challenge_scalars(air: UsesBuses, public: Sequence[int], buses: BusChallenges) -> list[Ext]:
+def challenge_scalars(air: UsesBuses, public: Sequence[int], buses: BusChallenges[Ext]) -> list[Ext]:
     """The public values and the challenges of the scopes that a table uses, as its programs number them."""
     if len(public) != air.public_count:
         raise InputError(f"{air.name}: {len(public)} public values, expected {air.public_count}")
     if not all(0 <= value < P for value in public):
         raise InputError(f"{air.name}: a public value is not a canonical field element")
-    parts: list[Ext] = [(value, 0, 0) for value in public]
+    return [*[(value, 0, 0) for value in public], *scope_scalars(NUMBERS, air, buses)]
+
+
+def scope_scalars(f: Arithmetic[E], air: UsesBuses, buses: BusChallenges[E]) -> list[E]:
+    """The challenges of the scopes that a table uses, as its programs number them. Raises InputError."""
+    parts: list[E] = []
     widths, drawn = (air.local_width, air.global_width), (buses.local, buses.global_)
     for scope, width, challenges in zip(SCOPES, widths, drawn, strict=True):
         if width:
             if challenges is None:
                 raise InputError(f"{air.name}: the challenges of its {scope} buses are missing")
             z, beta = challenges
-            parts += [z, *field.e_powers(beta, width + 1)[1:]]
+            parts += [z, *f.powers(beta, width + 1)[1:]]
     return parts
 
 

@@ -237,7 +237,7 @@ def logup_columns(
     preprocessed: Sequence[Extension | None],
     main: Sequence[Extension],
     public: Sequence[int],
-    buses: logup.BusChallenges,
+    buses: logup.BusChallenges[Ext],
 ) -> tuple[list[Array | None], list[logup.Terminals]]:
     """The LogUp columns of each table on the trace's rows (None without interactions), and its terminals."""
     columns: list[Array | None] = []

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from distprove.errors import FormatError, InvalidProof, UsageError
+from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.example import cut, read_inputs
 from distprove.stark.field import P, e_add
 from distprove.stark.multilinear import commitment, prover
+from distprove.stark.multilinear.challenges import anchor_challenges
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
@@ -321,7 +323,9 @@ def _committed(pk: Any, first: int) -> Committed:
 def _under(committed: Committed, tree: Any, name: str, backend: Any) -> Committed:
     """The commitment under another tree's root, with the anchor that is drawn for it."""
     stated = replace(committed.commitment, name=name, main_root=tree.root)
-    eta, delta = prover.anchor_challenges(committed.shape, name, stated.public, tree.root)
+    eta, delta = anchor_challenges(
+        NUMBERS, committed.shape, name.encode(), np.array(stated.public, dtype=np.uint64), tree.root
+    )
     stacked = replace(committed.stacked, tree=tree)
     anchor = commitment.anchor_of(backend, stacked, eta, delta)
     value = prover.pack(np.array(anchor, dtype=np.uint64))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.field import Ext, Words, element
 from distprove.stark.multilinear.buses import LeafClaim, first_claim
 from distprove.stark.multilinear.challenges import ProofTranscript
@@ -28,8 +29,8 @@ def build_layers(backend: Backend, shape: Shape, leaves: Sequence[Array]) -> lis
 
 
 def prove_layers(
-    backend: Backend, shape: Shape, layers: list[list[Array]], transcript: ProofTranscript
-) -> tuple[list[Ext], list[Words], LeafClaim]:
+    backend: Backend, shape: Shape, layers: list[list[Array]], transcript: ProofTranscript[Ext]
+) -> tuple[list[Ext], list[Words], LeafClaim[Ext]]:
     """Prove the sums of `build_layers`: the stated fractions, the proof's layers, and the claim about the leaves. Drops
     each layer when it is proven."""
     stated: list[Ext] = []
@@ -38,7 +39,7 @@ def prove_layers(
         for scope, root in zip(shape.leaves.scopes, roots, strict=True):
             stated += [element(root[:, 0])] * (scope == "global") + [element(root[:, 1])]
     transcript.totals(stated)
-    claim = first_claim(shape, stated, transcript)
+    claim = first_claim(NUMBERS, shape, stated, transcript)
     layers.pop()
     if not layers:
         return stated, [], claim

@@ -6,16 +6,16 @@ This file alone decides what is absorbed before each challenge; docs/multilinear
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
+from typing import Any, Generic
 
 from distprove.formats import canonical
+from distprove.stark.arithmetic import NUMBERS, Arithmetic, E, Elements, Scalars
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.field import Ext, Words
 from distprove.stark.heights import encode_heights
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.transcript import Transcript, make_transcript
+from distprove.stark.transcript import Transcript
 from kernels.cpu.keccak import keccak256
 from kernels.interface.tree_hash import TreeHash
 
@@ -23,44 +23,49 @@ JOB = b"distprove multilinear job 1"
 LIST = b"distprove multilinear list 1"
 
 
-class ProofTranscript:
-    """The transcript of a proof. Its methods must be called in the protocol's order."""
+class ProofTranscript(Generic[E]):
+    """The transcript of a proof. Its methods must be called in the protocol's order.
+
+    What is bytes to a verifier of numbers (the job's challenge, the name, roots, nonces and seeds) is of any type here,
+    for the arithmetic's own transcript to take.
+    """
 
     def __init__(
-        self, shape: Shape, challenge: bytes, name: str, public: Sequence[int], root: bytes, anchor: Ext
+        self, f: Arithmetic[E], shape: Shape, challenge: Any, name: Any, public: Scalars, root: Any, anchor: E
     ) -> None:
         """Absorb the protocol, the key, the job (through its challenge), and all that the partition's anchor binds."""
-        self._t = t = make_transcript(b"multilinear partition", shape.key.params.tree_hash)
+        self._f = f
+        self._t = t = f.transcript(b"multilinear partition", shape.key.params.tree_hash)
         t.absorb(b"key", shape.key.digest)
         t.absorb(b"job", challenge)
         _absorb_statement(t, shape, name, public, root)
         self._absorb(b"anchor", [anchor])
 
-    def bus_challenges(self) -> tuple[Ext, Ext]:
+    def bus_challenges(self) -> tuple[E, E]:
         """Draw z and beta of the local buses, when the anchor fixes the trace."""
-        return self._t.extension(b"z"), self._t.extension(b"beta")
+        return self._draw(b"z"), self._draw(b"beta")
 
-    def totals(self, totals: Sequence[Ext]) -> None:
+    def totals(self, totals: Sequence[E]) -> None:
         """Absorb the stated fractions of the buses."""
         self._absorb(b"totals", totals)
 
-    def scope(self) -> Ext:
+    def scope(self) -> E:
         """Draw the point between the two scopes' fractions."""
-        return self._t.extension(b"scope")
+        return self._draw(b"scope")
 
-    def layer(self) -> Ext:
+    def layer(self) -> E:
         """Draw the challenge that batches a layer's numerator and denominator."""
-        return self._t.extension(b"layer")
+        return self._draw(b"layer")
 
-    def layer_round(self, coefficients: Sequence[Ext]) -> Ext:
+    def layer_round(self, coefficients: Sequence[E]) -> E:
         """Absorb one round's polynomial of a layer, and draw its point."""
         self._absorb(b"gkr", coefficients)
-        return self._t.extension(b"rho")
+        return self._draw(b"rho")
 
-    def children(self, values: Sequence[Ext]) -> Ext:
+    def children(self, values: Sequence[E]) -> E:
         """Absorb the values of the two halves of the layer below, and draw the point between them."""
         self._absorb(b"children", values)
-        return self._t.extension(b"child")
+        return self._draw(b"child")
 
     def words(self) -> Words:
         """The state, for layers that kernels prove: they draw as `layer`, `layer_round` and `children` do."""
@@ -69,81 +74,84 @@ class ProofTranscript:
     def resume(self, words: Words) -> None:
         self._t.resume(words)
 
-    def further_point(self) -> Ext:
+    def further_point(self) -> E:
         """Draw one more coordinate of the point that constraints and leaves share."""
-        return self._t.extension(b"xi")
+        return self._draw(b"xi")
 
-    def constraint_challenges(self) -> tuple[Ext, Ext]:
+    def constraint_challenges(self) -> tuple[E, E]:
         """Draw lambda, which batches the constraints, and kappa, which batches numerators and denominators."""
-        return self._t.extension(b"lambda"), self._t.extension(b"kappa")
+        return self._draw(b"lambda"), self._draw(b"kappa")
 
-    def skip(self, quotient: Words, leaves: Words) -> tuple[Ext, Ext]:
+    def skip(self, quotient: Elements, leaves: Elements) -> tuple[E, E]:
         """Absorb the univariate round's polynomials, and draw their point and the challenge that joins them."""
         self._t.absorb_words(b"quotient", quotient)
         self._t.absorb_words(b"leaves", leaves)
-        return self._t.extension(b"skip"), self._t.extension(b"nu")
+        return self._draw(b"skip"), self._draw(b"nu")
 
-    def row_round(self, coefficients: Sequence[Ext]) -> Ext:
+    def row_round(self, coefficients: Sequence[E]) -> E:
         """Absorb one multilinear round's polynomial, and draw its point."""
         self._absorb(b"round", coefficients)
-        return self._t.extension(b"r")
+        return self._draw(b"r")
 
-    def openings(self, values: Words) -> Ext:
+    def openings(self, values: Elements) -> E:
         """Absorb the values of all columns at the point, and draw sigma, which batches them."""
         self._t.absorb_words(b"openings", values)
-        return self._t.extension(b"sigma")
+        return self._draw(b"sigma")
 
-    def reduction_round(self, coefficients: Sequence[Ext]) -> Ext:
+    def reduction_round(self, coefficients: Sequence[E]) -> E:
         """Absorb one round's polynomial of the stacked reduction, and draw its point."""
         self._absorb(b"reduce", coefficients)
-        return self._t.extension(b"fold")
+        return self._draw(b"fold")
 
-    def stacked(self, values: Sequence[Ext]) -> Ext:
+    def stacked(self, values: Sequence[E]) -> E:
         """Absorb the values of the stacked columns, and draw mu, which batches them."""
         self._absorb(b"stacked", values)
-        return self._t.extension(b"mu")
+        return self._draw(b"mu")
 
-    def fold(self, coefficients: Sequence[Ext]) -> Ext:
+    def fold(self, coefficients: Sequence[E]) -> E:
         """Absorb one round's polynomial of WHIR, and draw the challenge that folds."""
         self._absorb(b"sum", coefficients)
-        return self._t.extension(b"alpha")
+        return self._draw(b"alpha")
 
-    def sample_point(self, root: bytes) -> Ext:
+    def sample_point(self, root: Any) -> E:
         """Absorb the root of the next codeword, and draw the point of its sample."""
         self._t.absorb_root(b"codeword", root)
-        return self._t.extension(b"sample")
+        return self._draw(b"sample")
 
-    def sample_value(self, value: Ext) -> None:
+    def sample_value(self, value: E) -> None:
         self._absorb(b"value", [value])
 
-    def final(self, coefficients: Words) -> None:
+    def final(self, coefficients: Elements) -> None:
         """Absorb the final polynomial."""
         self._t.absorb_words(b"final", coefficients)
 
-    def grinding_seed(self) -> bytes:
+    def grinding_seed(self) -> Any:
         """Derive the seed of the proof of work before the queries."""
         return self._t.grinding_seed()
 
-    def queries(self, nonce: int, count: int, log_leaves: int) -> list[int]:
+    def queries(self, nonce: Any, count: int, log_leaves: int) -> list[Any]:
         """Absorb the nonce of the proof of work, and draw the indices of leaves."""
-        self._t.absorb(b"nonce", nonce.to_bytes(8, "little"))
+        self._t.absorb(b"nonce", self._f.nonce_bytes(nonce))
         return self._t.indices(b"queries", count, log_leaves)
 
-    def combination(self) -> Ext:
+    def combination(self) -> E:
         """Draw gamma, which adds the sample's and the queries' claims to the running one."""
-        return self._t.extension(b"gamma")
+        return self._draw(b"gamma")
 
-    def _absorb(self, label: bytes, elements: Sequence[Ext]) -> None:
-        self._t.absorb_words(label, np.array(elements, dtype=np.uint64).reshape(-1, 3))
+    def _absorb(self, label: bytes, elements: Sequence[E]) -> None:
+        self._t.absorb_words(label, self._f.array(elements))
+
+    def _draw(self, label: bytes) -> E:
+        return self._f.drawn(self._t, label)
 
 
-def anchor_challenges(shape: Shape, name: str, public: Sequence[int], root: bytes) -> tuple[list[Ext], Ext]:
+def anchor_challenges(f: Arithmetic[E], shape: Shape, name: Any, public: Scalars, root: Any) -> tuple[list[E], E]:
     """Draw the point eta and the weight delta of a partition's anchor, after its commitment and before the job's
     challenge."""
-    t = make_transcript(b"multilinear anchor", shape.key.params.tree_hash)
+    t = f.transcript(b"multilinear anchor", shape.key.params.tree_hash)
     t.absorb(b"key", shape.key.digest)
     _absorb_statement(t, shape, name, public, root)
-    return [t.extension(b"eta") for _ in range(shape.log_height)], t.extension(b"delta")
+    return [f.drawn(t, b"eta") for _ in range(shape.log_height)], f.drawn(t, b"delta")
 
 
 def multilinear_job_challenge(key: MultilinearKey, commitments: Sequence[Commitment]) -> bytes:
@@ -159,15 +167,20 @@ def list_challenge(key: MultilinearKey, names: Sequence[str]) -> bytes:
     return keccak256(LIST + canonical.encode([key.digest, len(names), list(names)]))
 
 
-def global_challenges(challenge: bytes, tree_hash: TreeHash) -> tuple[Ext, Ext]:
+def draw_global(f: Arithmetic[E], challenge: Any, tree_hash: TreeHash) -> tuple[E, E]:
     """The challenges z and beta of the global buses, which are the same in every partition."""
-    transcript = make_transcript(b"multilinear global buses", tree_hash)
+    transcript = f.transcript(b"multilinear global buses", tree_hash)
     transcript.absorb(b"job", challenge)
-    return transcript.extension(b"z"), transcript.extension(b"beta")
+    return f.drawn(transcript, b"z"), f.drawn(transcript, b"beta")
 
 
-def _absorb_statement(t: Transcript, shape: Shape, name: str, public: Sequence[int], root: bytes) -> None:
-    t.absorb(b"name", name.encode())
+def global_challenges(challenge: bytes, tree_hash: TreeHash) -> tuple[Ext, Ext]:
+    """`draw_global` of numbers."""
+    return draw_global(NUMBERS, challenge, tree_hash)
+
+
+def _absorb_statement(t: Transcript, shape: Shape, name: Any, public: Scalars, root: Any) -> None:
+    t.absorb(b"name", name)
     t.absorb(b"heights", encode_heights(shape.log_heights))
-    t.absorb_words(b"public", np.array(public, dtype=np.uint64))
+    t.absorb_words(b"public", public)
     t.absorb_root(b"main", root)

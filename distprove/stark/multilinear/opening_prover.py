@@ -14,7 +14,7 @@ import numpy as np
 from distprove.stark.field import ONE, Ext, Words, e_add, e_powers, ext_powers
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.commitment import Stacked, combined
-from distprove.stark.multilinear.opening import preprocessed_queries
+from distprove.stark.multilinear.opened import preprocessed_queries
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.stacking import squares
 from kernels.interface.arrays import Array
@@ -41,7 +41,7 @@ def prove_opening(
     fixed: Stacked | None,
     rho: Sequence[Ext],
     mu: Ext,
-    transcript: ProofTranscript,
+    transcript: ProofTranscript[Ext],
 ) -> Opening:
     """Prove the values of the stacked columns at `rho`, combined with powers of mu."""
     goldilocks, kernels, params = backend.goldilocks, backend.multilinear, shape.key.params
@@ -108,7 +108,7 @@ def _add_claims(
     indices: Sequence[int],
     log_leaves: int,
     log_size: int,
-    transcript: ProofTranscript,
+    transcript: ProofTranscript[Ext],
     weights: Array,
 ) -> None:
     """Add to weights (3, 2^log_size) those of the claims of a sample at z and of queries, by powers of gamma."""

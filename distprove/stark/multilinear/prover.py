@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from distprove.formats.owncode import own_faults
 from distprove.stark import logup
+from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.barrier import Commitment
 from distprove.stark.encoding import pack
-from distprove.stark.field import Ext, e_powers
+from distprove.stark.field import Ext, Words, e_powers
 from distprove.stark.multilinear.bus_prover import build_layers, prove_layers
 from distprove.stark.multilinear.buses import block_weights, shared_point
 from distprove.stark.multilinear.challenges import ProofTranscript, anchor_challenges, global_challenges
@@ -115,7 +116,7 @@ def commit(
         stacked = commit_stack(backend, shape.main, dict(enumerate(columns)), pk.key.params, main=True)
         root = stacked.tree.root
     with steps("anchor"):
-        eta, delta = anchor_challenges(shape, name, trace.public, root)
+        eta, delta = anchor_challenges(NUMBERS, shape, name.encode(), _words(trace.public), root)
         anchor = anchor_of(backend, stacked, eta, delta)
     value = pack(np.array(anchor, dtype=np.uint64))
     commitment = Commitment(name, log_heights, trace.public, root, value)
@@ -141,7 +142,8 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
         cells = Cells.of(backend, programs, fixed, committed.columns)
 
     # 1. Bind the statement and the anchor, which fixes one trace, and draw the challenges of the buses.
-    transcript = ProofTranscript(shape, challenge, name, public, root, committed.anchor)
+    words = _words(public)
+    transcript = ProofTranscript(NUMBERS, shape, challenge, name.encode(), words, root, committed.anchor)
     buses = logup.BusChallenges(transcript.bus_challenges(), global_challenges(challenge, shape.key.params.tree_hash))
 
     # 2. The buses: from the sums of their fractions to one claim about all leaves.
@@ -153,10 +155,11 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     xi = shared_point(shape, claim, transcript)
 
     # 3. The univariate round over constraints and leaves, then a multilinear one for each row variable.
-    weights = block_weights(shape, claim)
+    weights = block_weights(NUMBERS, shape, claim)
     lambda_, kappa = transcript.constraint_challenges()
+    given = NUMBERS.elements(NUMBERS.embed(words))
     with steps("univariate"):
-        rules = bind_rules(backend, cells, scalars_of_all(shape, public, buses, weights, lambda_, kappa))
+        rules = bind_rules(backend, cells, scalars_of_all(NUMBERS, shape, given, buses, weights, lambda_, kappa))
         first = univariate_round(backend, shape, cells, rules, xi)
         r_0, nu = transcript.skip(first.quotient, first.leaves)
         cells.bind(backend, r_0, shape.log_skip)
@@ -171,7 +174,7 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     with steps("reduction"):
         committed.stacked.interpolate(backend, dict(enumerate(committed.columns)))
         batch = e_powers(sigma, shape.openings + 1)
-        eta, delta = anchor_challenges(shape, name, public, root)
+        eta, delta = anchor_challenges(NUMBERS, shape, name.encode(), words, root)
         stacks = [main_stack(backend, shape, committed.stacked, point, batch, eta, delta)]
         if pk.fixed is not None:
             stacks.append(preprocessed_stack(backend, shape, pk.fixed, point, batch))
@@ -204,7 +207,7 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
 
 
 def leaves_of(
-    backend: Backend, shape: Shape, cells: Cells, public: Sequence[int], buses: logup.BusChallenges
+    backend: Backend, shape: Shape, cells: Cells, public: Sequence[int], buses: logup.BusChallenges[Ext]
 ) -> list[Array]:
     """The fractions of each used scope's interactions, (3, 2, leaves): numerators and denominators."""
     kernels, fractions = backend.multilinear, []
@@ -224,3 +227,7 @@ def leaves_of(
             ]
         )
     return fractions
+
+
+def _words(public: Sequence[int]) -> Words:
+    return np.array(public, dtype=np.uint64)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.field import ONE, ZERO, Ext, Words, e_add, e_mul, e_powers, e_scale, element, root_of_unity
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.commitment import Stacked
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.multilinear.stacking import lagrange, squares
+from distprove.stark.multilinear.stacking import squares
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -49,7 +50,7 @@ class Reduced:
 
 
 def prove_reduction(
-    backend: Backend, shape: Shape, stacks: Sequence[Reduced], transcript: ProofTranscript
+    backend: Backend, shape: Shape, stacks: Sequence[Reduced], transcript: ProofTranscript[Ext]
 ) -> tuple[Words, list[Ext], list[Ext]]:
     """Prove the batched claims: the rounds' h_1 and h_2, the point drawn, and the value of each stacked column."""
     sent = np.zeros((shape.log_height, 2, 3), dtype=np.uint64)
@@ -114,7 +115,7 @@ def _opened_kinds(
     kernels, log_skip, stack = backend.multilinear, shape.log_skip, stacked.stack
     rows_of_stack = stack.log_height - log_skip
     high = kernels.kinds(3 + main, stack.width << rows_of_stack)
-    last = lagrange(point[0], log_skip)[-1]
+    last = NUMBERS.lagrange(point[0], log_skip)[-1]
     at = 0
     for table, (rules, height) in enumerate(zip(shape.tables, shape.heights, strict=True)):
         after = {c: at + rules.columns + i for i, c in enumerate(rules.next_row)}

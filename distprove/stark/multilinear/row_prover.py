@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.field import (
     ONE,
     ZERO,
@@ -34,7 +35,6 @@ from distprove.stark.multilinear.cells import CellPrograms
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.rules import RuleScalars
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.multilinear.stacking import lagrange
 from distprove.stark.multilinear.vectors import coset_matrix, inverse_matrix
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -95,7 +95,7 @@ class Cells:
 
     def bind(self, backend: Backend, r_0: Ext, log_skip: int) -> None:
         """Bind the univariate variable to r_0. The base cells are dropped."""
-        weights = np.array(lagrange(r_0, log_skip), dtype=np.uint64)
+        weights = np.array(NUMBERS.lagrange(r_0, log_skip), dtype=np.uint64)
         self.vectors = backend.multilinear.bind_runs(self.base, weights).reshape(3, -1)
         self.base = None
         for table in self.tables:
@@ -242,7 +242,7 @@ def multilinear_rounds(
     rules: Sequence[Rule],
     xi: Sequence[Ext],
     nu: Ext,
-    transcript: ProofTranscript,
+    transcript: ProofTranscript[Ext],
 ) -> tuple[Words, list[Ext]]:
     """Prove the sums of all tables' rules over their row variables: the rounds' coefficients and the point drawn."""
     point: list[Ext] = []
@@ -264,7 +264,7 @@ def multilinear_rounds(
         sent[i] = coefficients[1:]
         point.append(transcript.row_round(coefficients[1:]))
         for rule in live:
-            rule.claim = evaluate(polynomials[id(rule)], point[-1])
+            rule.claim = evaluate(NUMBERS, polynomials[id(rule)], point[-1])
         cells.fold(backend, point[-1], log_skip + i + 1)
     return sent, point
 

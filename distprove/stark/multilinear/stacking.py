@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from typing import Generic
 
-from distprove.stark.field import ONE, ZERO, Ext, P, e_add, e_mul, e_powers, e_scale, e_sub, root_of_unity
+from distprove.stark.arithmetic import Arithmetic, E
+from distprove.stark.field import Ext, e_mul, root_of_unity
 from distprove.stark.multilinear.params import LOG_COLUMNS
 
 
@@ -55,95 +57,80 @@ class Stack:
         return cls(log_height, -(-cells >> log_height), tuple(ordered))
 
 
-@lru_cache(maxsize=8)
-def lagrange(point: Ext, log_skip: int) -> tuple[Ext, ...]:
-    """The Lagrange polynomials of the domain of 2^log_skip points, at `point`. Cached, since all tables share them."""
-    size = 1 << log_skip
-    powers, root = e_powers(point, size), pow(root_of_unity(log_skip), -1, P)
-    scale = pow(size, -1, P)
-    found = []
-    for a in range(size):
-        total = ZERO
-        for k, power in enumerate(powers):
-            total = e_add(total, e_scale(power, pow(root, a * k % size, P)))
-        found.append(e_scale(total, scale))
-    return tuple(found)
-
-
-def eq(point: Sequence[Ext], index: int) -> Ext:
+def eq(f: Arithmetic[E], point: Sequence[E], index: int) -> E:
     """The product over i of point_i if bit i of `index` is set, else of 1 - point_i."""
-    product = ONE
+    product = f.one
     for i, x in enumerate(point):
-        product = e_mul(product, x if index >> i & 1 else e_sub(ONE, x))
+        product = f.mul(product, x if index >> i & 1 else f.sub(f.one, x))
     return product
 
 
-def paired(x: Ext, fold: Ext) -> Ext:
+def paired(f: Arithmetic[E], x: E, fold: E) -> E:
     """The factor 1 - x + x fold by which a variable's weights of eq(x, .) fold."""
-    return e_add(e_sub(ONE, x), e_mul(x, fold))
+    return f.add(f.sub(f.one, x), f.mul(x, fold))
 
 
-def powers_paired(point: Ext, folds: Sequence[Ext]) -> Ext:
+def powers_paired(f: Arithmetic[E], point: E, folds: Sequence[E]) -> E:
     """The product over i of 1 + point^(2^i) fold_i, by which the weights 1, point, point^2, .. fold."""
-    product = ONE
+    product = f.one
     for fold in folds:
-        product = e_mul(product, e_add(ONE, e_mul(point, fold)))
-        point = e_mul(point, point)
+        product = f.mul(product, f.add(f.one, f.mul(point, fold)))
+        point = f.mul(point, point)
     return product
 
 
-def point_paired(point: Sequence[Ext], folds: Sequence[Ext]) -> Ext:
+def point_paired(f: Arithmetic[E], point: Sequence[E], folds: Sequence[E]) -> E:
     """The product over i of 1 + point_i fold_i: the weights of a value at `point`."""
-    product = ONE
+    product = f.one
     for x, fold in zip(point, folds, strict=True):
-        product = e_mul(product, e_add(ONE, e_mul(x, fold)))
+        product = f.mul(product, f.add(f.one, f.mul(x, fold)))
     return product
 
 
 @dataclass(frozen=True)
-class RowWeights:
+class RowWeights(Generic[E]):
     """The weights of a table's claims at the point (r_0, r), folded at a stack's point."""
 
-    here: Ext
+    here: E
     """Of a column."""
-    after: Ext
+    after: E
     """Of a next column."""
 
     @classmethod
-    def at(cls, point: Sequence[Ext], folds: Sequence[Ext], log_skip: int) -> RowWeights:
+    def at(cls, f: Arithmetic[E], point: Sequence[E], folds: Sequence[E], log_skip: int) -> RowWeights[E]:
         """`point` is (r_0, r_1, .. r_n) of a table of 2^(log_skip + n) rows, `folds` the stack's point."""
         skip, (first, *rows) = folds[:log_skip], point
         own = folds[log_skip : log_skip + len(rows)]
-        same = ONE
+        same = f.one
         for x, fold in zip(rows, own, strict=True):
-            same = e_mul(same, paired(x, fold))
+            same = f.mul(same, paired(f, x, fold))
         root = root_of_unity(log_skip)
-        last = lagrange(first, log_skip)[-1]
-        moved = e_mul(last, e_mul(powers_paired(ONE, skip), e_sub(step(rows, own), same)))
-        after = e_add(e_mul(powers_paired(e_scale(first, root), skip), same), moved)
-        return cls(e_mul(powers_paired(first, skip), same), after)
+        last = f.lagrange(first, log_skip)[-1]
+        moved = f.mul(last, f.mul(powers_paired(f, f.one, skip), f.sub(step(f, rows, own), same)))
+        after = f.add(f.mul(powers_paired(f, f.scale(first, root), skip), same), moved)
+        return cls(f.mul(powers_paired(f, first, skip), same), after)
 
 
-def step(point: Sequence[Ext], folds: Sequence[Ext]) -> Ext:
+def step(f: Arithmetic[E], point: Sequence[E], folds: Sequence[E]) -> E:
     """The sum over x of eq(point, x) times the product of the folds at the bits of x + 1, which wraps around."""
     count = len(point)
-    above = [ONE] * (count + 1)  # the product of paired(point_i, fold_i) over i >= j
+    above = [f.one] * (count + 1)  # the product of paired(point_i, fold_i) over i >= j
     for j in reversed(range(count)):
-        above[j] = e_mul(above[j + 1], paired(point[j], folds[j]))
-    total, ones = ZERO, ONE  # the product of point_i over i < j
+        above[j] = f.mul(above[j + 1], paired(f, point[j], folds[j]))
+    total, ones = f.zero, f.one  # the product of point_i over i < j
     for j in range(count):
-        carry = e_mul(e_sub(ONE, point[j]), folds[j])
-        total = e_add(total, e_mul(ones, e_mul(carry, above[j + 1])))
-        ones = e_mul(ones, point[j])
-    return e_add(total, ones)
+        carry = f.mul(f.sub(f.one, point[j]), folds[j])
+        total = f.add(total, f.mul(ones, f.mul(carry, above[j + 1])))
+        ones = f.mul(ones, point[j])
+    return f.add(total, ones)
 
 
-def at_offset(folds: Sequence[Ext], log_height: int, offset: int) -> Ext:
+def at_offset(f: Arithmetic[E], folds: Sequence[E], log_height: int, offset: int) -> E:
     """The product of the folds from number log_height on at the set bits of `offset`."""
-    product = ONE
+    product = f.one
     for i in range(log_height, len(folds)):
         if offset >> i & 1:
-            product = e_mul(product, folds[i])
+            product = f.mul(product, folds[i])
     return product
 
 

@@ -1,23 +1,28 @@
-"""The verifier. It uses NumPy, Python's integers and Keccak-256; no kernels of the prover, no GPU, no Ray.
+"""The verifier. It uses NumPy, Python's integers and the key's hash; no kernels of the prover, no GPU, no Ray.
 
 `verify` checks one partition's proof, with the steps of `prover.prove` in the same order. `verify_job` checks that the
 partitions form one job. docs/multilinear-protocol.md is the specification.
+
+The steps are written over `Arithmetic`: on numbers they verify, on symbols they emit a circuit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from distprove.errors import InvalidProof
 from distprove.formats.names import is_name
 from distprove.stark import logup
+from distprove.stark.arithmetic import NUMBERS, Arithmetic, E, Elements, Scalars
 from distprove.stark.barrier import Commitment
-from distprove.stark.field import ONE, ZERO, Ext, P, Words, e_add, e_mul, e_pow, e_powers, e_sub, root_of_unity
+from distprove.stark.field import Ext, P, root_of_unity
 from distprove.stark.multilinear.buses import (
     LeafClaim,
     block_weights,
     checked_totals,
-    elements,
     evaluate,
     padding,
     shared_point,
@@ -26,10 +31,12 @@ from distprove.stark.multilinear.buses import (
 from distprove.stark.multilinear.challenges import (
     ProofTranscript,
     anchor_challenges,
+    draw_global,
     global_challenges,
     multilinear_job_challenge,
 )
 from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.opened import Opened, OpenedRows
 from distprove.stark.multilinear.opening import verify_opening
 from distprove.stark.multilinear.proof import MultilinearPart, MultilinearProof
 from distprove.stark.multilinear.rules import rules_at, scalars_of_all
@@ -47,61 +54,80 @@ def verify(key: MultilinearKey, name: str, public: Sequence[int], proof: Multili
     element.
     """
     public = tuple(public)
-    _check_statement(key, name, public, shape)
+    check_statement(key, name, public, shape)
+    words = np.array(public, dtype=np.uint64)
+    try:
+        verify_steps(NUMBERS, shape, name.encode(), words, proof, OpenedRows(shape, proof))
+    except InvalidProof as error:
+        raise InvalidProof(f"{name}: {error}") from None
 
+
+def verify_steps(
+    f: Arithmetic[E], shape: Shape, name: Any, public: Scalars, proof: MultilinearProof, opened: Opened
+) -> None:
+    """The verifier over an arithmetic, in which `name`, `public`, the fields of `proof` and the rows of `opened` are.
+
+    Nothing here depends on the values of a proof but through `f` and `opened`.
+    """
     # 1. Bind the statement and the anchor, which fixes one trace, and draw the challenges of the buses.
-    transcript = ProofTranscript(shape, proof.challenge, name, public, proof.root, proof.anchor)
-    buses = logup.BusChallenges(transcript.bus_challenges(), global_challenges(proof.challenge, key.params.tree_hash))
+    anchor: Any = proof.anchor
+    transcript = ProofTranscript(f, shape, proof.challenge, name, public, proof.root, anchor)
+    shared = draw_global(f, proof.challenge, shape.key.params.tree_hash)
+    buses = logup.BusChallenges(transcript.bus_challenges(), shared)
 
     # 2. The buses: from the sums of their fractions to one claim about all leaves.
-    transcript.totals(checked := checked_totals(shape, proof.totals))
-    claim = verify_layers(shape, proof.layers, checked, transcript)
+    transcript.totals(checked := checked_totals(f, shape, proof.totals))
+    claim = verify_layers(f, shape, proof.layers, checked, transcript)
     xi = shared_point(shape, claim, transcript)
 
     # 3. The univariate round over constraints and leaves, then a multilinear one for each row variable.
-    weights = block_weights(shape, claim)
+    weights = block_weights(f, shape, claim)
     lambda_, kappa = transcript.constraint_challenges()
     if shape.leaves.scopes:
-        _check_leaves(shape, proof.leaves, claim, xi, weights, kappa)
+        _check_leaves(f, shape, proof.leaves, claim, xi, weights, kappa)
     r_0, nu = transcript.skip(proof.quotient, proof.leaves)
-    vanishing = e_sub(e_pow(r_0, 1 << shape.log_skip), ONE)
-    c = e_add(
-        e_mul(vanishing, evaluate(elements(proof.quotient), r_0)), e_mul(nu, evaluate(elements(proof.leaves), r_0))
-    )
+    vanishing = r_0
+    for _ in range(shape.log_skip):
+        vanishing = f.mul(vanishing, vanishing)
+    vanishing = f.sub(vanishing, f.one)
+    quotient, leaves = (evaluate(f, f.elements(words), r_0) for words in (proof.quotient, proof.leaves))
+    c = f.add(f.mul(vanishing, quotient), f.mul(nu, leaves))
     point = [r_0]
     for words, x in zip(proof.rounds, xi[shape.log_skip :], strict=False):
-        sent = elements(words)
-        t_0 = e_sub(c, e_mul(x, _sum(sent)))
+        sent = f.elements(words)
+        t_0 = f.sub(c, f.mul(x, f.sum(sent)))
         point.append(transcript.row_round(sent))
-        c = evaluate([t_0, *sent], point[-1])
+        c = evaluate(f, [t_0, *sent], point[-1])
 
     # 4. At the point, the rules of all tables follow from the opened values of their columns.
-    scalars = scalars_of_all(shape, public, buses, weights, lambda_, kappa)
-    if c != rules_at(shape, proof.openings, point, scalars, nu):
-        raise InvalidProof(f"{name}: the tables' rules do not hold")
+    scalars = scalars_of_all(f, shape, f.elements(f.embed(public)), buses, weights, lambda_, kappa)
+    f.need_equal(c, rules_at(f, shape, proof.openings, point, scalars, nu), "the tables' rules do not hold")
     sigma = transcript.openings(proof.openings)
 
     # 5. All opened values and the anchor become one value of each stacked column.
-    batch = e_powers(sigma, shape.openings + 1)
-    c = e_mul(batch[-1], proof.anchor)
-    for power, value in zip(batch, elements(proof.openings), strict=False):
-        c = e_add(c, e_mul(power, value))
+    batch = f.powers(sigma, shape.openings + 1)
+    c = f.mul(batch[-1], anchor)
+    for power, value in zip(batch, f.elements(proof.openings), strict=False):
+        c = f.add(c, f.mul(power, value))
     rho = []
     for words in proof.reduction:
-        h_1, h_2 = elements(words)
+        h_1, h_2 = f.elements(words)
         rho.append(transcript.reduction_round([h_1, h_2]))
-        c = evaluate([e_sub(c, h_2), h_1, h_2], rho[-1])
-    eta, delta = anchor_challenges(shape, name, public, proof.root)
-    stacked = elements(proof.stacked)
-    if c != _dot(stacked, stacked_weights(shape, point, rho, batch, eta, delta)):
-        raise InvalidProof(f"{name}: the opened values are not those of the stacked columns")
+        c = evaluate(f, [f.sub(c, h_2), h_1, h_2], rho[-1])
+    eta, delta = anchor_challenges(f, shape, name, public, proof.root)
+    stacked = f.elements(proof.stacked)
+    expected = f.sum(
+        [f.mul(v, w) for v, w in zip(stacked, stacked_weights(f, shape, point, rho, batch, eta, delta), strict=True)]
+    )
+    f.need_equal(c, expected, "the opened values are not those of the stacked columns")
     mu = transcript.stacked(stacked)
 
     # 6. WHIR: the stacked columns have these values.
-    verify_opening(shape, proof, transcript, rho, mu)
+    verify_opening(f, shape, proof, opened, transcript, rho, mu)
 
 
-def _check_statement(key: MultilinearKey, name: str, public: tuple[int, ...], shape: Shape) -> None:
+def check_statement(key: MultilinearKey, name: str, public: tuple[int, ...], shape: Shape) -> None:
+    """Raise InvalidProof unless the partition's name, public values and heights are ones that a proof may have."""
     if not is_name(name):
         raise InvalidProof(f"not a partition's name: {name!r}")
     if len(public) != key.statement.public_values or not all(type(v) is int and 0 <= v < P for v in public):
@@ -115,44 +141,58 @@ def _check_statement(key: MultilinearKey, name: str, public: tuple[int, ...], sh
 
 
 def _check_leaves(
-    shape: Shape, leaves: Words, claim: LeafClaim, xi: Sequence[Ext], weights: Sequence[Sequence[Ext]], kappa: Ext
+    f: Arithmetic[E],
+    shape: Shape,
+    leaves: Elements,
+    claim: LeafClaim[E],
+    xi: Sequence[E],
+    weights: Sequence[Sequence[E]],
+    kappa: E,
 ) -> None:
-    """Raise InvalidProof unless the leaves' polynomial sums to the claim over the domain of the univariate round."""
+    """The leaves' polynomial must sum to the claim over the domain of the univariate round."""
     root, size = root_of_unity(shape.log_skip), 1 << shape.log_skip
-    coefficients, total = elements(leaves), ZERO
+    coefficients, total = f.elements(leaves), f.zero
     for a in range(size):
-        value = evaluate(coefficients, (pow(root, a, P), 0, 0))
-        total = e_add(total, e_mul(eq(xi[: shape.log_skip], a), value))
-    denominator = e_sub(claim.denominator, padding(weights))
-    if total != e_add(claim.numerator, e_mul(kappa, denominator)):
-        raise InvalidProof("the leaves of the buses do not have the claimed sums")
+        value = evaluate(f, coefficients, f.constant(pow(root, a, P)))
+        total = f.add(total, f.mul(eq(f, xi[: shape.log_skip], a), value))
+    denominator = f.sub(claim.denominator, padding(f, weights))
+    expected = f.add(claim.numerator, f.mul(kappa, denominator))
+    f.need_equal(total, expected, "the leaves of the buses do not have the claimed sums")
 
 
 def stacked_weights(
-    shape: Shape, point: Sequence[Ext], rho: Sequence[Ext], batch: Sequence[Ext], eta: Sequence[Ext], delta: Ext
-) -> list[Ext]:
+    f: Arithmetic[E],
+    shape: Shape,
+    point: Sequence[E],
+    rho: Sequence[E],
+    batch: Sequence[E],
+    eta: Sequence[E],
+    delta: E,
+) -> list[E]:
     """The weight of each stacked column's value in the batched claim: the openings' and the anchor's, `batch` being
     the powers of sigma."""
-    weights = [ZERO] * shape.stacked
+    weights = [f.zero] * shape.stacked
     folds = {True: rho, False: rho[shape.log_height - shape.preprocessed.log_height :]}
     first = {True: 0, False: shape.main.width}
     powers = iter(batch)
     for table, (rules, height) in enumerate(zip(shape.tables, shape.heights, strict=True)):
         own = point[: 1 + height - shape.log_skip]
         rows = {
-            of: RowWeights.at(own, folds[of], shape.log_skip) for of in (True, False) if of or rules.preprocessed_width
+            of: RowWeights.at(f, own, folds[of], shape.log_skip)
+            for of in (True, False)
+            if of or rules.preprocessed_width
         }
         positions = shape.positions(table)
         claimed = [next(powers) for _ in positions], {c: next(powers) for c in rules.next_row}
         for c, (of, position) in enumerate(positions):
-            weight = e_mul(claimed[0][c], rows[of].here)
+            weight = f.mul(claimed[0][c], rows[of].here)
             if c in claimed[1]:
-                weight = e_add(weight, e_mul(claimed[1][c], rows[of].after))
+                weight = f.add(weight, f.mul(claimed[1][c], rows[of].after))
             place = first[of] + position.column
-            weights[place] = e_add(weights[place], e_mul(weight, at_offset(folds[of], height, position.offset)))
-    scale = e_mul(next(powers), point_paired(eta, rho))
-    for j, power in enumerate(e_powers(delta, shape.main.width)):
-        weights[j] = e_add(weights[j], e_mul(scale, power))
+            weights[place] = f.add(weights[place], f.mul(weight, at_offset(f, folds[of], height, position.offset)))
+    scale = f.mul(next(powers), point_paired(f, eta, rho))
+    for j, power in enumerate(f.powers(delta, shape.main.width)):
+        weights[j] = f.add(weights[j], f.mul(scale, power))
     return weights
 
 
@@ -174,19 +214,8 @@ def check_commitments(key: MultilinearKey, commitments: Sequence[Commitment]) ->
 
 def _terminals(key: MultilinearKey, proof: MultilinearPart) -> list[Ext | None]:
     shape = Shape(key, proof.log_heights)
-    checked_totals(shape, proof.totals)
+    checked_totals(NUMBERS, shape, proof.totals)
     return [proof.terminal(shape)]
 
 
 RULES = JobRules(multilinear_job_challenge, global_challenges, job_security, _terminals)
-
-
-def _sum(values: Sequence[Ext]) -> Ext:
-    total = ZERO
-    for value in values:
-        total = e_add(total, value)
-    return total
-
-
-def _dot(a: Sequence[Ext], b: Sequence[Ext]) -> Ext:
-    return _sum([e_mul(x, y) for x, y in zip(a, b, strict=True)])

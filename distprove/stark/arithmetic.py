@@ -1,0 +1,231 @@
+"""The operations that the multilinear verifier is written over: field, comparison, transcript and proof of work.
+
+`NUMBERS` computes with numbers, so that the verifier verifies. `distprove.stark.recursion` computes with symbols, so
+that the same code emits a circuit. An *element* is one of F. Arrays of elements have a last axis that holds one element
+(three words, or one symbol); arrays of *scalars*, elements of F_p, have no such axis. Both are indexed alike.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distprove.errors import InvalidProof
+from distprove.stark import field
+from distprove.stark.air.point import PointProgram
+from distprove.stark.field import Ext, P, root_of_unity
+from distprove.stark.transcript import Transcript, make_transcript, work_is_done
+from kernels.interface.tree_hash import TreeHash
+
+E = TypeVar("E")
+Elements = NDArray[Any]
+Scalars = NDArray[Any]
+Indices = NDArray[Any]
+"""Drawn indices of leaves: integers, or symbols of their bits."""
+
+
+class Arithmetic(ABC, Generic[E]):
+    """Operations on elements of type `E`. A `need_...` states a condition that a valid proof meets."""
+
+    zero: E
+    one: E
+
+    @abstractmethod
+    def constant(self, value: int) -> E:
+        """An element of F_p."""
+
+    @abstractmethod
+    def add(self, a: E, b: E) -> E: ...
+
+    @abstractmethod
+    def sub(self, a: E, b: E) -> E: ...
+
+    @abstractmethod
+    def mul(self, a: E, b: E) -> E: ...
+
+    def scale(self, a: E, b: int) -> E:
+        """The product with a number below p."""
+        return self.mul(a, self.constant(b))
+
+    def powers(self, a: E, count: int) -> list[E]:
+        """The first `count` powers 1, a, a^2, ..."""
+        out = [self.one]
+        while len(out) < count:
+            out.append(self.mul(out[-1], a))
+        return out[:count]
+
+    def sum(self, values: Sequence[E]) -> E:
+        total = self.zero
+        for value in values:
+            total = self.add(total, value)
+        return total
+
+    def lagrange(self, point: E, log_size: int) -> tuple[E, ...]:
+        """The Lagrange polynomials of the domain of 2^log_size points, at `point`."""
+        size = 1 << log_size
+        powers, root = self.powers(point, size), pow(root_of_unity(log_size), -1, P)
+        scale = pow(size, -1, P)
+        found = []
+        for a in range(size):
+            total = self.zero
+            for k, power in enumerate(powers):
+                total = self.add(total, self.scale(power, pow(root, a * k % size, P)))
+            found.append(self.scale(total, scale))
+        return tuple(found)
+
+    # -- arrays -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def elements(self, array: Elements) -> list[E]:
+        """The elements of an array (n, element)."""
+
+    @abstractmethod
+    def array(self, elements: Sequence[E]) -> Elements:
+        """The array (n, element)."""
+
+    @abstractmethod
+    def embed(self, a: Scalars) -> Elements:
+        """Scalars (...) as elements (..., element)."""
+
+    @abstractmethod
+    def adds(self, a: Elements, b: Elements) -> Elements: ...
+
+    @abstractmethod
+    def subs(self, a: Elements, b: Elements) -> Elements: ...
+
+    @abstractmethod
+    def muls(self, a: Elements, b: Elements) -> Elements:
+        """The products of elements, with broadcasting."""
+
+    @abstractmethod
+    def scales(self, a: Elements, b: Scalars) -> Elements:
+        """The products of elements (..., element) and scalars (...)."""
+
+    @abstractmethod
+    def scalar_muls(self, a: Scalars, b: Scalars) -> Scalars:
+        """The products of scalars, one of which may be numbers."""
+
+    @abstractmethod
+    def weighted(self, weights: Sequence[E], rows: Scalars) -> Elements:
+        """The sums over the last axis of `rows` (..., w) of weight times scalar, (..., element)."""
+
+    def powers_array(self, base: E, count: int) -> Elements:
+        """The first `count` powers, (count, element)."""
+        return self.array(self.powers(base, count))
+
+    def dot(self, a: Elements, b: Elements) -> E:
+        """The sum of the products of two arrays (n, element)."""
+        return self.sum(self.elements(self.muls(a, b)))
+
+    @abstractmethod
+    def powers_at(self, base: int, exponents: Indices, bits: int) -> Scalars:
+        """The powers of a number by indices of so many bits."""
+
+    @abstractmethod
+    def program_at(self, program: PointProgram, this: Sequence[Any], next_: Sequence[Any], scalars: Elements) -> E:
+        """The value of a fold program from the values of the matrices' columns, as `PointProgram` takes them."""
+
+    # -- conditions -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def need_equal(self, a: E, b: E, otherwise: str) -> None: ...
+
+    @abstractmethod
+    def need_all_equal(self, a: Elements, b: Elements, otherwise: str) -> None: ...
+
+    @abstractmethod
+    def need_nonzero(self, a: E, otherwise: str) -> None: ...
+
+    # -- hashing ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def transcript(self, purpose: bytes, tree_hash: TreeHash) -> Transcript:
+        """A new transcript."""
+
+    @abstractmethod
+    def drawn(self, transcript: Transcript, label: bytes) -> E:
+        """Draw an element from a transcript of this arithmetic."""
+
+    @abstractmethod
+    def nonce_bytes(self, nonce: Any) -> Any:
+        """The eight bytes of a nonce."""
+
+    @abstractmethod
+    def need_work(self, seed: Any, nonce: Any, bits: int, tree_hash: TreeHash, otherwise: str) -> None:
+        """The nonce must do the proof of work of so many bits."""
+
+
+class Numbers(Arithmetic[Ext]):
+    """The arithmetic of numbers, with NumPy. A condition that fails raises InvalidProof."""
+
+    zero = field.ZERO
+    one = field.ONE
+    add = staticmethod(field.e_add)
+    sub = staticmethod(field.e_sub)
+    mul = staticmethod(field.e_mul)
+    scale = staticmethod(field.e_scale)
+    powers = staticmethod(field.e_powers)
+    adds = staticmethod(field.add)
+    subs = staticmethod(field.sub)
+    muls = staticmethod(field.ext_mul)
+    scales = staticmethod(field.ext_scale)
+    scalar_muls = staticmethod(field.mul)
+    powers_array = staticmethod(field.ext_powers)
+    powers_at = staticmethod(field.powers_at)
+    embed = staticmethod(field.embed)
+    transcript = staticmethod(make_transcript)
+
+    def constant(self, value: int) -> Ext:
+        return value, 0, 0
+
+    @lru_cache(maxsize=8)  # noqa: B019 - `NUMBERS` is the only instance
+    def lagrange(self, point: Ext, log_size: int) -> tuple[Ext, ...]:
+        return super().lagrange(point, log_size)
+
+    def elements(self, array: Elements) -> list[Ext]:
+        return [(a, b, c) for a, b, c in array.tolist()]
+
+    def array(self, elements: Sequence[Ext]) -> Elements:
+        return np.array(elements, dtype=np.uint64).reshape(-1, 3)
+
+    def weighted(self, weights: Sequence[Ext], rows: Scalars) -> Elements:
+        out = np.zeros((*rows.shape[:-1], 3), dtype=np.uint64)
+        for column, weight in enumerate(weights):
+            out = field.add(out, field.mul(np.array(weight, dtype=np.uint64), rows[..., column, None]))
+        return out
+
+    def dot(self, a: Elements, b: Elements) -> Ext:
+        return field.element(field.total(field.ext_mul(a, b)))
+
+    def program_at(self, program: PointProgram, this: Sequence[Any], next_: Sequence[Any], scalars: Elements) -> Ext:
+        return program(this, next_, scalars)
+
+    def need_equal(self, a: Ext, b: Ext, otherwise: str) -> None:
+        if a != b:
+            raise InvalidProof(otherwise)
+
+    def need_all_equal(self, a: Elements, b: Elements, otherwise: str) -> None:
+        if not np.array_equal(a, b):
+            raise InvalidProof(otherwise)
+
+    def need_nonzero(self, a: Ext, otherwise: str) -> None:
+        if a == field.ZERO:
+            raise InvalidProof(otherwise)
+
+    def drawn(self, transcript: Transcript, label: bytes) -> Ext:
+        return transcript.extension(label)
+
+    def nonce_bytes(self, nonce: int) -> bytes:
+        return nonce.to_bytes(8, "little")
+
+    def need_work(self, seed: bytes, nonce: int, bits: int, tree_hash: TreeHash, otherwise: str) -> None:
+        if not work_is_done(seed, nonce, bits, tree_hash):
+            raise InvalidProof(otherwise)
+
+
+NUMBERS = Numbers()
