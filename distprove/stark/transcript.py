@@ -27,6 +27,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,7 @@ _BLOCK = struct.Struct("<4Q")
 _ELEMENTS, _CHALLENGE, _BYTES = 0x10, 0x11, 0x13
 _LABEL_BYTES, _DATA_BYTES = 7, 4
 """Bytes of a label, and of other data, in one field element."""
+GRIND_LABEL = b"grind"
 
 
 class Transcript(ABC):
@@ -108,7 +110,7 @@ class KeccakTranscript(Transcript):
         return [word & mask for word in islice(self._words(label), count)]
 
     def grinding_seed(self) -> bytes:
-        self._state = keccak256(b"\x11" + self._state + _framed(b"grind"))
+        self._state = keccak256(b"\x11" + self._state + _framed(GRIND_LABEL))
         return self._state
 
     def words(self) -> Words:
@@ -126,16 +128,52 @@ class KeccakTranscript(Transcript):
             counter += 1
 
 
-class Poseidon2Transcript(Transcript):
-    """A transcript over field elements."""
+class DuplexTranscript(Transcript):
+    """A transcript over field elements: a duplex sponge, whose subclasses decide what an element and a permutation are.
+
+    The elements that it pushes itself, and its first state, are numbers.
+    """
 
     def __init__(self, purpose: bytes) -> None:
-        self._state = np.zeros(poseidon2.WIDTH, dtype=np.uint64)
+        self._state: list[Any] = [0] * poseidon2.WIDTH
         self._at = 0
         self.absorb(b"purpose", DOMAIN + b" " + purpose)
 
+    @abstractmethod
+    def _permuted(self, state: list[Any]) -> list[Any]:
+        """The permutation of 16 elements."""
+
     def absorb(self, label: bytes, data: bytes) -> None:
-        self._message(_BYTES, label, _packed(data, _DATA_BYTES), len(data))
+        self._message(_BYTES, label, packed(data), len(data))
+
+    def _message(self, kind: int, label: bytes, items: Sequence[Any], length: int) -> None:
+        for element in (kind + (len(label) << 8) + (length << 16), *_pieces(label, _LABEL_BYTES), *items):
+            self._state[self._at] = element
+            self._at += 1
+            if self._at == poseidon2.RATE:
+                self._permute()
+
+    def _elements(self, label: bytes) -> Iterator[Any]:
+        self._message(_CHALLENGE, label, (), 0)
+        if self._at:
+            self._permute()
+        while True:
+            yield from self._state[: poseidon2.RATE]
+            self._permute()
+
+    def _permute(self) -> None:
+        self._state = self._permuted(self._state)
+        self._at = 0
+
+
+class Poseidon2Transcript(DuplexTranscript):
+    """A transcript over numbers of the field."""
+
+    def _permuted(self, state: list[int]) -> list[int]:
+        words = np.array(state, dtype=np.uint64)
+        poseidon2.permute(words)
+        permuted: list[int] = words.tolist()
+        return permuted
 
     def absorb_words(self, label: bytes, words: Words) -> None:
         elements = np.ascontiguousarray(words).reshape(-1)
@@ -153,32 +191,13 @@ class Poseidon2Transcript(Transcript):
         return [element & mask for element in islice(self._elements(label), count)]
 
     def grinding_seed(self) -> bytes:
-        return np.array(list(islice(self._elements(b"grind"), poseidon2.DIGEST)), dtype="<u8").tobytes()
+        return np.array(list(islice(self._elements(GRIND_LABEL), poseidon2.DIGEST)), dtype="<u8").tobytes()
 
     def words(self) -> Words:
-        return np.array([1, self._at, *self._state.tolist()], dtype=np.uint64)
+        return np.array([1, self._at, *self._state], dtype=np.uint64)
 
     def resume(self, words: Words) -> None:
-        self._at, self._state = int(words[1]), words[2:].copy()
-
-    def _message(self, kind: int, label: bytes, items: Sequence[int], length: int) -> None:
-        for element in (kind + (len(label) << 8) + (length << 16), *_packed(label, _LABEL_BYTES), *items):
-            self._state[self._at] = element
-            self._at += 1
-            if self._at == poseidon2.RATE:
-                self._permute()
-
-    def _elements(self, label: bytes) -> Iterator[int]:
-        self._message(_CHALLENGE, label, (), 0)
-        if self._at:
-            self._permute()
-        while True:
-            yield from self._state[: poseidon2.RATE].tolist()
-            self._permute()
-
-    def _permute(self) -> None:
-        poseidon2.permute(self._state)
-        self._at = 0
+        self._at, self._state = int(words[1]), words[2:].tolist()
 
 
 def work_is_done(seed: bytes, nonce: int, bits: int, tree_hash: TreeHash = TreeHash.KECCAK) -> bool:
@@ -186,19 +205,28 @@ def work_is_done(seed: bytes, nonce: int, bits: int, tree_hash: TreeHash = TreeH
     if tree_hash is TreeHash.POSEIDON2:
         if nonce >= P:
             return False
-        state = np.zeros(poseidon2.WIDTH, dtype=np.uint64)
-        state[: poseidon2.DIGEST] = np.frombuffer(seed, dtype="<u8")
-        state[poseidon2.DIGEST], state[poseidon2.RATE] = nonce, GRIND_TAG
+        state = np.array(work_state(np.frombuffer(seed, dtype="<u8").tolist(), nonce), dtype=np.uint64)
         poseidon2.permute(state)
         return int(state[0]) & ((1 << bits) - 1) == 0
     digest = keccak256(GRIND_TAG.to_bytes(8, "little") + seed + nonce.to_bytes(8, "little"))
     return int.from_bytes(digest, "big") >> (256 - bits) == 0
 
 
+def work_state(seed: Sequence[Any], nonce: Any) -> list[Any]:
+    """The state whose permutation begins with an element of as many low zero bits as the proof of work asks for."""
+    rest = poseidon2.RATE - poseidon2.DIGEST - 1
+    return [*seed, nonce, *[0] * rest, GRIND_TAG, *[0] * (poseidon2.WIDTH - poseidon2.RATE - 1)]
+
+
+def packed(data: bytes) -> list[int]:
+    """The field elements as which a duplex transcript absorbs bytes."""
+    return _pieces(data, _DATA_BYTES)
+
+
 def _framed(label: bytes) -> bytes:
     return bytes([len(label)]) + label
 
 
-def _packed(data: bytes, size: int) -> list[int]:
+def _pieces(data: bytes, size: int) -> list[int]:
     """Return pieces of `size` bytes of `data` as little-endian integers, the last one of what is left."""
     return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
