@@ -144,7 +144,15 @@ class DuplexTranscript(Transcript):
         """The permutation of 16 elements."""
 
     def absorb(self, label: bytes, data: bytes) -> None:
-        self._message(_BYTES, label, packed(data), len(data))
+        self._absorb_octets(label, packed(data), len(data))
+
+    def _absorb_octets(self, label: bytes, items: Sequence[Any], length: int) -> None:
+        """Absorb bytes in the form that `packed` gives."""
+        self._message(_BYTES, label, items, length)
+
+    def _absorb_scalars(self, label: bytes, items: Sequence[Any]) -> None:
+        """Absorb field elements."""
+        self._message(_ELEMENTS, label, items, len(items))
 
     def _message(self, kind: int, label: bytes, items: Sequence[Any], length: int) -> None:
         for element in (kind + (len(label) << 8) + (length << 16), *_pieces(label, _LABEL_BYTES), *items):
@@ -176,8 +184,7 @@ class Poseidon2Transcript(DuplexTranscript):
         return permuted
 
     def absorb_words(self, label: bytes, words: Words) -> None:
-        elements = np.ascontiguousarray(words).reshape(-1)
-        self._message(_ELEMENTS, label, elements.tolist(), len(elements))
+        self._absorb_scalars(label, np.ascontiguousarray(words).reshape(-1).tolist())
 
     def absorb_root(self, label: bytes, root: bytes) -> None:
         self.absorb_words(label, np.frombuffer(root, dtype="<u8").astype(np.uint64))

@@ -1,0 +1,156 @@
+"""Merkle paths in a circuit: each query has its own row and path, where a proof gives what several share once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from distprove.errors import UsageError
+from distprove.stark.arithmetic import Elements, Indices, Scalars
+from distprove.stark.field import Words
+from distprove.stark.merkle import TreeShape, leaf_header
+from distprove.stark.multilinear.opened import Opened
+from distprove.stark.multilinear.shape import Shape
+from distprove.stark.recursion.circuit import Index, SiblingPlace, Wire
+from distprove.stark.recursion.symbols import Root, Symbols
+from kernels.cpu.poseidon2 import DIGEST, RATE, WIDTH
+from kernels.interface.tree_hash import LEAF_TAG, NODE_TAG
+
+
+class OpenedPaths(Opened):
+    """The rows of trees as symbols. The circuit hashes each up to its root when it is asked for."""
+
+    def __init__(self, symbols: Symbols, shape: Shape, root: Root, roots: Sequence[Root]) -> None:
+        """`root` is that of the main tree, `roots` those of the later codewords. The preprocessed one is the key's."""
+        self._symbols, self._shape = symbols, shape
+        self._root, self._roots = root, roots
+
+    def main(self, indices: Indices) -> Scalars:
+        return self._single(0, self._shape.main_tree, self._root.wire, indices)
+
+    def fixed(self, indices: Indices) -> Scalars | None:
+        tree = self._shape.preprocessed_tree
+        if tree is None:
+            return None
+        words = np.frombuffer(self._shape.key.preprocessed_root, dtype="<u8").tolist()
+        root = self._symbols.fixed(tuple(words))
+        first = self._shape.rounds[0]
+        dynamic = min(first.log_leaves, tree.log_leaves)
+        count = 1 << (tree.log_leaves - dynamic)
+        width = self._shape.preprocessed.width
+        out = np.empty((len(indices), 1 << first.log_fold, width), dtype=object)
+        leaves = [[Index(index.bits[:dynamic], t << dynamic) for t in range(count)] for index in indices]
+        opened = self._symbols.opened(1, [leaf for own in leaves for leaf in own], width)
+        for query, own in enumerate(leaves):
+            rows = opened[query * count :][:count]
+            self._climb_together(tree, own, rows, root)
+            for t in range(1 << first.log_fold):
+                out[query, t] = rows[t % count]
+        return out
+
+    def codeword(self, number: int, indices: Indices) -> Elements:
+        tree = self._shape.codeword_trees[number - 1]
+        place = number + (self._shape.preprocessed_tree is not None)
+        rows = self._single(place, tree, self._roots[number - 1].wire, indices)
+        rows = rows.reshape(len(indices), -1, 3)
+        out = np.empty((*rows.shape[:2], 1), dtype=object)
+        for query, row in enumerate(rows):
+            for t, parts in enumerate(row):
+                out[query, t, 0] = self._symbols.join(parts)
+        return out
+
+    def check(self) -> None:
+        """Nothing is left to do."""
+
+    def _single(self, number: int, tree: TreeShape, root: Wire, indices: Indices) -> Scalars:
+        """The rows at the indices, each with a path of its own."""
+        ((_, width),) = tree.matrices
+        out = np.empty((len(indices), width), dtype=object)
+        rows = self._symbols.opened(number, list(indices), width)
+        for query, (index, row) in enumerate(zip(indices, rows, strict=True)):
+            out[query] = row
+            message = _leaf_words(tree, row)
+            if len(tree.levels) == 1:
+                self._sponge(message, expected=root)
+            else:
+                self._climb(tree, number, index, self._sponge(message), tree.log_leaves, root)
+        return out
+
+    def _climb(self, tree: TreeShape, number: int, leaf: Index, node: Wire, level: int, root: Wire) -> None:
+        """Hash the node above a leaf at the level of 2^level nodes up to the root."""
+        for below, above in pairwise(tree.levels[tree.levels.index(level) :]):
+            place = SiblingPlace(number, leaf, below)
+            node = self._symbols.step(node, leaf.bits[above:below], place, None if above else root)
+
+    def _climb_together(
+        self, tree: TreeShape, leaves: Sequence[Index], rows: Sequence[tuple[Wire, ...]], root: Wire
+    ) -> None:
+        """Hash leaves that differ in their upper bits alone up to the root: below the level at which they meet, the
+        places of all children are fixed."""
+        s, bits = self._symbols, leaves[0].bits
+        meet = len(bits)
+        if len(leaves) == 1:
+            message = _leaf_words(tree, rows[0])
+            if len(tree.levels) == 1:
+                self._sponge(message, expected=root)
+            else:
+                self._climb(tree, 1, leaves[0], self._sponge(message), tree.log_leaves, root)
+            return
+        if meet not in tree.levels:
+            raise UsageError(
+                f"a preprocessed tree of 2^{tree.log_leaves} leaves, of which each query opens {len(leaves)}: no level "
+                f"of it has 2^{meet} nodes, and circuits for such trees are not made"
+            )
+        nodes = [self._sponge_parts(_leaf_words(tree, row)) for row in rows]
+        for below, above in pairwise(tree.levels[: tree.levels.index(meet) + 1]):
+            count = 1 << (above - meet)
+            children = 1 << (below - above)
+            met = []
+            for t in range(count):
+                parts = [part for c in range(children) for part in nodes[t + c * count]]
+                met.append(self._node_parts([*parts, *_binary_rest(children)]))
+            nodes = met
+        (top,) = nodes
+        if meet == 0:
+            s.need_equal(s.join(top), root, "an opening does not match its commitment")
+        else:
+            self._climb(tree, 1, leaves[0], s.join(top), meet, root)
+
+    def _node_parts(self, state: Sequence[Wire | int]) -> tuple[Wire, ...]:
+        s = self._symbols
+        outs = s.permute(state).outs[:DIGEST]
+        return tuple(s.add(s.scalar(x), out) for x, out in zip(state[:DIGEST], outs, strict=True))
+
+    def _absorbed(self, message: Sequence[Wire | int]) -> list[Wire | int]:
+        """The state of a sponge of this message, before its last permutation."""
+        state: list[Wire | int] = [*[0] * RATE, LEAF_TAG, len(message), 0, 0]
+        for start in range(0, len(message), RATE):
+            block: list[Wire | int] = list(message[start : start + RATE])
+            state = [*block, *[0] * (RATE - len(block)), *state[RATE:]]
+            if start + RATE < len(message):
+                state = [*self._symbols.permute(state).outs]
+        return state
+
+    def _sponge(self, message: Sequence[Wire | int], expected: Wire | None = None) -> Wire:
+        """The digest of a message, which must be `expected` if that is given."""
+        state = self._absorbed(message)
+        if expected is None:
+            return self._symbols.hashed(state)
+        self._symbols.permute(state, expected)
+        return expected
+
+    def _sponge_parts(self, message: Sequence[Wire | int]) -> tuple[Wire, ...]:
+        state = self._absorbed(message)
+        return self._symbols.permute(state).outs[:DIGEST]
+
+
+def _leaf_words(tree: TreeShape, row: Sequence[Wire]) -> list[Wire | int]:
+    header: Words = leaf_header([width for _, width in tree.matrices])
+    return [*header.tolist(), *row]
+
+
+def _binary_rest(children: int) -> list[int]:
+    """What a node of two children hashes beside them."""
+    return [] if children == 4 else [NODE_TAG, *[0] * (WIDTH // 2 - 1)]
