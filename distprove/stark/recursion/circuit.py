@@ -140,7 +140,19 @@ class OpenedTree:
     """The rows at these leaves. Their places count within a row."""
 
 
-Operation = Constant | Public | Given | Join | Relation | Bits | Permutation | Step | OpenedTree
+@dataclass(frozen=True, slots=True)
+class OpenedNode:
+    """Where a prover finds a given digest: of the node beside a leaf's ancestor, whose number differs in bit `flipped`,
+    at the level of 2^log_size nodes. It states nothing by itself."""
+
+    tree: int
+    leaf: Index
+    log_size: int
+    flipped: int
+    node: Given
+
+
+Operation = Constant | Public | Given | Join | Relation | Bits | Permutation | Step | OpenedTree | OpenedNode
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from distprove.stark.recursion.circuit import (
     Given,
     Index,
     Join,
+    OpenedNode,
     OpenedTree,
     Permutation,
     Public,
@@ -61,15 +62,15 @@ def evaluate(circuit: Circuit, fields: Mapping[str, Words], trees: Sequence[Tree
             case Relation():
                 _relate(operation, made)
             case Constant(value, out):
-                values[out.number] = value if value[3] else value[:3]
+                values[out.number] = value if any(value[1:]) else value[:3]
             case Public(index, out):
                 values[out.number] = (public[index], 0, 0)
-            case Given(name, place, parts, out):
+            case Given(name, place, parts, whole):
                 if name:
                     for i, wire in enumerate(parts):
                         values[wire.number] = (given[name][place + i], 0, 0)
-                if out is not None:
-                    values[out.number] = tuple(values[part.number][0] for part in parts)
+                if whole is not None:
+                    values[whole.number] = tuple(values[part.number][0] for part in parts)
             case Join(parts, out):
                 values[out.number] = tuple(values[part.number][0] for part in parts)
             case Bits(of, bits, (low, high)):
@@ -91,6 +92,10 @@ def evaluate(circuit: Circuit, fields: Mapping[str, Words], trees: Sequence[Tree
                     for part in row:
                         for i, wire in enumerate(part.parts):
                             values[wire.number] = (words[part.place + i], 0, 0)
+            case OpenedNode(tree, leaf, log_size, flipped, node):
+                digest = opened.node(tree, _number(leaf, values) ^ (1 << flipped), log_size)
+                for wire, word in zip(node.parts, digest, strict=True):
+                    values[wire.number] = (word, 0, 0)
     return made
 
 
@@ -160,9 +165,14 @@ class _Trees:
     def children(self, tree: int, leaf: int, log_size: int, log_children: int) -> list[list[int]]:
         """The children of the node above a leaf's ancestor at the level of 2^log_size nodes."""
         above = log_size - log_children
-        node, level = leaf & (1 << above) - 1, self._nodes[tree][log_size]
-        digests = [level[node + (c << above)] for c in range(1 << log_children)]
-        return [np.frombuffer(digest, dtype="<u8").tolist() for digest in digests]
+        first = leaf & (1 << above) - 1
+        return [self.node(tree, first + (c << above), log_size) for c in range(1 << log_children)]
+
+    def node(self, tree: int, leaf: int, log_size: int) -> list[int]:
+        """The node at a level, which must be known, that a leaf of this number has for an ancestor."""
+        digest = self._nodes[tree][log_size][leaf & (1 << log_size) - 1]
+        words: list[int] = np.frombuffer(digest, dtype="<u8").tolist()
+        return words
 
 
 def _number(index: Index, values: Sequence[Value]) -> int:

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from distprove.errors import UsageError
 from distprove.stark.arithmetic import Elements, Indices, Scalars
 from distprove.stark.field import Words
 from distprove.stark.merkle import TreeShape, leaf_header
@@ -98,28 +97,42 @@ class OpenedPaths(Opened):
             else:
                 self._climb(tree, 1, leaves[0], self._sponge(message), tree.log_leaves, root)
             return
-        if meet not in tree.levels:
-            raise UsageError(
-                f"a preprocessed tree of 2^{tree.log_leaves} leaves, of which each query opens {len(leaves)}: no level "
-                f"of it has 2^{meet} nodes, and circuits for such trees are not made"
-            )
         nodes = [self._sponge_parts(_leaf_words(tree, row)) for row in rows]
-        for below, above in pairwise(tree.levels[: tree.levels.index(meet) + 1]):
-            count = 1 << (above - meet)
-            children = 1 << (below - above)
-            met = []
-            for t in range(count):
-                parts = [part for c in range(children) for part in nodes[t + c * count]]
-                met.append(self._node_parts([*parts, *_binary_rest(children)]))
-            nodes = met
+        for below, above in pairwise(tree.levels):
+            if below == meet:
+                break
+            if above < meet:
+                nodes, meet = [self._node_across(leaves, nodes, below)], above
+                break
+            count, children = 1 << (above - meet), 1 << (below - above)
+            nodes = [
+                self._node_parts([part for c in range(children) for part in nodes[t + c * count]]) for t in range(count)
+            ]
         (top,) = nodes
         if meet == 0:
             s.need_equal(s.join(top), root, "an opening does not match its commitment")
         else:
             self._climb(tree, 1, leaves[0], s.join(top), meet, root)
 
-    def _node_parts(self, state: Sequence[Wire | int]) -> tuple[Wire, ...]:
+    def _node_across(self, leaves: Sequence[Index], nodes: Sequence[tuple[Wire, ...]], below: int) -> tuple[Wire, ...]:
+        """The node of four children of which two are known, whose place among the upper or the lower two is fixed. The
+        lower bit of their places is one of the leaves'."""
         s = self._symbols
+        above = below - 2
+        bit = leaves[0].bits[above]
+        children: list[list[Wire]] = [[], [], [], []]
+        for t, node in enumerate(nodes):
+            beside = s.opened_node(1, leaves[t], below, above)
+            for own, other in zip(node, beside, strict=True):
+                moved = s.mul(bit, s.sub(other, own))
+                children[2 * t].append(s.add(own, moved))
+                children[2 * t + 1].append(s.sub(other, moved))
+        return self._node_parts([part for child in children for part in child])
+
+    def _node_parts(self, children: Sequence[Wire]) -> tuple[Wire, ...]:
+        """The scalars of the digest of a node of two or four children."""
+        s = self._symbols
+        state = [*children, *_BINARY_REST] if len(children) < WIDTH else list(children)
         outs = s.permute(state).outs[:DIGEST]
         return tuple(s.add(s.scalar(x), out) for x, out in zip(state[:DIGEST], outs, strict=True))
 
@@ -151,6 +164,5 @@ def _leaf_words(tree: TreeShape, row: Sequence[Wire]) -> list[Wire | int]:
     return [*header.tolist(), *row]
 
 
-def _binary_rest(children: int) -> list[int]:
-    """What a node of two children hashes beside them."""
-    return [] if children == 4 else [NODE_TAG, *[0] * (WIDTH // 2 - 1)]
+_BINARY_REST = [NODE_TAG, *[0] * (WIDTH // 2 - 1)]
+"""What a node of two children hashes beside them."""

@@ -22,6 +22,7 @@ from distprove.stark.recursion.circuit import (
     Given,
     Index,
     Join,
+    OpenedNode,
     OpenedTree,
     Operation,
     Permutation,
@@ -129,6 +130,13 @@ class Symbols(Arithmetic[Wire]):
         for row in rows:
             self._operations += row
         return [tuple(wire for given in row for wire in given.parts) for row in rows]
+
+    def opened_node(self, tree: int, leaf: Index, log_size: int, flipped: int) -> tuple[Wire, ...]:
+        """The scalars of a given digest of a tree (`OpenedNode`)."""
+        given = Given("", 0, self._new(DIGEST))
+        self._add(OpenedNode(tree, leaf, log_size, flipped, given))
+        self._add(given)
+        return given.parts
 
     def _whole(self, field: str, count: int) -> Wire:
         (out,) = self._new(1)
