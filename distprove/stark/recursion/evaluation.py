@@ -93,8 +93,8 @@ def evaluate(circuit: Circuit, fields: Mapping[str, Words], trees: Sequence[Tree
                         for i, wire in enumerate(part.parts):
                             values[wire.number] = (words[part.place + i], 0, 0)
             case OpenedNode(tree, leaf, log_size, flipped, node):
-                digest = opened.node(tree, _number(leaf, values) ^ (1 << flipped), log_size)
-                for wire, word in zip(node.parts, digest, strict=True):
+                found = opened.node(tree, _number(leaf, values) ^ (1 << flipped), log_size)
+                for wire, word in zip(node.parts, found, strict=True):
                     values[wire.number] = (word, 0, 0)
     return made
 
