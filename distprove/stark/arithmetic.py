@@ -111,6 +111,10 @@ class Arithmetic(ABC, Generic[E]):
         """The products of scalars, one of which may be numbers."""
 
     @abstractmethod
+    def inverses(self, a: Scalars) -> Scalars:
+        """The inverses of scalars, none of which is zero in a valid proof."""
+
+    @abstractmethod
     def weighted(self, weights: Sequence[E], rows: Scalars) -> Elements:
         """The sums over the last axis of `rows` (..., w) of weight times scalar, (..., element)."""
 
@@ -175,8 +179,8 @@ class Numbers(Arithmetic[Ext]):
     muls = staticmethod(field.ext_mul)
     scales = staticmethod(field.ext_scale)
     scalar_muls = staticmethod(field.mul)
+    inverses = staticmethod(field.inverse)
     powers_array = staticmethod(field.ext_powers)
-    powers_at = staticmethod(field.powers_at)
     embed = staticmethod(field.embed)
     transcript = staticmethod(make_transcript)
 
@@ -204,6 +208,9 @@ class Numbers(Arithmetic[Ext]):
 
     def program_at(self, program: PointProgram, this: Sequence[Any], next_: Sequence[Any], scalars: Elements) -> Ext:
         return program(this, next_, scalars)
+
+    def powers_at(self, base: int, exponents: Indices, bits: int) -> Scalars:
+        return field.powers_at(base, exponents, max(1, bits))
 
     def need_equal(self, a: Ext, b: Ext, otherwise: str) -> None:
         if a != b:

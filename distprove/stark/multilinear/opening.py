@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distprove.stark.arithmetic import Arithmetic, E, Elements, Indices
-from distprove.stark.field import P, powers_at, root_of_unity
+from distprove.stark.arithmetic import Arithmetic, E, Elements, Indices, Scalars
+from distprove.stark.field import P, root_of_unity
 from distprove.stark.multilinear.buses import evaluate
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.opened import Opened
@@ -63,8 +63,8 @@ def verify_opening(
         f.need_work(seed, nonce, params.grinding_bits, params.tree_hash, "the proof of work of a round is not done")
         indices = np.array(transcript.queries(nonce, round_.queries, round_.log_leaves))
         word = first_word(f, shape, opened, batch, indices) if i == 0 else opened.codeword(i, indices)
-        values = fold_leaves(f, word, round_, indices, alphas[len(alphas) - round_.log_fold :])
-        points = f.embed(f.powers_at(root_of_unity(round_.log_leaves), indices, max(1, round_.log_leaves)))
+        values, places = fold_leaves(f, word, round_, indices, alphas[len(alphas) - round_.log_fold :])
+        points = f.embed(places)
         if last:
             found = univariate_at(f, proof.final, points)
             f.need_all_equal(found, values, "the last word of WHIR is not that of the final polynomial")
@@ -88,22 +88,25 @@ def first_word(f: Arithmetic[E], shape: Shape, opened: Opened, batch: Sequence[E
     return word if fixed is None else f.adds(word, f.weighted(batch[width:], fixed))
 
 
-def fold_leaves(f: Arithmetic[E], word: Elements, round_: Round, indices: Indices, alphas: Sequence[E]) -> Elements:
-    """Fold leaves (q, 2^k, element) of a round's word at the queries by its challenges: (q, element)."""
+def fold_leaves(
+    f: Arithmetic[E], word: Elements, round_: Round, indices: Indices, alphas: Sequence[E]
+) -> tuple[Elements, Scalars]:
+    """Fold leaves (q, 2^k, element) of a round's word at the queries by its challenges: (q, element). And the points
+    (q,) to which these values belong."""
     log_domain = round_.log_domain
-    half = np.array(pow(2, -1, P), dtype=np.uint64)
+    half = pow(2, -1, P)
     # The inverse of the point of element 0; that of element u is w_A^-u times it for a leaf of A elements.
-    inverse_root = pow(root_of_unity(log_domain), -1, P)
-    first = f.powers_at(inverse_root, indices, max(1, log_domain))
+    first = f.powers_at(pow(root_of_unity(log_domain), -1, P), indices, round_.log_leaves)
     for level, alpha in zip(range(round_.log_fold, 0, -1), alphas, strict=True):
         pairs = 1 << (level - 1)
-        steps = powers_at(pow(root_of_unity(level), -1, P), np.arange(pairs), max(1, level))
+        root = pow(root_of_unity(level), -1, P)
+        # (a + b) / 2 + alpha (a - b) / (2 y) = b + (1 + alpha / y) / 2 (a - b)
+        scaled = f.array([f.scale(alpha, half * pow(root, u, P) % P) for u in range(pairs)])
+        weights = f.adds(f.scales(scaled[None], first[:, None]), f.array([f.constant(half)]))
         a, b = word[:, :pairs], word[:, pairs:]
-        odd = f.scales(f.subs(a, b), f.scalar_muls(first[:, None], steps))
-        twice = f.adds(f.adds(a, b), f.muls(odd, f.array([alpha])[None]))
-        word, first = f.scales(twice, half), f.scalar_muls(first, first)
+        word, first = f.adds(f.muls(weights, f.subs(a, b)), b), f.scalar_muls(first, first)
     folded: Elements = word[:, 0]
-    return folded
+    return folded, f.inverses(first)
 
 
 def univariate_at(f: Arithmetic[E], coefficients: Elements, points: Elements) -> Elements:

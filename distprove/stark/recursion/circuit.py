@@ -87,6 +87,16 @@ class Bits:
     of: Wire
     bits: tuple[Wire, ...]
     halves: tuple[Wire, Wire]
+    power: Power | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """`out` is the power of a number by the number that the lowest bits make."""
+
+    base: int
+    bits: int
+    out: Wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,11 +73,13 @@ def evaluate(circuit: Circuit, fields: Mapping[str, Words], trees: Sequence[Tree
                     values[whole.number] = tuple(values[part.number][0] for part in parts)
             case Join(parts, out):
                 values[out.number] = tuple(values[part.number][0] for part in parts)
-            case Bits(of, bits, (low, high)):
+            case Bits(of, bits, (low, high), power):
                 x = values[of.number][0]
                 for i, wire in enumerate(bits):
                     values[wire.number] = (x >> i & 1, 0, 0)
                 values[low.number], values[high.number] = (x & (1 << HALF) - 1, 0, 0), (x >> HALF, 0, 0)
+                if power is not None:
+                    values[power.out.number] = (pow(power.base, x & (1 << power.bits) - 1, P), 0, 0)
             case Permutation(state, outs, digest, expected):
                 after = _permuted([values[wire.number][0] for wire in state])
                 for wire, x in zip(outs, after, strict=True):

@@ -57,16 +57,17 @@ class Layout:
         self._reads = circuit.reads()
         bits = [o for o in circuit.operations if isinstance(o, Bits)]
         used = max((i + 1 for o in bits for i, bit in enumerate(o.bits) if self._reads[bit.number]), default=1)
+        powered = max((o.power.bits for o in bits if o.power), default=1)
         publics = [o.out.number for o in circuit.operations if isinstance(o, Public)]
         self._rows = {
             "relations": Rows(Relations()),
             "joins": Rows(Joins()),
             "constants": Rows(Constants()),
             "publics": Rows(Publics([(number, self._reads[number]) for number in publics])),
-            "bits": Rows(Decompositions(used)),
+            "bits": Rows(Decompositions(used, powered)),
             "poseidon2": Rows(Permutations()),
         }
-        self._place(used)
+        self._place(used, powered)
 
     @property
     def tables(self) -> Sequence[Air]:
@@ -86,7 +87,7 @@ class Layout:
         """Preprocessed columns, (width, rows), of the tables that have any."""
         return {name: self._columns(name, rows.fixed) for name, rows in self._rows.items() if rows.air.preprocessed}
 
-    def _place(self, used: int) -> None:
+    def _place(self, used: int, powered: int) -> None:
         reads = self._reads
         zero = next(o.out for o in self.circuit.operations if isinstance(o, Constant) and not any(o.value))
 
@@ -124,7 +125,12 @@ class Layout:
                     rows = self._rows["bits"]
                     outs = [wire.number for wire in (*operation.halves, *operation.bits)]
                     _consecutive(outs)
-                    rows.fixed.append([1, operation.of.number, outs[0], *[reads[n] for n in outs[: 2 + used]]])
+                    power, factors = operation.power, [0] * powered
+                    if power is not None:
+                        factors[: power.bits] = [pow(power.base, 1 << i, P) - 1 for i in range(power.bits)]
+                    result = [0, 0] if power is None else [power.out.number, written(power.out)]
+                    own = [1, operation.of.number, outs[0], *[reads[n] for n in outs[: 2 + used]]]
+                    rows.fixed.append([*own, *result, *factors])
                     rows.wires.append([operation.of.number])
                 case Permutation():
                     rows = self._rows["poseidon2"]
@@ -172,7 +178,8 @@ class Layout:
             case "relations":
                 return np.ascontiguousarray(values[:, :, :3].reshape(height, -1).T)
             case "bits":
-                return _decomposed(values[:, 0, 0])
+                factors = list(self._rows[name].air.preprocessed.values())[-1]
+                return _decomposed(values[:, 0, 0], self._columns(name, self._rows[name].fixed)[-factors:])
             case "poseidon2":
                 state, place = values[:, :WIDTH, 0], values[:, WIDTH:, 0]
                 steps = self._columns(name, self._rows[name].fixed)[-2] == 1
@@ -186,12 +193,18 @@ def _consecutive(numbers: Sequence[int]) -> None:
     assert list(numbers) == list(range(numbers[0], numbers[0] + len(numbers))), "an operation's own wires"
 
 
-def _decomposed(values: Words) -> Words:
+def _decomposed(values: Words, factors: Words) -> Words:
+    """The columns of the bits of scalars (n,), and of the products that they make with factors (k, n)."""
     bits = values[None] >> np.arange(BITS, dtype=np.uint64)[:, None] & np.uint64(1)
     missing = [(x >> HALF) - (1 << HALF) + 1 for x in values.tolist()]
     inverse = np.array([pow(m, -1, P) if m else 0 for m in missing], dtype=np.uint64)
     full = np.array([not m for m in missing], dtype=np.uint64)
-    return np.concatenate([bits, inverse[None], full[None]])
+    products: list[Words] = []
+    before = np.ones(len(values), dtype=np.uint64)
+    for bit, factor in zip(bits, factors, strict=False):
+        before = mul(before, add(mul(bit, factor), np.ones_like(bit)))
+        products.append(before)
+    return np.concatenate([bits, inverse[None], full[None], *[product[None] for product in products]])
 
 
 def _permuted(state: Words, place: Words) -> Words:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -26,6 +26,7 @@ from distprove.stark.recursion.circuit import (
     OpenedTree,
     Operation,
     Permutation,
+    Power,
     Public,
     Relation,
     SiblingPlace,
@@ -68,6 +69,11 @@ class Symbols(Arithmetic[Wire]):
         self._joined: dict[int, tuple[Wire, ...]] = {}
         """The parts of elements, by the wire's number."""
         self._decomposed: dict[int, Bits] = {}
+        """By the number of the scalar."""
+        self._decompositions: dict[int, Wire] = {}
+        """The decomposed scalars, by the number of their lowest bit."""
+        self._powers: dict[int, Power] = {}
+        """By the number of the scalar whose lowest bits are the exponent."""
         self._places: dict[str, int] = {}
         self._public: list[tuple[str, int]] = []
         self._publics = 0
@@ -75,7 +81,10 @@ class Symbols(Arithmetic[Wire]):
         self.one = self.constant(1)
 
     def circuit(self) -> Circuit:
-        operations = simplified(self._operations, self.zero, self.one)
+        powered = [
+            replace(o, power=self._powers.get(o.of.number)) if isinstance(o, Bits) else o for o in self._operations
+        ]
+        operations = simplified(powered, self.zero, self.one)
         return Circuit(tuple(operations), self._wires, tuple(self._public))
 
     # -- what a proof gives -----------------------------------------------------------------------------------------
@@ -254,14 +263,35 @@ class Symbols(Arithmetic[Wire]):
         return out
 
     def powers_at(self, base: int, exponents: Indices, bits: int) -> Scalars:
-        factors = [pow(base, 1 << i, P) - 1 for i in range(bits)]
         out = np.empty(exponents.shape, dtype=object)
         for place, index in enumerate(exponents):
-            product = self.one
-            for bit, factor in zip(index.bits, factors, strict=False):
-                product = self.mul(product, self.add(self.mul(bit, self.constant(factor)), self.one))
-            out[place] = product
+            out[place] = self._power(base, index, bits)
         return out
+
+    def _power(self, base: int, index: Index, bits: int) -> Wire:
+        """The power of a number by an index, once for each index."""
+        assert len(index.bits) == bits, "the whole index"
+        if not bits:
+            return self.one
+        own = self._decompositions[index.bits[0].number]
+        if own.number in self._powers:
+            raise UsageError("two powers by one index; circuits have room for one")
+        (out,) = self._new(1)
+        self._powers[own.number] = Power(base, bits, out)
+        return out
+
+    def inverses(self, a: Scalars) -> Scalars:
+        out = np.empty(a.shape, dtype=object)
+        for place, value in enumerate(a):
+            out[place] = self._inverse(value, "a point of the domain is zero")
+        return out
+
+    def _inverse(self, a: Wire, otherwise: str) -> Wire:
+        if a is self.one:
+            return a
+        (inverse,) = self._new(1)
+        self._add(Relation(a, inverse, self.zero, self.one, "b", otherwise))
+        return inverse
 
     def program_at(self, program: PointProgram, this: Sequence[Any], next_: Sequence[Any], scalars: Elements) -> Wire:
         values: list[Wire] = []
@@ -291,8 +321,7 @@ class Symbols(Arithmetic[Wire]):
             self.need_equal(x, y, otherwise)
 
     def need_nonzero(self, a: Wire, otherwise: str) -> None:
-        (inverse,) = self._new(1)
-        self._add(Relation(a, inverse, self.zero, self.one, "b", otherwise))
+        self._inverse(a, otherwise)
 
     # -- bits and hashing -------------------------------------------------------------------------------------------
 
@@ -302,6 +331,7 @@ class Symbols(Arithmetic[Wire]):
         if found is None:
             low, high = self._new(2)
             found = self._decomposed[of.number] = Bits(of, self._new(BITS), (low, high))
+            self._decompositions[found.bits[0].number] = of
             self._add(found)
         return found
 

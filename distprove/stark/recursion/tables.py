@@ -87,15 +87,16 @@ class Publics(Air):
 
 
 class Decompositions(Air):
-    """The bits of a scalar, as a number below p: if all upper bits are one, no lower one is."""
+    """The bits of a scalar, as a number below p: if all upper bits are one, no lower one is. And the power of a number
+    by the lowest bits: the product of its powers by 2^i, less one and times the bit, plus one."""
 
     name = "bits"
-    main = {"bit": BITS, "inverse": 1, "full": 1}
 
-    def __init__(self, used: int) -> None:
-        """`used`: how many of the lowest bits the circuit reads."""
+    def __init__(self, used: int, powered: int) -> None:
+        """`used`: how many of the lowest bits the circuit reads, and `powered` how many an exponent has."""
         self._used = used
-        self.preprocessed = {"on": 1, "of": 1, "first": 1, "reads": 2 + used}
+        self.main = {"bit": BITS, "inverse": 1, "full": 1, "product": powered}
+        self.preprocessed = {"on": 1, "of": 1, "first": 1, "reads": 2 + used, "power": 2, "factor": powered}
 
     def define(self, t: Table) -> None:
         bits = t.this["bit"]
@@ -109,6 +110,12 @@ class Decompositions(Air):
         t.receive(WIRE, _wire(t.fixed.of, low + high * (1 << HALF)), times=t.fixed.on, at_most=1)
         for place, (value, reads) in enumerate(zip((low, high, *bits[: self._used]), t.fixed["reads"], strict=True)):
             t.send(WIRE, _wire(t.fixed.first + place, value), times=reads, at_most=None)
+        before: Value = 1
+        for product, bit, factor in zip(t.this["product"], bits, t.fixed["factor"], strict=False):
+            t.always(before * (bit * factor + 1) - product)
+            before = product
+        number, reads = t.fixed["power"]
+        t.send(WIRE, _wire(number, before), times=reads, at_most=None)
 
 
 class Permutations(Air):
