@@ -19,7 +19,7 @@ from distprove.errors import InvalidProof
 from distprove.stark import field
 from distprove.stark.air.point import PointProgram
 from distprove.stark.field import Ext, P, root_of_unity
-from distprove.stark.transcript import Transcript, make_transcript, work_is_done
+from distprove.stark.transcript import DuplexTranscript, Transcript, make_transcript, work_is_done
 from kernels.interface.tree_hash import TreeHash
 
 E = TypeVar("E")
@@ -156,6 +156,10 @@ class Arithmetic(ABC, Generic[E]):
         """Draw an element from a transcript of this arithmetic."""
 
     @abstractmethod
+    def drawn_scalars(self, transcript: Transcript, label: bytes, count: int) -> Scalars:
+        """Draw scalars from a duplex transcript of this arithmetic."""
+
+    @abstractmethod
     def nonce_bytes(self, nonce: Any) -> Any:
         """The eight bytes of a nonce."""
 
@@ -226,6 +230,10 @@ class Numbers(Arithmetic[Ext]):
 
     def drawn(self, transcript: Transcript, label: bytes) -> Ext:
         return transcript.extension(label)
+
+    def drawn_scalars(self, transcript: Transcript, label: bytes, count: int) -> Scalars:
+        assert isinstance(transcript, DuplexTranscript), "bytes are no scalars"
+        return np.array(transcript.scalars(label, count), dtype=np.uint64)
 
     def nonce_bytes(self, nonce: int) -> bytes:
         return nonce.to_bytes(8, "little")

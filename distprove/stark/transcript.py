@@ -150,6 +150,10 @@ class DuplexTranscript(Transcript):
         """Absorb bytes in the form that `packed` gives."""
         self._message(_BYTES, label, items, length)
 
+    def scalars(self, label: bytes, count: int) -> list[Any]:
+        """Draw so many uniform scalars."""
+        return list(islice(self._elements(label), count))
+
     def _absorb_scalars(self, label: bytes, items: Sequence[Any]) -> None:
         """Absorb field elements."""
         self._message(_ELEMENTS, label, items, len(items))

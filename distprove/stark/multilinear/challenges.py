@@ -38,7 +38,7 @@ class ProofTranscript(Generic[E]):
         self._t = t = f.transcript(b"multilinear partition", shape.key.params.tree_hash)
         t.absorb(b"key", shape.key.digest)
         t.absorb(b"job", challenge)
-        _absorb_statement(t, shape, name, public, root)
+        absorb_statement(t, shape, name, public, root)
         self._absorb(b"anchor", [anchor])
 
     def bus_challenges(self) -> tuple[E, E]:
@@ -150,7 +150,7 @@ def anchor_challenges(f: Arithmetic[E], shape: Shape, name: Any, public: Scalars
     challenge."""
     t = f.transcript(b"multilinear anchor", shape.key.params.tree_hash)
     t.absorb(b"key", shape.key.digest)
-    _absorb_statement(t, shape, name, public, root)
+    absorb_statement(t, shape, name, public, root)
     return [f.drawn(t, b"eta") for _ in range(shape.log_height)], f.drawn(t, b"delta")
 
 
@@ -179,7 +179,8 @@ def global_challenges(challenge: bytes, tree_hash: TreeHash) -> tuple[Ext, Ext]:
     return draw_global(NUMBERS, challenge, tree_hash)
 
 
-def _absorb_statement(t: Transcript, shape: Shape, name: Any, public: Scalars, root: Any) -> None:
+def absorb_statement(t: Transcript, shape: Shape, name: Any, public: Scalars, root: Any) -> None:
+    """Absorb what a partition states beside its anchor."""
     t.absorb(b"name", name)
     t.absorb(b"heights", encode_heights(shape.log_heights))
     t.absorb_words(b"public", public)

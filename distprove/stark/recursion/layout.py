@@ -63,7 +63,7 @@ class Layout:
             "relations": Rows(Relations()),
             "joins": Rows(Joins()),
             "constants": Rows(Constants()),
-            "publics": Rows(Publics([(number, self._reads[number]) for number in publics])),
+            "publics": Rows(Publics(dict(circuit.public), [(number, self._reads[number]) for number in publics])),
             "bits": Rows(Decompositions(used, powered)),
             "poseidon2": Rows(Permutations()),
         }

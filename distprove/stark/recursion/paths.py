@@ -21,13 +21,14 @@ from kernels.interface.tree_hash import LEAF_TAG, NODE_TAG
 class OpenedPaths(Opened):
     """The rows of trees as symbols. The circuit hashes each up to its root when it is asked for."""
 
-    def __init__(self, symbols: Symbols, shape: Shape, root: Root, roots: Sequence[Root]) -> None:
-        """`root` is that of the main tree, `roots` those of the later codewords. The preprocessed one is the key's."""
+    def __init__(self, symbols: Symbols, shape: Shape, root: Root, roots: Sequence[Root], first: int) -> None:
+        """`root` is that of the main tree, `roots` those of the later codewords. The preprocessed one is the key's. The
+        trees are numbered from `first` on."""
         self._symbols, self._shape = symbols, shape
-        self._root, self._roots = root, roots
+        self._root, self._roots, self._first = root, roots, first
 
     def main(self, indices: Indices) -> Scalars:
-        return self._single(0, self._shape.main_tree, self._root.wire, indices)
+        return self._single(self._first, self._shape.main_tree, self._root.wire, indices)
 
     def fixed(self, indices: Indices) -> Scalars | None:
         tree = self._shape.preprocessed_tree
@@ -41,7 +42,7 @@ class OpenedPaths(Opened):
         width = self._shape.preprocessed.width
         out = np.empty((len(indices), 1 << first.log_fold, width), dtype=object)
         leaves = [[Index(index.bits[:dynamic], t << dynamic) for t in range(count)] for index in indices]
-        opened = self._symbols.opened(1, [leaf for own in leaves for leaf in own], width)
+        opened = self._symbols.opened(self._first + 1, [leaf for own in leaves for leaf in own], width)
         for query, own in enumerate(leaves):
             rows = opened[query * count :][:count]
             self._climb_together(tree, own, rows, root)
@@ -51,7 +52,7 @@ class OpenedPaths(Opened):
 
     def codeword(self, number: int, indices: Indices) -> Elements:
         tree = self._shape.codeword_trees[number - 1]
-        place = number + (self._shape.preprocessed_tree is not None)
+        place = self._first + number + (self._shape.preprocessed_tree is not None)
         rows = self._single(place, tree, self._roots[number - 1].wire, indices)
         rows = rows.reshape(len(indices), -1, 3)
         out = np.empty((*rows.shape[:2], 1), dtype=object)
@@ -95,7 +96,7 @@ class OpenedPaths(Opened):
             if len(tree.levels) == 1:
                 self._sponge(message, expected=root)
             else:
-                self._climb(tree, 1, leaves[0], self._sponge(message), tree.log_leaves, root)
+                self._climb(tree, self._first + 1, leaves[0], self._sponge(message), tree.log_leaves, root)
             return
         nodes = [self._sponge_parts(_leaf_words(tree, row)) for row in rows]
         for below, above in pairwise(tree.levels):
@@ -112,7 +113,7 @@ class OpenedPaths(Opened):
         if meet == 0:
             s.need_equal(s.join(top), root, "an opening does not match its commitment")
         else:
-            self._climb(tree, 1, leaves[0], s.join(top), meet, root)
+            self._climb(tree, self._first + 1, leaves[0], s.join(top), meet, root)
 
     def _node_across(self, leaves: Sequence[Index], nodes: Sequence[tuple[Wire, ...]], below: int) -> tuple[Wire, ...]:
         """The node of four children of which two are known, whose place among the upper or the lower two is fixed. The
@@ -122,7 +123,7 @@ class OpenedPaths(Opened):
         bit = leaves[0].bits[above]
         children: list[list[Wire]] = [[], [], [], []]
         for t, node in enumerate(nodes):
-            beside = s.opened_node(1, leaves[t], below, above)
+            beside = s.opened_node(self._first + 1, leaves[t], below, above)
             for own, other in zip(node, beside, strict=True):
                 moved = s.mul(bit, s.sub(other, own))
                 children[2 * t].append(s.add(own, moved))

@@ -1,4 +1,4 @@
-"""The program whose proof says that a proof verifies: a circuit's tables, and their trace from a proof."""
+"""The program of a node: the tables of its circuit, one partition, and a trace from the proofs of its children."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 
 from distprove.errors import InvalidProof
 from distprove.stark.air import Air, Bus
-from distprove.stark.multilinear.key import MultilinearKey
-from distprove.stark.multilinear.proof import MultilinearProof
-from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.verifier import check_statement
 from distprove.stark.program import Program, Slice, Trace
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.layout import Layout
-from distprove.stark.recursion.leaf import leaf_circuit, leaf_fields, leaf_trees
+from distprove.stark.recursion.node import STATED, Child, Proven, node_circuit, node_fields, node_trees, stated_by
 from distprove.stark.recursion.tables import WIRE
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
@@ -27,18 +24,14 @@ LEAST_HEIGHT = 4
 """log2 of the rows of the lowest table."""
 
 
-class LeafProgram(Program):
-    """Proves that a partition's proof under a key verifies, for one shape and one length of the partition's name.
+class NodeProgram(Program):
+    """Proves that the proofs of some children verify. No command line reaches it."""
 
-    The public values are those of `leaf_circuit`: they take the place of the proof in its job. Nothing here is a
-    program of the command line.
-    """
+    name = "node"
 
-    name = "leaf"
-
-    def __init__(self, shape: Shape, name_length: int) -> None:
-        self._shape = shape
-        self.circuit = leaf_circuit(shape, name_length)
+    def __init__(self, children: Sequence[Child]) -> None:
+        self.children = tuple(children)
+        self.circuit = node_circuit(self.children)
         self.layout = Layout(self.circuit, LEAST_HEIGHT)
 
     @property
@@ -55,7 +48,7 @@ class LeafProgram(Program):
 
     @property
     def statement(self) -> Statement:
-        return Statement(public=(("given", self.circuit.public_count),))
+        return Statement(public=STATED)
 
     @property
     def fixed_heights(self) -> Mapping[str, int]:
@@ -65,26 +58,30 @@ class LeafProgram(Program):
         return self.layout.preprocessed
 
     def slices(self, partitions: int) -> list[Slice]:
-        raise NotImplementedError("a leaf proves a proof that is there: `leaf_inputs` makes its inputs")
-
-    def leaf_inputs(self, name: str, public: Sequence[int], record: Any) -> dict[str, NDArray[Any]]:
-        """The traces from a proof's record. Raises FormatError, and InvalidProof for one that does not verify."""
-        key: MultilinearKey = self._shape.key
-        proof, shape = MultilinearProof.from_record(record, key, name)
-        if shape.log_heights != self._shape.log_heights:
-            raise InvalidProof(f"{name}: a proof of other heights than the circuit's")
-        check_statement(key, name, tuple(public), shape)
-        fields = leaf_fields(name, public, proof)
-        made = evaluate(self.circuit, fields, leaf_trees(shape, proof))
-        if made.faults:
-            raise InvalidProof(f"{name}: {made.faults[0]}")
-        stated = np.concatenate([fields[field] for field, _ in self.circuit.public])
-        traces = zip(self.layout.log_heights, self.layout.traces(made), strict=True)
-        return {**dict(traces), "given": stated}
+        raise NotImplementedError("a node is made of proofs that are there (`traces_of`)")
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        return self.leaf_inputs(source["name"], source["public"], source["record"])
+        raise NotImplementedError("a node is made of proofs that are there (`traces_of`)")
+
+    def traces_of(self, proven: Sequence[Proven], challenge: bytes, before: Sequence[int]) -> dict[str, NDArray[Any]]:
+        """The traces from the children's proofs, in a job of this challenge, after partitions of the digest `before`.
+
+        Raises InvalidProof where a child does not verify, or is none of this circuit's.
+        """
+        if len(proven) != len(self.children):
+            raise InvalidProof(f"{len(proven)} proofs for a node of {len(self.children)} children")
+        for child, own in zip(self.children, proven, strict=True):
+            if own.proof.log_heights != child.shape.log_heights:
+                raise InvalidProof(f"{own.name}: a proof of other heights than the circuit's")
+            check_statement(child.shape.key, own.name, own.public, child.shape)
+        stated = stated_by(self.children, proven, challenge, before)
+        fields = node_fields(self.children, proven, stated)
+        made = evaluate(self.circuit, fields, node_trees(self.children, proven))
+        if made.faults:
+            raise InvalidProof(f"the node's circuit is not satisfied: {made.faults[0]}")
+        traces = zip(self.layout.log_heights, self.layout.traces(made), strict=True)
+        return {**dict(traces), "stated": np.array(stated.scalars(), dtype=np.uint64)}
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
-        public = tuple(map(int, backend.to_host(inputs["given"])))
+        public = tuple(map(int, backend.to_host(inputs["stated"])))
         return Trace([inputs[table] for table in self.layout.log_heights], public)

@@ -56,6 +56,13 @@ class Root:
     wire: Wire
 
 
+def scalar_array(wires: Sequence[Wire]) -> Scalars:
+    """The array (n,) of scalars."""
+    out: Scalars = np.empty(len(wires), dtype=object)
+    out[:] = wires
+    return out
+
+
 class Symbols(Arithmetic[Wire]):
     """Records operations. Equal ones are recorded once, and those of constants are computed."""
 
@@ -97,11 +104,6 @@ class Symbols(Arithmetic[Wire]):
             self._add(Public(self._publics, wire))
             self._publics += 1
         return wires
-
-    def public_root(self, field: str) -> Root:
-        """The next public values: a digest."""
-        parts = self.public(field, DIGEST)
-        return Root(parts, self.join(parts))
 
     def scalars(self, field: str, count: int) -> tuple[Wire, ...]:
         """The next scalars of a field of the proof."""
@@ -263,10 +265,7 @@ class Symbols(Arithmetic[Wire]):
         return out
 
     def powers_at(self, base: int, exponents: Indices, bits: int) -> Scalars:
-        out = np.empty(exponents.shape, dtype=object)
-        for place, index in enumerate(exponents):
-            out[place] = self._power(base, index, bits)
-        return out
+        return scalar_array([self._power(base, index, bits) for index in exponents])
 
     def _power(self, base: int, index: Index, bits: int) -> Wire:
         """The power of a number by an index, once for each index."""
@@ -281,12 +280,10 @@ class Symbols(Arithmetic[Wire]):
         return out
 
     def inverses(self, a: Scalars) -> Scalars:
-        out = np.empty(a.shape, dtype=object)
-        for place, value in enumerate(a):
-            out[place] = self._inverse(value, "a point of the domain is zero")
-        return out
+        return scalar_array([self.inverse(value, "a point of the domain is zero") for value in a])
 
-    def _inverse(self, a: Wire, otherwise: str) -> Wire:
+    def inverse(self, a: Wire, otherwise: str) -> Wire:
+        """The inverse of an element that must not be zero."""
         if a is self.one:
             return a
         (inverse,) = self._new(1)
@@ -321,7 +318,7 @@ class Symbols(Arithmetic[Wire]):
             self.need_equal(x, y, otherwise)
 
     def need_nonzero(self, a: Wire, otherwise: str) -> None:
-        self._inverse(a, otherwise)
+        self.inverse(a, otherwise)
 
     # -- bits and hashing -------------------------------------------------------------------------------------------
 
@@ -363,6 +360,9 @@ class Symbols(Arithmetic[Wire]):
     def drawn(self, transcript: Any, label: bytes) -> Wire:
         drawn: Wire = transcript.extension(label)
         return drawn
+
+    def drawn_scalars(self, transcript: Any, label: bytes, count: int) -> Scalars:
+        return scalar_array([self.scalar(drawn) for drawn in transcript.scalars(label, count)])
 
     def nonce_bytes(self, nonce: Wire) -> Octets:
         return Octets(self.bits(nonce).halves, 8)

@@ -9,7 +9,7 @@ below p. Where a column says `times`, it is the number of reads for a writer and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.air.definition import Value
@@ -75,14 +75,14 @@ class Publics(Air):
     name = "publics"
     main = {"begins": 1}
 
-    def __init__(self, wires: Sequence[tuple[int, int]]) -> None:
-        """`wires`: number and reads of each."""
-        self._wires = tuple(wires)
-        self.public = {"given": len(self._wires)}
+    def __init__(self, public: Mapping[str, int], wires: Sequence[tuple[int, int]]) -> None:
+        """`public`: names and numbers of elements, `wires`: number and reads of each element."""
+        self.public, self._wires = public, tuple(wires)
 
     def define(self, t: Table) -> None:
         t.marks_first(t.this.begins)
-        for (number, reads), value in zip(self._wires, t.public["given"], strict=True):
+        values = [value for name in self.public for value in t.public[name]]
+        for (number, reads), value in zip(self._wires, values, strict=True):
             t.send(WIRE, _wire(number, value), times=reads * t.this.begins, at_most=None)
 
 
