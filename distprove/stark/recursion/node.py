@@ -82,7 +82,7 @@ class Stated:
 def chained(
     f: Arithmetic[E], shape: Shape, before: Scalars, name: Any, public: Scalars, root: Any, anchor: E
 ) -> Scalars:
-    """The digest of a list of partitions with one more. It binds the key, and all that goes into the job's challenge."""
+    """The digest of a list of partitions with one more. It binds the key, and what goes into the job's challenge."""
     t = f.transcript(b"multilinear chain", TreeHash.POSEIDON2)
     t.absorb(b"key", shape.key.digest)
     t.absorb_words(b"before", before)

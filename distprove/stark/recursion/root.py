@@ -59,7 +59,7 @@ def verify_root(
         check_statement(key, name, public, shape)
         anchor = element(unpack(partition.anchors, (3,), name))
         chain = after_segment(shape, chain, name, public, partition.main_root, anchor)
-    challenge = multilinear_job_challenge(key.digest, partitions)
+    challenge = multilinear_job_challenge(key, partitions)
     proof, shape = MultilinearProof.from_record(record, root_key, "root")
     if proof.challenge != NODE_CHALLENGE:
         raise InvalidProof("the root: a node's proof has no job of its own")
