@@ -252,6 +252,9 @@ def prepare(settings: ExecutorSettings) -> None:
     # A client of a head that is lost ends the process after a minute in which a call to it waits. We look for ourselves
     # whether the head is there (`cluster.executor.reachability`), and may have another one by then.
     os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", str(1 << 30))
+    # A call to an actor that died fails at once. Ray would wait a second or two for the reason of the death, which it
+    # never learns of an actor that is started again.
+    os.environ.setdefault("RAY_timeout_ms_task_wait_for_death_info", "0")
     if not is_joined(settings):
         # Ray's workers, and the provers that they start, would have a thirtieth of a core beside others that want it.
         os.environ.setdefault("RAY_worker_niceness", "0")

@@ -37,6 +37,7 @@ from distprove.measure.campaign.processes import marked
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
 from distprove.system import PartitionProof
+from kernels.host.scratch import scratch_folder
 from tests.support import ROOT
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem
 
@@ -574,6 +575,45 @@ def test_a_worker_that_is_starting_when_its_ray_is_left_ends_nothing_else() -> N
         env={**environment, "PYTHONPATH": str(ROOT)},
     )
     assert (done.stdout, done.returncode) == ("WorkerDied\n", 0), done.stderr
+
+
+DYING = """
+import os, signal, sys
+from cluster.executor.connection import prepare
+from distprove.settings import ExecutorSettings
+prepare(ExecutorSettings())
+import ray
+from tests.support.lean_ray import lean_ray
+
+@ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=2)
+class Actor:
+    def pid(self):
+        return os.getpid()
+    def wait(self):
+        signal.pause()
+
+with lean_ray():
+    ray.init("local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False, _temp_dir=sys.argv[1])
+actor = Actor.remote()
+pid = ray.get(actor.pid.remote())
+waits = actor.wait.remote().future()
+os.kill(pid, signal.SIGKILL)
+print("failed:", type(waits.exception(timeout=60)).__name__, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_call_to_an_actor_that_died_fails_without_waiting_for_a_reason() -> None:
+    """By default Ray looks now and then whether it has waited long enough for one: here it never does."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {"PYTHONPATH": str(ROOT), "RAY_core_worker_internal_heartbeat_ms": "1000000"}
+    with scratch_folder(longest=40) as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", DYING, str(folder)], capture_output=True, text=True, timeout=200, env=environment
+        )
+    assert done.stdout.splitlines()[-1:] == ["failed: ActorUnavailableError"], done.stderr  # behind Ray's own words
 
 
 def test_a_worker_that_does_not_begin_where_others_do_is_queued(monkeypatch: pytest.MonkeyPatch) -> None:
