@@ -52,6 +52,24 @@ def test_a_program_is_proven_stage_by_stage() -> None:
     assert "verification" in run(*args).stdout
 
 
+def test_a_program_is_proven_by_the_multilinear_engine() -> None:
+    args = ("bench", "stark", "range-check", "--values", "2^5", "--bits", 4, "--backend", "cpu", "--repeats", 1)
+    done = run(*args, "--engine", "multilinear", "--json")
+    assert done.exit_code == 0, done.output
+    row = json.loads(done.stdout)["rows"][0]
+    assert row["variant"].startswith("multilinear")
+    assert {"trace", "main_stack", "gkr", "univariate", "rounds", "reduction", "opening"} <= row["steps"].keys()
+    facts = row["facts"]
+    assert [t["rows"] for t in facts["tables"]] == [32, 16]
+    assert facts["stack"]["width"] << facts["stack"]["log_height"] >= sum(
+        t["rows"] * t["columns"] for t in facts["tables"]
+    )
+    assert facts["extension_bytes"] == row["bytes_moved"] > 0
+    assert facts["security"]["engine"] == "multilinear"
+    assert facts["proof_bytes"] > 0
+    assert "verification" in run(*args, "--engine", "multilinear").stdout
+
+
 def test_scaling_is_measured_with_one_worker_and_two(small_job: SmallJob, tmp_path: Path) -> None:
     job = tmp_path / "job.toml"
     job.write_text(f'system = "groth16"\nzkey = "{small_job.zkey}"\nwitnesses = ["{small_job.witnesses}/*.wtns"]\n')
