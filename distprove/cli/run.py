@@ -52,6 +52,7 @@ def run(
     calls: Annotated[
         str, typer.Option(metavar="SYSTEM", help="sp1 for a guest of SP1; its input is an SP1Stdin as bincode.")
     ] = "",
+    engine: Annotated[str, typer.Option(help="The engine of the forecast: fri or multilinear.")] = "fri",
     output: Annotated[
         Path | None, typer.Option("--output", help="File to write the public output to."), Writes()
     ] = None,
@@ -64,6 +65,7 @@ def run(
     cannot be used, or the run cannot be proven.
     """
     from distprove.formats.files import read_bounded, write_atomically
+    from distprove.stark.params import ENGINES
     from distprove.stark.programs.registry import integer
     from distprove.stark.riscv.executor import Execution, Inputs, Trap
     from distprove.stark.riscv.profile import profile as profile_of
@@ -71,6 +73,8 @@ def run(
     from distprove.stark.riscv.sp1.translate import private_input, public_values
 
     size, most = integer("--segment", segment), integer("--max-cycles", max_cycles)
+    if engine not in ENGINES:
+        raise UsageError(f"--engine is {' or '.join(ENGINES)}, not {engine!r}")
     if most <= 0:
         raise UsageError(f"--max-cycles is a positive number, not {most}")
     program = RiscV(elf=str(guest), segment=size, calls=calls)
@@ -78,7 +82,7 @@ def run(
     private, public = (read_bounded(path, MOST_INPUT) if path else b"" for path in (private_file, public_input))
     inputs = Inputs(private_input(private, str(private_file)) if calls else private, public)
     try:
-        execution, seconds, forecast, refusal = _executed(program, elf, inputs, most)
+        execution, seconds, forecast, refusal = _executed(program, elf, inputs, most, engine)
         counted = Execution(elf, inputs, max_cycles=most) if profile else None
         profiled = profile_of(elf, counted.count(), counted.call_counts()) if counted is not None else None
     except Trap as trap:
@@ -132,7 +136,7 @@ def run(
 
 
 def _executed(
-    program: RiscV, elf: Elf, inputs: Inputs, max_cycles: int
+    program: RiscV, elf: Elf, inputs: Inputs, max_cycles: int, engine: str
 ) -> tuple[Execution, float, Forecast | None, str | None]:
     """Run to the end. Return the run, its seconds, and what proving it takes, or why it cannot be proven. Raises Trap,
     CycleLimit, UsageError for more segments than a proof has."""
@@ -147,7 +151,7 @@ def _executed(
     seconds = time.perf_counter() - started
     try:
         heights = run_heights(fixed, usages, len(execution.words()[0]))
-        return execution, seconds, forecast(program, heights), None
+        return execution, seconds, forecast(program, heights, engine), None
     except UsageError as error:
         return execution, seconds, None, str(error)
 
@@ -158,7 +162,7 @@ def _show_forecast(table: Table, forecast: Forecast) -> None:
     memory = f"{format_bytes(forecast.device_bytes)} a segment, at least {format_bytes(forecast.least_device_bytes)}"
     table.add_row("device memory", f"{memory}, at blow-up {forecast.blowup}")
     one, whole = format_bytes(forecast.segment_proof_bytes), format_bytes(forecast.proof_bytes)
-    table.add_row("proof", f"at most {one} a segment, {whole} in all, {forecast.queries} queries")
+    table.add_row("proof", f"{forecast.engine}, at most {one} a segment, {whole} in all, {forecast.queries} queries")
     table.add_row(
         "proving",
         f"some {format_seconds(forecast.seconds)} and the start, estimated for {MEASURED_ON}, not this machine",

@@ -13,6 +13,9 @@ from distprove.stark.field import P, Words, is_canonical
 from distprove.stark.merkle import TreeShape
 from kernels.interface.goldilocks import TreeOpening
 
+ENCODING, NAMES = 1.01, 1024
+"""An encoded proof takes at most this many times its content, and so many bytes more for the names of its fields."""
+
 
 def read_opening(record: Any, shape: TreeShape, queries: int, what: str) -> TreeOpening:
     """Parse a tree's opening at so many queries. Rows and nodes are only bounded here, by the queries. Raises

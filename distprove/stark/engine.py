@@ -12,6 +12,7 @@ from distprove.stark.barrier import Commitment
 from distprove.stark.heights import LogHeights
 from distprove.stark.key_front import KeyFront
 from distprove.stark.params import ENGINES
+from distprove.stark.plan import MemoryPlan
 from distprove.stark.program import Program
 
 FRI, MULTILINEAR = ENGINES
@@ -35,6 +36,12 @@ class Engine:
     heights_fit: Callable[[Any, LogHeights], bool]
     proof_bytes: Callable[[Any, LogHeights], int]
     """Mean size of a partition's proof in bytes."""
+    most_proof_bytes: Callable[[Any, LogHeights], int]
+    """Upper bound of that size."""
+    cells: Callable[[Any, LogHeights], int]
+    """Cells of the columns that a partition commits to, in field elements."""
+    plans: Callable[[Any, LogHeights], Sequence[MemoryPlan]]
+    """The memory plans of a partition, the fastest first."""
     least_memory: Callable[[Any, LogHeights], int]
     """Bytes that a partition takes on a device, as lean as it can be proven."""
     fits: Callable[..., bool]
@@ -85,6 +92,9 @@ def _fri() -> Engine:
         security.job_security,
         shape.heights_fit,
         lambda key, heights: proof.content_bytes(shape.ProofShape(key, heights)),
+        lambda key, heights: proof.content_bytes(shape.ProofShape(key, heights), at_most=True),
+        lambda key, heights: sum(sum(t.widths) << t.log_height for t in shape.ProofShape(key, heights).tables),
+        lambda key, heights: plans(shape.ProofShape(key, heights), key_streamed=False),
         lambda key, heights: plans(shape.ProofShape(key, heights), key_streamed=True)[0].peak,
         fits,
         proof.StarkProof.from_record,
@@ -113,6 +123,9 @@ def _multilinear() -> Engine:
         security.job_security,
         shape.heights_fit,
         lambda key, heights: proof.content_bytes(shape.Shape(key, heights)),
+        lambda key, heights: proof.content_bytes(shape.Shape(key, heights), at_most=True),
+        lambda key, heights: shape.Shape(key, heights).cells,
+        lambda key, heights: plans(shape.Shape(key, heights)),
         lambda key, heights: plans(shape.Shape(key, heights))[-1].peak,
         fits,
         proof.MultilinearProof.from_record,

@@ -18,7 +18,7 @@ from distprove.errors import FormatError
 from distprove.proof import check_fields
 from distprove.stark.air.compiled import EXTENSION_DEGREE
 from distprove.stark.barrier import Commitment
-from distprove.stark.encoding import exactly, pack, read_digest, read_opening, unpack
+from distprove.stark.encoding import ENCODING, NAMES, exactly, pack, read_digest, read_opening, unpack
 from distprove.stark.field import Words
 from distprove.stark.heights import LogHeights, decode_heights, encode_heights
 from distprove.stark.shape import ProofShape, TableShape, heights_fit
@@ -124,10 +124,6 @@ class StarkProof(JobPart):
             ),
         )
         return proof, shape
-
-
-ENCODING, NAMES = 1.01, 1024
-"""An encoded proof takes at most this many times its content, and so many bytes more for the names of its fields."""
 
 
 def content_bytes(shape: ProofShape, *, at_most: bool = False) -> int:

@@ -51,6 +51,18 @@ def test_what_proving_takes_is_told(tmp_path: Path) -> None:
     assert "estimated for one NVIDIA H200" in " ".join(run(*args).stdout.split())
 
 
+def test_what_proving_takes_with_the_multilinear_engine_is_told(tmp_path: Path) -> None:
+    """Its bound of a proof holds of a proof, and its memory is that of the engine's plans."""
+    (tmp_path / "n").write_bytes((20_000).to_bytes(4, "little"))
+    args = ("run", GUESTS / "fibonacci.elf", "--public-input", tmp_path / "n", "--segment", "2^20", "--json")
+    fri, told = (json.loads(run(*args, "--engine", e).stdout)["forecast"] for e in ("fri", "multilinear"))
+    assert (fri["engine"], told["engine"]) == ("fri", "multilinear")
+    assert told["segments"] == 1
+    assert told["least_device_bytes"] < told["device_bytes"]
+    assert told["proof_bytes"] == told["segment_proof_bytes"] < fri["proof_bytes"]
+    assert "--engine is fri or multilinear, not 'other'" in why_refused(run(*args[:-1], "--engine", "other"))
+
+
 def test_what_cannot_be_proven_is_told(tmp_path: Path) -> None:
     (tmp_path / "known").write_bytes(bytes(300))
     args = ("run", guest(tmp_path, *(65 * asm.call(4)), *asm.leave()), "--public-input", tmp_path / "known")

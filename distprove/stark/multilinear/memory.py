@@ -43,7 +43,7 @@ def key_bytes(key: MultilinearKey) -> int:
 
 def held_bytes(shape: Shape, *, streamed: bool) -> int:
     """Bytes held between commitment and proof: columns and the tree's nodes; whole also coefficients and codewords."""
-    columns = sum(WORD * t.main_width << h for t, h in zip(shape.tables, shape.heights, strict=True))
+    columns = WORD * shape.cells
     stack = 0 if streamed else stack_bytes(shape.main)
     return columns + stack + (stack << shape.key.params.log_blowup) + (2 * DIGEST << shape.rounds[0].log_leaves)
 
@@ -52,7 +52,7 @@ def stages(shape: Shape, *, streamed: bool = False) -> dict[str, int]:
     """Bytes in use at each step, without the key."""
     params, m, log_skip = shape.key.params, shape.log_height, shape.log_skip
     tables = list(zip(shape.tables, shape.heights, strict=True))
-    columns = sum(WORD * t.main_width << h for t, h in tables)
+    columns = WORD * shape.cells
     cells = sum(WORD * t.cells << h for t, h in tables)
     stack = stack_bytes(shape.main)
     codewords, tree = stack << params.log_blowup, 2 * DIGEST << shape.rounds[0].log_leaves

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from distprove.errors import FormatError
 from distprove.proof import check_fields
 from distprove.stark.barrier import Commitment
-from distprove.stark.encoding import exactly, pack, read_digest, read_opening, unpack
+from distprove.stark.encoding import ENCODING, NAMES, exactly, pack, read_digest, read_opening, unpack
 from distprove.stark.field import Ext, Words, e_inv, e_mul, element
 from distprove.stark.heights import LogHeights, decode_heights, encode_heights
 from distprove.stark.merkle import TreeShape
@@ -172,9 +173,10 @@ def tree_shapes(shape: Shape) -> list[tuple[TreeShape, int]]:
     return trees + [(tree, r.queries) for tree, r in zip(shape.codeword_trees, later, strict=True)]
 
 
-def content_bytes(shape: Shape) -> int:
-    """Mean size of a partition's proof in bytes, without the overhead of its encoding, which is below 1 %. The actual
-    size depends on the rows and nodes that the queries share."""
+def content_bytes(shape: Shape, *, at_most: bool = False) -> int:
+    """Mean size of a partition's proof in bytes, without the overhead of its encoding, which is below 1 %; or, with
+    `at_most`, an upper bound of the size with it. The actual size depends on the rows and nodes that the queries share.
+    """
     layers = sum(2 * layer + 4 for layer in range(shape.leaves.first_layer, shape.leaves.depth))
     values = 1 + shape.totals + layers + shape.quotient_length + shape.leaves_length + shape.openings + shape.stacked
     values += shape.row_variables * shape.degree + 2 * shape.log_height + (1 << shape.log_final)
@@ -188,11 +190,18 @@ def content_bytes(shape: Shape) -> int:
             # Queries are drawn from a round's leaves; they meet whole fibres of the preprocessed tree's lower levels.
             drawn = min(level, round_.log_leaves)
             met = -math.expm1(round_.queries * math.log1p(-(0.5**drawn))) * 2**drawn if drawn else 1.0
+            met = min(round_.queries, 1 << drawn) if at_most else met
             return met * 2.0 ** (level - drawn)
 
-        siblings = sum(2 * distinct(level - 1) - distinct(level) for level in range(1, log + 1))
-        opened += 32 * siblings + 8 * width * distinct(log)
-    return int(opened + 24 * values)
+        def siblings(below: int, above: int, round_: Round = round_) -> float:
+            if at_most:  # one child of each node is opened, or so many as a fibre has there
+                fibre = 1 << max(0, below - max(above, round_.log_leaves))
+                return ((1 << below - above) - fibre) * distinct(above)
+            return (1 << below - above) * distinct(above) - distinct(below)
+
+        opened += 32 * sum(siblings(*step) for step in pairwise(tree.levels)) + 8 * width * distinct(log)
+    content = opened + 24 * values
+    return int(content * ENCODING) + NAMES if at_most else int(content)
 
 
 def heights_in(record: Any, key: MultilinearKey, what: str = "proof") -> LogHeights:

@@ -89,6 +89,11 @@ class Shape:
         return present(self.log_heights)
 
     @property
+    def cells(self) -> int:
+        """Cells of the main columns of all tables."""
+        return sum(t.main_width << h for t, h in zip(self.tables, self.heights, strict=True))
+
+    @property
     def log_skip(self) -> int:
         return self.key.params.log_skip
 
