@@ -118,12 +118,17 @@ def bench_program(
     inputs = program.inputs(piece.source)
     made: list[tuple[Any, Any]] = []
 
+    used: list[float] = []
+
     def run(_: int) -> None:
         made.clear()  # before the next is made: two partitions' tables may not fit
+        begun = time.process_time()
         made.append(_prove(bench, key, piece.name, inputs, Steps()))
+        used.append(time.process_time() - begun)
 
     progress(f"{program.name}: proofs")
     timing = measure(run, backend, repeats=repeats)
+    cpu_seconds = statistics.median(used[-repeats:])
     _check(key, *made[0], whole.output)
     before = backend.traffic.snapshot()
     run(0)
@@ -164,6 +169,9 @@ def bench_program(
                 "verify_seconds": statistics.median(wall for wall, _ in verified),
                 "verify_cpu_seconds": statistics.median(cpu for _, cpu in verified),
                 "load_seconds": loaded,
+                "cpu_seconds": cpu_seconds,
+                "plan": committed.plan.name,
+                "planned_bytes": committed.plan.peak,
                 **bench.facts(shape, backend),
                 "security": security.to_record(),
             },

@@ -66,6 +66,9 @@ def test_a_program_is_proven_by_the_multilinear_engine() -> None:
     )
     assert facts["extension_bytes"] == row["bytes_moved"] > 0
     assert facts["security"]["engine"] == "multilinear"
+    assert facts["plan"] == "whole"
+    assert facts["planned_bytes"] > facts["extension_bytes"]
+    assert facts["cpu_seconds"] > 0
     assert facts["proof_bytes"] > 0
     assert "verification" in run(*args, "--engine", "multilinear").stdout
 
