@@ -33,13 +33,20 @@ NOT_FOR_VERIFIERS = (
     "distprove.stark.multilinear.proving_key",
     "distprove.stark.multilinear.prover",
     "distprove.stark.multilinear.vectors",
+    "distprove.stark.recursion.evaluation",
+    "distprove.stark.recursion.layout",
+    "distprove.stark.recursion.program",
+    "distprove.stark.recursion.prover",
 )
 """What a verifier does not import, be it later; for types alone it may."""
 REACHED = {
     "distprove.groth16.verifier": set[str](),
     "distprove.groth16.aggregate.jobs": set[str](),
     "distprove.stark.job_verifier": set[str](),
+    "distprove.stark.recursion.root": set[str](),
 }
+RECURSION = "distprove.stark.recursion"
+"""A room of its own, until a job can ask for one proof: nothing else imports it."""
 
 
 @cache
@@ -155,6 +162,13 @@ def test_no_circles() -> None:
 def test_a_verifier_reaches_nothing_of_a_prover(verifier: str) -> None:
     found = {m for m in closure(verifier) if any(m == no or m.startswith(f"{no}.") for no in NOT_FOR_VERIFIERS)}
     assert found == REACHED[verifier]
+
+
+def test_recursion_is_reached_from_nowhere() -> None:
+    def within(module: str) -> bool:
+        return module == RECURSION or module.startswith(f"{RECURSION}.")
+
+    assert {(a, b) for a, b in edges() if within(b) and not within(a)} == set()
 
 
 def private_parts(tree: ast.AST) -> Iterable[str]:

@@ -45,16 +45,21 @@ class Evaluation:
     """The 16 elements that each step of a path permutes."""
     faults: list[str] = field(default_factory=list)
     """The conditions that do not hold, in order. Without any the circuit is satisfied."""
+    unfit: list[int] = field(default_factory=list)
+    """Trees whose openings have other rows or nodes than the drawn indices need. Zeros stand in their place, so that
+    there are faults, too, unless the openings merely have too much."""
+
+    def check(self) -> None:
+        """Raise InvalidProof unless the circuit is satisfied."""
+        if self.faults or self.unfit:
+            found = self.faults[:1] or ["an opening of other rows or nodes than the queries meet"]
+            raise InvalidProof(f"the circuit is not satisfied: {found[0]}")
 
 
 def evaluate(circuit: Circuit, fields: Mapping[str, Words], trees: Sequence[TreeClaim]) -> Evaluation:
-    """Compute all wires. `fields` are those of a proof, `trees` its openings, whose roots are not looked at.
-
-    Raises InvalidProof for openings that have other rows or nodes than the drawn indices need: no value of the wires
-    stands for such a proof.
-    """
+    """Compute all wires. `fields` are those of proofs, `trees` their openings, whose roots are not looked at."""
     made = Evaluation([ZERO] * circuit.wires)
-    values, opened = made.values, _Trees(trees)
+    values, opened = made.values, _Trees(trees, made.unfit)
     given = {name: words.tolist() for name, words in fields.items()}
     public = [word for name, count in circuit.public for word in _exactly(given, name, count)]
     for operation in circuit.operations:
@@ -148,8 +153,8 @@ def _step(step: Step, made: Evaluation, opened: _Trees) -> None:
 class _Trees:
     """The openings of a proof, with a path for each leaf."""
 
-    def __init__(self, claims: Sequence[TreeClaim]) -> None:
-        self._claims = claims
+    def __init__(self, claims: Sequence[TreeClaim], unfit: list[int]) -> None:
+        self._claims, self._unfit = claims, unfit
         self._nodes: dict[int, dict[int, dict[int, bytes]]] = {}
 
     def open(self, tree: int, indices: Sequence[int]) -> list[list[int]]:
@@ -157,7 +162,9 @@ class _Trees:
         claim = self._claims[tree]
         nodes = opened_nodes(claim, QueryPaths(indices, claim.shape.log_leaves))
         if nodes is None:
-            raise InvalidProof("an opening of other rows or nodes than the queries meet")
+            self._unfit.append(tree)
+            self._nodes[tree] = {}
+            return [[0] * claim.shape.matrices[0][1] for _ in indices]
         self._nodes[tree] = nodes
         rows = claim.opening.rows[0]
         distinct = sorted(set(indices))
@@ -172,7 +179,8 @@ class _Trees:
 
     def node(self, tree: int, leaf: int, log_size: int) -> list[int]:
         """The node at a level, which must be known, that a leaf of this number has for an ancestor."""
-        digest = self._nodes[tree][log_size][leaf & (1 << log_size) - 1]
+        level = self._nodes[tree].get(log_size)
+        digest = level[leaf & (1 << log_size) - 1] if level else bytes(DIGEST * 8)
         words: list[int] = np.frombuffer(digest, dtype="<u8").tolist()
         return words
 

@@ -77,8 +77,7 @@ class NodeProgram(Program):
         stated = stated_by(self.children, proven, challenge, before)
         fields = node_fields(self.children, proven, stated)
         made = evaluate(self.circuit, fields, node_trees(self.children, proven))
-        if made.faults:
-            raise InvalidProof(f"the node's circuit is not satisfied: {made.faults[0]}")
+        made.check()
         traces = zip(self.layout.log_heights, self.layout.traces(made), strict=True)
         return {**dict(traces), "stated": np.array(stated.scalars(), dtype=np.uint64)}
 
