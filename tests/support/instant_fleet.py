@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -123,6 +122,7 @@ class InstantFleet(Fleet):
         are carried out at a time."""
         super().__init__(settings)
         self.before, self.most = before, most
+        self.slots: list[InstantSlot] = []
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         host: Host = InstantHost()  # type: ignore[assignment]
@@ -131,7 +131,8 @@ class InstantFleet(Fleet):
     def remember(self, worker: WorkerHandle, device: str, reason: str) -> None: ...
 
     def slot(self, spec: WorkerSpec, shared: Any) -> Any:
-        return InstantSlot(spec.system, self)
+        self.slots.append(InstantSlot(spec.system, self))
+        return self.slots[-1]
 
     def opener(self, spec: WorkerSpec, host: Host, number: int, shared: Any) -> Callable[[], object]:
         raise AssertionError("slots need no opening")
@@ -139,8 +140,10 @@ class InstantFleet(Fleet):
     def keep(self, system: ProofSystem) -> Callable[[], None]:
         return lambda: None
 
-    def verifying(self) -> AbstractContextManager[object]:
-        return nullcontext()
+    def close(self, *, now: bool = False) -> None:
+        super().close(now=now)
+        for slot in self.slots:
+            slot.end()  # else a thread would wait for news of it, and have all this stay meanwhile
 
     def governor_report(self, began: float) -> list[dict[str, Any]]:
         return []
