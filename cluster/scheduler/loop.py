@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -29,6 +30,7 @@ from cluster.scheduler.events import (
     Check,
     CloseKey,
     Dismiss,
+    Effect,
     Ended,
     Event,
     FleetLost,
@@ -81,8 +83,8 @@ ForJob = Note | Proved | Tell | StoreBarrier | Ended
 class Sink(Protocol):
     """Receives what comes of one or several jobs."""
 
-    def take(self, effect: ForJob) -> None:
-        """Take an effect, on the loop's thread; it must be quick."""
+    def take(self, effects: Sequence[ForJob]) -> None:
+        """Take effects, in order, on the loop's thread; it must be quick."""
 
     def keep(self, proofs: Sequence[tuple[Job, PartitionProof]]) -> None:
         """Put verified proofs on disk, on a thread for that. Raises what keeps them from being written."""
@@ -224,12 +226,13 @@ class Scheduler:
         """End a job for this reason."""
         self._post(JobStopped(job, reason))
 
-    def leave(self, job: str) -> None:
-        """Nobody needs the name of a job that is over any more, nor its driver the key, if it had one."""
+    def leave(self, *jobs: str) -> None:
+        """Nobody needs the names of these jobs any more, which are over, nor a driver its key."""
         with self._lock:
-            if isinstance(self._sinks.get(job), Client):
-                self._post(JobLeft(job))  # told before another job may have the name
-            self._sinks.pop(job, None)
+            for job in jobs:
+                if isinstance(self._sinks.get(job), Client):
+                    self._post(JobLeft(job))  # told before another job may have the name
+                self._sinks.pop(job, None)
 
     # -- questions --------------------------------------------------------------------------------------------------
 
@@ -297,13 +300,24 @@ class Scheduler:
         while (found := self._gathered()) is not None:
             events, queries = found
             try:
-                effects = self._machine.handle([*events, *self._look()], time.monotonic(), time.time())
-                for effect in effects:
-                    DO[type(effect)](self, effect)
+                self._carry_out(self._machine.handle([*events, *self._look()], time.monotonic(), time.time()))
             except BaseException as error:  # a fault of ours: no job waits for an end that does not come
                 self._begin_anew(error)
             for query in queries:
                 _answer(query, self._machine.state)
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        """Do what the machine says. Each sink gets all that is its own at once, so that a driver wakes once for it."""
+        told: dict[Sink, list[ForJob]] = {}
+        try:
+            for effect in effects:
+                if not isinstance(effect, ForJob):
+                    DO[type(effect)](self, effect)
+                elif (sink := self._sinks.get(effect.job)) is not None:
+                    told.setdefault(sink, []).append(effect)
+        finally:
+            for sink, each in told.items():
+                sink.take(each)
 
     def _gathered(self) -> tuple[list[Event], list[_Query]] | None:
         """What came since, at least one thing or a look that is due; None at the end."""
@@ -355,7 +369,7 @@ class Scheduler:
         with self._lock:
             sinks = list(self._sinks.items())
         for job, sink in sinks:
-            sink.take(Ended(job, told))
+            sink.take([Ended(job, told)])
         evicted = self.evicted
         self._machine = Machine(self.settings, standing=self.standing)
         self._machine.state.evicted = evicted
@@ -487,11 +501,6 @@ class Scheduler:
         if items:
             self._keeping.submit(items, last=effect.last)
 
-    def _for_job(self, effect: ForJob) -> None:
-        sink = self._sinks.get(effect.job)
-        if sink is not None:
-            sink.take(effect)
-
     def _keep(self, items: list[_ToKeep]) -> None:
         """Have verified proofs written, by sink."""
         found: dict[int, list[_ToKeep]] = {}
@@ -518,7 +527,9 @@ class Client:
         self.ended: BaseException | None = None
         """Why this job must not go on, if it must not."""
         self._state: Job | None = None
-        self._effects: SimpleQueue[ForJob | None] = SimpleQueue()
+        self._effects: SimpleQueue[Sequence[ForJob]] = SimpleQueue()
+        self._taken: deque[ForJob] = deque()
+        """Effects that were taken out of the queue together, and that the driver has not seen."""
         self._store: Callable[[Sequence[PartitionProof]], None] = lambda proofs: None
         self._over = False
         self.lost = False
@@ -566,10 +577,10 @@ class Client:
     def effects(self) -> Iterator[ForJob | None]:
         """What comes of the job, to its end; now and then None. Raises why it could not go on."""
         while True:
-            try:
-                effect = self._effects.get(timeout=patience.JOB_LOOK)
-            except Empty:
-                effect = None
+            if not self._taken:
+                with suppress(Empty):
+                    self._taken.extend(self._effects.get(timeout=patience.JOB_LOOK))
+            effect = self._taken.popleft() if self._taken else None
             if isinstance(effect, Ended):
                 self._over = True
                 if effect.error is not None:
@@ -637,8 +648,8 @@ class Client:
 
     # -- as a sink --------------------------------------------------------------------------------------------------
 
-    def take(self, effect: ForJob) -> None:
-        self._effects.put(effect)
+    def take(self, effects: Sequence[ForJob]) -> None:
+        self._effects.put(effects)
 
     def keep(self, proofs: Sequence[tuple[Job, PartitionProof]]) -> None:
         self._store([proof for _, proof in proofs])
@@ -666,9 +677,4 @@ DO: dict[type, Callable[[Scheduler, Any], None]] = {
     Remember: Scheduler._do_remember,
     Verify: Scheduler._do_verify,
     Keep: Scheduler._do_keep,
-    StoreBarrier: Scheduler._for_job,
-    Note: Scheduler._for_job,
-    Proved: Scheduler._for_job,
-    Tell: Scheduler._for_job,
-    Ended: Scheduler._for_job,
 }

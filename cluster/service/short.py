@@ -131,20 +131,25 @@ class ShortJobs:
 
     # -- as a sink --------------------------------------------------------------------------------------------------
 
-    def take(self, effect: ForJob) -> None:
-        if isinstance(effect, Ended):
-            with self._lock:
-                _, _, group = self._shorts.pop(effect.job)
-            self._scheduler.leave(effect.job)
+    def take(self, effects: Sequence[ForJob]) -> None:
+        ended = []
+        for effect in effects:
+            if isinstance(effect, Ended):
+                ended.append(effect.job)
+            elif isinstance(effect, Note) and "partition" not in effect.facts:  # that is one that is left over
+                self._shorts[effect.job][2].notes += lines_of(effect.event, [facts_json(effect.facts)])
+            elif isinstance(effect, Tell):
+                log_progress(effect.job, effect.progress)
+        with self._lock:
+            groups = {group for _, _, group in [self._shorts.pop(job) for job in ended]}
+        self._scheduler.leave(*ended)
+        for group in groups:
             found = vars(group.report.counters)
             if found != group.counted:
                 self._trouble(Counter(found) - Counter(group.counted))
                 group.counted = dict(found)
-            self._ended(effect.job)
-        elif isinstance(effect, Note) and "partition" not in effect.facts:  # that is one that is left over
-            self._shorts[effect.job][2].notes += lines_of(effect.event, [facts_json(effect.facts)])
-        elif isinstance(effect, Tell):
-            log_progress(effect.job, effect.progress)
+        for job in ended:
+            self._ended(job)
 
     def keep(self, proofs: Sequence[tuple[Job, PartitionProof]]) -> None:
         groups: dict[int, tuple[_Group, list[tuple[Short, Job, PartitionProof]]]] = {}

@@ -575,10 +575,10 @@ def test_a_service_that_stops_while_they_are_kept_ends_and_goes_on(
 
     ended = ShortJobs.take
 
-    def take(self: ShortJobs, effect: Any) -> None:
-        if isinstance(effect, Ended) and moment == "before":
+    def take(self: ShortJobs, effects: Any) -> None:
+        if moment == "before" and any(isinstance(effect, Ended) for effect in effects):
             assert at_it.wait(PATIENCE)
-        ended(self, effect)
+        ended(self, effects)
 
     monkeypatch.setattr(Writer, "add", noted)
     monkeypatch.setattr(ShortJobs, "keep", keep)
@@ -618,11 +618,11 @@ def test_the_id_of_a_short_job_is_free_once_the_scheduler_is_done_with_it(
     """What the scheduler tells of a job that is forgotten would be taken for another one's of the same id."""
     real, told, go_on = ShortJobs.take, threading.Event(), threading.Event()
 
-    def take(self: ShortJobs, effect: Any) -> None:
-        if isinstance(effect, Ended):
+    def take(self: ShortJobs, effects: Any) -> None:
+        if any(isinstance(effect, Ended) for effect in effects):
             told.set()
             assert go_on.wait(PATIENCE)
-        real(self, effect)
+        real(self, effects)
 
     service = place.open(kept_seconds=0.0)
     place.warm(service)
@@ -676,10 +676,9 @@ def test_short_jobs_that_come_when_the_workers_were_lost_have_others_started(
     """By their drivers. What comes for the key meanwhile is told the same, after which a job is begun again."""
     real, errors = ShortJobs.take, list[BaseException | None]()
 
-    def take(self: ShortJobs, effect: Any) -> None:
-        if isinstance(effect, Ended):
-            errors.append(effect.error)
-        real(self, effect)
+    def take(self: ShortJobs, effects: Any) -> None:
+        errors.extend(effect.error for effect in effects if isinstance(effect, Ended))
+        real(self, effects)
 
     service = place.open()
     place.warm(service)
