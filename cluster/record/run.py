@@ -242,7 +242,8 @@ class Run(StoredRun):
         except BaseException:
             lock.close()
             raise
-        record = new_record(real(path), system, plan, job, job.to_record() if job is not None else None)
+        asked = job.to_record() if job is not None else None
+        record = new_record(real(path), common_record(system), plan, job, asked)
         content = record_text(record)
         folder.write(COPY, content, durable=False)  # a power cut may take it, and leaves what it is a copy of
         folder.write(RECORD, content)
@@ -495,29 +496,32 @@ def read_partial_proof(path: Path) -> Proof:
     return Proof.assemble(system, good)
 
 
+def common_record(system: ProofSystem) -> dict[str, Any]:
+    """What the records of all runs of one key have in common."""
+    digest, facts = system.key_digest().hex(), system.describe()
+    return {"made_by": provenance(), "system": system.name, "key_digest": digest, "facts": facts}
+
+
 def new_record(
-    path: Path, system: ProofSystem, plan: list[Partition], job: Job | None, asked: dict[str, Any] | None
+    path: Path, common: Mapping[str, Any], plan: list[Partition], job: Job | None, asked: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The record of a run that begins at this absolute path; `asked` is the job's own. Raises InputError for an input
-    that is not there."""
+    """The record of a run that begins at this absolute path. `common` is its key's `common_record`, and `asked` the
+    job's own. Raises InputError for an input that is not there."""
     return {
         "format": FORMAT,
         "version": VERSION,
         "folder": str(path),
         "created": time.time(),
-        "made_by": provenance(),
-        "system": system.name,
-        "key_digest": system.key_digest().hex(),
-        "facts": system.describe(),
+        **common,
         "job": asked,
         "partitions": [{"name": p.name, "digest": p.digest.hex()} for p in plan],
         "sources": _stamps(job) if job is not None else {},
     }
 
 
-def record_text(record: Mapping[str, Any]) -> bytes:
-    """The content of job.json."""
-    return _with_checksum(json_text(record))
+def record_text(record: Mapping[str, Any], written: Mapping[str, str] | None = None) -> bytes:
+    """The content of job.json; `written` as of `json_text`."""
+    return _with_checksum(json_text(record, written))
 
 
 def read_record(folder: Folder) -> dict[str, Any]:

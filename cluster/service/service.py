@@ -671,12 +671,11 @@ class Service:
             return None  # it goes on from there
         try:
             require_allowed_files(job, self.limits, self.folder, looked)
-            found = self._systems.known(job)
-            if found is None:
+            known = self._systems.known(job)
+            if known is None:
                 return None
-            system, key = found
             with files_stay_allowed(self.limits, self.folder):
-                return short(ticket.view.id, key, system, job, ticket.record, run)
+                return short(ticket.view.id, known, job, ticket.record, run)
         except Exception:  # whatever it is, it is found again by a driver, and told
             return None
 

@@ -25,6 +25,7 @@ from cluster.record.timeline import Session, span_text
 from cluster.scheduler.events import Ended, Note, Tell
 from cluster.scheduler.jobs import Job
 from cluster.scheduler.loop import ForJob, Scheduler
+from cluster.service.systems import Known
 from distprove.host.log import wants_json
 from distprove.host.memory import most_resident
 from distprove.job import Job as AskedJob
@@ -45,16 +46,18 @@ class Short:
     """The content of its run's job.json, which has the inputs as they were before they were proven about."""
 
 
-def short(id: str, key: str, system: ProofSystem, job: AskedJob, asked: dict[str, Any], run: Path) -> Short | None:
+def short(id: str, known: Known, job: AskedJob, asked: dict[str, Any], run: Path) -> Short | None:
     """The job as a short one, with its record as it was `asked` for, whose run is to be at that absolute path; None
     for one that is not short, or whose proof does not hold without others. Raises InputError for an input that is not
     there."""
+    system = known.system
     plan = system.plan()
     if len(plan) != 1 or system.needs_barrier or implements(type(system), VerifiesJob):
         return None
     if implements(type(system), Aggregates) and cast(Aggregates, system).aggregates():
         return None  # seconds of work at its end, which others do not wait for
-    return Short(id, system, key, replace(plan[0], job=id), record_text(new_record(run, system, plan, job, asked)))
+    record = record_text(new_record(run, known.common, plan, job, asked), known.written)
+    return Short(id, system, known.key, replace(plan[0], job=id), record)
 
 
 @dataclass(eq=False)

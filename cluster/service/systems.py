@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 from actors import patience
+from cluster.record.run import common_record, json_field
 from cluster.scheduler.views import identity
 from distprove.errors import typed
 from distprove.job import Job
@@ -28,7 +30,20 @@ class _Loaded:
     """Held while it is loaded: of jobs that come together one loads it."""
     system: ProofSystem | None = None
     known_as: str | None = None
-    """Its identity for the pool of workers, which takes longer to find out than a short job does."""
+    """Its identity for the workers, which takes longer to find out than a short job does."""
+    common: Mapping[str, Any] = field(default_factory=dict)
+    """What the records of its runs have in common, and the same as JSON."""
+    written: Mapping[str, str] = field(default_factory=dict)
+
+
+class Known(NamedTuple):
+    """A proof system that is loaded, with a job's inputs."""
+
+    system: ProofSystem
+    key: str
+    """Its identity."""
+    common: Mapping[str, Any]
+    written: Mapping[str, str]
 
 
 class Systems:
@@ -39,8 +54,8 @@ class Systems:
         self._loaded: OrderedDict[MadeFrom, _Loaded] = OrderedDict()
 
     def load(self, job: Job) -> tuple[ProofSystem, str | None]:
-        """The proof system of a job, as `Job.load` gives it, and its identity for a pool of workers. Raises as that
-        does, and CalledOff."""
+        """The proof system of a job, as `Job.load` gives it, and its identity for the workers. Raises as that does, and
+        CalledOff."""
         loaded = self._of(job)
         if loaded is None:
             return job.load(), None
@@ -48,18 +63,20 @@ class Systems:
             require_wanted()
         try:
             if loaded.system is None:
-                loaded.system = job.load()
-                loaded.known_as = identity(loaded.system)
+                system = job.load()
+                loaded.common = common_record(system)
+                loaded.written = {name: json_field(value) for name, value in loaded.common.items()}
+                loaded.system, loaded.known_as = system, identity(system)
         finally:
             loaded.lock.release()
         return _for(job, loaded.system), loaded.known_as
 
-    def known(self, job: Job) -> tuple[ProofSystem, str] | None:
+    def known(self, job: Job) -> Known | None:
         """As `load`, for a job whose system is loaded; else None, at once. Raises InputError."""
         loaded = self._of(job)
         if loaded is None or loaded.system is None or loaded.known_as is None:
             return None
-        return _for(job, loaded.system), loaded.known_as
+        return Known(_for(job, loaded.system), loaded.known_as, loaded.common, loaded.written)
 
     def _of(self, job: Job) -> _Loaded | None:
         """What is loaded of a job, or is to be; None for one whose key is not in files, or may be in others."""

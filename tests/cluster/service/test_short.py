@@ -27,6 +27,7 @@ from cluster.scheduler.resident import why_invalid
 from cluster.service.requests import Limits, digest_of, job_of
 from cluster.service.service import LIGHT, RUNS, Service
 from cluster.service.short import ShortJobs, short
+from cluster.service.systems import Known
 from cluster.service.views import JobRequest, JobState
 from cluster.service.writer import LOCK, Writer, WriterBeside
 from cluster.session import resume_job
@@ -284,7 +285,7 @@ def test_a_job_that_asks_for_an_aggregate_is_not_a_short_one(place: Place) -> No
     job = Job.from_options("toy", folder=str(place.folder), executor=SETTINGS)
     found = []
     for made.wanted in (False, True):
-        found.append(short("one", "key", made, job, {}, place.run("one")))
+        found.append(short("one", Known(made, "key", {}, {}), job, {}, place.run("one")))
     assert found[0] is not None
     assert found[1] is None
 
