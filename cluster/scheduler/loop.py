@@ -23,43 +23,8 @@ from actors.worker import Worker as WorkerVerbs
 from cluster.executor.fleet import Fleet, Site
 from cluster.executor.verifiers import Hangs, within
 from cluster.record.report import public_message
+from cluster.scheduler import events as e
 from cluster.scheduler.batches import Batches
-from cluster.scheduler.events import (
-    AskBack,
-    BarrierStored,
-    Check,
-    CloseKey,
-    Dismiss,
-    Effect,
-    Ended,
-    Event,
-    FleetLost,
-    Forget,
-    Hand,
-    Interrupt,
-    JobAdded,
-    JobLeft,
-    JobStopped,
-    Joined,
-    Keep,
-    KeepFailed,
-    Kept,
-    KeyClosed,
-    KeyOpened,
-    KeyRefused,
-    Left,
-    Load,
-    Looked,
-    Note,
-    OpenKey,
-    Permit,
-    Proved,
-    Remember,
-    Retire,
-    StoreBarrier,
-    Tell,
-    Verify,
-)
 from cluster.scheduler.jobs import Job
 from cluster.scheduler.machine import Machine
 from cluster.scheduler.resident import Resident
@@ -77,7 +42,7 @@ MANY = 64
 """Workers from which on events are gathered before they are handled: to hand out costs a walk over all workers."""
 
 Answer = TypeVar("Answer")
-ForJob = Note | Proved | Tell | StoreBarrier | Ended
+ForJob = e.Note | e.Proved | e.Tell | e.StoreBarrier | e.Ended
 
 
 class Sink(Protocol):
@@ -120,7 +85,7 @@ class Scheduler:
         """The error with which jobs end whose workers were lost."""
         self._make_fleet = make_fleet
         self._machine = Machine(settings, standing=standing)
-        self._inbox: SimpleQueue[Event | _Query | None] = SimpleQueue()
+        self._inbox: SimpleQueue[e.Event | _Query | None] = SimpleQueue()
         self._fleet: Fleet | None = None
         self._opening = threading.Lock()
         self._lock = threading.Lock()
@@ -173,7 +138,7 @@ class Scheduler:
                 raise
             if not self._thread.is_alive():
                 self._thread.start()
-            self._post(Joined([site.worker for site in fleet.sites.values()]))
+            self._post(e.Joined([site.worker for site in fleet.sites.values()]))
             if self.standing:
                 for site in list(fleet.sites.values()):
                     in_background(site.host.start, "distprove-start")  # its loading tells what fails
@@ -184,7 +149,7 @@ class Scheduler:
             self._closed = True
             open_jobs = list(self._sinks)
         for job in open_jobs:
-            self._post(JobStopped(job, ClusterError("the scheduler was closed")))
+            self._post(e.JobStopped(job, ClusterError("the scheduler was closed")))
         if self._thread.is_alive():
             self._inbox.put(None)
             self._thread.join()
@@ -220,18 +185,18 @@ class Scheduler:
         """Begin a job, whose effects go to its sink."""
         with self._lock:
             self._sinks[job.id] = sink
-        self._post(JobAdded(job))
+        self._post(e.JobAdded(job))
 
     def stop(self, job: str, reason: BaseException) -> None:
         """End a job for this reason."""
-        self._post(JobStopped(job, reason))
+        self._post(e.JobStopped(job, reason))
 
     def leave(self, *jobs: str) -> None:
         """Nobody needs the names of these jobs any more, which are over, nor a driver its key."""
         with self._lock:
             for job in jobs:
                 if isinstance(self._sinks.get(job), Client):
-                    self._post(JobLeft(job))  # told before another job may have the name
+                    self._post(e.JobLeft(job))  # told before another job may have the name
                 self._sinks.pop(job, None)
 
     # -- questions --------------------------------------------------------------------------------------------------
@@ -293,7 +258,7 @@ class Scheduler:
 
     # -- the loop ---------------------------------------------------------------------------------------------------
 
-    def _post(self, event: Event | _Query) -> None:
+    def _post(self, event: e.Event | _Query) -> None:
         self._inbox.put(event)
 
     def _run(self) -> None:
@@ -306,7 +271,7 @@ class Scheduler:
             for query in queries:
                 _answer(query, self._machine.state)
 
-    def _carry_out(self, effects: Sequence[Effect]) -> None:
+    def _carry_out(self, effects: Sequence[e.Effect]) -> None:
         """Do what the machine says. Each sink gets all that is its own at once, so that a driver wakes once for it."""
         told: dict[Sink, list[ForJob]] = {}
         try:
@@ -319,9 +284,9 @@ class Scheduler:
             for sink, each in told.items():
                 sink.take(each)
 
-    def _gathered(self) -> tuple[list[Event], list[_Query]] | None:
+    def _gathered(self) -> tuple[list[e.Event], list[_Query]] | None:
         """What came since, at least one thing or a look that is due; None at the end."""
-        found: list[Event | _Query | None] = []
+        found: list[e.Event | _Query | None] = []
         with suppress(Empty):
             found.append(self._inbox.get(timeout=max(0.0, self._look_due - time.monotonic())))
             workers = len(self._machine.state.workers)
@@ -339,7 +304,7 @@ class Scheduler:
                 return None
         return events, queries
 
-    def _look(self) -> Iterator[Event]:
+    def _look(self) -> Iterator[e.Event]:
         """What a look at the fleet finds, some times a second."""
         now = time.monotonic()
         fleet = self._fleet
@@ -352,12 +317,12 @@ class Scheduler:
         known = self._machine.state.workers
         new = [site.worker for name, site in list(fleet.sites.items()) if name not in known]
         if new:
-            yield Joined(new)
+            yield e.Joined(new)
         for worker in fleet.left():
-            yield Left(worker)
+            yield e.Left(worker)
         loading = [worker.id for worker in known.values() if worker.loading is not None]
         queued = frozenset(name for name in loading if fleet.queued(name))
-        yield Looked(queued, tuple(fleet.remarks), fleet.grows)
+        yield e.Looked(queued, tuple(fleet.remarks), fleet.grows)
 
     def _begin_anew(self, error: BaseException) -> None:
         """Fail all jobs, and forget everything: what was not foreseen, such as that no thread can be started, happened
@@ -369,7 +334,7 @@ class Scheduler:
         with self._lock:
             sinks = list(self._sinks.items())
         for job, sink in sinks:
-            sink.take([Ended(job, told)])
+            sink.take([e.Ended(job, told)])
         evicted = self.evicted
         self._machine = Machine(self.settings, standing=self.standing)
         self._machine.state.evicted = evicted
@@ -382,7 +347,7 @@ class Scheduler:
         if self._fleet is not fleet:
             return
         self.lost = ClusterError(f"Ray is lost: {reason}")
-        self._post(FleetLost(self.lost))
+        self._post(e.FleetLost(self.lost))
         if self.standing:
             self._fleet = None
             self._abandon(fleet)
@@ -398,25 +363,25 @@ class Scheduler:
 
     # -- effects ----------------------------------------------------------------------------------------------------
 
-    def _do_open(self, effect: OpenKey) -> None:
+    def _do_open(self, effect: e.OpenKey) -> None:
         fleet = self._fleet
         if fleet is None:
-            self._post(KeyRefused(effect.key, self.lost or ClusterError("the workers were lost")))
+            self._post(e.KeyRefused(effect.key, self.lost or ClusterError("the workers were lost")))
             return
         resident = self._residents[effect.key] = Resident(effect.key, effect.system, fleet, self._post, self.quiet)
 
         def opens() -> None:
-            outcome: Event = KeyOpened(effect.key)
+            outcome: e.Event = e.KeyOpened(effect.key)
             try:
                 fleet.unless_lost(resident.open)
             except BaseException as error:  # whatever it is, the jobs must know
-                outcome = KeyRefused(effect.key, error)
+                outcome = e.KeyRefused(effect.key, error)
             if self._fleet is fleet:  # else nobody asks for it any more
                 self._post(outcome)
 
         in_background(opens, "distprove-open")
 
-    def _do_close(self, effect: CloseKey) -> None:
+    def _do_close(self, effect: e.CloseKey) -> None:
         resident, fleet = self._residents.pop(effect.key, None), self._fleet
 
         def closes() -> None:
@@ -425,16 +390,16 @@ class Scheduler:
                     resident.close(self.settings.start_timeout)
             finally:
                 if self._fleet is fleet:
-                    self._post(KeyClosed(effect.key))
+                    self._post(e.KeyClosed(effect.key))
 
         in_background(closes, "distprove-close")
 
-    def _do_load(self, effect: Load) -> None:
+    def _do_load(self, effect: e.Load) -> None:
         site, resident = self._site(effect.worker), self._residents.get(effect.key)
         if site is not None and resident is not None:
             resident.load(site, effect.epoch, effect.permitted)
 
-    def _do_check(self, effect: Check) -> None:
+    def _do_check(self, effect: e.Check) -> None:
         if (resident := self._residents.get(effect.key)) is not None:
             resident.check(effect.worker, effect.epoch)
 
@@ -445,27 +410,27 @@ class Scheduler:
         resident = self._residents.get(key)
         return None if resident is None else resident.transports.get(worker)
 
-    def _do_permit(self, effect: Permit) -> None:
+    def _do_permit(self, effect: e.Permit) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:
             slot.tell(WorkerVerbs.permit)
 
-    def _do_hand(self, effect: Hand) -> None:
+    def _do_hand(self, effect: e.Hand) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:
             slot.tell(WorkerVerbs.take, effect.epoch, effect.orders, effect.parallel)
 
-    def _do_ask_back(self, effect: AskBack) -> None:
+    def _do_ask_back(self, effect: e.AskBack) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:
             slot.tell(WorkerVerbs.give_back, effect.most, effect.committed)
 
-    def _do_forget(self, effect: Forget) -> None:
+    def _do_forget(self, effect: e.Forget) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:
             slot.tell(WorkerVerbs.forget, effect.job)
 
-    def _do_dismiss(self, effect: Dismiss) -> None:
+    def _do_dismiss(self, effect: e.Dismiss) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:
             slot.tell(WorkerVerbs.dismiss, effect.synthesiser)
 
-    def _do_interrupt(self, effect: Interrupt) -> None:
+    def _do_interrupt(self, effect: e.Interrupt) -> None:
         site, slot = self._site(effect.worker), self._slot(effect.worker, effect.key)
         if effect.who != effect.worker:
             if slot is not None:
@@ -473,25 +438,25 @@ class Scheduler:
         elif site is not None:
             in_background(site.host.kill, "distprove-kill")  # over a network that takes its time
 
-    def _do_retire(self, effect: Retire) -> None:
+    def _do_retire(self, effect: e.Retire) -> None:
         for resident in self._residents.values():
             resident.transports.pop(effect.worker, None)
         fleet = self._fleet
         if fleet is not None:
             fleet.retire(effect.worker)
 
-    def _do_remember(self, effect: Remember) -> None:
+    def _do_remember(self, effect: e.Remember) -> None:
         worker = self._machine.state.workers.get(effect.worker)
         if self._fleet is not None and worker is not None:
             self._fleet.remember(worker.handle, effect.device, effect.reason)
 
-    def _do_verify(self, effect: Verify) -> None:
+    def _do_verify(self, effect: e.Verify) -> None:
         worker, resident = self._machine.state.workers.get(effect.worker), self._residents.get(effect.key)
         node = None if worker is None else worker.handle.node_id
         if resident is not None:  # or else the fleet was lost just now, by another thread
             resident.verify(effect.proofs, node, last=effect.last)
 
-    def _do_keep(self, effect: Keep) -> None:
+    def _do_keep(self, effect: e.Keep) -> None:
         jobs, sinks = self._machine.state.jobs, self._sinks
         items = [
             (sink, job, id, proof)
@@ -511,9 +476,9 @@ class Scheduler:
             try:
                 group[0][0].keep([(job, proof) for _, job, _, proof in group])
             except BaseException as error:  # whatever it is, the job must know
-                self._post(KeepFailed(kept, error))
+                self._post(e.KeepFailed(kept, error))
             else:
-                self._post(Kept(kept))
+                self._post(e.Kept(kept))
 
 
 class Client:
@@ -581,7 +546,7 @@ class Client:
                 with suppress(Empty):
                     self._taken.extend(self._effects.get(timeout=patience.JOB_LOOK))
             effect = self._taken.popleft() if self._taken else None
-            if isinstance(effect, Ended):
+            if isinstance(effect, e.Ended):
                 self._over = True
                 if effect.error is not None:
                     self.lost = effect.error is self.scheduler.lost
@@ -590,7 +555,7 @@ class Client:
             yield effect
 
     def barrier_stored(self) -> None:
-        self.scheduler._post(BarrierStored(self.job))
+        self.scheduler._post(e.BarrierStored(self.job))
 
     def view(self) -> dict[str, Any]:
         """Content of status.json while the job is under way."""
@@ -663,18 +628,18 @@ def _answer(query: _Query, state: State) -> None:
 
 
 DO: dict[type, Callable[[Scheduler, Any], None]] = {
-    OpenKey: Scheduler._do_open,
-    CloseKey: Scheduler._do_close,
-    Load: Scheduler._do_load,
-    Check: Scheduler._do_check,
-    Permit: Scheduler._do_permit,
-    Hand: Scheduler._do_hand,
-    AskBack: Scheduler._do_ask_back,
-    Forget: Scheduler._do_forget,
-    Dismiss: Scheduler._do_dismiss,
-    Interrupt: Scheduler._do_interrupt,
-    Retire: Scheduler._do_retire,
-    Remember: Scheduler._do_remember,
-    Verify: Scheduler._do_verify,
-    Keep: Scheduler._do_keep,
+    e.OpenKey: Scheduler._do_open,
+    e.CloseKey: Scheduler._do_close,
+    e.Load: Scheduler._do_load,
+    e.Check: Scheduler._do_check,
+    e.Permit: Scheduler._do_permit,
+    e.Hand: Scheduler._do_hand,
+    e.AskBack: Scheduler._do_ask_back,
+    e.Forget: Scheduler._do_forget,
+    e.Dismiss: Scheduler._do_dismiss,
+    e.Interrupt: Scheduler._do_interrupt,
+    e.Retire: Scheduler._do_retire,
+    e.Remember: Scheduler._do_remember,
+    e.Verify: Scheduler._do_verify,
+    e.Keep: Scheduler._do_keep,
 }

@@ -22,35 +22,8 @@ from actors.spans import span_json, with_attempt
 from cluster.record.report import public_message
 from cluster.record.timeline import Span
 from cluster.scheduler import assign, faults, keys
+from cluster.scheduler import events as e
 from cluster.scheduler.barrier import made_under, raise_barrier
-from cluster.scheduler.events import (
-    BarrierStored,
-    Died,
-    Effect,
-    Event,
-    FleetLost,
-    Forget,
-    JobAdded,
-    JobLeft,
-    JobStopped,
-    Joined,
-    Keep,
-    KeepFailed,
-    Kept,
-    KeyChecked,
-    KeyClosed,
-    KeyLoaded,
-    KeyOpened,
-    KeyRefused,
-    Left,
-    LoadFailed,
-    Looked,
-    News,
-    Permit,
-    Proved,
-    Verified,
-    Verify,
-)
 from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import OVER, Fact, Stage
 from cluster.scheduler.state import Key, State
@@ -71,7 +44,7 @@ class Machine:
         """`standing`: see `State`."""
         self.state = State(settings, standing=standing)
 
-    def handle(self, events: Sequence[Event], now: float, time: float) -> list[Effect]:
+    def handle(self, events: Sequence[e.Event], now: float, time: float) -> list[e.Effect]:
         """The effects of these events. `now` is on the monotonic clock, and `time` in seconds since the epoch."""
         state = self.state
         state.now, state.time = now, time
@@ -127,7 +100,7 @@ def _forget(state: State, job: Job) -> None:
                 slot.under_way = [each for each in slot.under_way if each.id.job != job.id]
             if left or job.system.needs_barrier:
                 # Otherwise the worker has nothing of it, and a message would take the interpreter from its prover.
-                state.emit(Forget(worker.id, job.key, job.id))
+                state.emit(e.Forget(worker.id, job.key, job.id))
         worker.served.discard(job.id)
         worker.health.standings.pop(job.id, None)
     if job.holds_key:
@@ -139,7 +112,7 @@ def _forget(state: State, job: Job) -> None:
 # -- jobs -------------------------------------------------------------------------------------------------------------
 
 
-def _job_added(state: State, event: JobAdded) -> None:
+def _job_added(state: State, event: e.JobAdded) -> None:
     job = state.jobs[event.job.id] = state.moved[event.job.id] = event.job
     keys.admit(state, job)
     for worker in state.live(job):
@@ -151,20 +124,20 @@ def _job_added(state: State, event: JobAdded) -> None:
     _tell_remarks(state, job)
 
 
-def _job_stopped(state: State, event: JobStopped) -> None:
+def _job_stopped(state: State, event: e.JobStopped) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
         state.end(job, event.error)
 
 
-def _job_left(state: State, event: JobLeft) -> None:
+def _job_left(state: State, event: e.JobLeft) -> None:
     _forget_ended(state)  # it may have ended among the same events, if its driver did not wait for that
     job = state.held.pop(event.job, None)
     if job is not None:
         keys.leave(state, job)
 
 
-def _barrier_stored(state: State, event: BarrierStored) -> None:
+def _barrier_stored(state: State, event: e.BarrierStored) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
         job.barrier, job.storing_barrier = job.drawn, False
@@ -174,7 +147,7 @@ def _barrier_stored(state: State, event: BarrierStored) -> None:
 # -- workers and keys -------------------------------------------------------------------------------------------------
 
 
-def _joined(state: State, event: Joined) -> None:
+def _joined(state: State, event: e.Joined) -> None:
     for handle in event.workers:
         late = bool(state.jobs) and bool(state.workers)
         worker = state.workers[handle.id] = Worker(handle, counted=state.now)
@@ -188,13 +161,13 @@ def _joined(state: State, event: Joined) -> None:
         state.loading(job)
 
 
-def _left(state: State, event: Left) -> None:
+def _left(state: State, event: e.Left) -> None:
     worker = state.workers.get(event.worker)
     if worker is not None:
         faults.lose(state, worker, "its node left the cluster")
 
 
-def _fleet_lost(state: State, event: FleetLost) -> None:
+def _fleet_lost(state: State, event: e.FleetLost) -> None:
     for job in list(state.jobs.values()):
         state.end(job, event.error)
     for key in list(state.keys.values()):
@@ -204,22 +177,22 @@ def _fleet_lost(state: State, event: FleetLost) -> None:
     state.joined = False
 
 
-def _key_opened(state: State, event: KeyOpened) -> None:
+def _key_opened(state: State, event: e.KeyOpened) -> None:
     if event.key in state.keys:
         keys.opened(state, state.keys[event.key])
 
 
-def _key_refused(state: State, event: KeyRefused) -> None:
+def _key_refused(state: State, event: e.KeyRefused) -> None:
     if event.key in state.keys:
         keys.refused(state, state.keys[event.key], event.error)
 
 
-def _key_closed(state: State, event: KeyClosed) -> None:
+def _key_closed(state: State, event: e.KeyClosed) -> None:
     if event.key in state.keys:
         keys.closed(state, state.keys[event.key])
 
 
-def _key_loaded(state: State, event: KeyLoaded) -> None:
+def _key_loaded(state: State, event: e.KeyLoaded) -> None:
     worker, key = state.workers.get(event.worker), state.keys.get(event.key)
     if worker is None or key is None or worker.slot(key.id).epoch != event.epoch:
         return
@@ -234,7 +207,7 @@ def _key_loaded(state: State, event: KeyLoaded) -> None:
         state.loaded[job.id] = job
     state.check_key(key)
     if key.checked:  # perhaps since it was asked to load
-        state.emit(Permit(worker.id, key.id))
+        state.emit(e.Permit(worker.id, key.id))
 
 
 def _note_loaded(state: State, job: Job, worker: Worker, prover: Timed, synthesisers: dict[str, Timed]) -> None:
@@ -258,7 +231,7 @@ def _note_ready(state: State, job: Job, worker: Worker, name: str, timed: Timed)
     state.tell(job, "worker-ready", None, name)
 
 
-def _load_failed(state: State, event: LoadFailed) -> None:
+def _load_failed(state: State, event: e.LoadFailed) -> None:
     worker, key = state.workers.get(event.worker), state.keys.get(event.key)
     if worker is None or key is None or worker.slot(key.id).epoch != event.epoch:
         return
@@ -276,7 +249,7 @@ def _load_failed(state: State, event: LoadFailed) -> None:
     keys.close_unused(state, key)
 
 
-def _key_checked(state: State, event: KeyChecked) -> None:
+def _key_checked(state: State, event: e.KeyChecked) -> None:
     key, worker = state.keys.get(event.key), state.workers.get(event.worker)
     if key is None or worker is None or key.checker != worker.id or worker.slot(key.id).epoch != event.epoch:
         return  # it died meanwhile, and another one was asked
@@ -294,7 +267,7 @@ def _key_checked(state: State, event: KeyChecked) -> None:
             state.note(job, "key-checked", sync=False, worker=worker.id, seconds=seconds)
         for other in state.workers.values():
             if other.slot(key.id).ready:
-                state.emit(Permit(other.id, key.id))
+                state.emit(e.Permit(other.id, key.id))
 
 
 def _no_use(state: State, key: Key, worker: Worker, error: BaseException, verb: str) -> None:
@@ -306,7 +279,7 @@ def _no_use(state: State, key: Key, worker: Worker, error: BaseException, verb: 
             faults.retire(state, job, worker, f"could not {verb} the key: {public_message(error)}")
 
 
-def _died(state: State, event: Died) -> None:
+def _died(state: State, event: e.Died) -> None:
     worker = state.workers.get(event.worker)
     if worker is not None:
         faults.died(state, worker, event.key, event.epoch, event.error)
@@ -315,7 +288,7 @@ def _died(state: State, event: Died) -> None:
 # -- news of workers --------------------------------------------------------------------------------------------------
 
 
-def _news(state: State, event: News) -> None:
+def _news(state: State, event: e.News) -> None:
     worker, key = state.workers.get(event.worker), state.keys.get(event.key)
     if worker is None or key is None or worker.slot(key.id).epoch != event.epoch:
         return
@@ -344,7 +317,7 @@ def _news(state: State, event: News) -> None:
         proofs = [(partition.id, partition.proof) for partition in found if partition.proof is not None]
         busy = any(key.id in each.slots and each.slots[key.id].handed for each in state.workers.values())
         last = not busy and all(job.ends(Stage.VERIFYING) for job in key.jobs.values())
-        state.emit(Verify(key.id, worker.id, proofs, last))
+        state.emit(e.Verify(key.id, worker.id, proofs, last))
     for id in batch.returned:
         known = state.find(id)
         if slot.handed.pop(id, None) is not None and known is not None and known[1].stage not in OVER:
@@ -440,7 +413,7 @@ def _failed(
 # -- verdicts and proofs on disk --------------------------------------------------------------------------------------
 
 
-def _verified(state: State, event: Verified) -> None:
+def _verified(state: State, event: e.Verified) -> None:
     good: dict[str, Job] = {}
     proofs: list[tuple[PartitionId, PartitionProof]] = []
     for verdict in event.verdicts:
@@ -462,10 +435,10 @@ def _verified(state: State, event: Verified) -> None:
         good[job.id] = job
         proofs.append((partition.id, verdict.proof))
     if proofs:  # to disk, before anything else hears of it
-        state.emit(Keep(proofs, any(job.ends(Stage.KEEPING) for job in good.values())))
+        state.emit(e.Keep(proofs, any(job.ends(Stage.KEEPING) for job in good.values())))
 
 
-def _kept(state: State, event: Kept) -> None:
+def _kept(state: State, event: e.Kept) -> None:
     done: defaultdict[str, list[PartitionState]] = defaultdict(list)
     for id, proof in event.proofs:
         known = state.find(id)
@@ -481,11 +454,11 @@ def _kept(state: State, event: Kept) -> None:
             job.workers[worker].partitions += 1
             state.apply(job, partition, Fact.KEPT)
             state.tell(job, "proved", partition, worker)
-        state.emit(Proved(job.id, [partition.report for partition in partitions]))
+        state.emit(e.Proved(job.id, [partition.report for partition in partitions]))
         job.recent.append((state.time, len(partitions)))
 
 
-def _keep_failed(state: State, event: KeepFailed) -> None:
+def _keep_failed(state: State, event: e.KeepFailed) -> None:
     for id, proof in event.proofs:
         known = state.find(id)
         if known is not None and known[1].proof is proof:
@@ -502,7 +475,7 @@ def _record(job: Job, partition: PartitionState, worker: str, stage: str, second
 # -- time -------------------------------------------------------------------------------------------------------------
 
 
-def _looked(state: State, event: Looked) -> None:
+def _looked(state: State, event: e.Looked) -> None:
     state.grows = event.grows
     if len(event.remarks) != len(state.remarks):
         state.remarks = list(event.remarks)
@@ -524,23 +497,23 @@ def _tell_remarks(state: State, job: Job) -> None:
 
 
 HANDLERS: dict[type, Callable[[State, Any], None]] = {
-    JobAdded: _job_added,
-    JobStopped: _job_stopped,
-    JobLeft: _job_left,
-    BarrierStored: _barrier_stored,
-    Joined: _joined,
-    Left: _left,
-    FleetLost: _fleet_lost,
-    KeyOpened: _key_opened,
-    KeyRefused: _key_refused,
-    KeyClosed: _key_closed,
-    KeyLoaded: _key_loaded,
-    LoadFailed: _load_failed,
-    KeyChecked: _key_checked,
-    News: _news,
-    Died: _died,
-    Verified: _verified,
-    Kept: _kept,
-    KeepFailed: _keep_failed,
-    Looked: _looked,
+    e.JobAdded: _job_added,
+    e.JobStopped: _job_stopped,
+    e.JobLeft: _job_left,
+    e.BarrierStored: _barrier_stored,
+    e.Joined: _joined,
+    e.Left: _left,
+    e.FleetLost: _fleet_lost,
+    e.KeyOpened: _key_opened,
+    e.KeyRefused: _key_refused,
+    e.KeyClosed: _key_closed,
+    e.KeyLoaded: _key_loaded,
+    e.LoadFailed: _load_failed,
+    e.KeyChecked: _key_checked,
+    e.News: _news,
+    e.Died: _died,
+    e.Verified: _verified,
+    e.Kept: _kept,
+    e.KeepFailed: _keep_failed,
+    e.Looked: _looked,
 }

@@ -59,7 +59,6 @@ PREPARING = (Stage.HANDED, Stage.SYNTHESISING, Stage.READY, Stage.DIAGNOSING)
 SAFE = (Stage.VERIFYING, Stage.KEEPING, Stage.DONE, Stage.FAILED)
 """Stages that need no worker."""
 OVER = (Stage.DONE, Stage.FAILED)
-AT_WORKER = tuple(stage for stage in Stage if stage not in (*SAFE, Stage.BLOCKED, Stage.WAITING, Stage.COMMITTED))
 
 
 class Fact(str, Enum):

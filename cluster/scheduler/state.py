@@ -71,9 +71,9 @@ class State:
         self.loaded: dict[str, Job] = {}
         """Jobs whose key was loaded somewhere just now."""
         self.see_all = False
+        """Whether all jobs are to be looked at: workers came or were given up."""
         self.waiting: dict[str, Job] = {}
         """Jobs of which partitions may wait for a worker."""
-        """Whether all jobs are to be looked at: workers came or were given up."""
         self.held: dict[str, Job] = {}
         """Jobs that are over, and whose drivers still need the key."""
         self.keys: dict[str, Key] = {}
@@ -97,7 +97,6 @@ class State:
         """Keys that made room for others."""
         self.grows = False
         self.remarks: list[str] = []
-        self.look_due = 0.0
 
     # -- effects ----------------------------------------------------------------------------------------------------
 
