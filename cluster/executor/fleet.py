@@ -81,7 +81,7 @@ class Fleet(ABC):
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None: ...
 
     def queued(self, worker: str) -> bool:
-        """As `Executor.queued`."""
+        """Whether a worker waits for resources of a cluster that others have."""
         return False
 
     def grow(self) -> list[Site]:
@@ -144,7 +144,7 @@ class Fleet(ABC):
 
     @abstractmethod
     def governor_report(self, began: float) -> list[dict[str, Any]]:
-        """As `Executor.governor_report`."""
+        """Reports of the nodes' governors, with times in seconds since `began` (since the epoch)."""
 
     def retire(self, worker: str) -> None:
         """Stop a worker for good."""

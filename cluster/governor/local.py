@@ -131,7 +131,7 @@ class LocalGovernor(grants.Governor):
         seen = self.watch.report()
         with self._lock:
             taken = self._samples.taken
-            # A pool's governor was there before the job.
+            # A standing scheduler's governor was there before the job.
             taken = [sample for sample in taken if sample["t"] + shift >= -patience.GOVERNOR_LOOK] or taken[-1:]
             return {
                 **self._state.report(),

@@ -33,7 +33,8 @@ class FairQueue:
 
     def begun(self, place: Place) -> None:
         """Note that the item at a place begins, or ended."""
-        self._now[place.rank] = max(self._now[place.rank], place.turn)
+        if place.turn > self._now[place.rank]:
+            self._now[place.rank] = place.turn
 
     def forget(self, rank: int, member: str) -> None:
         """Forget a member without items."""

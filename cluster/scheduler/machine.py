@@ -296,19 +296,20 @@ def _news(state: State, event: e.News) -> None:
     worker.finished(len(batch.outcomes), state.now)
     found: list[PartitionState] = []
     for outcome in batch.outcomes:
-        place = slot.handed.pop(outcome.id, None)
+        place, known = slot.handed.pop(outcome.id, None), state.find(outcome.id)
+        if place is None or (known is not None and known[1].stage in OVER):
+            known = None  # it was asked back or lost, or the barrier failed it meanwhile
         if place is not None:
             state.queue.begun(place)
-        for interval in outcome.intervals:
-            key.watch.took(interval.stage, interval.ended - interval.started)
-            if interval.stage in ("prove", "commit"):
-                worker.computes(interval.started, interval.ended)
-        known = state.find(outcome.id)
-        if place is None or known is None or known[1].stage in OVER:
-            continue  # its job is over, or the barrier failed it meanwhile
+        for who, stage, started, ended, span in outcome.intervals:
+            key.watch.took(stage, ended - started)
+            if stage in ("prove", "commit"):
+                worker.computes(started, ended)
+            if known is not None:
+                _record(*known, who, stage, ended - started, span)
+        if known is None:
+            continue
         job, partition = known
-        for interval in outcome.intervals:
-            _record(job, partition, interval.worker, interval.stage, interval.ended - interval.started, interval.span)
         if outcome.error is not None:
             _failed(state, job, partition, worker, outcome, outcome.error)
         elif _succeeded(state, job, partition, worker, outcome):

@@ -140,7 +140,8 @@ class State:
 
     def apply(self, job: Job, partition: PartitionState, fact: Fact, reason: str = "", kind: str | None = None) -> None:
         """Do what the rule says for a partition. Strikes against its worker are `faults.fail`'s part."""
-        rule, to = RULES[fact], RULES[fact].to
+        rule = RULES[fact]
+        to = rule.to
         self.moved[job.id] = job
         if rule.counter:
             counters = job.report.counters

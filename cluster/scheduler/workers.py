@@ -257,8 +257,8 @@ class Watch:
     def took(self, step: str, seconds: float) -> None:
         """Count a step that ended."""
         stage = _STEPS.get(step)
-        if stage is not None:
-            self._longest[stage] = max(self._longest.get(stage, 0.0), seconds)
+        if stage is not None and seconds > self._longest.get(stage, -1.0):
+            self._longest[stage] = seconds
 
     def heard(self, worker: str, under_way: Iterable[UnderWay] = ()) -> None:
         """Count a sign of life, with what the worker does."""
