@@ -109,11 +109,9 @@ class OpenedPaths(Opened):
             nodes = [
                 self._node_parts([part for c in range(children) for part in nodes[t + c * count]]) for t in range(count)
             ]
+        # The level of 2^log_blowup nodes is one of the tree's, and leaves meet no higher: there is a step left.
         (top,) = nodes
-        if meet == 0:
-            s.need_equal(s.join(top), root, "an opening does not match its commitment")
-        else:
-            self._climb(tree, self._first + 1, leaves[0], s.join(top), meet, root)
+        self._climb(tree, self._first + 1, leaves[0], s.join(top), meet, root)
 
     def _node_across(self, leaves: Sequence[Index], nodes: Sequence[tuple[Wire, ...]], below: int) -> tuple[Wire, ...]:
         """The node of four children of which two are known, whose place among the upper or the lower two is fixed. The

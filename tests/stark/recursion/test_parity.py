@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -89,9 +90,11 @@ BEFORE_QUERIES = ("denominator zero", "does not sum to", "do not have the claime
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_circuit_refuses_what_the_verifier_does(name: str) -> None:
-    """Over every change of every field. Up to the queries both find the same fault first, and the verifier stops."""
+    """Over every change of every field, or for some programs each fourth. Up to the queries both find the same fault
+    first, and the verifier stops."""
     job, unlike, same = made(name), [], 0
-    for what, record in mutations(job.proofs[1].data):
+    every = 1 if name in ("global", "range-check") else 4
+    for what, record in islice(mutations(job.proofs[1].data), 0, None, every):
         fault = verified(job.with_record(1, record), 1)
         found = evaluated(name, 1, record)
         if fault is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +18,19 @@ from distprove.stark.multilinear.proving_key import make_key
 from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.verifier import verify
-from distprove.stark.recursion.circuit import BITS
+from distprove.stark.recursion.circuit import (
+    BITS,
+    Bits,
+    Constant,
+    Given,
+    Join,
+    Operation,
+    Permutation,
+    Public,
+    Relation,
+    Step,
+    Wire,
+)
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.node import NODE, START, Child, Proven, node_fields, node_trees, stated_by
 from distprove.stark.recursion.program import NodeProgram
@@ -115,6 +128,72 @@ def test_an_unsatisfied_circuit_has_no_trace() -> None:
         assert case("fibonacci").failures(traces, public), what
         tried += 1
     assert tried > 15
+
+
+def written_by(operation: Operation) -> list[Wire]:
+    match operation:
+        case Relation():
+            return [] if operation.out is None else [operation.out]
+        case Given():
+            return [*operation.parts, *([operation.out] if operation.out else [])]
+        case Bits():
+            return [*operation.bits, *operation.halves, *([operation.power.out] if operation.power else [])]
+        case Permutation():
+            return [*operation.outs, *([operation.digest] if operation.digest and not operation.expected else [])]
+        case Step():
+            return [] if operation.expected else [operation.out]
+        case Constant() | Public() | Join():
+            return [operation.out]
+        case _:
+            return []
+
+
+@pytest.mark.parametrize("name", ["fibonacci", "range-check", "global", "sparse", "no skip"])
+def test_each_wire_is_written_once(name: str) -> None:
+    """On which the bus of wires rests: a second writer could give a reader another value."""
+    circuit = case(name).program.circuit
+    written = [wire.number for operation in circuit.operations for wire in written_by(operation)]
+    assert len(written) == len(set(written))
+    assert {number for number, reads in circuit.reads().items() if reads} <= set(written)
+
+
+@pytest.mark.parametrize("name", ["range-check", "sparse"])
+def test_the_multiplicities_of_each_wire_cancel(name: str) -> None:
+    """In the preprocessed columns, for whatever the wires carry: one writer, and as many readers as it says."""
+    program, sums = case(name).program, Counter[int]()
+    fixed = program.preprocessed()
+    read = P - 1
+    for table, numbers, times in (
+        ("relations", range(4), range(4, 8)),
+        ("joins", (0, 1, 2, 3, 8), (4, 5, 6, 7, 9)),
+        ("constants", (0,), (5,)),
+        ("poseidon2", (34,), (35,)),
+    ):
+        for number, column in zip(numbers, times, strict=True):
+            for wire, count in zip(fixed[table][number].tolist(), fixed[table][column].tolist(), strict=True):
+                sums[wire] += count if count != read else -1
+    poseidon = fixed["poseidon2"].tolist()
+    for row in zip(*poseidon, strict=True):
+        state, sponge, out, reads, child, bits, node, binary = (
+            *(row[:16], row[16], row[17], row[18:34], row[36], row[37:39]),
+            *row[39:],
+        )
+        sums.subtract(dict(Counter(state)) if sponge else {})
+        for place, count in enumerate(reads):
+            sums[out + place] += count
+        sums.subtract([child, bits[0], *([] if binary else [bits[1]])] if node else [])
+    for on, of, first, *rest in zip(*fixed["bits"].tolist(), strict=True):
+        sums[of] -= on
+        used = sum(program.layout.tables[4].preprocessed.values()) - 5 - program.layout.tables[4].preprocessed["factor"]
+        for place, count in enumerate(rest[:used]):
+            sums[first + place] += count
+        power, count = rest[used : used + 2]
+        sums[power] += count
+    public = {o.out.number: o.out for o in program.circuit.operations if isinstance(o, Public)}
+    reads_of = program.circuit.reads()
+    for number in public:
+        sums[number] += reads_of[number]
+    assert {wire: total for wire, total in sums.items() if total} == {}
 
 
 @pytest.mark.parametrize("value", [0, 5, (1 << HALF) - 2])
