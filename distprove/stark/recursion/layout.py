@@ -68,6 +68,7 @@ class Layout:
             "poseidon2": Rows(Permutations()),
         }
         self._place(used, powered)
+        self._split("relations", Relations("more relations"))
 
     @property
     def tables(self) -> Sequence[Air]:
@@ -151,6 +152,15 @@ class Layout:
                 case _:
                     pass
 
+    def _split(self, name: str, more: Air) -> None:
+        """Move rows beyond a power of two into a second table of the kind, where they are few: its height and the first
+        one's are less than the next power of two."""
+        rows = self._rows[name]
+        full = 1 << (len(rows.fixed).bit_length() - 1)
+        if 0 < len(rows.fixed) - full <= full // 4 and full > 1 << self._least:
+            self._rows[more.name] = Rows(more, rows.fixed[full:], rows.wires[full:])
+            del rows.fixed[full:], rows.wires[full:]
+
     def _columns(self, name: str, rows: Sequence[Sequence[int]]) -> Words:
         """Rows as columns (width, 2^log_height), which end in zeros."""
         given = np.array(rows, dtype=np.uint64)
@@ -175,7 +185,7 @@ class Layout:
         values = np.zeros((height, wires.shape[1], WORDS), dtype=np.uint64)
         values[: len(wires)] = words[wires]
         match name:
-            case "relations":
+            case "relations" | "more relations":
                 return np.ascontiguousarray(values[:, :, :3].reshape(height, -1).T)
             case "bits":
                 factors = list(self._rows[name].air.preprocessed.values())[-1]

@@ -28,9 +28,15 @@ def _wire(number: Value, *words: Value) -> list[Value]:
 class Relations(Air):
     """a b + c = d in F."""
 
-    name = "relations"
     main = {"a": 3, "b": 3, "c": 3, "d": 3}
     preprocessed = {"number": 4, "times": 4}
+
+    def __init__(self, name: str = "relations") -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
 
     def define(self, t: Table) -> None:
         (a, b, c, d) = operands = [t.this[name] for name in "abcd"]
