@@ -68,6 +68,14 @@ class Transcript(ABC):
         """Draw `count` independent integers below 2^bits, uniform up to a share of 2^(bits - 64)."""
 
     @abstractmethod
+    def grinding_seed(self) -> bytes:
+        """Draw the seed of the proof of work, 32 bytes."""
+
+
+class NumberTranscript(Transcript):
+    """A transcript over numbers, which kernels can continue."""
+
+    @abstractmethod
     def words(self) -> Words:
         """The state, as `struct Transcript` of hash/transcript.h has it, for rounds that kernels make."""
 
@@ -75,17 +83,13 @@ class Transcript(ABC):
     def resume(self, words: Words) -> None:
         """Go on from a state."""
 
-    @abstractmethod
-    def grinding_seed(self) -> bytes:
-        """Draw the seed of the proof of work, 32 bytes."""
 
-
-def make_transcript(purpose: bytes, tree_hash: TreeHash) -> Transcript:
+def make_transcript(purpose: bytes, tree_hash: TreeHash) -> NumberTranscript:
     """Return a new transcript under a hash. `purpose` separates the transcripts of one protocol from each other."""
     return KeccakTranscript(purpose) if tree_hash is TreeHash.KECCAK else Poseidon2Transcript(purpose)
 
 
-class KeccakTranscript(Transcript):
+class KeccakTranscript(NumberTranscript):
     """A transcript over bytes."""
 
     def __init__(self, purpose: bytes) -> None:
@@ -178,7 +182,7 @@ class DuplexTranscript(Transcript):
         self._at = 0
 
 
-class Poseidon2Transcript(DuplexTranscript):
+class Poseidon2Transcript(DuplexTranscript, NumberTranscript):
     """A transcript over numbers of the field."""
 
     def _permuted(self, state: list[int]) -> list[int]:

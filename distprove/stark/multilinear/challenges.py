@@ -15,7 +15,7 @@ from distprove.stark.field import Ext, Words
 from distprove.stark.heights import encode_heights
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.transcript import Transcript
+from distprove.stark.transcript import NumberTranscript, Transcript
 from kernels.cpu.keccak import keccak256
 from kernels.interface.tree_hash import TreeHash
 
@@ -69,10 +69,15 @@ class ProofTranscript(Generic[E]):
 
     def words(self) -> Words:
         """The state, for layers that kernels prove: they draw as `layer`, `layer_round` and `children` do."""
-        return self._t.words()
+        return self._numbers.words()
 
     def resume(self, words: Words) -> None:
-        self._t.resume(words)
+        self._numbers.resume(words)
+
+    @property
+    def _numbers(self) -> NumberTranscript:
+        assert isinstance(self._t, NumberTranscript), "no kernel makes rounds of symbols"
+        return self._t
 
     def further_point(self) -> E:
         """Draw one more coordinate of the point that constraints and leaves share."""

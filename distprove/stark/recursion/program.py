@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from distprove.errors import InvalidProof
 from distprove.stark.air import Air, Bus
+from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.verifier import check_statement
-from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.program import Program, Trace
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.layout import Layout
 from distprove.stark.recursion.node import STATED, Child, Proven, node_circuit, node_fields, node_trees, stated_by
@@ -57,11 +58,13 @@ class NodeProgram(Program):
     def preprocessed(self) -> Mapping[str, NDArray[Any]]:
         return self.layout.preprocessed
 
-    def slices(self, partitions: int) -> list[Slice]:
-        raise NotImplementedError("a node is made of proofs that are there (`traces_of`)")
-
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        raise NotImplementedError("a node is made of proofs that are there (`traces_of`)")
+        """The traces from a source of `node_source`. Raises FormatError, InvalidProof."""
+        proven = []
+        for child, (name, public, record) in zip(self.children, source["children"], strict=True):
+            proof, _ = MultilinearProof.from_record(record, child.shape.key, name)
+            proven.append(Proven(name, tuple(public), proof))
+        return self.traces_of(proven, source["challenge"], source["before"])
 
     def traces_of(self, proven: Sequence[Proven], challenge: bytes, before: Sequence[int]) -> dict[str, NDArray[Any]]:
         """The traces from the children's proofs, in a job of this challenge, after partitions of the digest `before`.
@@ -84,3 +87,9 @@ class NodeProgram(Program):
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         public = tuple(map(int, backend.to_host(inputs["stated"])))
         return Trace([inputs[table] for table in self.layout.log_heights], public)
+
+
+def node_source(proven: Sequence[Proven], challenge: bytes, before: Sequence[int]) -> dict[str, Any]:
+    """The source of a node's partition, as plain data: what a worker needs to prove it."""
+    children = [[own.name, list(own.public), own.proof.to_record()] for own in proven]
+    return {"children": children, "challenge": challenge, "before": list(before)}

@@ -9,7 +9,7 @@ from distprove.stark.multilinear.prover import commit, prove
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.recursion.node import NODE, NODE_CHALLENGE, Child, Proven
-from distprove.stark.recursion.program import NodeProgram
+from distprove.stark.recursion.program import NodeProgram, node_source
 from distprove.steps import Steps
 
 
@@ -24,7 +24,7 @@ def prove_node(
     program = pk.program
     assert isinstance(program, NodeProgram), "the key of a node"
     with steps("witness"):
-        inputs = program.traces_of(proven, challenge, before)
+        inputs = program.inputs(node_source(proven, challenge, before))
     committed = commit(pk, NODE, inputs, steps)
     proof: MultilinearProof = prove(pk, committed, NODE_CHALLENGE, steps)
     return Proven(NODE, committed.commitment.public, proof)

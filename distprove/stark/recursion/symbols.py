@@ -428,9 +428,3 @@ class SymbolTranscript(DuplexTranscript):
 
     def _drawn(self, label: bytes) -> Iterator[Wire]:
         return (self._symbols.scalar(element) for element in self._elements(label))
-
-    def words(self) -> Any:
-        raise NotImplementedError("no kernel makes rounds of symbols")
-
-    def resume(self, words: Any) -> None:
-        raise NotImplementedError("no kernel makes rounds of symbols")
