@@ -44,7 +44,7 @@ from tests.support.second_verifier import (
     w,
 )
 
-__all__ = ["Refused", "verify_job"]
+__all__ = ["Refused", "check_job", "verify_job"]
 ABSENT = 255
 
 
@@ -633,15 +633,22 @@ def verify_job(key_record: Any, partitions: Sequence[tuple[str, list[int], Any]]
     need(all(proof.challenge == challenge for proof in proofs), "not a part of this job")
     for name, public, proof in zip(names, publics, proofs, strict=True):
         verify_partition(key, name, public, proof)
+    left = total([mul(p.totals[-2], inverse(p.totals[-1])) for p in proofs if "global" in p.shape.scopes])
+    check_job(key, publics, [p.heights for p in proofs], challenge, left, output)
+
+
+def check_job(
+    key: Key, publics: list[list[int]], heights: list[list[int]], challenge: bytes, left: Element, output: bytes | None
+) -> None:
+    """What a job needs beyond its partitions' own proofs, of which the global fractions have the sum `left`."""
     s.check_statement(key, publics)
     boundary = list(s.boundary_tuples(key, publics))
     received = list(s.output_tuples(key, publics, output))
-    s.check_multiplicities(key, [p.heights for p in proofs], boundary)
-    for heights in {tuple(p.heights) for p in proofs}:
-        reached = security_bits(key, Shape(key, list(heights)), [p.heights for p in proofs])
+    s.check_multiplicities(key, heights, boundary)
+    for own in {tuple(h) for h in heights}:
+        reached = security_bits(key, Shape(key, list(own)), heights)
         need(reached >= key.params["security_bits"], "too few bits over all partitions")
     z, beta = global_challenges(key, challenge)
-    left = total([mul(p.totals[-2], inverse(p.totals[-1])) for p in proofs if "global" in p.shape.scopes])
     for number, values, times in boundary + received:
         f = add(z, base(number))
         for k, value in enumerate(values, 1):

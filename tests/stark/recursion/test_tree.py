@@ -11,6 +11,7 @@ from distprove.errors import FormatError, InvalidProof
 from distprove.formats import canonical
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P
+from distprove.stark.heights import encode_heights
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
@@ -21,7 +22,9 @@ from distprove.stark.recursion.root import verify_root
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.tree_hash import TreeHash
+from tests.support import second_root_verifier as second
 from tests.support.multilinear_jobs import MultilinearJob, prove_program
+from tests.support.second_verifier import Refused
 from tests.support.stark_programs import Ring
 
 SMALL = Parameters(1, 2, (4,) * 8, 2, 0, log_final=2, tree_hash=TreeHash.POSEIDON2)
@@ -78,6 +81,35 @@ def tree() -> Iterator[Tree]:
 
 def test_a_job_of_four_segments_ends_in_one_proof(tree: Tree) -> None:
     tree.check()
+
+
+def second_accepts(tree: Tree, **changed: object) -> bool:
+    """Whether the second verifier accepts the root, with some of what stands beside it changed."""
+    given: dict[str, object] = {
+        "total": node_end(tree.proven.public)[1],
+        "partitions": listed(tree.segments),
+        **changed,
+    }
+    partitions = [
+        (c.name, list(encode_heights(c.log_heights)), list(c.public), c.main_root, c.anchors)
+        for c in given["partitions"]  # type: ignore[attr-defined]
+    ]
+    record = canonical.decode(canonical.encode(tree.proven.proof.to_record()), "root")
+    keys = tree.root.key.to_record(), tree.job.key.to_record()
+    try:
+        second.verify_root(keys[0], record, given["total"], keys[1], partitions)  # type: ignore[arg-type]
+    except Refused:
+        return False
+    return True
+
+
+def test_a_second_verifier_of_the_root(tree: Tree) -> None:
+    assert second_accepts(tree)
+    first, *others = listed(tree.segments)
+    assert not second_accepts(tree, partitions=others)
+    assert not second_accepts(tree, partitions=[*others, first])
+    assert not second_accepts(tree, partitions=[replace(first, anchors=first.anchors[8:] + bytes(8)), *others])
+    assert not second_accepts(tree, total=(1, 2, 3))
 
 
 def test_the_root_binds_the_list_of_partitions(tree: Tree) -> None:
