@@ -11,7 +11,8 @@ from kernels.cuda.backend import CudaBackend
 from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
-from kernels.cuda.goldilocks.multilinear import RULES, STEPS
+from kernels.cuda.goldilocks.multilinear import STEPS
+from kernels.cuda.goldilocks.rules import RULES
 from kernels.cuda.goldilocks.tree import POSEIDON2
 from kernels.cuda.ntt import LARGER
 from kernels.cuda.points import group_source

@@ -2,24 +2,16 @@
 // arguments. Items are independent of each other; a step with SUMS adds up what its items give, by classes of equal index
 // modulo a power of two. kernels/interface/multilinear.py has the same structs as NumPy records.
 //
-// Vectors of F lie coordinate by coordinate, so that element j of one of n is at j, n + j and 2 n + j. The fractions 0/1 that
-// pad a scope are not stored.
+// The fractions 0/1 that pad a scope are not stored.
 #pragma once
 #include "field/goldilocks.h"
 #include "field/goldilocks_sum.h"
 #include "hash/transcript.h"
+#include "multilinear_rows.h"
 
 namespace dp {
 namespace gl {
 namespace steps {
-
-DP_HD Ext load(const u64* p, u64 pitch) { return {{p[0], p[pitch], p[2 * pitch]}}; }
-DP_HD void store(u64* p, u64 pitch, const Ext& v) {
-  for (int c = 0; c < 3; ++c) p[c * pitch] = v.c[c];
-}
-DP_HD void accumulate(Ext& sum, const Ext& v) { sum = add(sum, v); }
-// even + r (odd - even)
-DP_HD Ext between(const Ext& even, const Ext& odd, const Ext& r) { return add(even, mul(sub(odd, even), r)); }
 
 // A product of one factor for each bit of an index: an entry of `low` for its lowest bits times one of `high`.
 struct Products {
@@ -31,8 +23,6 @@ struct Products {
     return mul(Ext{{a[0], a[1], a[2]}}, Ext{{b[0], b[1], b[2]}});
   }
 };
-
-constexpr int COORDINATES = 40;  // must equal that in kernels/interface/multilinear.py
 
 // Writes the entries of Products, `low` first, for a point of `bits` coordinates x: factors 1 - x and x (eq), or 1 and x.
 struct MakeProducts {
@@ -138,13 +128,7 @@ struct LayerRows {
   DP_HD u64* high(u64 scope) const { return eq + 3 * ((1ull << middle()) + (scope << (rows() - middle() + 1))); }
   // the weight of pair j in a round
   DP_HD Ext weight(u64 round, u64 scope, u64 j) const {
-    const u64 first = round + 1, h = middle(), end = rows();
-    if (first >= h) return entry(high(scope), end - first, j);
-    return mul(entry(eq, h - first, j & ((1ull << (h - first)) - 1)), entry(high(scope), end - h, j >> (h - first)));
-  }
-  static DP_HD Ext entry(const u64* table, u64 bits, u64 j) {
-    const u64* p = table + 3 * ((1ull << bits) + j);
-    return {{p[0], p[1], p[2]}};
+    return RowWeights{eq, high(scope), middle(), rows()}.at(round + 1, j);
   }
   // Writes the tables for the variables from `first` to `end`, by the threads of a block.
   template <class Block>
@@ -155,7 +139,7 @@ struct LayerRows {
       block.sync();
       const Ext x = state->point[end - 1 - bits];
       for (u64 j = block.first; j < 1ull << bits; j += block.stride) {
-        const Ext whole = entry(table, bits, j), odd = mul(whole, x), even = sub(whole, odd);
+        const Ext whole = RowWeights::entry(table, bits, j), odd = mul(whole, x), even = sub(whole, odd);
         u64* const at = table + 3 * ((2ull << bits) + 2 * j);
         for (int c = 0; c < 3; ++c) at[c] = even.c[c], at[3 + c] = odd.c[c];
       }
@@ -340,58 +324,19 @@ struct FurtherCells {
   }
 };
 
-// eq times value over runs: a sum for each place in a run. values (3, n)
-struct RunSums {
-  static constexpr int SUMS = 1;
-  const u64* values;
-  u64 n, log_run;
-  Products eq;
-
-  DP_HD void operator()(u64 i, Ext (&sums)[SUMS]) const {
-    accumulate(sums[0], mul(load(values + i, n), eq[i >> log_run]));
-  }
-};
-
-constexpr int POINTS = 8;  // must equal that in kernels/interface/multilinear.py
-
-// Cells between neighbouring rows, at some integers: in (rows, 2 n), out (rows, points, n).
-struct Between {
-  const u64* in;
-  u64* out;
-  u64 log_n, points, at[POINTS];
-
-  DP_HD void operator()(u64 i) const {
-    const u64 even = in[2 * i], step = sub(in[2 * i + 1], even), row = i >> log_n, j = i & ((1ull << log_n) - 1);
-    for (u64 k = 0; k < points; ++k) out[((row * points + k) << log_n) + j] = add(even, mul(step, at[k]));
-  }
-};
-
-// eq times value at each of some points: values (3, points, n).
-struct PointSums {
-  static constexpr int SUMS = POINTS;
-  const u64* values;
-  u64 n, points;
-  Products eq;
-
-  DP_HD void operator()(u64 j, Ext (&sums)[SUMS]) const {
-    const Ext weight = eq[j];
-    for (u64 k = 0; k < points; ++k) accumulate(sums[k], mul(load(values + k * n + j, points * n), weight));
-  }
-};
-
-// Binds the lowest variable of k tables of values, or of coefficients, to r: element j of a table is at j, that and `pitch`,
-// that and twice it, tables are `apart`. out has half of each.
+// Binds the lowest variable of k tables of coefficients to r: element j of a table is at j, that and `pitch`, that and twice
+// it, tables are `apart`. out has half of each.
 struct Fold {
   const u64* in;
   u64* out;
-  u64 half, pitch, apart, coefficients;
+  u64 half, pitch, apart;
   Ext r;
 
   DP_HD void operator()(u64 i) const {
     const u64 k = i / half, j = i % half;
     const u64* p = in + k * apart + 2 * j;
     const Ext even = load(p, pitch), odd = load(p + 1, pitch);
-    store(out + k * (apart / 2) + j, pitch / 2, coefficients ? add(even, mul(odd, r)) : between(even, odd, r));
+    store(out + k * (apart / 2) + j, pitch / 2, add(even, mul(odd, r)));
   }
 };
 
@@ -555,6 +500,8 @@ struct ApplyRuns {
   EACH(tabulate, Tabulate)              \
   EACH(layer, Layer)                    \
   EACH(further_cells, FurtherCells)     \
+  EACH(eq_tables, EqTables)             \
+  EACH(row_fold, RowFold)               \
   EACH(fold, Fold)                      \
   SUM(weighted_runs, WeightedRuns)      \
   EACH(opened_weights, OpenedWeights)   \
@@ -569,7 +516,9 @@ struct ApplyRuns {
 #define DP_ROUND_STEPS(ROUND, BLOCK) \
   ROUND(layer_round, LayerRound)     \
   ROUND(pair_rounds, PairRounds)     \
-  BLOCK(layers, Layers)
+  BLOCK(layers, Layers)              \
+  BLOCK(skip_round, SkipRound)       \
+  BLOCK(row_round, RowRound)
 
 // Those that a backend needs whose row programs have a matrix of outputs.
 #define DP_ROW_PROGRAM_STEPS(EACH, SUM) \

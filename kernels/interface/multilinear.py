@@ -9,97 +9,82 @@ arguments of each. Arrays are in the backend's memory unless noted.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
-from kernels.interface.row_program import RowProgram
+from kernels.interface.multilinear_rows import LAYOUTS, BoundRules, RowKernels
+from kernels.interface.steps import (
+    COORDINATES,
+    EXT,
+    POINT,
+    PRODUCTS,
+    STATE,
+    WORD,
+    Layouts,
+    Products,
+    Words,
+    point_words,
+    struct,
+)
 from kernels.maths.goldilocks import TWO_ADICITY, Ext
 
-Words = NDArray[np.uint64]
-
-COORDINATES, POINTS, SETS, SCOPES = 40, 8, 4, 2
-"""Most coordinates of a point, points of a round, sets of weights, scopes. Must equal those in multilinear_steps.h."""
-TRANSCRIPT = 18
-"""Words of a transcript's state: which hash, how many elements are there, and 16 words of state."""
+SETS, SCOPES = 4, 2
+"""Most sets of weights and scopes. Must equal those in multilinear_steps.h."""
 ZERO: Ext = (0, 0, 0)
 ONE: Ext = (1, 0, 0)
 
-
-def _layout(*fields: tuple[Any, str]) -> np.dtype[Any]:
-    return np.dtype([(name, kind) for kind, names in fields for name in names.split()])
-
-
-_WORD, _EXT = np.dtype("u8"), np.dtype(("u8", (3,)))
-_PRODUCTS = _layout((_WORD, "low high log_low"))
-_ROWS, _SEGMENT = _layout((_WORD, "state eq sent scopes")), _layout((_WORD, "source n folded"))
-_LAYER_STATE = _layout(
-    (("u8", (TRANSCRIPT,)), "transcript"),
-    (_WORD, "variables"),
-    (_EXT, "numerator denominator"),
-    (("u8", (COORDINATES, 3)), "point"),
-    (_WORD, "sent round"),
-    (_EXT, "batch c"),
-    (("u8", (COORDINATES, 3)), "drawn inverse rest"),
+_ROWS, _SEGMENT = struct((WORD, "state eq sent scopes")), struct((WORD, "source n folded"))
+_LAYER_STATE = struct(
+    (STATE, "transcript"),
+    (WORD, "variables"),
+    (EXT, "numerator denominator"),
+    (POINT, "point"),
+    (WORD, "sent round"),
+    (EXT, "batch c"),
+    (POINT, "drawn inverse rest"),
 )
-_PAIR_ROUND = _layout((_WORD, "source folded n fold"), (_EXT, "r"))
-_PAIR_STATE = _layout(
-    (("u8", (TRANSCRIPT,)), "transcript"),
-    (_WORD, "round"),
-    (("u8", (COORDINATES, 3)), "drawn"),
+_PAIR_ROUND = struct((WORD, "source folded n fold"), (EXT, "r"))
+_PAIR_STATE = struct(
+    (STATE, "transcript"),
+    (WORD, "round"),
+    (POINT, "drawn"),
     (("u8", (COORDINATES, 2, 3)), "sent"),
 )
-_STEPS: dict[str, np.dtype[Any]] = {
-    "make_products": _layout((_WORD, "out bits log_low eq"), (_EXT, "scale"), (("u8", (COORDINATES, 3)), "point")),
-    "tabulate": _layout((_PRODUCTS, "table"), (_WORD, "out pitch add_to")),
-    "leaves": _layout((_WORD, "found places out log_n uses total")),
-    "layer": _layout((_WORD, "source out n half")),
-    "layer_round": _layout(
-        (_ROWS, "rows"), (_WORD, "fold"), ((_SEGMENT, (SCOPES,)), "segments"), (("u8", (SCOPES,)), "folded")
+_STEPS: Layouts = {
+    **LAYOUTS,
+    "make_products": struct((WORD, "out bits log_low eq"), (EXT, "scale"), (POINT, "point")),
+    "tabulate": struct((PRODUCTS, "table"), (WORD, "out pitch add_to")),
+    "leaves": struct((WORD, "found places out log_n uses total")),
+    "layer": struct((WORD, "source out n half")),
+    "layer_round": struct(
+        (_ROWS, "rows"), (WORD, "fold"), ((_SEGMENT, (SCOPES,)), "segments"), (("u8", (SCOPES,)), "folded")
     ),
-    "layers": _layout(
+    "layers": struct(
         (_ROWS, "rows"),
         ((_SEGMENT, (COORDINATES, SCOPES)), "segments"),
-        (_WORD, "scratch count begun only_begin room"),
+        (WORD, "scratch count begun only_begin room"),
     ),
-    "further_cells": _layout((_WORD, "cells next log_n width count")),
-    "run_sums": _layout((_WORD, "values n log_run"), (_PRODUCTS, "eq")),
-    "between": _layout((_WORD, "source out log_n points"), (("u8", (POINTS,)), "at")),
-    "point_sums": _layout((_WORD, "values n points"), (_PRODUCTS, "eq")),
-    "fold": _layout((_WORD, "source out half pitch apart coefficients"), (_EXT, "r")),
-    "weighted_runs": _layout((_WORD, "columns weights log_run runs sets")),
-    "opened_weights": _layout((_PRODUCTS, "eq"), (_WORD, "entries out log_rows total"), (_EXT, "last")),
-    "combine": _layout((_WORD, "source out n count"), (("u8", (SETS, 3)), "scales")),
+    "further_cells": struct((WORD, "cells next log_n width count")),
+    "fold": struct((WORD, "source out half pitch apart"), (EXT, "r")),
+    "weighted_runs": struct((WORD, "columns weights log_run runs sets")),
+    "opened_weights": struct((PRODUCTS, "eq"), (WORD, "entries out log_rows total"), (EXT, "last")),
+    "combine": struct((WORD, "source out n count"), (("u8", (SETS, 3)), "scales")),
     "pair_round": _PAIR_ROUND,
-    "pair_rounds": _layout((_WORD, "state opening first"), ((_PAIR_ROUND, (SCOPES,)), "stacks")),
-    "dot": _layout((_WORD, "values n"), (_PRODUCTS, "weights")),
-    "add_rows": _layout((_WORD, "target source log_count target_pitch stride source_pitch")),
-    "scatter": _layout((_WORD, "places values out pitch")),
-    "apply_runs": _layout((_WORD, "source matrix out log_run rows apart")),
+    "pair_rounds": struct((WORD, "state opening first"), ((_PAIR_ROUND, (SCOPES,)), "stacks")),
+    "dot": struct((WORD, "values n"), (PRODUCTS, "weights")),
+    "add_rows": struct((WORD, "target source log_count target_pitch stride source_pitch")),
+    "scatter": struct((WORD, "places values out pitch")),
+    "apply_runs": struct((WORD, "source matrix out log_run rows apart")),
 }
-"""The structs of multilinear_steps.h."""
+"""The structs of multilinear_steps.h and multilinear_rows.h."""
 _SUMS = {"pair_round": 2, "dot": 1}
 """SUMS of steps whose sums are over all items."""
-
-
-@dataclass(frozen=True)
-class Products:
-    """A vector of 2^bits elements, each a product of one factor for each bit of its index: two tables in the backend's
-    memory, of whose entries they are the products."""
-
-    tables: Array
-    bits: int
-
-    @cached_property
-    def log_low(self) -> int:
-        return (self.bits + 1) // 2
 
 
 @dataclass(frozen=True)
@@ -130,23 +115,6 @@ _Segment = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class RuleProgram:
-    """A program of a table's rules. Its cells are numbered."""
-
-    on_coset: RowProgram
-    """The program over base cells; each matrix is a span of the cells, all of them of one row."""
-    on_vectors: RowProgram | None
-    """The same program over cells of F in one matrix (3 cells, n); the units x and x^2 are two more scalars. Leaves
-    have none."""
-    spans: tuple[tuple[int, int], ...]
-    """The first cell of each matrix, and the one after its last."""
-
-
-BoundRules = Any
-"""A program with its scalars, as a backend keeps it. Made by `MultilinearKernels.bind`."""
-
-
-@dataclass(frozen=True, eq=False)
 class LeafPlace:
     """Where the leaves of a use lie: from leaf `first` of fractions (3, 2, n) on."""
 
@@ -165,39 +133,17 @@ class LeafTask:
     """The place of each use."""
 
 
-@dataclass(frozen=True, eq=False)
-class CosetTask:
-    """A table's rules on a coset, folded and weighted by eq of the number of the run."""
-
-    rules: BoundRules = field(repr=False)
-    cells: Array = field(repr=False)
-    """(cells, n)"""
-    eq: Products
-
-
-@dataclass(frozen=True, eq=False)
-class RoundTask:
-    """A table's rules between neighbouring rows, or without points on the rows as they are, folded and weighted by eq.
-    Cell c has its rows from element `first` + c rows on."""
-
-    rules: BoundRules = field(repr=False)
-    first: int
-    cells: int
-    rows: int
-    eq: Products
-    points: Sequence[int]
-
-
-class MultilinearKernels(ABC):
+class MultilinearKernels(RowKernels):
     """The multilinear kernels of one device.
 
     The public methods check what they are given, once for every backend.
     """
 
+    layouts: ClassVar[Layouts] = _STEPS
     single_block = 1 << 11
     """Most pairs of which one block makes all rounds of a layer that are left."""
 
-    def prepare(self) -> None:  # noqa: B027 (one with nothing to prepare is silent)
+    def prepare(self) -> None:
         """Begin slow preparation for proofs (compilation) in the background. Calling it is optional."""
 
     # -- transforms and runs ----------------------------------------------------------------------------------------
@@ -242,8 +188,6 @@ class MultilinearKernels(ABC):
         log_low = (len(point) + 1) // 2
         entries = (1 << log_low) + (1 << len(point) - log_low)
         made = Products(self._empty((entries, 3)), len(point))
-        given = np.zeros((COORDINATES, 3), dtype=np.uint64)
-        given[: len(point)] = np.array(point, dtype=np.uint64).reshape(-1, 3)
         self._each(
             "make_products",
             entries,
@@ -252,7 +196,7 @@ class MultilinearKernels(ABC):
             log_low=log_low,
             eq=int(eq),
             scale=scale,
-            point=given,
+            point=point_words(point),
         )
         return made
 
@@ -382,49 +326,9 @@ class MultilinearKernels(ABC):
             given = {"log_n": n.bit_length() - 1, "width": width, "count": len(next_columns)}
             self._each("further_cells", further * n, cells=out, next=chosen, **given)
 
-    def columns(self, vectors: Array, begin: int, end: int) -> Array:
-        """Return a copy of vectors (3, n) from element `begin` to `end`."""
-        out = self._empty((3, end - begin))
-        for row, target in zip(vectors, out, strict=True):
-            self._join([row[begin:end]], target)
-        return out
-
     def vector(self, n: int) -> Array:
         """Memory for n base elements."""
         return self._empty((n,))
-
-    def coset_sums(self, tasks: Sequence[CosetTask], log_run: int) -> Words:
-        """Return, on the host, (tasks, 2^log_run, 3): for each task and place in a run, the sum of eq times the folded
-        outputs of its rules."""
-        for task in tasks:
-            if task.cells.ndim != 2 or int(task.cells.shape[1]) != 1 << task.eq.bits + log_run:
-                raise SizeError(f"cells {task.cells.shape} for {1 << task.eq.bits} runs of 2^{log_run}")
-        if not tasks:
-            return np.zeros((0, 1 << log_run, 3), dtype=np.uint64)
-        return self._coset_sums(tasks, log_run)
-
-    def round_sums(self, vectors: Array, tasks: Sequence[RoundTask]) -> list[list[Ext]]:
-        """For each task and each of its points, the sum of eq times the folded outputs of its rules, over the tables'
-        cells in `vectors` (3, n)."""
-        for task in tasks:
-            pairs = task.rows // 2 if task.points else task.rows
-            if task.first + task.cells * task.rows > vectors.shape[-1] or pairs != 1 << task.eq.bits:
-                raise SizeError(f"{task.cells} cells of {task.rows} rows for {1 << task.eq.bits} weights")
-        return self._round_sums(vectors, tasks) if tasks else []
-
-    @abstractmethod
-    def bind(self, rules: Sequence[tuple[RuleProgram, Words]]) -> list[BoundRules]:
-        """Bind rules to their scalars, which lie on the host, for `leaves`, `coset_sums` and `round_sums`."""
-
-    def fold_values(self, vectors: Array, r: Ext) -> Array:
-        """Bind the lowest variable of tables of values (3, k, n) to r: (3, k, n / 2)."""
-        _, k, n = map(int, vectors.shape)
-        if n % 2:
-            raise SizeError(f"{vectors.shape} have no variable to bind")
-        out = self._empty((3, k, n // 2))
-        given = {"half": n // 2, "pitch": k * n, "apart": n, "coefficients": 0, "r": r}
-        self._each("fold", k * n // 2, source=vectors, out=out, **given)
-        return out
 
     # -- stacks -----------------------------------------------------------------------------------------------------
 
@@ -508,7 +412,7 @@ class MultilinearKernels(ABC):
         if n % 2:
             raise SizeError(f"{pair.shape} have no variable to bind")
         out = self._empty((2, 3, n // 2))
-        given = {"half": n // 2, "pitch": n, "apart": 3 * n, "coefficients": 1, "r": r}
+        given = {"half": n // 2, "pitch": n, "apart": 3 * n, "r": r}
         self._each("fold", n, source=pair, out=out, **given)
         return out
 
@@ -530,77 +434,13 @@ class MultilinearKernels(ABC):
 
     # -- what a backend has -----------------------------------------------------------------------------------------
 
-    def _each(self, step: str, items: int, **given: Any) -> None:
-        if items:
-            self._run(step, items, self._arguments(step, given))
-
-    def _sum(self, step: str, items: int, log_classes: int, out: Array, **given: Any) -> None:
-        self._run_sum(step, items, log_classes, self._arguments(step, given), out)
-
     def _summed(self, step: str, items: int, **given: Any) -> Words:
         out = self._empty((_SUMS[step], 3))
         self._sum(step, items, 0, out, **given)
         return self._download(out)
 
-    def _arguments(self, step: str, given: dict[str, Any]) -> Words:
-        """Pack a step's struct: arrays as addresses, or from an element on."""
-        layout = _STEPS[step]
-        packed = np.zeros((), dtype=layout)
-        for name, value in given.items():
-            if isinstance(value, Products):
-                begin = self._address(value.tables)
-                packed[name] = (begin, begin + (24 << value.log_low), value.log_low)
-            elif isinstance(value, tuple) and len(value) == 2:
-                packed[name] = self._address(value[0]) + 8 * value[1]
-            elif value is None:
-                packed[name] = 0
-            elif isinstance(value, (int, tuple)) or layout[name].shape:
-                packed[name] = value
-            else:
-                packed[name] = self._address(value)
-        return packed
-
-    @abstractmethod
-    def _run(self, step: str, items: int, arguments: Any) -> None: ...
-
-    @abstractmethod
-    def _run_sum(self, step: str, items: int, log_classes: int, arguments: Any, out: Array) -> None: ...
-
-    @abstractmethod
-    def _run_round(self, step: str, items: int, arguments: Any) -> None:
-        """Run a step with sums that ends its round itself."""
-
-    @abstractmethod
-    def _run_block(self, step: str, arguments: Any) -> None:
-        """Run a step of one block."""
-
-    @abstractmethod
-    def _empty(self, shape: tuple[int, ...]) -> Array: ...
-
-    @abstractmethod
-    def _zeros(self, shape: tuple[int, ...]) -> Array: ...
-
-    @abstractmethod
-    def _address(self, array: Array) -> int: ...
-
-    @abstractmethod
-    def _upload(self, host: Words) -> Array: ...
-
-    @abstractmethod
-    def _download(self, array: Array) -> Words: ...
-
-    @abstractmethod
-    def _join(self, arrays: Sequence[Array], out: Array) -> None:
-        """Write the arrays one after the other, then zeros."""
-
     @abstractmethod
     def _leaves(self, tasks: Sequence[LeafTask]) -> None: ...
-
-    @abstractmethod
-    def _coset_sums(self, tasks: Sequence[CosetTask], log_run: int) -> Words: ...
-
-    @abstractmethod
-    def _round_sums(self, vectors: Array, tasks: Sequence[RoundTask]) -> list[list[Ext]]: ...
 
     @abstractmethod
     def _encode(self, coefficients: Array, log_blowup: int) -> Array: ...

@@ -33,6 +33,13 @@ def ext_scale(a: Ext, s: int) -> Ext:
     return a[0] * s % P, a[1] * s % P, a[2] * s % P
 
 
+def ext_inverse(a: Ext) -> Ext:
+    """Return 1 / a: the first row of the adjugate of the matrix of multiplication by a, over its determinant."""
+    s, t = a[0] + a[2], a[1] + a[2]
+    c = (s * s - t * a[1], t * a[2] - a[1] * s, a[1] * a[1] - s * a[2])
+    return ext_scale(c, pow(a[0] * c[0] + a[2] * c[1] + a[1] * c[2], -1, P))
+
+
 def ext_scale_all(elements: NDArray[np.uint64], factor: Ext) -> NDArray[np.uint64]:
     """Return (n, 3) elements, each multiplied by `factor`."""
     if factor == (1, 0, 0):

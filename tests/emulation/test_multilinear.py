@@ -11,7 +11,7 @@ from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.lde import LdeProfile
 from kernels.cuda.goldilocks.multilinear import CudaMultilinear
 from tests.support.golden_jobs import FOLDER
-from tests.support.multilinear_cases import CASES, Case, random, rules
+from tests.support.multilinear_cases import CASES, Case, leaves, random, row_rounds
 from tests.support.multilinear_golden import JOBS, prove_golden, to_bytes
 
 
@@ -29,7 +29,8 @@ def test_rules_in_pieces(emulated: CudaBackend, piece: int) -> None:
     kernels.clear()
     try:
         for seed in range(3):
-            rules(emulated, np.random.default_rng(seed))
+            leaves(emulated, np.random.default_rng(seed))
+            row_rounds(emulated, np.random.default_rng(seed))
         assert max(len(code.pieces) for code, _ in kernels._codes.values()) > 4
     finally:
         del kernels.piece

@@ -22,6 +22,7 @@ from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.prover import Committed, commit
 from distprove.stark.multilinear.proving_key import make_key
+from distprove.stark.multilinear.row_prover import RowProof
 from distprove.stark.multilinear.stacking import Position, Stack
 from distprove.stark.program import Program, Trace
 from distprove.stark.programs import load_program
@@ -29,6 +30,8 @@ from distprove.stark.transcript import KeccakTranscript as Transcript
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.goldilocks.multilinear import CpuMultilinear
+from kernels.interface.multilinear_rows import RowRounds
+from kernels.maths.goldilocks_runs import coset_shift
 from tests.support.multilinear_jobs import MultilinearJob, prove_committed, prove_program
 from tests.support.stark_programs import USED, Ring, Sparse
 
@@ -181,41 +184,51 @@ def altered(name: str, change: Callable[[Any], Any]) -> Any:
     return mock.patch.object(prover, name, lambda *given, **named: change(honest(*given, **named)))
 
 
+def altered_sums(change: Callable[[int, int], int], *, constrains: bool, least: int) -> Any:
+    """Change the univariate round's sums of one table on `least` cosets or more, before interpolation. To each
+    add `change(Z^L there, place)`. All that follows is in accord with them."""
+    honest = CpuMultilinear._coset_sums
+
+    def sums(kernels: Any, base: Any, made: RowRounds) -> None:
+        honest(kernels, base, made)
+        size = 1 << made.log_run
+        found = [(n, r) for n, r in enumerate(made.rules) if r.constrains == constrains and len(r.cosets) >= least]
+        for number, rule in found[:1]:
+            for i, coset in enumerate(rule.cosets):
+                constant, first = pow(coset_shift(made.log_run, coset), size, P), made.coset_sums[number] + i
+                for place in range(size):
+                    made.sums[first * size + place, 0] += np.uint64(change(constant, place))
+
+    return mock.patch.object(CpuMultilinear, "_coset_sums", sums)
+
+
 def test_leaves_that_only_agree_on_the_domain() -> None:
     """B + k (Z^L - 1) has the same sum over D."""
 
-    def change(made: Any) -> Any:
-        leaves = made.leaves.copy()
-        if len(leaves) > 4:  # tuples of degree 2, so that B can have degree L
-            leaves[0, 0], leaves[4, 0] = (int(leaves[0, 0]) - 5) % P, (int(leaves[4, 0]) + 5) % P
-            reached.append(len(leaves))
-        return replace(made, leaves=leaves)
+    def change(constant: int, place: int) -> int:
+        reached.append(constant)  # on two cosets, for a tuple of degree 2: B can have degree L
+        return 5 * (constant - 1) % P
 
     reached: list[int] = []
-    forged(altered("univariate_round", change), Sparse(), 2)
-    assert reached
+    forged(altered_sums(change, constrains=False, least=2), Sparse(), 2)
+    assert len(set(reached)) > 1
 
 
 def test_a_quotient_that_is_not_the_constraints() -> None:
-    def change(made: Any) -> Any:
-        quotient = made.quotient.copy()
-        quotient[0, 0] ^= np.uint64(1)
-        return replace(made, quotient=quotient)
-
-    forged(altered("univariate_round", change))
+    forged(altered_sums(lambda constant, place: int(place == 0), constrains=True, least=1))
 
 
 def test_next_columns_are_opened_at_the_columns_own_point() -> None:
     """Values of next columns that satisfy the rules at the point, but are not those of the columns."""
 
-    def change(openings: np.ndarray) -> np.ndarray:
+    def change(made: RowProof) -> RowProof:
         # left' - right and right' - left - right: both changes cancel in lambda-weighted sums only by chance, so the
         # verifier's equation is left out below.
-        changed = openings.copy()
+        changed = made.openings.copy()
         changed[-1, 0] = (int(changed[-1, 0]) + 1) % P
-        return changed
+        return replace(made, openings=changed)
 
-    with altered("openings_of", change):
+    with altered("multilinear_rounds", change):
         job = prove_program("fibonacci", {"rows": 32}, params=SMALL)
     with pytest.raises(InvalidProof, match="rules do not hold"):
         job.check()

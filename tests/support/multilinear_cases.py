@@ -6,6 +6,7 @@ GPU run all of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -15,12 +16,15 @@ import pytest
 
 from distprove.stark.field import (
     ONE,
+    ZERO,
     Ext,
     P,
     Words,
     add,
     e_add,
+    e_inv,
     e_mul,
+    e_scale,
     e_sub,
     element,
     embed,
@@ -38,16 +42,14 @@ from distprove.stark.transcript import make_transcript
 from kernels.errors import SizeError
 from kernels.interface.backend import Backend
 from kernels.interface.multilinear import (
-    COORDINATES,
     SETS,
-    TRANSCRIPT,
-    CosetTask,
     LayerClaim,
     LeafPlace,
     LeafTask,
-    RoundTask,
 )
+from kernels.interface.multilinear_rows import RowClaim, TableRules
 from kernels.interface.row_program import Op, RowProgram
+from kernels.interface.steps import COORDINATES, TRANSCRIPT
 from kernels.interface.tree_hash import TreeHash
 from tests.support import ROOT
 from tests.support.stark_programs import Ring
@@ -239,12 +241,6 @@ def cells(backend: Backend, rng: np.random.Generator) -> None:
     kernels.cells([on(backend, m) for m in given], chosen, selectors=selectors, out=out)
     same(backend, out, expected)
 
-    vectors, (r,) = random(rng, 3, int(rng.integers(1, 6)), 2 * n), elements(rng, 1)
-    whole = last(vectors)
-    same(backend, kernels.fold_values(on(backend, vectors), r), first(between(whole[:, 0::2], whole[:, 1::2], r)))
-    flat, begin = vectors.reshape(3, -1), int(rng.integers(0, n))
-    same(backend, kernels.columns(on(backend, flat), begin, n), flat[:, begin:n])
-
 
 @cache
 def rule_tables() -> tuple[CellPrograms, ...]:
@@ -281,7 +277,7 @@ def base_scalars(rng: np.random.Generator, program: RowProgram) -> Words:
     return random(rng, program.scalars, 3)
 
 
-def rules(backend: Backend, rng: np.random.Generator) -> None:
+def leaves(backend: Backend, rng: np.random.Generator) -> None:
     """Several tables of different heights in one call, as in a proof."""
     kernels, log_run = backend.multilinear, int(rng.integers(0, 3))
     tables = [rule_tables()[i] for i in rng.permutation(len(rule_tables()))[:3]]
@@ -293,43 +289,13 @@ def rules(backend: Backend, rng: np.random.Generator) -> None:
     whole = [flat[at : at + k].reshape(-1, n) for at, k, n in zip(firsts, sizes, heights, strict=False)]
     given = [room[at : at + k].reshape(-1, n) for at, k, n in zip(firsts, sizes, heights, strict=False)]
 
-    chosen = [(i, p) for i, own in enumerate(tables) for p in (own.constraints, own.interactions) if p is not None]
-    scalars = [base_scalars(rng, program.on_coset) for _, program in chosen]
-    bound = kernels.bind([(program, own) for (_, program), own in zip(chosen, scalars, strict=True)])
-    points = {bits: elements(rng, bits) for bits in range(max(runs) + 1)}
-    eq = {bits: kernels.products(point, eq=True) for bits, point in points.items()}
-    found = kernels.coset_sums(
-        [CosetTask(own, given[i], eq[runs[i]]) for (i, _), own in zip(chosen, bound, strict=True)], log_run
-    )
-    for sums, (i, program), own in zip(found, chosen, scalars, strict=True):
-        (values,) = outputs(program.on_coset, program.spans, embed(whole[i]), own)
-        weights = np.repeat(table(points[runs[i]], ONE, eq=True), 1 << log_run, axis=0)
-        assert np.array_equal(sums, total(ext_mul(values, weights).reshape(-1, 1 << log_run, 3)))
-
-    vectors = random(rng, 3, sum(sizes))
-    tasks, expected = [], []
-    for (i, program), own, words in zip(chosen, bound, scalars, strict=True):
-        bits = runs[i] + log_run
-        point = elements(rng, bits)
-        cells_ = last(vectors[:, firsts[i] : firsts[i] + sizes[i]]).reshape(-1, heights[i], 3)
-        at = () if bits == 0 or rng.integers(0, 4) == 0 else tuple(range(int(rng.integers(1, 7))))
-        weights = table(point[1:] if at else point, ONE, eq=True)
-        tasks.append(
-            RoundTask(own, firsts[i], tables[i].cells, heights[i], kernels.products(point[bool(at) :], eq=True), at)
-        )
-        rows = [between(cells_[:, 0::2], cells_[:, 1::2], (t, 0, 0)) for t in at] or [cells_]
-        expected.append(
-            [sum_of(ext_mul(outputs(program.on_coset, program.spans, own_, words)[0], weights)) for own_ in rows]
-        )
-    assert kernels.round_sums(on(backend, vectors), tasks) == expected
-
-    leaves = [(i, own.leaves) for i, own in enumerate(tables) if own.leaves is not None]
-    words_ = [base_scalars(rng, program.on_coset) for _, program in leaves]
-    uses = [len(tables[i].rules.uses) for i, _ in leaves]
-    fractions = np.zeros((3, 2, 5 + sum(k * heights[i] for (i, _), k in zip(leaves, uses, strict=True))), np.uint64)
+    found = [(i, own.leaves) for i, own in enumerate(tables) if own.leaves is not None]
+    words_ = [base_scalars(rng, program.on_coset) for _, program in found]
+    uses = [len(tables[i].rules.uses) for i, _ in found]
+    fractions = np.zeros((3, 2, 5 + sum(k * heights[i] for (i, _), k in zip(found, uses, strict=True))), np.uint64)
     out, at_, leaf_tasks = on(backend, fractions.copy()), 5, []
-    told = kernels.bind([(program, words) for (_, program), words in zip(leaves, words_, strict=True)])
-    for (i, program), own, k, words in zip(leaves, told, uses, words_, strict=True):
+    told = kernels.bind([(program, words) for (_, program), words in zip(found, words_, strict=True)])
+    for (i, program), own, k, words in zip(found, told, uses, words_, strict=True):
         places: list[LeafPlace | None] = []
         made = outputs(program.on_coset, program.spans, embed(whole[i]), words)
         for use in range(k):
@@ -343,6 +309,134 @@ def rules(backend: Backend, rng: np.random.Generator) -> None:
         leaf_tasks.append(LeafTask(own, given[i], places))
     kernels.leaves(leaf_tasks)
     same(backend, out, fractions)
+
+
+def lagrange(points: Sequence[int], values: Sequence[Ext]) -> list[Ext]:
+    """The coefficients of the polynomial of least degree with these values."""
+    found = [ZERO] * len(points)
+    for i, (own, value) in enumerate(zip(points, values, strict=True)):
+        basis = [pow(math.prod(own - x for x in points if x != own), -1, P)]
+        for x in [*points[:i], *points[i + 1 :]]:
+            basis = [(a - x * b) % P for a, b in zip([0, *basis], [*basis, 0], strict=True)]
+        found = [e_add(c, e_scale(value, b)) for c, b in zip(found, basis, strict=True)]
+    return found
+
+
+def at(coefficients: Sequence[Ext], x: Ext) -> Ext:
+    value = ZERO
+    for c in reversed(coefficients):
+        value = e_add(e_mul(value, x), c)
+    return value
+
+
+def row_rounds(backend: Backend, rng: np.random.Generator) -> None:
+    """The univariate round and those over rows, of rules that hold nowhere: what is sent is defined all the same."""
+    kernels, log_run = backend.multilinear, int(rng.integers(0, 3))
+    if rng.integers(0, 4) == 0:
+        log_run = 4
+    tables = [rule_tables()[i] for i in rng.permutation(len(rule_tables()))[: 1 if log_run == 4 else 3]]
+    variables = sorted((int(rng.integers(0, 4)) for _ in tables), reverse=True)
+    size, root = 1 << log_run, root_of_unity(log_run)
+    sizes = [own.cells << bits + log_run for own, bits in zip(tables, variables, strict=True)]
+    flat, firsts = random(rng, sum(sizes)), np.cumsum([0, *sizes]).tolist()
+    columns = [flat[b : b + k].reshape(own.cells, -1) for b, k, own in zip(firsts, sizes, tables, strict=False)]
+    chosen = [
+        (i, program, degree, constrains)
+        for i, own in enumerate(tables)
+        for program, degree, constrains in (
+            (own.constraints, own.rules.constraint_degree, True),
+            (own.interactions, own.rules.interaction_degree, False),
+        )
+        if program is not None
+    ]
+    scalars = [base_scalars(rng, program.on_coset) for _, program, _, _ in chosen]
+    bound = kernels.bind([(program, own) for (_, program, _, _), own in zip(chosen, scalars, strict=True)])
+    given = [
+        TableRules(rules, firsts[i], tables[i].cells, variables[i] + log_run, degree, constrains)
+        for rules, (i, _, degree, constrains) in zip(bound, chosen, strict=True)
+    ]
+    most = {kind: max((r.degree for r in given if r.constrains == kind), default=0) for kind in (True, False)}
+    lengths = max(0, most[True] - 1) * (size - 1), most[False] * (size - 1) + 1 if most[False] else 0
+    transcript = make_transcript(b"test", TreeHash.KECCAK if rng.integers(0, 2) else TreeHash.POSEIDON2)
+    point, degree = elements(rng, log_run + variables[0]), max(1, *most.values())
+    base = on(backend, flat)
+    made = kernels.skip_round(base, given, RowClaim(transcript.words(), point, log_run, *lengths, degree))
+    vectors = kernels.bind_rows(base, made)
+    proved = kernels.row_rounds(vectors, made)
+
+    tails = point[log_run:]
+    polynomials = []
+    for rule, (i, program, _, _), own in zip(given, chosen, scalars, strict=True):
+        weights = np.repeat(table(tails[: variables[i]], ONE, eq=True), size, axis=0)
+        places: list[int] = []
+        values: list[Ext] = []
+        for coset in rule.cosets:
+            shift = pow(root_of_unity(log_run + 9), coset, P)
+            places += [shift * pow(root, a, P) % P for a in range(size)]
+            inverse = [[pow(root, -a * k, P) * pow(size, -1, P) % P for a in range(size)] for k in range(size)]
+            moves = [
+                [sum(pow(x, k, P) * inverse[k][a] for k in range(size)) % P for a in range(size)]
+                for x in places[-size:]
+            ]
+            moved = total(mul(columns[i].reshape(-1, 1, size), np.array(moves, dtype=np.uint64)[None]), axis=2)
+            (found,) = outputs(program.on_coset, program.spans, embed(moved.reshape(columns[i].shape)), own)
+            divisor = pow(pow(shift, size, P) - 1, -1, P) if rule.constrains else 1
+            sums = total(ext_mul(found, weights).reshape(-1, size, 3))
+            values += [e_scale(element(words), divisor) for words in sums]
+        polynomials.append(lagrange(places, values))
+    for kind, length, sent in ((True, lengths[0], proved.quotient), (False, lengths[1], proved.leaves)):
+        expected = [ZERO] * length
+        for rule, polynomial in zip(given, polynomials, strict=True):
+            if rule.constrains == kind:
+                for k, c in enumerate(polynomial[:length]):
+                    expected[k] = e_add(expected[k], c)
+        assert [element(words) for words in sent] == expected
+    transcript.absorb_words(b"quotient", proved.quotient)
+    transcript.absorb_words(b"leaves", proved.leaves)
+    r, nu = transcript.extension(b"skip"), transcript.extension(b"nu")
+    power = ONE
+    for _ in range(size):
+        power = e_mul(power, r)
+    claims = [
+        e_mul(at(polynomial, r), e_sub(power, ONE) if rule.constrains else ONE)
+        for rule, polynomial in zip(given, polynomials, strict=True)
+    ]
+    domain = [pow(root, a, P) for a in range(size)]
+    units = [[ONE if a == k else ZERO for a in range(size)] for k in range(size)]
+    low = np.array([at(lagrange(domain, unit), r) for unit in units], dtype=np.uint64)
+    cells_ = []
+    for columns_ in columns:
+        runs = embed(columns_).reshape(len(columns_), -1, size, 3)
+        cells_.append(total(ext_mul(runs, np.broadcast_to(low, runs.shape)), axis=2))
+    drawn = [r]
+    for number in range(variables[0]):
+        whole = [ZERO] * (degree + 1)
+        shares = []
+        for k, (rule, (i, program, _, _), own) in enumerate(zip(given, chosen, scalars, strict=True)):
+            share = [claims[k]]
+            if number < variables[i]:
+                weights = table(tails[number + 1 : variables[i]], ONE, eq=True)
+                rows = [between(cells_[i][:, 0::2], cells_[i][:, 1::2], (t, 0, 0)) for t in rule.points]
+                found_ = [
+                    sum_of(ext_mul(outputs(program.on_coset, program.spans, row, own)[0], weights)) for row in rows
+                ]
+                x = tails[number]
+                one = e_mul(e_sub(claims[k], e_mul(e_sub(ONE, x), found_[0])), e_inv(x))
+                share = lagrange(list(range(rule.degree + 1)), [found_[0], one, *found_[1:]][: rule.degree + 1])
+            shares.append(share)
+            for power_, c in enumerate(share):
+                whole[power_] = e_add(whole[power_], c if rule.constrains else e_mul(nu, c))
+        assert [element(words) for words in proved.rounds[number]] == whole[1:]
+        transcript.absorb_words(b"round", np.array(whole[1:], dtype=np.uint64))
+        drawn.append(transcript.extension(b"r"))
+        claims = [at(share, drawn[-1]) for share in shares]
+        cells_ = [
+            between(own[:, 0::2], own[:, 1::2], drawn[-1]) if number < bits else own
+            for own, bits in zip(cells_, variables, strict=True)
+        ]
+    assert proved.drawn == drawn
+    assert np.array_equal(proved.cells, np.concatenate([own[:, 0] for own in cells_]).T)
+    assert np.array_equal(proved.transcript, transcript.words())
 
 
 def stacks(backend: Backend, rng: np.random.Generator) -> None:
@@ -439,6 +533,11 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
     def given(*shape: int) -> Any:
         return on(backend, random(rng, *shape))
 
+    def skipped(first: int, degree: int, variables: int) -> Any:
+        """Rules of two columns of four rows, over eight cells and runs of two."""
+        claim = RowClaim(ZERO_STATE, [ONE] * (1 + variables), 1, 0, 0, 1)
+        return kernels.skip_round(given(8), [TableRules(None, first, 2, 2, degree, True)], claim)
+
     refused: list[Callable[[], Any]] = [
         lambda: kernels.encode(given(1, 3), 1),
         lambda: kernels.encode(given(1, 4), 31),
@@ -454,14 +553,17 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
         lambda: kernels.prove_layers([[given(3, 2, 1)]], LayerClaim(ZERO_STATE, ONE, ONE, (ONE,) * COORDINATES)),
         lambda: kernels.cells([given(2, 4)], [], selectors=True, out=given(4, 4)),
         lambda: kernels.leaves([LeafTask(None, given(1, 4), [LeafPlace(given(3, 2, 8), 5)])]),
-        lambda: kernels.coset_sums([CosetTask(None, given(1, 4), kernels.products([ONE], eq=True))], 2),
-        lambda: kernels.round_sums(given(3, 8), [RoundTask(None, 4, 2, 4, kernels.products([ONE], eq=True), (0,))]),
+        lambda: kernels.skip_round(
+            given(8), [TableRules(None, 4, 2, 2, 1, True)], RowClaim(ZERO_STATE, [ONE], 1, 0, 0, 1)
+        ),
+        lambda: skipped(4, 1, 1),
+        lambda: skipped(0, 1, 0),
+        lambda: skipped(0, 2, 1),
         lambda: kernels.pair_round(given(2, 3, 2), ONE),
         lambda: kernels.pair_round(given(2, 3, 3), None),
         lambda: kernels.pair_rounds([given(2, 3, 4)] * 3, 1, ZERO_STATE, opening=True),
         lambda: kernels.pair_rounds([given(2, 3, 4)], 3, ZERO_STATE, opening=True),
         lambda: kernels.fold_pair(given(2, 3, 3), ONE),
-        lambda: kernels.fold_values(given(3, 2, 1), ONE),
         lambda: kernels.opened_weights(kernels.products([ONE], eq=True), ONE, random(rng, 1, 6), given(3, 3, 4)),
         lambda: kernels.scattered(np.array([4], dtype=np.uint64), random(rng, 1, 3), 4),
     ]
@@ -476,7 +578,8 @@ CASES: list[Case] = [
     products,
     layers,
     cells,
-    rules,
+    leaves,
+    row_rounds,
     stacks,
     pairs,
     ended_pairs,

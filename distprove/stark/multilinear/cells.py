@@ -14,7 +14,7 @@ import numpy as np
 
 from distprove.stark.air.expression import PREPROCESSED, SELECTORS
 from distprove.stark.multilinear.air import Rules
-from kernels.interface.multilinear import RuleProgram
+from kernels.interface.multilinear_rows import RuleProgram
 from kernels.interface.row_program import Op, RowProgram
 
 NEXT = 4

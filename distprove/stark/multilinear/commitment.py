@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from distprove.stark.field import Ext, Words, ext_powers
 from distprove.stark.multilinear.params import LOG_FOLD, Parameters
 from distprove.stark.multilinear.stacking import Stack
-from distprove.stark.multilinear.vectors import inverse_matrix
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import StoredTree, TreeOpening
+from kernels.maths.goldilocks_runs import inverse_matrix
 
 
 @dataclass

@@ -24,7 +24,7 @@ from distprove.stark.multilinear.opening_prover import prove_opening
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey
 from distprove.stark.multilinear.reduction_prover import main_stack, preprocessed_stack, prove_reduction
-from distprove.stark.multilinear.row_prover import Cells, bind_rules, multilinear_rounds, openings_of, univariate_round
+from distprove.stark.multilinear.row_prover import Cells, bind_rules, multilinear_rounds, univariate_round
 from distprove.stark.multilinear.rules import leaf_scalars, scalars_of_all
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.plan import MemoryPlan, usable
@@ -160,24 +160,22 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     given = NUMBERS.elements(NUMBERS.embed(words))
     with steps("univariate"):
         rules = bind_rules(backend, cells, scalars_of_all(NUMBERS, shape, given, buses, weights, lambda_, kappa))
-        first = univariate_round(backend, shape, cells, rules, xi)
-        r_0, nu = transcript.skip(first.quotient, first.leaves)
-        cells.bind(backend, r_0, shape.log_skip)
+        vectors, made = univariate_round(backend, shape, cells, rules, xi, transcript)
     with steps("rounds"):
-        rounds, rows = multilinear_rounds(backend, shape, cells, rules, xi, nu, transcript)
+        rows = multilinear_rounds(backend, cells, vectors, made, transcript)
+        del vectors, made
 
     # 4. At the point, the rules of all tables follow from the opened values of their columns.
-    openings, point = openings_of(backend, cells), [r_0, *rows]
-    sigma = transcript.openings(openings)
+    sigma = transcript.openings(rows.openings)
 
     # 5. All opened values and the anchor become one value of each stacked column.
     with steps("reduction"):
         committed.stacked.interpolate(backend, dict(enumerate(committed.columns)))
         batch = e_powers(sigma, shape.openings + 1)
         eta, delta = anchor_challenges(NUMBERS, shape, name.encode(), words, root)
-        stacks = [main_stack(backend, shape, committed.stacked, point, batch, eta, delta)]
+        stacks = [main_stack(backend, shape, committed.stacked, rows.point, batch, eta, delta)]
         if pk.fixed is not None:
-            stacks.append(preprocessed_stack(backend, shape, pk.fixed, point, batch))
+            stacks.append(preprocessed_stack(backend, shape, pk.fixed, rows.point, batch))
         reduction, rho, values = prove_reduction(backend, shape, stacks, transcript)
         mu = transcript.stacked(values)
 
@@ -191,10 +189,10 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
         committed.anchor,
         np.array(totals, dtype=np.uint64).reshape(-1, 3),
         tuple(proved_layers),
-        first.quotient,
-        first.leaves,
-        rounds,
-        openings,
+        rows.quotient,
+        rows.leaves,
+        rows.rounds,
+        rows.openings,
         reduction,
         np.array(values, dtype=np.uint64),
         opening.folds,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +10,15 @@ import numpy as np
 
 from kernels.interface.arrays import Array, Empty
 from kernels.interface.goldilocks import GoldilocksKernels
-from kernels.interface.multilinear import (
-    POINTS,
-    CosetTask,
-    LeafTask,
-    MultilinearKernels,
-    RoundTask,
-    RuleProgram,
-    Words,
-)
+from kernels.interface.multilinear import LeafTask, MultilinearKernels
+from kernels.interface.multilinear_rows import HALVES, POINTS, RowRounds, RuleProgram, TableRules
 from kernels.interface.row_program import RowProgram
-from kernels.maths.goldilocks import Ext, P, root_of_unity
+from kernels.interface.steps import Words
+from kernels.maths.goldilocks import P, root_of_unity
+from kernels.maths.goldilocks_runs import coset_matrix, coset_shift
 
 _NONE = np.empty(0, dtype=np.uint64)
+_LOW, _32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 _UNITS = np.array([(0, 1, 0), (0, 0, 1)], dtype=np.uint64)
 
 
@@ -96,13 +92,26 @@ class CpuMultilinear(MultilinearKernels):
                     given = {"log_n": n.bit_length() - 1, "uses": uses, "total": place.fractions.shape[-1]}
                     self._each("leaves", n, found=found, places=where, out=place.fractions, **given)
 
-    def _coset_sums(self, tasks: Sequence[CosetTask], log_run: int) -> Words:
-        out = np.empty((len(tasks), 1 << log_run, 3), dtype=np.uint64)
-        for task, own in zip(tasks, out, strict=True):
-            values = self._on_coset(task.rules, task.cells)
-            n = values.shape[1]
-            self._sum("run_sums", n, log_run, own, values=values, n=n, log_run=log_run, eq=task.eq)
-        return out
+    def _bind_rows(self, columns: Array, weights: Array) -> Array:
+        return self._bind_runs(columns, weights)
+
+    def _coset_sums(self, base: Array, made: RowRounds) -> None:
+        flat, log_run, size = base.reshape(-1), made.log_run, 1 << made.log_run
+        found = np.empty((size, 3), dtype=np.uint64)
+        for first in dict.fromkeys(rule.first for rule in made.rules):
+            own = [(number, rule) for number, rule in enumerate(made.rules) if rule.first == first]
+            _, table = own[0]
+            cells = flat[first : first + (table.cells << table.log_rows)].reshape(table.cells, -1)
+            for coset in range(max(rule.cosets.stop for _, rule in own)):
+                moved = self._apply_runs(cells, coset_matrix(log_run, coset_shift(log_run, coset))) if coset else cells
+                for number, rule in own:
+                    if coset not in rule.cosets:
+                        continue
+                    values = self._on_coset(rule.rules, moved)
+                    n, weights = values.shape[1], made.weights[rule.log_rows - log_run]
+                    self._sum("run_sums", n, log_run, found, values=values, n=n, log_run=log_run, eq=weights)
+                    at = made.coset_sums[number] + coset - rule.cosets.start << log_run
+                    made.sums[at : at + size] += _halves(found)
 
     def _on_coset(self, rules: _Bound, cells: Array) -> Array:
         """The outputs (columns, n) of rules over base cells."""
@@ -110,19 +119,31 @@ class CpuMultilinear(MultilinearKernels):
         made = self._evaluate(rules.program.on_coset, given, rules.scalars)
         return made.reshape(made.shape[0], -1)
 
-    def _round_sums(self, vectors: Array, tasks: Sequence[RoundTask]) -> list[list[Ext]]:
-        found = []
-        for task in tasks:
-            span = slice(task.first, task.first + task.cells * task.rows)
-            cells = vectors[:, span].reshape(-1, task.rows)
-            sums: list[Ext] = [] if task.points else self._points_sums(task, cells[:, None])
-            points = list(task.points)
-            while points:  # a program runs on a power of two of them at once
-                count = min(POINTS, 1 << len(points).bit_length() - 1)
-                sums += self._points_sums(task, self._between(cells, points[:count]))
-                points = points[count:]
-            found.append(sums)
-        return found
+    def _round_sums(self, made: RowRounds) -> Callable[[int, Array], None]:
+        def run(number: int, vectors: Array) -> None:
+            for rule, variables, at in zip(made.rules, made.variables, made.point_sums, strict=True):
+                if number < variables:
+                    begin, rows = rule.first >> made.log_run + number, 1 << variables - number
+                    cells = vectors[:, begin : begin + rule.cells * rows].reshape(-1, rows)
+                    found = self._points_sums(rule, cells, number + 1, made.weights[variables])
+                    made.row_sums[at : at + len(found)] += _halves(found)
+
+        return run
+
+    def _points_sums(self, rule: TableRules, cells: Array, first: int, weights: Words) -> Words:
+        """The sums of a rule between neighbouring rows of cells (w, 2 n), at each of its points."""
+        points, sums = list(rule.points), []
+        scalars = np.concatenate([rule.rules.scalars, _UNITS])
+        program = rule.rules.program.on_vectors
+        assert program is not None, "leaves are not summed in rounds"
+        while points:  # a program runs on a power of two of them at once
+            count = min(POINTS, 1 << len(points).bit_length() - 1)
+            values = self._evaluate(program, [self._between(cells, points[:count])], scalars, count.bit_length() - 1)
+            n, out = cells.shape[1] // 2, np.empty((POINTS, 3), dtype=np.uint64)
+            self._sum("point_sums", n, 0, out, values=values, n=n, points=count, first=first, eq=weights)
+            sums.append(out[:count])
+            points = points[count:]
+        return np.concatenate(sums)
 
     def _between(self, cells: Array, points: Sequence[int]) -> Array:
         """The values even + t (odd - even) of neighbours of rows (w, 2 n) at integers t: (w, points, n)."""
@@ -133,17 +154,6 @@ class CpuMultilinear(MultilinearKernels):
         given = {"log_n": n.bit_length() - 2, "points": len(points), "at": at}
         self._each("between", width * n // 2, source=np.ascontiguousarray(cells), out=out, **given)
         return out
-
-    def _points_sums(self, task: RoundTask, cells: Array) -> list[Ext]:
-        """The sums at each point of cells (w, points, n)."""
-        _, points, n = cells.shape
-        scalars = np.concatenate([task.rules.scalars, _UNITS])
-        program, log_points = task.rules.program.on_vectors, points.bit_length() - 1
-        assert program is not None, "leaves are not summed in rounds"
-        values = self._evaluate(program, [cells], scalars, log_points)
-        out = np.empty((POINTS, 3), dtype=np.uint64)
-        self._sum("point_sums", n, 0, out, values=values, n=n, points=points, eq=task.eq)
-        return [(a, b, c) for a, b, c in out[:points].tolist()]
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
@@ -185,3 +195,8 @@ class CpuMultilinear(MultilinearKernels):
 
 def _flat(array: Words) -> Words:
     return np.ascontiguousarray(array).reshape(-1)
+
+
+def _halves(sums: Words) -> Words:
+    """Sums (n, 3) as multilinear_rows.h has them, (n, HALVES)."""
+    return np.stack([sums & _LOW, sums >> _32], axis=2).reshape(-1, HALVES)

@@ -22,6 +22,7 @@
 // Launch: R C / E threads per block, C columns (strided) or rows; dynamic shared memory for a tile, twice for lde_rows.
 #include "device.h"
 #include "field/goldilocks.h"
+#include "register_transform.h"
 
 using namespace dp;
 
@@ -40,44 +41,6 @@ struct Shape {
 
 // Adds a slot of padding per E and per E^2 elements: strides by either then meet every bank.
 __device__ __forceinline__ u32 slot(u32 i) { return i + (i >> LOG_E) + (i >> (2 * LOG_E)); }
-
-template <int D>
-__device__ __forceinline__ constexpr int reversed(int j) {
-  int r = 0;
-  for (int b = 0; b < D; ++b) r |= ((j >> b) & 1) << (D - 1 - b);
-  return r;
-}
-
-constexpr int LOG_OF_ROOT_64 = 39;  // 7^((p-1)/64) = 2^39
-
-// (a - b) w^j for w of order 2^LEVEL: a shift, by an exponent mod 192 because 2^96 = -1
-template <bool INVERSE, int LEVEL, int J>
-__device__ __forceinline__ u64 turned_difference(u64 a, u64 b) {
-  constexpr int forward = LOG_OF_ROOT_64 * (64 >> LEVEL) % 192 * J % 192;
-  constexpr int shift = INVERSE ? (192 - forward) % 192 : forward;
-  return shift < 96 ? gl::mul_pow2<shift % 96>(gl::sub(a, b)) : gl::mul_pow2<shift % 96>(gl::sub(b, a));
-}
-
-template <bool INVERSE, int LEVEL, int J>
-__device__ __forceinline__ void butterflies(u64* v) {
-  constexpr int HALF = 1 << (LEVEL - 1);
-  if constexpr (J < HALF) {
-    const u64 a = v[J], b = v[J + HALF];
-    v[J] = gl::add(a, b);
-    v[J + HALF] = turned_difference<INVERSE, LEVEL, J>(a, b);
-    butterflies<INVERSE, LEVEL, J + 1>(v);
-  }
-}
-
-// 2^D-point transform in registers, decimation in frequency: output j is left in v[reversed(j)].
-template <bool INVERSE, int D>
-__device__ __forceinline__ void transform(u64* v) {
-  if constexpr (D > 0) {
-    butterflies<INVERSE, D, 0>(v);
-    transform<INVERSE, D - 1>(v);
-    transform<INVERSE, D - 1>(v + (1 << (D - 1)));
-  }
-}
 
 // Multiplies v[order(j)] by first * ratio^j, two series side by side so that products need not wait for each other.
 template <int D, class Order>
@@ -110,7 +73,7 @@ struct Pass {
   }
 
   // `load(v, c, p, u)` gives points p + j 2^(log_r - D) of column c to a first step; `store(v, c, k, u)` takes, from a
-  // last one, outputs k + j 2^(log_r - D) in v[reversed<D>(j)]. u counts the groups that the thread works on.
+  // last one, outputs k + j 2^(log_r - D) in v[gl::reversed<D>(j)]. u counts the groups that the thread works on.
   template <int D, class Load, class Store>
   __device__ __forceinline__ void step(u32 done, u32 first_bits, Load load, Store store) {
     const u32 log_rest = shape.log_r - done - D;
@@ -132,13 +95,13 @@ struct Pass {
 #pragma unroll
         for (int j = 0; j < (1 << D); ++j) v[j] = tile[place(c, base + ((u32)j << log_rest))];
       }
-      transform<INVERSE, D>(v);
+      gl::transform<INVERSE, D>(v);
       if (last) {
         store(v, c, local, u);
       } else {
 #pragma unroll
         for (int j = 0; j < (1 << D); ++j) {
-          u64 x = v[reversed<D>(j)];
+          u64 x = v[gl::reversed<D>(j)];
           if (j) x = gl::mul(x, __ldg(roots + ((u32)j << log_rest) + p));
           tile[place(c, base + ((u32)j << log_rest))] = x;
         }
@@ -192,7 +155,7 @@ struct Identity {
 };
 template <int D>
 struct Reversed {
-  __device__ __forceinline__ constexpr int operator()(int j) const { return reversed<D>(j); }
+  __device__ __forceinline__ constexpr int operator()(int j) const { return gl::reversed<D>(j); }
 };
 
 template <int N>
@@ -252,7 +215,7 @@ __device__ __forceinline__ void strided(const u64* in, u64* out, const u64* root
     if (INVERSE) twiddle(v, c, k, Reversed<D>());
 #pragma unroll
     for (int j = 0; j < (1 << D); ++j)
-      out[((u64)(k + ((u32)j << (shape.log_r - D))) << shape.log_stride) + low0 + c] = v[reversed<D>(j)];
+      out[((u64)(k + ((u32)j << (shape.log_r - D))) << shape.log_stride) + low0 + c] = v[gl::reversed<D>(j)];
   };
   Pass<INVERSE, false>{shape, tile, roots}.run(load, store);
 }
@@ -291,7 +254,7 @@ __device__ __forceinline__ void rows_of_block(const u64* in, u64* out, const u64
   auto keep = [&](auto& v, u32, u32, u32 u) {
     constexpr int D = LogOf<sizeof(v) / sizeof(u64)>::value;
 #pragma unroll
-    for (int j = 0; j < (1 << D); ++j) kept[((u << D) + j) * blockDim.x] = v[reversed<D>(j)];
+    for (int j = 0; j < (1 << D); ++j) kept[((u << D) + j) * blockDim.x] = v[gl::reversed<D>(j)];
   };
   if (!ENCODE) Pass<true, true>{shape, tile, inverse_roots}.run(load, keep);
 
@@ -312,7 +275,7 @@ __device__ __forceinline__ void rows_of_block(const u64* in, u64* out, const u64
       u64* at = out + (row >> log_rows) * shape.out_pitch + ((u64)t << shape.log_n) +
                 ((row & (((u64)1 << log_rows) - 1)) << shape.log_r) + k;
 #pragma unroll
-      for (int j = 0; j < (1 << D); ++j) at[(u64)j << (shape.log_r - D)] = v[reversed<D>(j)];
+      for (int j = 0; j < (1 << D); ++j) at[(u64)j << (shape.log_r - D)] = v[gl::reversed<D>(j)];
     };
     __syncthreads();  // the tile's last readers
     Pass<false, true>{shape, tile, forward_roots}.run(again, store);

@@ -1,44 +1,42 @@
-// The rules of all tables in one launch: an interpreter of the code of cuda/goldilocks/rule_code.py. A block takes a tile of
-// the rows of one task, a thread one row; cells are base elements, or elements of F between two rows. Slots lie in shared
-// memory. Bound: instructions. All threads of a block run the same ones, so that what decides on them is uniform.
+// The rules of all tables in one launch: an interpreter of the code of cuda/goldilocks/rule_code.py. A thread takes one row;
+// cells are base elements, or elements of F between two rows. Slots lie in shared memory. Bound: instructions. All threads of
+// a block run the same ones, so that what decides on them is uniform.
 #include "class_sums.h"
 #include "multilinear_steps.h"
+#include "register_transform.h"
 
 using namespace dp;
 using namespace dp::gl;
 
-// A program, or a piece of one, over the rows of one table, at one point.
-struct Task {
+// A program, or a piece of one.
+struct Code {
   const u64 *code, *constants, *coefficients;
-  const u64* cells;    // column c of the cells begins at c rows, or at 2 c rows where they lie between two rows
-  u64 instructions, first_block, rows;
-  u64 pitch;           // from a coordinate of a cell to the next, of cells of F
-  u64 between, at;     // whether cells are those between rows 2 j and 2 j + 1, and where
-  steps::Products eq;  // weights of runs of 2^log_run rows
-  u64 log_run;
-  const u64* places;   // of the numerator and the denominator that each output is written to, and their pitch; null for sums
+  u64 instructions;
 };
 
-struct Base {
+struct Base {  // column c of this row is `pitch` after that of c - 1
   using Value = u64;
   using Sum = ExtSum;
-  static constexpr u32 WORDS = 1;
-  static __device__ __forceinline__ u64 cell(const Task& task, u64 column, u64 row) { return task.cells[column * task.rows + row]; }
+  const u64* row;
+  u64 pitch;
+
+  __device__ __forceinline__ u64 cell(u64 column) const { return row[column * pitch]; }
   static __device__ __forceinline__ u64 constant(u64 v) { return v; }
   static __device__ __forceinline__ u64 slot(const u64* slots, u32 number) { return slots[number * blockDim.x]; }
   static __device__ __forceinline__ void keep(u64* slots, u32 number, u64 v) { slots[number * blockDim.x] = v; }
 };
 
-struct Extended {
+struct Between {  // the cells at the integer `at` between this row and the next one, as vectors of F
   using Value = Ext;
   using Sum = ExtProductSum;
-  static constexpr u32 WORDS = 3;
-  static __device__ __forceinline__ Ext cell(const Task& task, u64 column, u64 row) {
-    if (!task.between) return steps::load(task.cells + column * task.rows + row, task.pitch);
-    const u64* p = task.cells + 2 * (column * task.rows + row);
-    const Ext even = steps::load(p, task.pitch);
-    if (task.at == 0) return even;
-    return add(even, mul(sub(steps::load(p + 1, task.pitch), even), task.at));
+  const u64* row;
+  u64 rows, pitch, at;
+
+  __device__ __forceinline__ Ext cell(u64 column) const {
+    const u64* p = row + column * rows;
+    const Ext even = steps::load(p, pitch);
+    if (at == 0) return even;
+    return add(even, mul(sub(steps::load(p + 1, pitch), even), at));
   }
   static __device__ __forceinline__ Ext constant(u64 v) { return embed(v); }
   static __device__ __forceinline__ Ext slot(const u64* slots, u32 number) {
@@ -53,90 +51,198 @@ constexpr u32 ADD = 0, SUB = 1, MUL = 2, ACCUMULATE = 3;  // must equal those in
 constexpr u32 CELL = 1, CONSTANT = 2;
 
 template <class Cells>
-__device__ __forceinline__ typename Cells::Value operand(const Task& task, const u64* slots, u32 given, u64 row) {
+__device__ __forceinline__ typename Cells::Value operand(const Code& program, const Cells& cells, const u64* slots, u32 given) {
   const u32 kind = given >> 18, number = given & ((1u << 18) - 1);
-  if (kind == CELL) return Cells::cell(task, number, row);
-  if (kind == CONSTANT) return Cells::constant(__ldg(task.constants + number));
+  if (kind == CELL) return cells.cell(number);
+  if (kind == CONSTANT) return Cells::constant(__ldg(program.constants + number));
   return Cells::slot(slots, number);
 }
 
-// The last task that begins at or before a block.
-__device__ __forceinline__ const Task& task_of(const Task* tasks, u32 count, u32 block) {
+// Runs a program on one row and calls emit(output, value).
+template <class Cells, class Emit>
+__device__ __forceinline__ void interpret(const Code& program, const Cells& cells, u64* slots, const Emit& emit) {
+  typename Cells::Sum sum;
+  const u64 *code = program.code, *const end = code + program.instructions;
+  u64 next = __ldg(code);
+  while (code < end) {
+    const u64 now = next;
+    if (++code < end) next = __ldg(code);
+    const u32 operation = now & 15, a = (now >> 4) & 0xfffff, b = (now >> 24) & 0xfffff;
+    if (operation > ACCUMULATE) {
+      emit(b, sum.value());
+      sum = typename Cells::Sum();
+      continue;
+    }
+    const typename Cells::Value x = operand(program, cells, slots, a);
+    if (operation == ACCUMULATE) {
+      const u64* c = program.coefficients + 3 * b;
+      sum.add(Ext{{__ldg(c), __ldg(c + 1), __ldg(c + 2)}}, x);
+      continue;
+    }
+    const typename Cells::Value y = operand(program, cells, slots, b);
+    const u32 slot = now >> 44;
+    if (operation == ADD) Cells::keep(slots, slot, add(x, y));
+    else if (operation == SUB) Cells::keep(slots, slot, sub(x, y));
+    else Cells::keep(slots, slot, mul(x, y));
+  }
+}
+
+// The sum of a program's outputs on a row.
+template <class Cells>
+__device__ __forceinline__ Ext folded(const Code& program, const Cells& cells, u64* slots) {
+  Ext found = embed(0);
+  interpret(program, cells, slots, [&](u32, const Ext& v) { found = add(found, v); });
+  return found;
+}
+
+// The last of `count` entries that begins at or before `at`.
+template <class Begin>
+__device__ __forceinline__ u32 last_before(u32 count, u32 at, const Begin& begin) {
   u32 low = 0, high = count;
   while (high - low > 1) {
     const u32 middle = (low + high) / 2;
-    if (tasks[middle].first_block <= block) low = middle;
+    if (begin(middle) <= at) low = middle;
     else high = middle;
   }
-  return tasks[low];
+  return low;
 }
 
-// partial (blocks, classes, 3): each block's sums of eq times its task's output.
-template <class Cells>
-__device__ __forceinline__ void run_rules(const Task* tasks, u32 count, u32 log_classes, u64* partial) {
+// Adds the block's sum of each class to sums (classes, HALVES).
+__device__ __forceinline__ void add_sums(const Ext& found, u32 log_classes, u64* sums) {
+  const Ext sum = class_sum(found, log_classes);
+  if (threadIdx.x >> log_classes) return;
+  unsigned long long* at = sums + steps::HALVES * threadIdx.x;
+  for (int c = 0; c < 3; ++c) {
+    atomicAdd(at + 2 * c, sum.c[c] & EPSILON);
+    atomicAdd(at + 2 * c + 1, sum.c[c] >> 32);
+  }
+}
+
+struct LeafTask {
+  Code program;
+  const u64* cells;
+  u64 rows, first_block;
+  u64 places;  // words after the first task: where each output is written, or null, and its pitch
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2) rules_of_leaves(const LeafTask* tasks, u32 count) {
   DP_DYNAMIC_SHARED(u64, shared);
-  u64* const slots = shared + threadIdx.x;
-  const Task& task = task_of(tasks, count, blockIdx.x);
+  const LeafTask& task = tasks[last_before(count, blockIdx.x, [&](u32 i) { return tasks[i].first_block; })];
   const u64 row = (blockIdx.x - task.first_block) * blockDim.x + threadIdx.x;
-  Ext found = embed(0);
-  if (row < task.rows) {
-    typename Cells::Sum sum;
-    const u64 *code = task.code, *const end = code + task.instructions;
-    u64 next = __ldg(code);
-    while (code < end) {
-      const u64 now = next;
-      if (++code < end) next = __ldg(code);
-      const u32 operation = now & 15, a = (now >> 4) & 0xfffff, b = (now >> 24) & 0xfffff;
-      if (operation > ACCUMULATE) {
-        found = sum.value();
-        if (task.places) {
-          const u64* place = task.places + 2 * b;
-          if (place[0]) steps::store(reinterpret_cast<u64*>(place[0]) + row, place[1], found);
-          sum = typename Cells::Sum();
-        }
-        continue;
+  if (row >= task.rows) return;
+  const u64* const places = reinterpret_cast<const u64*>(tasks) + task.places;
+  interpret(task.program, Base{task.cells + row, task.rows}, shared + threadIdx.x, [&](u32 output, const Ext& v) {
+    const u64* place = places + 2 * output;
+    if (place[0]) steps::store(reinterpret_cast<u64*>(place[0]) + row, place[1], v);
+  });
+}
+
+// The rules of a table on one coset. Items are its tiles of a row a thread.
+struct CosetTable {
+  const u64 *cells, *factors;  // what moves coefficients to the coset, with 2^-log_run; null on the domain itself
+  u64 count, rows, first_item, first_task, end_task;
+  steps::RowWeights eq;
+};
+
+struct CosetTask {
+  Code program;
+  u64* sums;
+};
+
+// Moves a run of values over the powers of `root` to a coset.
+__device__ __noinline__ void move_any_run(const u64* in, u64* out, u32 log_run, u64 root, const u64* factors) {
+  u64 values[64], x = 1;  // log_run is at most 6, MAX_LOG_RUN in rules.py
+  const u32 size = 1u << log_run;
+  const u64 back = gl::pow(root, size - 1);
+  for (u32 k = 0; k < size; ++k, x = mul(x, back)) {
+    u64 v = 0;
+    for (u32 a = size; a-- > 0;) v = add(mul(v, x), in[a]);
+    values[k] = mul(v, factors[k]);
+  }
+  x = 1;
+  for (u32 a = 0; a < size; ++a, x = mul(x, root)) {
+    u64 v = 0;
+    for (u32 k = size; k-- > 0;) v = add(mul(v, x), values[k]);
+    out[a] = v;
+  }
+}
+
+constexpr u32 LOG_RUN = 4, RUN = 1 << LOG_RUN;  // the usual length
+
+__device__ __forceinline__ void move_run(const u64* in, u64* out, const u64* factors) {
+  u64 v[RUN], w[RUN];
+#pragma unroll
+  for (u32 a = 0; a < RUN; a += 2) {
+    const ulonglong2 two = *reinterpret_cast<const ulonglong2*>(in + a);
+    v[a] = two.x, v[a + 1] = two.y;
+  }
+  transform<true, LOG_RUN>(v);
+#pragma unroll
+  for (u32 k = 0; k < RUN; ++k) w[k] = mul(v[reversed<LOG_RUN>(k)], __ldg(factors + k));
+  transform<false, LOG_RUN>(w);
+#pragma unroll
+  for (u32 a = 0; a < RUN; a += 2)
+    *reinterpret_cast<ulonglong2*>(out + a) = make_ulonglong2(w[reversed<LOG_RUN>(a)], w[reversed<LOG_RUN>(a + 1)]);
+}
+
+// Blocks take items one after the other. Each moves the cells of a tile to scratch of its own, (room), for all rules.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    rules_on_cosets(const CosetTable* tables, u32 count, u32 items, const CosetTask* tasks, u32 log_run, u64 root,
+                    u64* scratch, u64 room, u32* next) {
+  DP_DYNAMIC_SHARED(u64, shared);
+  __shared__ u32 item;
+  u64 *const slots = shared + threadIdx.x, *const moved = scratch + blockIdx.x * room;
+  for (;;) {
+    if (threadIdx.x == 0) item = atomicAdd(next, 1u);
+    __syncthreads();
+    const u32 own = item;
+    if (own >= items) return;
+    const CosetTable& table = tables[last_before(count, own, [&](u32 i) { return tables[i].first_item; })];
+    const u64 begin = (own - table.first_item) * blockDim.x, left = table.rows - begin;
+    const u32 height = left < blockDim.x ? left : blockDim.x, runs = height >> log_run;
+    if (table.factors) {
+      for (u32 i = threadIdx.x; i < (u32)table.count * runs; i += blockDim.x) {
+        const u64 cell = i / runs, at = (u64)(i % runs) << log_run;
+        const u64* in = table.cells + cell * table.rows + begin + at;
+        u64* out = moved + cell * blockDim.x + at;
+        if (log_run == LOG_RUN) move_run(in, out, table.factors);
+        else move_any_run(in, out, log_run, root, table.factors);
       }
-      const typename Cells::Value x = operand<Cells>(task, slots, a, row);
-      if (operation == ACCUMULATE) {
-        const u64* c = task.coefficients + 3 * b;
-        sum.add(Ext{{__ldg(c), __ldg(c + 1), __ldg(c + 2)}}, x);
-        continue;
-      }
-      const typename Cells::Value y = operand<Cells>(task, slots, b, row);
-      const u32 slot = now >> 44;
-      if (operation == ADD) Cells::keep(slots, slot, add(x, y));
-      else if (operation == SUB) Cells::keep(slots, slot, sub(x, y));
-      else Cells::keep(slots, slot, mul(x, y));
+      __syncthreads();
     }
-    if (!task.places) found = mul(found, task.eq[row >> task.log_run]);
+    const u64* const cells = table.factors ? moved : table.cells + begin;
+    const Base row{cells + threadIdx.x, table.factors ? blockDim.x : table.rows};
+    const bool within = threadIdx.x < height;
+    const Ext weight = within ? table.eq.at(0, (begin + threadIdx.x) >> log_run) : embed(0);
+    for (u64 t = table.first_task; t < table.end_task; ++t) {
+      Ext found = embed(0);
+      if (within) found = mul(folded(tasks[t].program, row, slots), weight);
+      add_sums(found, log_run, tasks[t].sums);
+    }
   }
-  if (task.places) return;
-  found = class_sum(found, log_classes);
-  if (threadIdx.x < 1u << log_classes)
-    for (int c = 0; c < 3; ++c) partial[(((u64)blockIdx.x << log_classes) + threadIdx.x) * 3 + c] = found.c[c];
 }
 
+// A piece of a table's rules at one integer, in rounds over its rows.
+struct RoundTask {
+  Code program;
+  u64 first, variables, at;  // where its cells begin when no variable is bound
+  u64* sums;
+  steps::RowWeights eq;
+};
+
+// starts (rounds, count + 1): the first block of each task, and the number of blocks.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    rules_of_base(const Task* tasks, u32 count, u32 log_classes, u64* partial) {
-  run_rules<Base>(tasks, count, log_classes, partial);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    rules_of_extended(const Task* tasks, u32 count, u32 log_classes, u64* partial) {
-  run_rules<Extended>(tasks, count, log_classes, partial);
-}
-
-// out (programs, classes, 3): the sums over the blocks of each program's tasks, which end before block ends[i]. A block a program.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rules_totals(const u64* ends, u32 log_classes, const u64* partial, u64* out) {
-  const u64 first = blockIdx.x ? ends[blockIdx.x - 1] : 0, end = ends[blockIdx.x];
-  const u32 own = threadIdx.x & ((1u << log_classes) - 1);
-  Ext sum = embed(0);
-  for (u64 b = first + (threadIdx.x >> log_classes); b < end; b += blockDim.x >> log_classes) {
-    const u64* p = partial + ((b << log_classes) + own) * 3;
-    sum = add(sum, Ext{{p[0], p[1], p[2]}});
+    rules_of_rows(const RoundTask* tasks, const u32* starts, u32 count, u32 round, const u64* vectors, u64 pitch) {
+  DP_DYNAMIC_SHARED(u64, shared);
+  const u32* const own = starts + (u64)round * (count + 1);
+  const u32 number = last_before(count, blockIdx.x, [&](u32 i) { return own[i]; });
+  const RoundTask& task = tasks[number];
+  const u64 pairs = 1ull << (task.variables - round - 1);
+  const u64 row = (u64)(blockIdx.x - own[number]) * blockDim.x + threadIdx.x;
+  Ext found = embed(0);
+  if (row < pairs) {
+    const Between cells{vectors + (task.first >> round) + 2 * row, 2 * pairs, pitch, task.at};
+    found = mul(folded(task.program, cells, shared + threadIdx.x), task.eq.at(round + 1, row));
   }
-  sum = class_sum(sum, log_classes);
-  if (threadIdx.x < 1u << log_classes)
-    for (int c = 0; c < 3; ++c) out[(((u64)blockIdx.x << log_classes) + threadIdx.x) * 3 + c] = sum.c[c];
+  add_sums(found, 0, task.sums);
 }

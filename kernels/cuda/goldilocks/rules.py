@@ -1,0 +1,212 @@
+"""Rules of tables on CUDA: tasks for the interpreter in `cuda/src/multilinear_rules.cu`, all tables in one launch."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from kernels.cuda.device import Device, Kernel, grid_for
+from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
+from kernels.errors import SizeError
+from kernels.interface.arrays import Array
+from kernels.interface.multilinear import LeafTask
+from kernels.interface.multilinear_rows import HALVES, RowKernels, RowRounds, RuleProgram
+from kernels.interface.steps import Words
+from kernels.maths.goldilocks import P, root_of_unity
+from kernels.maths.goldilocks_runs import coset_shift
+from kernels.source import KernelSource
+
+RULES = KernelSource("multilinear_rules")
+THREADS = 256
+"""Threads of a block, the most of one that runs rules. Must equal that in class_sums.h."""
+SHARED = 48 << 10
+"""Bytes of shared memory for the slots of a block that runs rules, unless its least number of threads needs more."""
+SCRATCH = 1 << 30
+"""Most bytes that blocks have for cells on cosets, unless a block for each multiprocessor needs more."""
+MAX_LOG_RUN = 6
+"""Must equal that in multilinear_rules.cu."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """A program's code with its constants and coefficients, on the device."""
+
+    code: RuleCode
+    instructions: Array
+    constants: Array
+    coefficients: Array
+
+
+class CudaRules(RowKernels):
+    """Runs rules of tables on one device."""
+
+    piece = PIECE
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._codes: weakref.WeakKeyDictionary[RuleProgram, tuple[RuleCode, Array]] = weakref.WeakKeyDictionary()
+
+    def clear_codes(self) -> None:
+        """Release the code that is kept on the device."""
+        self._codes.clear()
+
+    def bind(self, rules: Sequence[tuple[RuleProgram, Words]]) -> list[_Bound]:
+        if not rules:
+            return []
+        codes = [self._code(program) for program, _ in rules]
+        words = [code.words(scalars) for (code, _), (_, scalars) in zip(codes, rules, strict=True)]
+        flat = [part.reshape(-1) for both in words for part in both]
+        placed, at, bound = self._upload(np.concatenate(flat)), 0, []
+        for (code, instructions), (constants, coefficients) in zip(codes, words, strict=True):
+            middle = at + constants.size
+            end = middle + coefficients.size
+            bound.append(_Bound(code, instructions, placed[at:middle], placed[middle:end]))
+            at = end
+        return bound
+
+    def _code(self, program: RuleProgram) -> tuple[RuleCode, Array]:
+        if program not in self._codes:
+            code = RuleCode(program.on_coset, [begin for begin, _ in program.spans], self.piece)
+            self._codes[program] = code, self._upload(code.code)
+        return self._codes[program]
+
+    # -- leaves -------------------------------------------------------------------------------------------------------
+
+    def _leaves(self, tasks: Sequence[LeafTask]) -> None:
+        if not tasks:
+            return
+        kernel, threads, shared = self._prepared("rules_of_leaves", [task.rules for task in tasks], 1)
+        places, told, blocks = [], [], 0
+        first = len(tasks) * _LEAF_WORDS
+        for task in sorted(tasks, key=lambda task: -task.rules.code.code.size):
+            uses = len(task.places)
+            own = np.zeros((2 * uses, 2), dtype=np.uint64)
+            for use, place in enumerate(task.places):
+                if place is not None:
+                    total = int(place.fractions.shape[-1])
+                    begin = self._address(place.fractions) + 8 * place.first
+                    own[use] = begin, 2 * total
+                    own[uses + use] = begin + 8 * total, 2 * total
+            rows = int(task.cells.shape[1])
+            told.append([*self._program(task.rules), self._address(task.cells), rows, blocks, first])
+            places.append(own.reshape(-1))
+            blocks, first = blocks + grid_for(rows, threads), first + own.size
+        held = self._upload(np.concatenate([np.array(told, dtype=np.uint64).reshape(-1), *places]))
+        kernel.launch(grid_for(blocks, 1), threads, (held, np.uint32(len(tasks))), shared=shared)
+
+    # -- the univariate round -----------------------------------------------------------------------------------------
+
+    def _coset_sums(self, base: Array, made: RowRounds) -> None:
+        log_run, rules = made.log_run, made.rules
+        if log_run > MAX_LOG_RUN:
+            raise SizeError(f"runs of 2^{log_run} elements; at most 2^{MAX_LOG_RUN}")
+        size, begin, sums = 1 << log_run, self._address(base), self._address(made.sums)
+        kernel, threads, shared = self._prepared("rules_on_cosets", [rule.rules for rule in rules], 1, least=size)
+        cosets = max((rule.cosets.stop for rule in rules), default=0)
+        shifts = [coset_shift(log_run, coset) for coset in range(cosets)]
+        share = pow(size, -1, P)
+        factors = self._upload(
+            np.array([[pow(s, k, P) * share % P for k in range(size)] for s in shifts], dtype=np.uint64)
+        )
+        groups: dict[tuple[int, int], list[int]] = {}
+        for number, rule in enumerate(rules):
+            for coset in rule.cosets:
+                groups.setdefault((rule.first, coset), []).append(number)
+        work = sorted(groups.items(), key=lambda group: -sum(rules[n].rules.code.code.size for n in group[1]))
+        tables: list[list[int]] = []
+        tasks: list[list[int]] = []
+        items = room = 0
+        for (first, coset), numbers in work:
+            rule = rules[numbers[0]]
+            rows, weights = 1 << rule.log_rows, made.weights[rule.log_rows - log_run].tolist()
+            moved = self._address(factors[coset]) if coset else 0
+            ends = len(tasks), len(tasks) + len(numbers)
+            tables.append([begin + 8 * first, moved, rule.cells, rows, items, *ends, *weights])
+            for number in numbers:
+                at = made.coset_sums[number] + coset - rules[number].cosets.start << log_run
+                tasks.append([*self._program(rules[number].rules), sums + 8 * HALVES * at])
+            items += grid_for(rows, threads)
+            room = max(room, rule.cells * threads if coset else 0)
+        if not items:
+            return
+        resident = max(1, kernel.blocks_per_sm(threads)) * self._device.sm_count
+        blocks = min(items, resident, max(self._device.sm_count, SCRATCH // (8 * room + 1)))
+        held = self._upload(
+            np.array([word for rows in (tables, tasks) for row in rows for word in row], dtype=np.uint64)
+        )
+        scratch, taken = self._empty((blocks * room + 1,)), self._device.zeros((1,), np.uint32)
+        sizes = np.uint32(len(tables)), np.uint32(items)
+        runs = np.uint32(log_run), np.uint64(root_of_unity(log_run))
+        given = (held, *sizes, held[_COSET_WORDS * len(tables) :], *runs, scratch, np.uint64(room), taken)
+        kernel.launch(blocks, threads, given, shared=shared)
+
+    # -- rounds over rows ---------------------------------------------------------------------------------------------
+
+    def _round_sums(self, made: RowRounds) -> Callable[[int, Array], None]:
+        kernel, threads, shared = self._prepared("rules_of_rows", [rule.rules for rule in made.rules], 3)
+        sums, parts = self._address(made.row_sums), []
+        order = sorted(range(len(made.rules)), key=lambda n: -made.rules[n].rules.code.code.size)
+        for number in order:
+            rule, variables = made.rules[number], made.variables[number]
+            pieces, points = rule.rules.code.pieces, rule.points
+            task = [*self._program(rule.rules), rule.first >> made.log_run, variables, 0, 0]
+            own = np.empty((len(points), len(pieces) - 1, _ROUND_WORDS), dtype=np.uint64)
+            own[:] = np.array([*task, *made.weights[variables].tolist()], dtype=np.uint64)
+            own[:, :, 0] += 8 * np.array(pieces[:-1], dtype=np.uint64)
+            own[:, :, 3] = np.diff(pieces)
+            own[:, :, 6] = np.array(points, dtype=np.uint64)[:, None]
+            at = made.point_sums[number] + np.arange(len(points), dtype=np.uint64)
+            own[:, :, 7] = (np.uint64(sums) + 8 * HALVES * at)[:, None]
+            parts.append(own.reshape(-1, _ROUND_WORDS))
+        tasks = np.concatenate(parts)
+        left = tasks[:, 5].astype(np.int64) - 1 - np.arange(made.rounds)[:, None]  # variables after a round's own
+        blocks = np.where(left < 0, 0, -(-(1 << np.maximum(left, 0)) // threads))
+        starts = np.zeros((made.rounds, len(tasks) + 1), dtype=np.uint32)
+        np.cumsum(blocks, axis=1, out=starts[:, 1:])
+        padded = np.zeros(starts.size + starts.size % 2, dtype=np.uint32)
+        padded[: starts.size] = starts.reshape(-1)
+        held = self._upload(np.concatenate([tasks.reshape(-1), padded.view(np.uint64)]))
+        given = held, held[tasks.size :], np.uint32(len(tasks))
+        grids = starts[:, -1].tolist()
+
+        def run(number: int, vectors: Array) -> None:
+            sizes = np.uint64(vectors.shape[1])
+            kernel.launch(
+                grid_for(grids[number], 1), threads, (*given, np.uint32(number), vectors, sizes), shared=shared
+            )
+
+        return run
+
+    # -- what all of them are given -----------------------------------------------------------------------------------
+
+    def _program(self, bound: _Bound) -> tuple[int, int, int, int]:
+        """The words of `struct Code`."""
+        parts = bound.instructions, bound.constants, bound.coefficients
+        code, constants, coefficients = map(self._address, parts)
+        return code, constants, coefficients, int(bound.code.code.size)
+
+    def _prepared(self, name: str, rules: Sequence[_Bound], words: int, *, least: int = 32) -> tuple[Kernel, int, int]:
+        """A kernel that runs rules, its threads, and the bytes of its slots, which have so many words each."""
+        slot = 8 * words * max((own.code.slots for own in rules), default=1)
+        threads = THREADS
+        while threads > max(32, least) and slot * threads > SHARED:
+            threads //= 2
+        kernel = self._device.kernel(RULES, name)
+        if slot * threads > self._device.shared_limit - kernel.resources.shared:
+            raise SizeError(f"a row program of {slot} bytes a row; a block has {self._device.shared_limit}")
+        return kernel, threads, slot * threads
+
+
+_LEAF_WORDS, _COSET_WORDS, _ROUND_WORDS = 8, 11, 12
+"""Words of the structs LeafTask, CosetTable and RoundTask of multilinear_rules.cu."""
+
+
+@cache
+def _factors(log_run: int, coset: int) -> list[int]:
+    """What moves coefficients to a coset: powers of its shift, and 2^-log_run, which the inverse transform omits."""
+    shift, share = coset_shift(log_run, coset), pow(1 << log_run, -1, P)
+    return [pow(shift, k, P) * share % P for k in range(1 << log_run)]
