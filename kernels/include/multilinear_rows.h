@@ -120,12 +120,13 @@ struct SkipRound {
     polynomial(block, coefficients, quotient, quotient_length, 1);
     polynomial(block, coefficients, leaves, leaves_length, 0);
     block.sync();
-    if (block.first == 0) {
-      RowState& s = *state;
-      s.transcript.absorb("quotient", reinterpret_cast<const Ext*>(quotient), (u32)quotient_length);
-      s.transcript.absorb("leaves", reinterpret_cast<const Ext*>(leaves), (u32)leaves_length);
-      s.drawn[0] = s.transcript.extension("skip");
-      s.nu = s.transcript.extension("nu");
+    if (block.leads()) {
+      const auto lanes = block.lanes();
+      Transcript& t = state->transcript;
+      t.absorb(lanes, "quotient", reinterpret_cast<const Ext*>(quotient), (u32)quotient_length);
+      t.absorb(lanes, "leaves", reinterpret_cast<const Ext*>(leaves), (u32)leaves_length);
+      const Ext r = t.extension(lanes, "skip"), nu = t.extension(lanes, "nu");
+      if (lanes.lane == 0) state->drawn[0] = r, state->nu = nu;
     }
     block.sync();
     const Ext r = state->drawn[0];
@@ -149,7 +150,7 @@ struct SkipRound {
     }
   }
   // The coefficient at Z^k of the polynomial below degree L with a coset's values, divided by Z^L - 1 where they constrain.
-  DP_HD Ext coefficient(const u64* values, u64 i) const {
+  DP_COLD Ext coefficient(const u64* values, u64 i) const {
     const u64 size = 1ull << log_run, k = i & (size - 1), *own = values + 3 * (i - k);
     const RowKind& kind = kind_of(i >> log_run);
     const u64 coset = kind.first + (i >> log_run) - kind.at, x = pow(root, (size - k) & (size - 1));
@@ -175,7 +176,7 @@ struct SkipRound {
     }
   }
   // What a value on a coset is worth at r, for power = r^L.
-  DP_HD Ext lagrange(u64 i, const Ext& r, const Ext& power) const {
+  DP_COLD Ext lagrange(u64 i, const Ext& r, const Ext& power) const {
     const RowKind& kind = kind_of(i >> log_run);
     const u64 own = (i >> log_run) - kind.at, coset = kind.first + own, size = 1ull << log_run;
     const u64 x = mul(pow(shift, coset), pow(root, i & (size - 1))), y = pow(shift, coset << log_run);
@@ -218,11 +219,12 @@ struct RowRound {
     }
     for (u64 i = block.first; i < HALVES * sum_count; i += block.stride) sums[i] = 0;
     block.sync();
-    if (block.first == 0) {
+    if (block.leads()) {
+      const auto lanes = block.lanes();
       RowState& s = *state;
-      s.transcript.absorb("round", reinterpret_cast<const Ext*>(sent + 3 * round * degree), (u32)degree);
-      s.drawn[round + 1] = s.transcript.extension("r");
-      s.round = round + 1;
+      s.transcript.absorb(lanes, "round", reinterpret_cast<const Ext*>(sent + 3 * round * degree), (u32)degree);
+      const Ext r = s.transcript.extension(lanes, "r");
+      if (lanes.lane == 0) s.drawn[round + 1] = r, s.round = round + 1;
     }
     block.sync();
     for (u64 i = block.first; i < rule_count; i += block.stride) {
@@ -234,7 +236,7 @@ struct RowRound {
     }
   }
   // A rule's polynomial has these sums at 0, 2, 3 .., and follows at 1 from its claim. Without variables it is constant.
-  DP_HD Ext coefficient(const RowRule& rule, u64 round, u64 k) const {
+  DP_COLD Ext coefficient(const RowRule& rule, u64 round, u64 k) const {
     if (round >= rule.variables) return k ? embed(0) : rule.claim;
     if (k > rule.degree) return embed(0);
     const u64 *own = sums + HALVES * rule.sums, *row = matrices + rule.matrix + k * (rule.degree + 1);

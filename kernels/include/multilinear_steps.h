@@ -71,6 +71,8 @@ struct Leaves {
   }
 };
 
+constexpr u32 SCOPES = 2;  // must equal that in kernels/interface/multilinear.py
+
 // The layer above one of fractions: in (3, 2, n), out (3, 2, half).
 struct Layer {
   const u64* in;
@@ -83,6 +85,21 @@ struct Layer {
     if (2 * j + 1 < n) p1 = load(p + 1, 2 * n), q1 = load(p + n + 1, 2 * n);
     store(out + j, 2 * half, add(mul(p0, q1), mul(p1, q0)));
     store(out + half + j, 2 * half, mul(q0, q1));
+  }
+};
+
+// Layers one above the other, of some scopes, by one block.
+struct SmallLayers {
+  Layer layers[COORDINATES][SCOPES];
+  u64 count, scopes;
+
+  template <class Block>
+  DP_HD void operator()(const Block& block) const {
+    for (u64 i = 0; i < count; ++i) {
+      for (u64 scope = 0; scope < scopes; ++scope)
+        for (u64 j = block.first; j < layers[i][scope].half; j += block.stride) layers[i][scope](j);
+      block.sync();
+    }
   }
 };
 
@@ -114,8 +131,6 @@ struct Segment {
   }
 };
 
-constexpr u32 SCOPES = 2;
-
 // What the rounds of a layer read. The weights are products of a low and a high part of each row; of both parts, and of the
 // high one for each scope, `eq` holds the tables for every first variable: that of m variables from element 2^m on.
 struct LayerRows {
@@ -130,21 +145,26 @@ struct LayerRows {
   DP_HD Ext weight(u64 round, u64 scope, u64 j) const {
     return RowWeights{eq, high(scope), middle(), rows()}.at(round + 1, j);
   }
-  // Writes the tables for the variables from `first` to `end`, by the threads of a block.
+  // Writes the tables, by the threads of a block: one for the variables below the middle, and one for each scope.
   template <class Block>
-  DP_HD void tabulate(const Block& block, u64* table, Ext scale, u64 first, u64 end) const {
-    if (block.first == 0)
-      for (int c = 0; c < 3; ++c) table[3 + c] = scale.c[c];
-    for (u64 bits = 0; bits < end - first; ++bits) {
+  DP_HD void tabulate(const Block& block) const {
+    const u64 tables = 1 + scopes, half = middle();
+    for (u64 i = block.first; i < tables; i += block.stride)
+      put_side_by_side(table(i) + 3, i ? scale(i - 1) : embed(1));
+    for (u64 bits = 0; bits < half || bits < rows() - half; ++bits) {
       block.sync();
-      const Ext x = state->point[end - 1 - bits];
-      for (u64 j = block.first; j < 1ull << bits; j += block.stride) {
-        const Ext whole = RowWeights::entry(table, bits, j), odd = mul(whole, x), even = sub(whole, odd);
-        u64* const at = table + 3 * ((2ull << bits) + 2 * j);
-        for (int c = 0; c < 3; ++c) at[c] = even.c[c], at[3 + c] = odd.c[c];
+      for (u64 i = block.first; i < tables << bits; i += block.stride) {
+        const u64 number = i >> bits, j = i & ((1ull << bits) - 1), first = number ? half : 1;
+        const u64 end = number ? rows() : half;
+        if (first + bits >= end) continue;
+        const Ext whole = RowWeights::entry(table(number), bits, j), odd = mul(whole, state->point[end - 1 - bits]);
+        u64* const at = table(number) + 3 * ((2ull << bits) + 2 * j);
+        put_side_by_side(at, sub(whole, odd));
+        put_side_by_side(at + 3, odd);
       }
     }
   }
+  DP_HD u64* table(u64 number) const { return number ? high(number - 1) : eq; }
   // the factor of a scope
   DP_HD Ext scale(u64 scope) const {
     if (scopes == 1) return embed(1);
@@ -167,10 +187,10 @@ struct LayerRows {
   template <class Block>
   DP_HD void begin(const Block& block, const Segment* segments) const {
     LayerState& s = *state;
-    if (block.first == 0) {
-      s.batch = s.transcript.extension("layer");
-      s.c = add(s.numerator, mul(s.batch, s.denominator));
-      s.round = 0;
+    if (block.leads()) {
+      const auto lanes = block.lanes();
+      const Ext batch = s.transcript.extension(lanes, "layer");
+      if (lanes.lane == 0) s.batch = batch, s.c = add(s.numerator, mul(batch, s.denominator)), s.round = 0;
     }
     for (u64 i = block.first; i < s.variables; i += block.stride) {
       s.inverse[i] = inverse(s.point[i]);
@@ -180,20 +200,22 @@ struct LayerRows {
         s.rest[i] = sub(s.rest[i], prefix(scale(scope), i + 1, pairs));
       }
     }
-    if (rows() == 0) return block.sync();
-    tabulate(block, eq, embed(1), middle() ? 1 : 0, middle());
-    for (u64 scope = 0; scope < scopes; ++scope) tabulate(block, high(scope), scale(scope), middle(), rows());
+    if (rows()) tabulate(block);
     block.sync();
   }
   // Sends a round's polynomial, given its value at 0 and its coefficient at X^2.
-  DP_COLD void end_round(const Ext& t_0, const Ext& t_2) const {
+  template <class Lanes>
+  DP_COLD void end_round(const Lanes& lanes, const Ext& t_0, const Ext& t_2) const {
     LayerState& s = *state;
     const Ext given[2] = {sub(mul(sub(s.c, t_0), s.inverse[s.round]), t_2), t_2};
-    send(given, 2);
-    s.transcript.absorb("gkr", given, 2);
-    const Ext r = s.transcript.extension("rho");
-    s.drawn[s.round++] = r;
-    s.c = add(t_0, mul(add(given[0], mul(t_2, r)), r));
+    s.transcript.absorb(lanes, "gkr", given, 2);
+    const Ext r = s.transcript.extension(lanes, "rho");
+    if (lanes.lane == 0) {
+      send(given, 2);
+      s.drawn[s.round++] = r;
+      s.c = add(t_0, mul(add(given[0], mul(t_2, r)), r));
+    }
+    lanes.sync();
   }
   DP_HD void send(const Ext* given, u64 count) const {
     for (u64 i = 0; i < count; ++i)
@@ -239,9 +261,10 @@ DP_PRAGMA(unroll)
     accumulate(sums[0], mul(low, weight));
     accumulate(sums[1], mul(square, weight));
   }
-  DP_HD void finish(const Ext (&sums)[SUMS]) const {
+  template <class Lanes>
+  DP_HD void finish(const Lanes& lanes, const Ext (&sums)[SUMS]) const {
     const LayerState& s = *rows.state;
-    rows.end_round(add(sums[0], mul(s.batch, s.rest[s.round])), sums[1]);
+    rows.end_round(lanes, add(sums[0], mul(s.batch, s.rest[s.round])), sums[1]);
   }
 };
 
@@ -270,40 +293,42 @@ struct Layers {
         Ext sums[LayerRound::SUMS] = {};
         for (u64 j = block.first; j < pairs; j += block.stride) round(j, sums);
         for (Ext& sum : sums) sum = block.sum(sum);
-        if (block.first == 0) round.finish(sums);
+        if (block.leads()) round.finish(block.lanes(), sums);
         block.sync();
         for (u64 scope = 0; scope < rows.scopes; ++scope) round.in[scope] = round.over(scope);
         round.fold = 1;
       }
       for (u64 scope = 0; scope < rows.scopes; ++scope) round.folded[scope] = scratch + (4 + scope) * room;
-      if (block.first == 0) end(round);
+      if (block.leads()) end(block.lanes(), round);
       block.sync();
     }
   }
-  DP_HD void end(const LayerRound& round) const {
+  template <class Lanes>
+  DP_HD void end(const Lanes& lanes, const LayerRound& round) const {
     LayerState& s = *rows.state;
     Ext values[4], odd[4];
-    const u64 both = rows.scopes > 1;
+    const u64 both = rows.scopes > 1, variables = s.variables;
     for (int k = 0; k < 4; ++k) {
       values[k] = round.value(0, 0, k);
-      if (s.variables) odd[k] = round.value(both, !both, k);
+      if (variables) odd[k] = round.value(both, !both, k);
     }
-    if (s.variables) {
+    if (variables) {
       Ext step[4];
       for (int k = 0; k < 4; ++k) step[k] = sub(odd[k], values[k]);
-      rows.end_round(add(mul(values[0], values[3]), mul(values[1], values[2])),
+      rows.end_round(lanes, add(mul(values[0], values[3]), mul(values[1], values[2])),
                      add(mul(step[0], step[3]), mul(step[1], step[2])));
       for (int k = 0; k < 4; ++k) values[k] = add(values[k], mul(step[k], s.drawn[s.round - 1]));
     }
     values[1] = sub(values[1], mul(s.batch, values[3]));
+    s.transcript.absorb(lanes, "children", values, 4);
+    const Ext mu = s.transcript.extension(lanes, "child");
+    if (lanes.lane) return;
     rows.send(values, 4);
-    s.transcript.absorb("children", values, 4);
-    const Ext mu = s.transcript.extension("child");
     s.numerator = between(values[0], values[1], mu);
     s.denominator = between(values[2], values[3], mu);
     s.point[0] = mu;
-    for (u64 i = 0; i < s.variables; ++i) s.point[i + 1] = s.drawn[i];
-    ++s.variables;
+    for (u64 i = 0; i < variables; ++i) s.point[i + 1] = s.drawn[i];
+    s.variables = variables + 1;
   }
 };
 
@@ -435,12 +460,14 @@ struct PairRounds {
     if (own.fold) own.r = state->drawn[state->round - 1];
     own(i >= first ? i - first : i, sums);
   }
-  DP_HD void finish(const Ext (&sums)[SUMS]) const {
+  template <class Lanes>
+  DP_HD void finish(const Lanes& lanes, const Ext (&sums)[SUMS]) const {
     PairState& s = *state;
+    s.transcript.absorb(lanes, opening ? Label("sum") : Label("reduce"), sums, SUMS);
+    const Ext r = s.transcript.extension(lanes, opening ? Label("alpha") : Label("fold"));
+    if (lanes.lane) return;
     for (int k = 0; k < SUMS; ++k) s.sent[s.round][k] = sums[k];
-    s.transcript.absorb(opening ? Label("sum") : Label("reduce"), sums, SUMS);
-    s.drawn[s.round] = s.transcript.extension(opening ? Label("alpha") : Label("fold"));
-    ++s.round;
+    s.drawn[s.round++] = r;
   }
 };
 
@@ -516,6 +543,7 @@ struct ApplyRuns {
 #define DP_ROUND_STEPS(ROUND, BLOCK) \
   ROUND(layer_round, LayerRound)     \
   ROUND(pair_rounds, PairRounds)     \
+  BLOCK(small_layers, SmallLayers)   \
   BLOCK(layers, Layers)              \
   BLOCK(skip_round, SkipRound)       \
   BLOCK(row_round, RowRound)

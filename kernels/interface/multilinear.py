@@ -40,6 +40,7 @@ ZERO: Ext = (0, 0, 0)
 ONE: Ext = (1, 0, 0)
 
 _ROWS, _SEGMENT = struct((WORD, "state eq sent scopes")), struct((WORD, "source n folded"))
+_LAYER = struct((WORD, "source out n half"))
 _LAYER_STATE = struct(
     (STATE, "transcript"),
     (WORD, "variables"),
@@ -61,7 +62,8 @@ _STEPS: Layouts = {
     "make_products": struct((WORD, "out bits log_low eq"), (EXT, "scale"), (POINT, "point")),
     "tabulate": struct((PRODUCTS, "table"), (WORD, "out pitch add_to")),
     "leaves": struct((WORD, "found places out log_n uses total")),
-    "layer": struct((WORD, "source out n half")),
+    "layer": _LAYER,
+    "small_layers": struct(((_LAYER, (COORDINATES, SCOPES)), "layers"), (WORD, "count scopes")),
     "layer_round": struct(
         (_ROWS, "rows"), (WORD, "fold"), ((_SEGMENT, (SCOPES,)), "segments"), (("u8", (SCOPES,)), "folded")
     ),
@@ -140,8 +142,8 @@ class MultilinearKernels(RowKernels):
     """
 
     layouts: ClassVar[Layouts] = _STEPS
-    single_block = 1 << 11
-    """Most pairs of which one block makes all rounds of a layer that are left."""
+    single_block = 1 << 9
+    """Most pairs of which one block makes all rounds of a layer that are left, or all layers above."""
 
     def prepare(self) -> None:
         """Begin slow preparation for proofs (compilation) in the background. Calling it is optional."""
@@ -229,12 +231,34 @@ class MultilinearKernels(RowKernels):
                 raise SizeError(f"leaves of {n} rows beyond their fractions")
         self._leaves([task for task in tasks if any(at is not None for at in task.places)])
 
-    def layer(self, fractions: Array) -> Array:
-        """Return the layer above one of fractions (3, 2, n): (3, 2, (n + 1) / 2)."""
-        n = _fractions(fractions, 2)
-        out = self._empty((3, 2, (n + 1) // 2))
-        self._each("layer", (n + 1) // 2, source=fractions, out=out, n=n, half=(n + 1) // 2)
-        return out
+    def sum_layers(self, fractions: Sequence[Array], depth: int) -> list[list[Array]]:
+        """Return so many layers above those of some scopes, fractions (3, 2, n): of each (3, 2, (n + 1) / 2)."""
+        lengths, layers = [_fractions(scope, 2) for scope in fractions], [list(fractions)]
+        if len(fractions) > SCOPES or depth >= COORDINATES:
+            raise SizeError(f"{depth} layers above {len(fractions)} scopes")
+        while len(layers) <= depth and sum(lengths) > 2 * self.single_block:
+            above = [self._empty((3, 2, (n + 1) // 2)) for n in lengths]
+            for source, out, n in zip(layers[-1], above, lengths, strict=True):
+                self._each("layer", (n + 1) // 2, source=source, out=out, n=n, half=(n + 1) // 2)
+            layers.append(above)
+            lengths = [(n + 1) // 2 for n in lengths]
+        count = depth + 1 - len(layers)
+        if count and fractions:
+            given = np.zeros((), dtype=_STEPS["small_layers"])
+            given["count"], given["scopes"] = count, len(fractions)
+            sizes = [[-(-n >> i) for n in lengths] for i in range(1, count + 1)]
+            room, at = self._empty((6 * sum(map(sum, sizes)),)), 0
+            for own, halves in zip(given["layers"], sizes, strict=False):
+                above = []
+                for layer, source, n, half in zip(own, layers[-1], lengths, halves, strict=False):
+                    above.append(room[at : at + 6 * half].reshape(3, 2, half))
+                    layer["source"], layer["out"] = self._address(source), self._address(above[-1])
+                    layer["n"], layer["half"] = n, half
+                    at += 6 * half
+                layers.append(above)
+                lengths = halves
+            self._run_block("small_layers", given)
+        return layers
 
     def prove_layers(self, layers: list[list[Array]], claim: LayerClaim) -> tuple[Words, LayerClaim]:
         """Reduce a claim about a root, layer by layer, to one about the leaves. `layers` are fractions (3, 2, n) of

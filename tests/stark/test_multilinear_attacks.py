@@ -185,8 +185,8 @@ def altered(name: str, change: Callable[[Any], Any]) -> Any:
 
 
 def altered_sums(change: Callable[[int, int], int], *, constrains: bool, least: int) -> Any:
-    """Change the univariate round's sums of one table on `least` cosets or more, before interpolation. To each
-    add `change(Z^L there, place)`. All that follows is in accord with them."""
+    """Change one table's sums on the cosets of the univariate round, of which it has `least`: add `change(Z^L there,
+    place)` to each. All that follows is in accord with them."""
     honest = CpuMultilinear._coset_sums
 
     def sums(kernels: Any, base: Any, made: RowRounds) -> None:

@@ -167,24 +167,24 @@ def layers(backend: Backend, rng: np.random.Generator) -> None:
     """The layers above some scopes' leaves; then their proof, by what its verifier does."""
     kernels, depth, scopes = backend.multilinear, int(rng.integers(1, 10)), int(rng.integers(1, 3))
     leaves = [random(rng, 3, 2, int(rng.integers(1, (1 << depth) + 1))) for _ in range(scopes)]
-    built, made = [[on(backend, own) for own in leaves]], leaves
-    for _ in range(depth):
+    kernels.single_block = int(rng.integers(1, 64))
+    built = kernels.sum_layers([on(backend, own) for own in leaves], depth)
+    made = leaves
+    for level in range(depth):
         above = []
         for fractions in made:
             whole = even(fractions)
             p_0, p_1, q_0, q_1 = (last(whole[:, k, start::2]) for k in (0, 1) for start in (0, 1))
             sums = add(ext_mul(p_0, q_1), ext_mul(p_1, q_0))
             above.append(np.stack([first(sums), first(ext_mul(q_0, q_1))], axis=1))
-        built.append([kernels.layer(scope) for scope in built[-1]])
         made = above
-        for found, expected in zip(built[-1], made, strict=True):
+        for found, expected in zip(built[level + 1], made, strict=True):
             same(backend, found, expected)
     roots = [(element(root[:, 0, 0]), element(root[:, 1, 0])) for root in made]
     point = tuple(elements(rng, scopes - 1))
     numerator, denominator = (evaluated([root[k] for root in roots], point) for k in (0, 1))
     tree_hash = TreeHash.KECCAK if rng.integers(0, 2) else TreeHash.POSEIDON2
     transcript = make_transcript(b"test", tree_hash)
-    kernels.single_block = int(rng.integers(1, 64))
     try:
         sent, left = kernels.prove_layers(built[:-1], LayerClaim(transcript.words(), numerator, denominator, point))
     finally:
@@ -548,6 +548,8 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
         lambda: kernels.products([ONE] * (COORDINATES + 1), eq=True),
         lambda: kernels.tabulate(kernels.products([ONE], eq=True), given(3, 2), at=1),
         lambda: kernels.dot(given(3, 4), kernels.products([ONE], eq=True)),
+        lambda: kernels.sum_layers([given(3, 2, 1)] * 3, 1),
+        lambda: kernels.sum_layers([given(3, 2, 1)], COORDINATES),
         lambda: kernels.prove_layers([[given(3, 2, 1)] * 3], LayerClaim(ZERO_STATE, ONE, ONE, ())),
         lambda: kernels.prove_layers([[given(3, 4, 1)]], LayerClaim(ZERO_STATE, ONE, ONE, ())),
         lambda: kernels.prove_layers([[given(3, 2, 1)]], LayerClaim(ZERO_STATE, ONE, ONE, (ONE,) * COORDINATES)),

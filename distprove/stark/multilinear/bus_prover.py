@@ -22,10 +22,7 @@ from kernels.interface.multilinear import LayerClaim
 
 def build_layers(backend: Backend, shape: Shape, leaves: Sequence[Array]) -> list[list[Array]]:
     """The layers of the tree from the leaves up to the stated one. `leaves` holds each scope's fractions (3, 2, n)."""
-    layers = [list(leaves)]
-    for _ in range(shape.leaves.log_scope):
-        layers.append([backend.multilinear.layer(scope) for scope in layers[-1]])
-    return layers
+    return backend.multilinear.sum_layers(leaves, shape.leaves.log_scope)
 
 
 def prove_layers(

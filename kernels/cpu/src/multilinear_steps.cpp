@@ -63,7 +63,7 @@ void round(Pool& pool, const void* bytes, size_t size, size_t items, int, u64*) 
   const auto total = sums_of(pool, step, items, 0);
   Ext sums[Step::SUMS];
   std::memcpy(sums, total.data(), sizeof sums);
-  step.finish(sums);
+  step.finish(Alone{}, sums);
 }
 
 // A block of one thread.
@@ -71,6 +71,8 @@ struct Block {
   u64 first = 0, stride = 1;
   void sync() const {}
   Ext sum(const Ext& v) const { return v; }
+  bool leads() const { return true; }
+  Alone lanes() const { return {}; }
 };
 
 template <class Step>

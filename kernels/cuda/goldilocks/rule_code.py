@@ -184,17 +184,35 @@ class RuleCode:
         """The constants (k) and coefficients (m, 3) for scalars (program.scalars, 3)."""
         values = self._values(scalars)
         constants = [1 if v < 0 else values[v][0] for v in self._constants] or [0]
-        weights: list[Ext] = [(a, b, c) for a, b, c in scalars.tolist()]
-        coefficients = []
-        for terms in self._terms:
+        coefficients = np.empty((len(self._terms), 3), dtype=np.uint64)
+        plain, weights, negative = self._plain
+        chosen = scalars[weights]
+        coefficients[plain] = np.where(negative[:, None] & (chosen != 0), np.uint64(P) - chosen, chosen)
+        for number in self._composed:
             total: Ext = (0, 0, 0)
-            for sign, factors, weight in terms:
-                product = (1, 0, 0) if weight < 0 else weights[weight]
+            for sign, factors, weight in self._terms[number]:
+                product = (1, 0, 0) if weight < 0 else _element(scalars[weight])
                 for v in factors:
                     product = values[v] if product == (1, 0, 0) else ext_mul(product, values[v])
                 total = ext_add(total, product) if sign > 0 else ext_sub(total, product)
-            coefficients.append(total)
-        return np.array(constants, dtype=np.uint64), np.array(coefficients, dtype=np.uint64).reshape(-1, 3)
+            coefficients[number] = total
+        return np.array(constants, dtype=np.uint64), coefficients
+
+    @cached_property
+    def _plain(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """The coefficients that are a scalar or its negative: their numbers, the scalars', and which are negative."""
+        found = [
+            (number, terms[0][2], terms[0][0] < 0)
+            for number, terms in enumerate(self._terms)
+            if len(terms) == 1 and not terms[0][1] and terms[0][2] >= 0
+        ]
+        numbers, weights, negative = np.array(found, dtype=np.int64).reshape(-1, 3).T
+        return numbers, weights, negative.astype(np.bool_)
+
+    @cached_property
+    def _composed(self) -> list[int]:
+        """The numbers of all other coefficients."""
+        return sorted(set(range(len(self._terms))) - set(self._plain[0].tolist()))
 
     def _values(self, scalars: Words) -> dict[int, Ext]:
         values: dict[int, Ext] = {}
@@ -222,3 +240,8 @@ class RuleCode:
                 op, a, b, _ = self._code[v]
                 pending += (a, b) if op >= Op.ADD else ()
         return sorted(needed)
+
+
+def _element(words: Words) -> Ext:
+    a, b, c = words.tolist()
+    return a, b, c

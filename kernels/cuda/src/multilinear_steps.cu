@@ -2,14 +2,15 @@
 // walk the items of a step with sums; or one block. Bound: memory for most, products of F for rounds.
 #include "class_sums.h"
 #include "multilinear_steps.h"
+#include "warp_lanes.h"
 
 using namespace dp;
 using namespace dp::gl;
 
 // The sums of all items by class. The last block to end adds up those of all blocks, partial (blocks, SUMS, classes, 3), leaves
-// *ended zero again, and calls done(k, class, sum) in the thread of each class.
+// *ended zero again, and calls done(k, class, sum) in the thread of each class. Returns whether this block is that one.
 template <class Step, class Done>
-__device__ __forceinline__ void sum_all(const Step& step, u64 items, u32 log_classes, u64* partial, u32* ended,
+__device__ __forceinline__ bool sum_all(const Step& step, u64 items, u32 log_classes, u64* partial, u32* ended,
                                         const Done& done) {
   const u32 classes = 1u << log_classes;
   Ext sums[Step::SUMS] = {};
@@ -25,7 +26,7 @@ __device__ __forceinline__ void sum_all(const Step& step, u64 items, u32 log_cla
   __syncthreads();
   if (threadIdx.x == 0) last = atomicAdd(ended, 1u) == gridDim.x - 1;
   __syncthreads();
-  if (!last) return;
+  if (!last) return false;
   __threadfence();
   const volatile u64* const all = partial;
   for (int k = 0; k < Step::SUMS; ++k) {
@@ -39,13 +40,24 @@ __device__ __forceinline__ void sum_all(const Step& step, u64 items, u32 log_cla
     if (threadIdx.x < classes) done(k, threadIdx.x, v);
   }
   if (threadIdx.x == 0) *ended = 0;
+  return true;
 }
 
-// The threads of one block. A sum is that of all of them in the first.
+// The threads of one block. Its first warp draws from transcripts.
 struct Block {
   u64 first, stride;
+  u64* drawing;
+
   __device__ void sync() const { __syncthreads(); }
-  __device__ Ext sum(const Ext& v) const { return class_sum(v, 0); }
+  __device__ Ext sum(const Ext& v) const {
+    __shared__ Ext total;
+    const Ext own = class_sum(v, 0);
+    if (threadIdx.x == 0) total = own;
+    __syncthreads();
+    return total;
+  }
+  __device__ bool leads() const { return threadIdx.x < WarpLanes::count; }
+  __device__ WarpLanes lanes() const { return {threadIdx.x, drawing}; }
 };
 
 #define DP_EACH(name, Step)                                                                                        \
@@ -63,15 +75,16 @@ struct Block {
 #define DP_ROUND(name, Step)                                                                                       \
   extern "C" __global__ void __launch_bounds__(THREADS) ml_##name(const __grid_constant__ steps::Step step, u64 items, \
                                                                  u64* partial, u32* ended) {                       \
-    Ext sums[steps::Step::SUMS];                                                                                   \
-    sum_all(step, items, 0, partial, ended, [&](int k, u32, const Ext& v) {                                        \
-      sums[k] = v;                                                                                                 \
-      if (k + 1 == steps::Step::SUMS) step.finish(sums);                                                           \
-    });                                                                                                            \
+    __shared__ Ext sums[steps::Step::SUMS];                                                                        \
+    __shared__ u64 drawing[WarpLanes::WORDS];                                                                      \
+    if (!sum_all(step, items, 0, partial, ended, [&](int k, u32, const Ext& v) { sums[k] = v; })) return;          \
+    __syncthreads();                                                                                               \
+    if (threadIdx.x < WarpLanes::count) step.finish(WarpLanes{threadIdx.x, drawing}, sums);                        \
   }
 #define DP_BLOCK(name, Step)                                                                                       \
   extern "C" __global__ void __launch_bounds__(THREADS, 1) ml_##name(const __grid_constant__ steps::Step step) {   \
-    step(Block{threadIdx.x, blockDim.x});                                                                          \
+    __shared__ u64 drawing[WarpLanes::WORDS];                                                                      \
+    step(Block{threadIdx.x, blockDim.x, drawing});                                                                 \
   }
 DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM)
 DP_ROUND_STEPS(DP_ROUND, DP_BLOCK)

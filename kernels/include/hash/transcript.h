@@ -1,5 +1,8 @@
 // The Fiat-Shamir transcripts of distprove/stark/transcript.py, for provers whose rounds need no host in between. The host
 // loads and stores the state as words.
+//
+// Some lanes draw together, the host's one (`Alone`) or those of a warp: all call with the same arguments, and all get the
+// challenge. They have a number (`lane` of `count`), a Keccak state in common, `permute` it and `sync`.
 #pragma once
 #include "field/goldilocks.h"
 #include "hash/keccak.h"
@@ -20,89 +23,99 @@ struct Label {
   }
 };
 
+struct Alone {
+  static constexpr u32 lane = 0, count = 1;
+  mutable u64 state[25];
+
+  void sync() const {}
+  void permute() const { keccak::permute(state); }
+};
+
 struct Transcript {
   u64 hash;  // 0 is Keccak, whose state is the first 4 words, 1 is Poseidon2
   u64 at, state[poseidon2::WIDTH];
 
-  DP_COLD void absorb(Label label, const Ext* elements, u32 count) {
-    if (hash) return message(0x10, label, elements, count);
-    u64 lanes[25] = {};
-    u32 to = start(lanes, 0x10, label);
-    put(lanes, to, 24 * count, 8);
-    for (u32 i = 0; i < count; ++i)
-      for (int c = 0; c < 3; ++c) put(lanes, to, elements[i].c[c], 8);
-    finish(lanes, to);
+  template <class Lanes>
+  DP_COLD void absorb(const Lanes& lanes, Label label, const Ext* elements, u32 count) {
+    if (hash) return message(lanes, 0x10, label, elements, count);
+    digest(lanes, {0x10, label.length, label.bytes, label.length, state, elements, count, true});
   }
 
-  DP_COLD Ext extension(Label label) {
+  template <class Lanes>
+  DP_COLD Ext extension(const Lanes& lanes, Label label) {
     if (hash) {
-      message(0x11, label, nullptr, 0);
-      if (at) permute();
+      message(lanes, 0x11, label, nullptr, 0);
+      if (lanes.lane == 0 && at) permute();
+      lanes.sync();
       return {{state[0], state[1], state[2]}};
     }
-    u64 lanes[25] = {};
-    u32 to = start(lanes, 0x11, label), found = 0;
-    finish(lanes, to);
+    digest(lanes, {0x11, label.length, label.bytes, label.length, state, nullptr, 0, false});
     Ext out;
-    for (u64 counter = 0; found < 3; ++counter) {
-      u64 block[25] = {};
-      to = 0;
-      put(block, to, 0x12, 1);
-      for (int i = 0; i < 4; ++i) put(block, to, state[i], 8);
-      put(block, to, counter, 8);
-      close(block, to);
+    u32 found = 0;
+    for (u64 counter = 0; found < 3; ++counter) {  // its lowest byte is in the label's length's place
+      squeeze(lanes, {0x12, counter & 0xff, counter >> 8, 7, state, nullptr, 0, false});
       for (int i = 0; i < 4 && found < 3; ++i)
-        if (block[i] < P) out.c[found++] = block[i];
+        if (lanes.state[i] < P) out.c[found++] = lanes.state[i];
     }
     return out;
   }
 
  private:
-  static DP_COLD void keccak_f(u64* lanes) {
-    u64 s[25];  // in registers, where every index is a constant
-    DP_PRAGMA(unroll)
-    for (int i = 0; i < 25; ++i) s[i] = lanes[i];
-    keccak::permute(s);
-    DP_PRAGMA(unroll)
-    for (int i = 0; i < 25; ++i) lanes[i] = s[i];
-  }
-  // Keccak: the next `size` bytes of a message, of which `to` are there.
-  static DP_HD void put(u64 (&lanes)[25], u32& to, u64 value, u32 size) {
-    const u32 shift = 8 * (to % 8), first = 8 - to % 8;
-    lanes[to / 8] ^= value << shift;
-    if (size < first) {
-      to += size;
-      return;
+  // What Keccak hashes: kind, state, a byte `mark`, some bytes of `text`, and with `sized` the data's length; the data.
+  struct Message {
+    u64 kind, mark, text;
+    u32 text_bytes;
+    const u64* state;
+    const Ext* data;
+    u32 count;
+    bool sized;
+
+    DP_HD u32 bytes() const { return 34 + text_bytes + (sized ? 8 : 0) + 24 * count; }
+    DP_HD u64 byte(u32 p) const {
+      if (p == 0) return kind;
+      if (p < 33) return state[(p - 1) / 8] >> (8 * ((p - 1) % 8)) & 0xff;
+      if (p == 33) return mark;
+      p -= 34;
+      if (p < text_bytes) return text >> (8 * p) & 0xff;
+      p -= text_bytes;
+      if (sized) {
+        if (p < 8) return (u64)24 * count >> (8 * p) & 0xff;
+        p -= 8;
+      }
+      if (p < 24 * count) return data[p / 24].c[p % 24 / 8] >> (8 * (p % 8)) & 0xff;
+      return p == 24 * count;  // padding begins
     }
-    to += first;
-    if (to == 8 * keccak::RATE_LANES) {
-      keccak_f(lanes);
-      to = 0;
+    DP_HD u64 word(u32 number) const {
+      u64 v = 0;
+      for (u32 k = 0; k < 8; ++k) v |= byte(8 * number + k) << (8 * k);
+      return v;
     }
-    if (size > first) {
-      lanes[to / 8] ^= value >> (8 * first);
-      to += size - first;
+  };
+
+  template <class Lanes>
+  static DP_COLD void squeeze(const Lanes& lanes, const Message& message) {
+    const u32 blocks = message.bytes() / (8 * keccak::RATE_LANES) + 1;
+    lanes.sync();
+    for (u32 i = lanes.lane; i < 25; i += lanes.count) lanes.state[i] = 0;
+    lanes.sync();
+    for (u32 b = 0; b < blocks; ++b) {
+      for (u32 i = lanes.lane; i < keccak::RATE_LANES; i += lanes.count) {
+        u64 v = message.word(b * keccak::RATE_LANES + i);
+        if (b + 1 == blocks && i + 1 == keccak::RATE_LANES) v ^= 0x8000000000000000ull;
+        lanes.state[i] ^= v;
+      }
+      lanes.sync();
+      lanes.permute();
     }
   }
-  DP_HD u32 start(u64 (&lanes)[25], u64 kind, Label label) const {
-    u32 to = 0;
-    put(lanes, to, kind, 1);
-    for (int i = 0; i < 4; ++i) put(lanes, to, state[i], 8);
-    put(lanes, to, label.length, 1);
-    put(lanes, to, label.bytes, label.length);
-    return to;
-  }
-  static DP_HD void close(u64 (&lanes)[25], u32 to) {
-    lanes[to / 8] ^= 1ull << (8 * (to % 8));
-    lanes[keccak::RATE_LANES - 1] ^= 0x8000000000000000ull;
-    keccak_f(lanes);
-  }
-  DP_HD void finish(u64 (&lanes)[25], u32 to) {
-    close(lanes, to);
-    for (int i = 0; i < 4; ++i) state[i] = lanes[i];
+  template <class Lanes>
+  DP_HD void digest(const Lanes& lanes, const Message& message) {
+    squeeze(lanes, message);
+    for (u32 i = lanes.lane; i < 4; i += lanes.count) state[i] = lanes.state[i];
+    lanes.sync();
   }
 
-  // Poseidon2: a duplex sponge in overwrite mode.
+  // Poseidon2: a duplex sponge in overwrite mode, by one lane.
   DP_HD void permute() {
     poseidon2::permute<poseidon2::Scalar>(state);
     at = 0;
@@ -111,11 +124,16 @@ struct Transcript {
     state[at++] = element;
     if (at == poseidon2::RATE) permute();
   }
-  DP_HD void message(u64 kind, Label label, const Ext* elements, u32 count) {
-    push(kind + ((u64)label.length << 8) + ((u64)(3 * count) << 16));
-    for (u64 left = label.bytes, size = label.length, i = 0; i < size; i += 7, left >>= 56) push(left & ((1ull << 56) - 1));
-    for (u32 i = 0; i < count; ++i)
-      for (int c = 0; c < 3; ++c) push(elements[i].c[c]);
+  template <class Lanes>
+  DP_HD void message(const Lanes& lanes, u64 kind, Label label, const Ext* elements, u32 count) {
+    if (lanes.lane == 0) {
+      push(kind + ((u64)label.length << 8) + ((u64)(3 * count) << 16));
+      for (u64 left = label.bytes, size = label.length, i = 0; i < size; i += 7, left >>= 56)
+        push(left & ((1ull << 56) - 1));
+      for (u32 i = 0; i < count; ++i)
+        for (int c = 0; c < 3; ++c) push(elements[i].c[c]);
+    }
+    lanes.sync();
   }
 };
 
