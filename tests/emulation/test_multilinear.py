@@ -37,6 +37,16 @@ def test_rules_in_pieces(emulated: CudaBackend, piece: int) -> None:
         kernels.clear()
 
 
+def test_large_programs_are_compiled(emulated: CudaBackend) -> None:
+    kernels = emulated.multilinear
+    kernels.large = 40
+    try:
+        for seed in (0, 3, 5):
+            row_rounds(emulated, np.random.default_rng(seed))
+    finally:
+        del kernels.large
+
+
 @pytest.mark.parametrize("log_n", range(10))
 def test_codewords_by_several_passes(emulated: CudaBackend, log_n: int) -> None:
     profile = LdeProfile(log_elements=2, log_row=3, log_strided=3, log_row_tile=5, log_strided_tile=5)

@@ -33,7 +33,7 @@ class CudaGoldilocks(CudaTransforms, CudaTrees, CudaRows, CudaDeepFri, CudaRowSo
         CudaRows.__init__(self, device, powers, row_profile)
         CudaDeepFri.__init__(self, device, powers)
         CudaRowSources.__init__(self, device)
-        self.multilinear = CudaMultilinear(device, self._extend)
+        self.multilinear = CudaMultilinear(device, self._extend, self)
 
     def prepare(self, programs: Iterable[RowProgram] = (), sources: Iterable[RowSource] = ()) -> None:
         """Begin to compile every kernel in the background, including those of `programs` and `sources`."""

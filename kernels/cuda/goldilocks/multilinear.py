@@ -14,6 +14,7 @@ from kernels.cuda.goldilocks.rules import RULES, THREADS, CudaRules
 from kernels.errors import SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array
+from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.multilinear import SETS, MultilinearKernels
 from kernels.interface.steps import Words
 from kernels.source import KernelSource
@@ -32,8 +33,8 @@ large blow-up: the tables of a plan grow with the codeword's points, and not wit
 class CudaMultilinear(CudaRules, MultilinearKernels):
     """The multilinear kernels of one device, on its compute stream."""
 
-    def __init__(self, device: Device, extend: LdeEngine) -> None:
-        CudaRules.__init__(self, device)
+    def __init__(self, device: Device, extend: LdeEngine, rows: GoldilocksKernels) -> None:
+        CudaRules.__init__(self, device, rows)
         self._extend = extend
         self._ended: Array | None = None
         """How many blocks of the step with sums that runs have ended; zero between steps."""

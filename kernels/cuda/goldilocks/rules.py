@@ -9,10 +9,11 @@ from functools import cache
 
 import numpy as np
 
-from kernels.cuda.device import Device, Kernel, grid_for
+from kernels.cuda.device import ByValue, Device, Kernel, grid_for
 from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
+from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.multilinear import LeafTask
 from kernels.interface.multilinear_rows import HALVES, RowKernels, RowRounds, RuleProgram
 from kernels.interface.steps import Words
@@ -27,6 +28,9 @@ SHARED = 48 << 10
 """Bytes of shared memory for the slots of a block that runs rules, unless its least number of threads needs more."""
 SCRATCH = 1 << 30
 """Most bytes that blocks have for cells on cosets, unless a block for each multiprocessor needs more."""
+LARGE = 1 << 14
+"""Instructions of a program beyond which it is compiled for the univariate round: an interpreter takes four times as
+long as straight-line code, and more kernels than these pay."""
 MAX_LOG_RUN = 6
 """Must equal that in multilinear_rules.cu."""
 
@@ -35,6 +39,8 @@ MAX_LOG_RUN = 6
 class _Bound:
     """A program's code with its constants and coefficients, on the device."""
 
+    program: RuleProgram
+    scalars: Words
     code: RuleCode
     instructions: Array
     constants: Array
@@ -44,10 +50,11 @@ class _Bound:
 class CudaRules(RowKernels):
     """Runs rules of tables on one device."""
 
-    piece = PIECE
+    piece, large = PIECE, LARGE
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self, device: Device, rows: GoldilocksKernels) -> None:
+        """`rows` compiles large programs."""
+        self._device, self._rows = device, rows
         self._codes: weakref.WeakKeyDictionary[RuleProgram, tuple[RuleCode, Array]] = weakref.WeakKeyDictionary()
 
     def clear_codes(self) -> None:
@@ -61,10 +68,10 @@ class CudaRules(RowKernels):
         words = [code.words(scalars) for (code, _), (_, scalars) in zip(codes, rules, strict=True)]
         flat = [part.reshape(-1) for both in words for part in both]
         placed, at, bound = self._upload(np.concatenate(flat)), 0, []
-        for (code, instructions), (constants, coefficients) in zip(codes, words, strict=True):
+        for given, (code, instructions), (constants, coefficients) in zip(rules, codes, words, strict=True):
             middle = at + constants.size
             end = middle + coefficients.size
-            bound.append(_Bound(code, instructions, placed[at:middle], placed[middle:end]))
+            bound.append(_Bound(*given, code, instructions, placed[at:middle], placed[middle:end]))
             at = end
         return bound
 
@@ -115,7 +122,10 @@ class CudaRules(RowKernels):
         groups: dict[tuple[int, int], list[int]] = {}
         for number, rule in enumerate(rules):
             for coset in rule.cosets:
-                groups.setdefault((rule.first, coset), []).append(number)
+                if rule.rules.code.code.size > self.large:
+                    self._add_large(base.reshape(-1), made, number, coset, factors)
+                else:
+                    groups.setdefault((rule.first, coset), []).append(number)
         work = sorted(groups.items(), key=lambda group: -sum(rules[n].rules.code.code.size for n in group[1]))
         tables: list[list[int]] = []
         tasks: list[list[int]] = []
@@ -143,6 +153,26 @@ class CudaRules(RowKernels):
         runs = np.uint32(log_run), np.uint64(root_of_unity(log_run))
         given = (held, *sizes, held[_COSET_WORDS * len(tables) :], *runs, scratch, np.uint64(room), taken)
         kernel.launch(blocks, threads, given, shared=shared)
+
+    def _add_large(self, base: Array, made: RowRounds, number: int, coset: int, factors: Array) -> None:
+        """Add the sums of one rule on one coset, by a program that is compiled."""
+        rule, log_run = made.rules[number], made.log_run
+        rows = 1 << rule.log_rows
+        cells = base[rule.first : rule.first + rule.cells * rows].reshape(rule.cells, rows)
+        if coset:
+            moved, runs = self._empty((rule.cells, rows)), rule.cells * rows >> log_run
+            sizes = np.uint64(runs), np.uint32(log_run), np.uint64(root_of_unity(log_run))
+            kernel = self._device.kernel(RULES, "rules_move")
+            kernel.launch(grid_for(runs, THREADS), THREADS, (cells, moved, *sizes, factors[coset]))
+            cells = moved
+        program = rule.rules.program
+        given = [cells[begin:end] if begin < end else None for begin, end in program.spans]
+        values = self._rows.evaluate(program.on_coset, given, rule.rules.scalars)
+        sums = made.sums[made.coset_sums[number] + coset - rule.cosets.start << log_run :]
+        weights = ByValue(made.weights[rule.log_rows - log_run])
+        kernel = self._device.kernel(RULES, "rules_weigh")
+        sizes_ = np.uint64(rows), np.uint32(log_run)
+        kernel.launch(grid_for(rows, THREADS), THREADS, (values, *sizes_, weights, sums))
 
     # -- rounds over rows ---------------------------------------------------------------------------------------------
 

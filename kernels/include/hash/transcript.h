@@ -2,7 +2,8 @@
 // loads and stores the state as words.
 //
 // Some lanes draw together, the host's one (`Alone`) or those of a warp: all call with the same arguments, and all get the
-// challenge. They have a number (`lane` of `count`), a Keccak state in common, `permute` it and `sync`.
+// challenge. They have a number (`lane` of `count`), a Keccak state in common with as much room behind it, `permute` the
+// state and `sync`.
 #pragma once
 #include "field/goldilocks.h"
 #include "hash/keccak.h"
@@ -25,10 +26,10 @@ struct Label {
 
 struct Alone {
   static constexpr u32 lane = 0, count = 1;
-  mutable u64 state[25];
+  mutable u64 state[50];
 
   void sync() const {}
-  void permute() const { keccak::permute(state); }
+  void permute() const { keccak::permute(*reinterpret_cast<u64(*)[25]>(state)); }
 };
 
 struct Transcript {
@@ -70,40 +71,41 @@ struct Transcript {
     u32 count;
     bool sized;
 
-    DP_HD u32 bytes() const { return 34 + text_bytes + (sized ? 8 : 0) + 24 * count; }
-    DP_HD u64 byte(u32 p) const {
-      if (p == 0) return kind;
-      if (p < 33) return state[(p - 1) / 8] >> (8 * ((p - 1) % 8)) & 0xff;
-      if (p == 33) return mark;
-      p -= 34;
-      if (p < text_bytes) return text >> (8 * p) & 0xff;
-      p -= text_bytes;
-      if (sized) {
-        if (p < 8) return (u64)24 * count >> (8 * p) & 0xff;
-        p -= 8;
-      }
-      if (p < 24 * count) return data[p / 24].c[p % 24 / 8] >> (8 * (p % 8)) & 0xff;
-      return p == 24 * count;  // padding begins
-    }
-    DP_HD u64 word(u32 number) const {
-      u64 v = 0;
-      for (u32 k = 0; k < 8; ++k) v |= byte(8 * number + k) << (8 * k);
-      return v;
-    }
+    DP_HD u32 header() const { return 34 + text_bytes + (sized ? 8 : 0); }
+    DP_HD u32 bytes() const { return header() + 24 * count; }
   };
 
+  // Leaves the digest in the lanes' state. The parts of a block are put side by side.
   template <class Lanes>
   static DP_COLD void squeeze(const Lanes& lanes, const Message& message) {
-    const u32 blocks = message.bytes() / (8 * keccak::RATE_LANES) + 1;
+    constexpr u32 RATE = 8 * keccak::RATE_LANES, PARTS = 9;  // without data
+    const u32 bytes = message.bytes(), header = message.header(), blocks = bytes / RATE + 1;
+    u64* const window = lanes.state + 25;
+    unsigned char* const into = reinterpret_cast<unsigned char*>(window);
     lanes.sync();
     for (u32 i = lanes.lane; i < 25; i += lanes.count) lanes.state[i] = 0;
-    lanes.sync();
     for (u32 b = 0; b < blocks; ++b) {
-      for (u32 i = lanes.lane; i < keccak::RATE_LANES; i += lanes.count) {
-        u64 v = message.word(b * keccak::RATE_LANES + i);
-        if (b + 1 == blocks && i + 1 == keccak::RATE_LANES) v ^= 0x8000000000000000ull;
-        lanes.state[i] ^= v;
+      const u32 begin = b * RATE, first = begin > header ? (begin - header) / 8 : 0;
+      for (u32 i = lanes.lane; i < keccak::RATE_LANES; i += lanes.count) window[i] = 0;
+      lanes.sync();
+      for (u32 i = lanes.lane; i < PARTS + keccak::RATE_LANES + 1; i += lanes.count) {
+        const u32 word = first + i - PARTS;
+        u32 at = 0, size = 1;
+        u64 value = message.kind;
+        if (i >= PARTS) {
+          at = header + 8 * word, size = word < 3 * message.count ? 8 : 0;
+          if (size) value = message.data[word / 3].c[word % 3];
+        } else if (i < 4) at = 1 + 8 * i, value = message.state[i], size = 8;
+        else if (i == 5) at = 33, value = message.mark;
+        else if (i == 6) at = 34, value = message.text, size = message.text_bytes;
+        else if (i == 7) at = 34 + message.text_bytes, value = (u64)24 * message.count, size = message.sized ? 8 : 0;
+        else if (i == 8) at = bytes, value = 1;
+        for (u32 k = 0; k < size; ++k)
+          if (at + k - begin < RATE) into[at + k - begin] = (unsigned char)(value >> (8 * k));
       }
+      lanes.sync();
+      for (u32 i = lanes.lane; i < keccak::RATE_LANES; i += lanes.count)
+        lanes.state[i] ^= window[i] ^ (b + 1 == blocks && i + 1 == keccak::RATE_LANES ? 0x8000000000000000ull : 0);
       lanes.sync();
       lanes.permute();
     }
