@@ -282,11 +282,13 @@ class RowKernels(StepKernels):
                 matrices.append(from_integers(*key) if len(key) == 1 else from_cosets(log_run, *key))
                 places[key] = at
                 at += matrices[-1].size
-        rows = np.zeros((len(rules),), dtype=_RULE)
-        for row, rule, own, sums in zip(rows, rules, coset_sums, point_sums, strict=False):
-            kind = kinds.index(_kind(rule)) if rule.cosets else len(kinds)
-            row["variables"], row["degree"], row["constrains"] = rule.log_rows - log_run, rule.degree, rule.constrains
-            row["kind"], row["coset_sums"], row["sums"], row["matrix"] = kind, own, sums, places[(rule.degree,)]
+        numbers = {kind: number for number, kind in enumerate(kinds)}
+        words = [
+            [rule.log_rows - log_run, rule.degree, rule.constrains, numbers.get(_kind(rule), len(kinds)), own, sums]
+            for rule, own, sums in zip(rules, coset_sums, point_sums, strict=False)
+        ]
+        rows = np.zeros((len(rules), _RULE.itemsize // 8), dtype=np.uint64)
+        rows[:, :7] = [[*own, places[(rule.degree,)]] for own, rule in zip(words, rules, strict=True)]
         told = np.zeros((len(kinds) + 1,), dtype=_KIND)
         before = 0
         for row, (constrains, first, count) in zip(told, kinds, strict=False):
@@ -296,7 +298,7 @@ class RowKernels(StepKernels):
         spans, middles = _spans(sorted({rule.log_rows - log_run for rule in rules}))
         both = [word for x in tails for e in (x, ext_inverse(x)) for word in e]
         parts = {
-            "rules": rows.view(np.uint64),
+            "rules": rows.reshape(-1),
             "kinds": told.view(np.uint64),
             "matrices": np.concatenate([m.reshape(-1) for m in matrices]),
             "tails": np.array(both, dtype=np.uint64),

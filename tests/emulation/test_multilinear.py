@@ -31,7 +31,7 @@ def test_rules_in_pieces(emulated: CudaBackend, piece: int) -> None:
         for seed in range(3):
             leaves(emulated, np.random.default_rng(seed))
             row_rounds(emulated, np.random.default_rng(seed))
-        assert max(len(code.pieces) for code, _ in kernels._codes.values()) > 4
+        assert max(len(code.pieces) for code, _, _ in kernels._codes.values()) > 4
     finally:
         del kernels.piece
         kernels.clear()

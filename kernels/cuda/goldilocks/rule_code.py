@@ -34,6 +34,7 @@ FEW_SLOTS = 32
 
 _OPERATIONS = {Op.ADD: ADD, Op.SUB: SUB, Op.MUL: MUL}
 Words = NDArray[np.uint64]
+_P = np.uint64(P)
 _Term = tuple[int, tuple[int, ...], int]
 """A part of a coefficient: its sign, the values whose product it is, and the scalar that weighs it (-1 for none)."""
 
@@ -180,49 +181,53 @@ class RuleCode:
 
     # -- what challenges decide -------------------------------------------------------------------------------------
 
-    def words(self, scalars: Words) -> tuple[Words, Words]:
+    def words(self, scalars: Words) -> tuple[list[int], Words]:
         """The constants (k) and coefficients (m, 3) for scalars (program.scalars, 3)."""
-        values = self._values(scalars)
+        given: list[Ext] = [(a, b, c) for a, b, c in scalars.tolist()]
+        values = self._values(given)
         constants = [1 if v < 0 else values[v][0] for v in self._constants] or [0]
         coefficients = np.empty((len(self._terms), 3), dtype=np.uint64)
         plain, weights, negative = self._plain
-        chosen = scalars[weights]
-        coefficients[plain] = np.where(negative[:, None] & (chosen != 0), np.uint64(P) - chosen, chosen)
+        if len(plain):
+            chosen = scalars[weights]
+            coefficients[plain] = np.where(negative & (chosen != 0), _P - chosen, chosen) if negative.any() else chosen
+        composed = []
         for number in self._composed:
             total: Ext = (0, 0, 0)
             for sign, factors, weight in self._terms[number]:
-                product = (1, 0, 0) if weight < 0 else _element(scalars[weight])
+                product = (1, 0, 0) if weight < 0 else given[weight]
                 for v in factors:
                     product = values[v] if product == (1, 0, 0) else ext_mul(product, values[v])
                 total = ext_add(total, product) if sign > 0 else ext_sub(total, product)
-            coefficients[number] = total
-        return np.array(constants, dtype=np.uint64), coefficients
+            composed.append(total)
+        if composed:
+            coefficients[self._composed] = composed
+        return constants, coefficients
 
     @cached_property
     def _plain(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """The coefficients that are a scalar or its negative: their numbers, the scalars', and which are negative."""
+        """The coefficients that are a scalar or its negative: their numbers, the scalars', the signs (n, 1)."""
         found = [
             (number, terms[0][2], terms[0][0] < 0)
             for number, terms in enumerate(self._terms)
             if len(terms) == 1 and not terms[0][1] and terms[0][2] >= 0
         ]
         numbers, weights, negative = np.array(found, dtype=np.int64).reshape(-1, 3).T
-        return numbers, weights, negative.astype(np.bool_)
+        return numbers, weights, negative.astype(np.bool_)[:, None]
 
     @cached_property
     def _composed(self) -> list[int]:
         """The numbers of all other coefficients."""
         return sorted(set(range(len(self._terms))) - set(self._plain[0].tolist()))
 
-    def _values(self, scalars: Words) -> dict[int, Ext]:
+    def _values(self, scalars: Sequence[Ext]) -> dict[int, Ext]:
         values: dict[int, Ext] = {}
         for i in self._uniform_order:
             op, a, b, _ = self._code[i]
             if op == Op.CONST:
                 values[i] = (self._program.constants[a] % P, 0, 0)
             elif op in (Op.SCALAR, Op.BASE_SCALAR):
-                x, y, z = scalars[a].tolist()
-                values[i] = (x, y, z) if op == Op.SCALAR else (x, 0, 0)
+                values[i] = scalars[a] if op == Op.SCALAR else (scalars[a][0], 0, 0)
             else:
                 values[i] = {Op.ADD: ext_add, Op.SUB: ext_sub, Op.MUL: ext_mul}[Op(op)](values[a], values[b])
         return values
@@ -240,8 +245,3 @@ class RuleCode:
                 op, a, b, _ = self._code[v]
                 pending += (a, b) if op >= Op.ADD else ()
         return sorted(needed)
-
-
-def _element(words: Words) -> Ext:
-    a, b, c = words.tolist()
-    return a, b, c

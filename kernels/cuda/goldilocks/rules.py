@@ -42,9 +42,10 @@ class _Bound:
     program: RuleProgram
     scalars: Words
     code: RuleCode
-    instructions: Array
-    constants: Array
-    coefficients: Array
+    words: tuple[int, int, int, int]
+    """`struct Code` of multilinear_rules.cu."""
+    held: tuple[Array, Array]
+    """What the words lie in."""
 
 
 class CudaRules(RowKernels):
@@ -55,7 +56,7 @@ class CudaRules(RowKernels):
     def __init__(self, device: Device, rows: GoldilocksKernels) -> None:
         """`rows` compiles large programs."""
         self._device, self._rows = device, rows
-        self._codes: weakref.WeakKeyDictionary[RuleProgram, tuple[RuleCode, Array]] = weakref.WeakKeyDictionary()
+        self._codes: weakref.WeakKeyDictionary[RuleProgram, tuple[RuleCode, Array, int]] = weakref.WeakKeyDictionary()
 
     def clear_codes(self) -> None:
         """Release the code that is kept on the device."""
@@ -65,20 +66,22 @@ class CudaRules(RowKernels):
         if not rules:
             return []
         codes = [self._code(program) for program, _ in rules]
-        words = [code.words(scalars) for (code, _), (_, scalars) in zip(codes, rules, strict=True)]
-        flat = [part.reshape(-1) for both in words for part in both]
-        placed, at, bound = self._upload(np.concatenate(flat)), 0, []
-        for given, (code, instructions), (constants, coefficients) in zip(rules, codes, words, strict=True):
-            middle = at + constants.size
-            end = middle + coefficients.size
-            bound.append(_Bound(*given, code, instructions, placed[at:middle], placed[middle:end]))
-            at = end
+        words = [code.words(scalars) for (code, _, _), (_, scalars) in zip(codes, rules, strict=True)]
+        constants = np.array([word for own, _ in words for word in own], dtype=np.uint64)
+        placed = self._upload(np.concatenate([constants, *(own.reshape(-1) for _, own in words)]))
+        first, after, bound = self._address(placed), self._address(placed) + constants.nbytes, []
+        for given, (code, instructions, begin), (own, coefficients) in zip(rules, codes, words, strict=True):
+            parts = begin, first, after, int(code.code.size)
+            bound.append(_Bound(*given, code, parts, (instructions, placed)))
+            first, after = first + 8 * len(own), after + coefficients.nbytes
         return bound
 
-    def _code(self, program: RuleProgram) -> tuple[RuleCode, Array]:
+    def _code(self, program: RuleProgram) -> tuple[RuleCode, Array, int]:
+        """A program's code, its instructions on the device, and their address."""
         if program not in self._codes:
             code = RuleCode(program.on_coset, [begin for begin, _ in program.spans], self.piece)
-            self._codes[program] = code, self._upload(code.code)
+            instructions = self._upload(code.code)
+            self._codes[program] = code, instructions, self._address(instructions)
         return self._codes[program]
 
     # -- leaves -------------------------------------------------------------------------------------------------------
@@ -99,7 +102,7 @@ class CudaRules(RowKernels):
                     own[use] = begin, 2 * total
                     own[uses + use] = begin + 8 * total, 2 * total
             rows = int(task.cells.shape[1])
-            told.append([*self._program(task.rules), self._address(task.cells), rows, blocks, first])
+            told.append([*task.rules.words, self._address(task.cells), rows, blocks, first])
             places.append(own.reshape(-1))
             blocks, first = blocks + grid_for(rows, threads), first + own.size
         held = self._upload(np.concatenate([np.array(told, dtype=np.uint64).reshape(-1), *places]))
@@ -138,7 +141,7 @@ class CudaRules(RowKernels):
             tables.append([begin + 8 * first, moved, rule.cells, rows, items, *ends, *weights])
             for number in numbers:
                 at = made.coset_sums[number] + coset - rules[number].cosets.start << log_run
-                tasks.append([*self._program(rules[number].rules), sums + 8 * HALVES * at])
+                tasks.append([*rules[number].rules.words, sums + 8 * HALVES * at])
             items += grid_for(rows, threads)
             room = max(room, rule.cells * threads if coset else 0)
         if not items:
@@ -183,7 +186,7 @@ class CudaRules(RowKernels):
         for number in order:
             rule, variables = made.rules[number], made.variables[number]
             pieces, points = rule.rules.code.pieces, rule.points
-            task = [*self._program(rule.rules), rule.first >> made.log_run, variables, 0, 0]
+            task = [*rule.rules.words, rule.first >> made.log_run, variables, 0, 0]
             own = np.empty((len(points), len(pieces) - 1, _ROUND_WORDS), dtype=np.uint64)
             own[:] = np.array([*task, *made.weights[variables].tolist()], dtype=np.uint64)
             own[:, :, 0] += 8 * np.array(pieces[:-1], dtype=np.uint64)
@@ -212,12 +215,6 @@ class CudaRules(RowKernels):
         return run
 
     # -- what all of them are given -----------------------------------------------------------------------------------
-
-    def _program(self, bound: _Bound) -> tuple[int, int, int, int]:
-        """The words of `struct Code`."""
-        parts = bound.instructions, bound.constants, bound.coefficients
-        code, constants, coefficients = map(self._address, parts)
-        return code, constants, coefficients, int(bound.code.code.size)
 
     def _prepared(self, name: str, rules: Sequence[_Bound], words: int, *, least: int = 32) -> tuple[Kernel, int, int]:
         """A kernel that runs rules, its threads, and the bytes of its slots, which have so many words each."""
