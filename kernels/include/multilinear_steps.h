@@ -334,18 +334,28 @@ struct Layers {
 
 // -- rows -------------------------------------------------------------------------------------------------------------
 
-// Behind a table's `width` columns in `cells`: the columns that are read at the next row, moved by one row, and selectors.
+// Behind the columns of tables: those that are read at the next row, moved by one row, and selectors. A table has WORDS of
+// `tables`: where its cells are, log2 of its rows, its columns, how many are read at the next row, where their numbers
+// are in `tables`, and its first item. What comes after next columns are the selectors first, last, transition.
 struct FurtherCells {
-  u64* cells;
-  const u64* next;
-  u64 log_n, width, count;  // of next columns; what comes after are the selectors first, last, transition
+  static constexpr u64 WORDS = 6;
+  const u64* tables;
+  u64 count;
 
   DP_HD void operator()(u64 i) const {
-    const u64 n = 1ull << log_n, j = i & (n - 1), k = i >> log_n;
+    u64 low = 0, high = count;
+    while (high - low > 1) {
+      const u64 middle = (low + high) / 2;
+      if (tables[middle * WORDS + 5] <= i) low = middle;
+      else high = middle;
+    }
+    const u64 *table = tables + low * WORDS, *next = tables + table[4];
+    u64* const cells = reinterpret_cast<u64*>(table[0]);
+    const u64 own = i - table[5], n = 1ull << table[1], j = own & (n - 1), k = own >> table[1], moved = table[3];
     u64 v;
-    if (k < count) v = cells[next[k] * n + ((j + 1) & (n - 1))];
-    else v = k == count ? j == 0 : k == count + 1 ? j == n - 1 : j != n - 1;
-    cells[width * n + i] = v;
+    if (k < moved) v = cells[next[k] * n + ((j + 1) & (n - 1))];
+    else v = k == moved ? j == 0 : k == moved + 1 ? j == n - 1 : j != n - 1;
+    cells[table[2] * n + own] = v;
   }
 };
 

@@ -72,7 +72,7 @@ _STEPS: Layouts = {
         ((_SEGMENT, (COORDINATES, SCOPES)), "segments"),
         (WORD, "scratch count begun only_begin room"),
     ),
-    "further_cells": struct((WORD, "cells next log_n width count")),
+    "further_cells": struct((WORD, "tables count")),
     "fold": struct((WORD, "source out half pitch apart"), (EXT, "r")),
     "weighted_runs": struct((WORD, "columns weights log_run runs sets")),
     "opened_weights": struct((PRODUCTS, "eq"), (WORD, "entries out log_rows total"), (EXT, "last")),
@@ -85,6 +85,8 @@ _STEPS: Layouts = {
     "apply_runs": struct((WORD, "source matrix out log_run rows apart")),
 }
 """The structs of multilinear_steps.h and multilinear_rows.h."""
+_CELL_WORDS = 6
+"""WORDS of FurtherCells in multilinear_steps.h."""
 _SUMS = {"pair_round": 2, "dot": 1}
 """SUMS of steps whose sums are over all items."""
 
@@ -114,6 +116,19 @@ class PairRounds:
 
 _Segment = tuple[int, int, int]
 """A scope's fractions: where they are, how many, and whether they are folded."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellTable:
+    """A table whose cells are to be written."""
+
+    columns: Sequence[Array] = field(repr=False)
+    next_columns: Sequence[int]
+    """Numbers of the columns that are read at the next row."""
+    selectors: bool
+    """Whether first, last and transition are cells."""
+    out: Array = field(repr=False)
+    """(cells, n)"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,19 +351,27 @@ class MultilinearKernels(RowKernels):
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
-    def cells(self, columns: Sequence[Array], next_columns: Sequence[int], *, selectors: bool, out: Array) -> None:
-        """Write a table's base cells to `out` (cells, n): all columns, those of `next_columns` (numbers among them)
-        moved by one row, and the selectors first, last and transition."""
-        width = sum(int(m.shape[0]) for m in columns)
-        n = int(columns[0].shape[-1])
-        further = len(next_columns) + 3 * selectors
-        if tuple(out.shape) != (width + further, n):
-            raise SizeError(f"{width + further} cells of {n} rows do not fit {out.shape}")
-        self._join(columns, out[:width])
-        if further:
-            chosen = self._upload(np.array([*next_columns, 0], dtype=np.uint64))
-            given = {"log_n": n.bit_length() - 1, "width": width, "count": len(next_columns)}
-            self._each("further_cells", further * n, cells=out, next=chosen, **given)
+    def cells(self, tables: Sequence[CellTable]) -> None:
+        """Write the base cells of tables: all columns, those of `next_columns` moved by one row, and the selectors."""
+        told: list[int] = []
+        numbers: list[int] = []
+        items = 0
+        further = [table for table in tables if table.next_columns or table.selectors]
+        for table in tables:
+            width, n = sum(int(m.shape[0]) for m in table.columns), int(table.columns[0].shape[-1])
+            more = len(table.next_columns) + 3 * table.selectors
+            if tuple(table.out.shape) != (width + more, n):
+                raise SizeError(f"{width + more} cells of {n} rows do not fit {table.out.shape}")
+            self._join(table.columns, table.out[:width])
+            if more:
+                at = _CELL_WORDS * len(further) + len(numbers)
+                sizes = n.bit_length() - 1, width, len(table.next_columns)
+                told += [self._address(table.out), *sizes, at, items]
+                numbers += table.next_columns
+                items += more * n
+        if items:
+            held = self._upload(np.array([*told, *numbers], dtype=np.uint64))
+            self._each("further_cells", items, tables=held, count=len(further))
 
     def vector(self, n: int) -> Array:
         """Memory for n base elements."""

@@ -43,6 +43,7 @@ from kernels.errors import SizeError
 from kernels.interface.backend import Backend
 from kernels.interface.multilinear import (
     SETS,
+    CellTable,
     LayerClaim,
     LeafPlace,
     LeafTask,
@@ -224,22 +225,25 @@ def evaluated(values: Sequence[Ext], point: Sequence[Ext]) -> Ext:
 
 
 def cells(backend: Backend, rng: np.random.Generator) -> None:
-    kernels, n = backend.multilinear, 1 << int(rng.integers(0, 8))
-    given = [random(rng, int(rng.integers(1, 5)), n) for _ in range(int(rng.integers(1, 3)))]
-    columns = np.concatenate(given)
-    chosen = sorted(rng.permutation(len(columns))[: int(rng.integers(0, 3))].tolist())
-    selectors = bool(rng.integers(0, 2))
-    parts = [columns, np.roll(columns[chosen], -1, axis=1)]
-    if selectors:
-        own = np.zeros((3, n), dtype=np.uint64)
-        own[0, 0] = own[1, -1] = own[2, :] = 1
-        own[2, -1] = 0
-        parts.append(own)
-    expected = np.concatenate(parts)
-    room = kernels.vector(expected.size + 3)
-    out = room[3:].reshape(expected.shape)
-    kernels.cells([on(backend, m) for m in given], chosen, selectors=selectors, out=out)
-    same(backend, out, expected)
+    kernels, made = backend.multilinear, []
+    for _ in range(int(rng.integers(1, 5))):
+        n = 1 << int(rng.integers(0, 8))
+        given = [random(rng, int(rng.integers(1, 5)), n) for _ in range(int(rng.integers(1, 3)))]
+        columns = np.concatenate(given)
+        chosen = sorted(rng.permutation(len(columns))[: int(rng.integers(0, 3))].tolist())
+        selectors = bool(rng.integers(0, 2))
+        parts = [columns, np.roll(columns[chosen], -1, axis=1)]
+        if selectors:
+            own = np.zeros((3, n), dtype=np.uint64)
+            own[0, 0] = own[1, -1] = own[2, :] = 1
+            own[2, -1] = 0
+            parts.append(own)
+        expected = np.concatenate(parts)
+        out = kernels.vector(expected.size + 3)[3:].reshape(expected.shape)
+        made.append((CellTable([on(backend, m) for m in given], chosen, selectors, out), expected))
+    kernels.cells([table for table, _ in made])
+    for table, expected in made:
+        same(backend, table.out, expected)
 
 
 @cache
@@ -553,7 +557,7 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
         lambda: kernels.prove_layers([[given(3, 2, 1)] * 3], LayerClaim(ZERO_STATE, ONE, ONE, ())),
         lambda: kernels.prove_layers([[given(3, 4, 1)]], LayerClaim(ZERO_STATE, ONE, ONE, ())),
         lambda: kernels.prove_layers([[given(3, 2, 1)]], LayerClaim(ZERO_STATE, ONE, ONE, (ONE,) * COORDINATES)),
-        lambda: kernels.cells([given(2, 4)], [], selectors=True, out=given(4, 4)),
+        lambda: kernels.cells([CellTable([given(2, 4)], [], True, given(4, 4))]),
         lambda: kernels.leaves([LeafTask(None, given(1, 4), [LeafPlace(given(3, 2, 8), 5)])]),
         lambda: kernels.skip_round(
             given(8), [TableRules(None, 4, 2, 2, 1, True)], RowClaim(ZERO_STATE, [ONE], 1, 0, 0, 1)

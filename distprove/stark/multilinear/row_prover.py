@@ -14,6 +14,7 @@ from distprove.stark.multilinear.rules import RuleScalars
 from distprove.stark.multilinear.shape import Shape
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
+from kernels.interface.multilinear import CellTable
 from kernels.interface.multilinear_rows import RowClaim, RowRounds, TableRules
 
 
@@ -54,15 +55,16 @@ class Cells:
         kernels, heights = backend.multilinear, [int(m.shape[1]) for m in main]
         base = kernels.vector(sum(own.cells * n for own, n in zip(programs, heights, strict=True)))
         tables: dict[int, TableCells] = {}
-        at = 0
+        given, at = [], 0
         for i in sorted(range(len(programs)), key=lambda i: -heights[i]):
             rules, size = programs[i].rules, programs[i].cells * heights[i]
             view = base[at : at + size].reshape(-1, heights[i])
             before = fixed[i]
             columns = [main[i]] if before is None else [before, main[i]]
-            kernels.cells(columns, rules.next_row, selectors=rules.reads_selectors, out=view)
+            given.append(CellTable(columns, rules.next_row, rules.reads_selectors, view))
             tables[i] = TableCells(programs[i], heights[i].bit_length() - 1, view, at)
             at += size
+        kernels.cells(given)
         return cls([tables[i] for i in range(len(programs))], base)
 
     def dropped(self) -> Array:
