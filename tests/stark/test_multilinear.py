@@ -13,10 +13,10 @@ from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, key_of, parse_key, shipped_key
-from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.key import MultilinearKey, compile_key
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import content_bytes
-from distprove.stark.multilinear.security import choose_parameters
+from distprove.stark.multilinear.security import choose_parameters, security_bits
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.options import StarkOptions
 from distprove.stark.programs import load_program
@@ -30,6 +30,7 @@ JOBS: Mapping[str, tuple[str, dict[str, int | str], int]] = {
     "two rows": ("fibonacci", {"rows": 2}, 2),
     "wide-fibonacci": ("wide-fibonacci", {"rows": 64, "width": 5}, 2),
     "range-check": ("range-check", {"values": 16, "bits": 4}, 2),
+    "wide": ("wide-fibonacci", {"rows": 64, "width": 300}, 1),
     "keccak-f": ("keccak-f", {"permutations": 1}, 1),
     "poseidon2": ("range-check", {"values": 16, "bits": 4}, 2),
 }
@@ -46,6 +47,18 @@ def test_a_job_verifies_as_a_whole(job: MultilinearJob) -> None:
     job.check()
     report = StarkVerifier(job.key).explain(job.proofs)["security"]
     assert report["bits"] >= report["target"] == 128
+
+
+@pytest.mark.parametrize(
+    ("width", "prefer", "columns"),
+    [(64, "speed", 4), (65, "speed", 5), (300, "speed", 10), (4096, "speed", 16), (300, "size", 3)],
+)
+def test_a_wide_table_has_more_stacked_columns_for_speed(width: int, prefer: str, columns: int) -> None:
+    program = load_program("wide-fibonacci", {"rows": 1 << 12, "width": width})
+    params = choose_parameters(program, 1, prefer=prefer)
+    shape = Shape(compile_key(program, params), (12,))
+    assert shape.main.width == columns
+    assert security_bits(shape) >= 128
 
 
 def test_a_job_with_global_buses_and_a_file(tmp_path: Path) -> None:

@@ -271,13 +271,20 @@ def test_a_layout_of_the_provers_choice() -> None:
 
 
 def test_a_layout_follows_from_heights_alone() -> None:
-    stack = Stack.of([(0, 3, 2), (1, 5, 1), (2, 5, 3)], 0)
+    tables = [(0, 3, 2), (1, 5, 1), (2, 5, 3)]
+    stack = Stack.of(tables, 0, 2)
     assert (stack.log_height, stack.width) == (6, 3)  # 144 cells: five columns of 2^5 would be too many
     assert stack.positions[1] == (Position(0, 0),)
     assert stack.positions[2] == (Position(0, 32), Position(1, 0), Position(1, 32))
     assert stack.positions[0] == (Position(2, 0), Position(2, 8))
-    assert Stack.of([(0, 3, 1)], 5).log_height == 5
-    assert Stack.of([], 2) == Stack(2, 0, ())
+    assert [(s.log_height, s.width) for s in (Stack.of(tables, 0, c) for c in (0, 1, 3, 6))] == [
+        (8, 1),
+        (7, 2),
+        (5, 5),
+        (5, 5),  # no lower than the tallest table
+    ]
+    assert Stack.of([(0, 3, 1)], 5, 2).log_height == 5
+    assert Stack.of([], 2, 2) == Stack(2, 0, ())
 
 
 def test_a_proof_under_a_key_of_wide_tables_is_refused_in_bounded_memory() -> None:

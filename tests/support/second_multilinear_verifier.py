@@ -79,6 +79,7 @@ def lag(skip: int, a: int, z: Element) -> Element:
 LIMITS = {
     "log_blowup": (1, 6),
     "log_skip": (0, 6),
+    "log_columns": (0, 6),
     "log_shrink": (1, 3),
     "log_final": (0, 10),
     "grinding_bits": (0, 40),
@@ -201,11 +202,11 @@ class Key(s.Key):
 class Stack:
     """tables: (number, log of the rows, columns)."""
 
-    def __init__(self, tables: list[tuple[int, int, int]], least: int) -> None:
+    def __init__(self, tables: list[tuple[int, int, int]], least: int, log_columns: int) -> None:
         ordered = sorted((t for t in tables if t[2]), key=lambda t: -t[1])
         cells = sum(2**h * columns for _, h, columns in ordered)
         self.m = max([least, *(h for _, h, _ in ordered)])
-        while cells > 4 * 2**self.m:
+        while cells > 2 ** (log_columns + self.m):
             self.m += 1
         self.w = -(-cells // 2**self.m)
         self.position: dict[tuple[int, int], tuple[int, int]] = {}
@@ -235,9 +236,10 @@ class Shape:
         self.tables: list[Table] = [key.tables[i] for i in self.numbers]
         self.heights = [given[i] for i in self.numbers]
         every = enumerate(zip(key.tables, key.record["fixed_heights"], strict=True))
-        self.fixed = Stack([(i, h or 0, t.widths[0]) for i, (t, h) in every], key.l)
+        self.fixed = Stack([(i, h or 0, t.widths[0]) for i, (t, h) in every], key.l, key.params["log_columns"])
         own = enumerate(zip(self.tables, self.heights, strict=True))
-        self.main = Stack([(i, h, t.widths[1]) for i, (t, h) in own], self.fixed.m if self.fixed.w else key.l)
+        least = self.fixed.m if self.fixed.w else key.l
+        self.main = Stack([(i, h, t.widths[1]) for i, (t, h) in own], least, key.params["log_columns"])
         self.r = key.params["log_blowup"]
         need(self.main.m + self.r <= 32, "too many cells")
         self.blocks: dict[tuple[int, int], tuple[str, int]] = {}

@@ -48,9 +48,8 @@ class MultilinearKey(KeyFront[Parameters, Rules, bool]):
     def preprocessed(self) -> Stack:
         """The stack of the preprocessed columns, whose tables all have a fixed height."""
         tables = zip(self.fixed_heights, self.tables, strict=True)
-        return Stack.of(
-            [(i, height or 0, t.preprocessed_width) for i, (height, t) in enumerate(tables)], self.params.log_skip
-        )
+        given = [(i, height or 0, t.preprocessed_width) for i, (height, t) in enumerate(tables)]
+        return Stack.of(given, self.params.log_skip, self.params.log_columns)
 
     def to_record(self) -> dict[str, Any]:
         return {
@@ -153,6 +152,12 @@ def compile_key(program: Program, params: Parameters) -> MultilinearKey:
 def with_root(key: MultilinearKey, root: bytes) -> MultilinearKey:
     """The key with this root of the preprocessed columns."""
     changes: dict[str, Any] = {"preprocessed_root": root}
+    return replace(key, **changes)
+
+
+def with_params(key: MultilinearKey, params: Parameters) -> MultilinearKey:
+    """The key under other parameters. The root is not theirs."""
+    changes: dict[str, Any] = {"params": params}
     return replace(key, **changes)
 
 

@@ -11,16 +11,16 @@ from kernels.interface.tree_hash import TreeHash
 
 LOG_FOLD = 4
 """A round of WHIR folds by 2^LOG_FOLD."""
-LOG_COLUMNS = 2
-"""A stack has at most 2^LOG_COLUMNS columns, unless its tallest table needs a greater height."""
 MAX_LOG_BLOWUP = 6
 MAX_LOG_SKIP = 6
+MAX_LOG_COLUMNS = 6
 MAX_ROUNDS = 8
 MAX_QUERIES = 1024
 
 _LIMITS = {
     "log_blowup": (1, MAX_LOG_BLOWUP),
     "log_skip": (0, MAX_LOG_SKIP),
+    "log_columns": (0, MAX_LOG_COLUMNS),
     "log_shrink": (1, LOG_FOLD - 1),
     "log_final": (0, 10),
     "grinding_bits": (0, MAX_GRINDING_BITS),
@@ -41,6 +41,8 @@ class Parameters:
     """Bits of proof of work before the queries of each round."""
     security_bits: int
     """Bits of proven security that the verifier requires of a proof."""
+    log_columns: int = 2
+    """A stack has at most 2^log_columns columns, unless its tallest table needs a greater height."""
     log_shrink: int = 1
     """WHIR's domain shrinks by 2^log_shrink a round."""
     log_final: int = 8

@@ -16,7 +16,7 @@ from typing import Any
 
 from distprove.errors import UsageError
 from distprove.options import SECURITY_BITS
-from distprove.stark.multilinear.key import MultilinearKey, compile_key
+from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_params
 from distprove.stark.multilinear.params import MAX_QUERIES, MAX_ROUNDS, Parameters
 from distprove.stark.multilinear.params import Round as WhirRound
 from distprove.stark.multilinear.shape import Shape, heights_fit
@@ -26,6 +26,8 @@ from distprove.stark.program import Program
 from distprove.stark.security import FIELD_BITS, HASH_BITS, MULTIPLICITIES, BusLoad, Regime, Round, told_heights
 from kernels.interface.tree_hash import TreeHash
 
+MOST_ABOVE, MOST_COLUMNS = 4, 4
+"""For fast proofs: log2 of how much taller than its tallest table a stack may be, unless it has too many columns."""
 MOST_SKIP = 4
 """log2 of the domain of the univariate round, unless a table is shorter. A round over 2^5 points saves a multilinear
 round and doubles the coefficients that are sent."""
@@ -223,6 +225,17 @@ def queries_needed(
     return needed if needed is not None and needed <= MAX_QUERIES else None
 
 
+def faster_columns(shape: Shape) -> int:
+    """log2 of the most stacked columns with which a proof of this shape is made faster, at up to twice the bytes.
+
+    The opening's work grows with the stack's height, and its bytes with the columns. A table of many columns is stacked
+    far higher than it is. So a stack has up to 16 columns where it would be more than 16 times as tall as its tallest
+    table.
+    """
+    above = shape.log_height - max(shape.heights, default=0) - MOST_ABOVE
+    return min(MOST_COLUMNS, shape.key.params.log_columns + max(0, above))
+
+
 def choose_parameters(
     program: Program,
     partitions: int,
@@ -261,6 +274,9 @@ def choose_parameters(
     lowest = min([lowest, *dict(program.fixed_heights).values()])
     params = Parameters(log_blowup, min(MOST_SKIP, lowest), (1,) * MAX_ROUNDS, grinding, security, tree_hash=tree_hash)
     key = compile_key(program, params)
+    if prefer == "speed":
+        params = replace(params, log_columns=max(faster_columns(Shape(key, h)) for h in heights))
+        key = with_params(key, params)
     if not all(heights_fit(key, h) for h in heights):
         raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
     chosen = list(params.queries)

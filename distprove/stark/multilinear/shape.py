@@ -108,7 +108,8 @@ class Shape:
     def main(self) -> Stack:
         """The stack of the main columns. Its tables are numbered as the present ones."""
         tables = [(i, h, t.main_width) for i, (h, t) in enumerate(zip(self.heights, self.tables, strict=True))]
-        return Stack.of(tables, self.preprocessed.log_height if self.preprocessed.width else self.log_skip)
+        least = self.preprocessed.log_height if self.preprocessed.width else self.log_skip
+        return Stack.of(tables, least, self.key.params.log_columns)
 
     @property
     def log_height(self) -> int:

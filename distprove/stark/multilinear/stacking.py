@@ -13,7 +13,6 @@ from typing import Generic
 
 from distprove.stark.arithmetic import Arithmetic, E
 from distprove.stark.field import Ext, e_mul, root_of_unity
-from distprove.stark.multilinear.params import LOG_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,13 @@ class Stack:
         return positions
 
     @classmethod
-    def of(cls, tables: Iterable[tuple[int, int, int]], least: int) -> Stack:
-        """Stack tables (number, log2 of the rows, columns), in order. `least` is the minimum of log2 of the height."""
+    def of(cls, tables: Iterable[tuple[int, int, int]], least: int, log_columns: int) -> Stack:
+        """Stack tables (number, log2 of rows, columns), in order, in at most 2^log_columns columns unless a table is
+        taller. `least` is the minimum of log2 of the height."""
         ordered = sorted((t for t in tables if t[2]), key=lambda t: -t[1])
         cells = sum(width << height for _, height, width in ordered)
         tallest = max((height for _, height, _ in ordered), default=0)
-        log_height = max(least, tallest, (max(cells, 1) - 1).bit_length() - LOG_COLUMNS)
+        log_height = max(least, tallest, (max(cells, 1) - 1).bit_length() - log_columns)
         return cls(log_height, -(-cells >> log_height), tuple(ordered))
 
 
