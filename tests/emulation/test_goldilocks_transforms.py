@@ -208,8 +208,19 @@ def test_levels_between_heights_are_one_launch(
     assert did == {"launch": launches} | ({"fork": 1} if len(rows) > 1 else {})
 
 
+@pytest.mark.parametrize("rows", [1, 8, 512, 2048])
+def test_a_poseidon2_tree_is_two_launches(kernels: CudaGoldilocks, device: EmulatedDevice, rows: int) -> None:
+    """The leaves, and all levels above them: by one block, or by several, of which the last goes on to the root."""
+    matrix = elements(2, 2, rows, seed=rows)
+    tree_matches(kernels, [matrix])
+    given, before = device.upload(matrix), device.did.copy()
+    kernels.commit([given], tree_hash=TreeHash.POSEIDON2)
+    assert device.did - before == {"launch": 2}
+
+
 def test_tall_levels_are_launches_of_their_own(kernels: CudaGoldilocks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.cuda.goldilocks.merkle.LOG_TOP", 4)
+    monkeypatch.setattr("kernels.cuda.goldilocks.merkle.LOG_CLIMBED", 4)
     for rows in ([64], [64, 16], [64, 4, 2]):
         tree_matches(kernels, [elements(2, 2, n, seed=n) for n in rows])
 

@@ -11,6 +11,7 @@ import numpy as np
 from kernels.cuda.device import ByValue, Device, Stream, layout, parallel
 from kernels.cuda.goldilocks.tree import (
     DIGEST_LANES,
+    HASH_THREADS,
     NODE_THREADS,
     POSEIDON2,
     SOURCE,
@@ -34,6 +35,9 @@ LOG_BLOCK = NODE_THREADS.bit_length()
 """log2 of the nodes that one block hashes up to the single node above them."""
 LOG_TOP = 2 * LOG_BLOCK
 """log2 of the nodes of the largest level from which one launch reaches the root."""
+CLIMBED, LOG_CLIMBED = 20, 18
+"""Most levels of one climb over Poseidon2 nodes, and log2 of the nodes of the largest level that it begins with. The
+first must equal LEVELS in goldilocks_poseidon2.cu."""
 MAX_HEADERS = 256
 """Most leaf headers kept on the device: one for every combination of widths."""
 MIN_LOG_NONCES, MAX_LOG_NONCES = 12, 26
@@ -68,8 +72,13 @@ class CudaTrees:
             while log_m:
                 log_m = self._hash_nodes(digests, log_m, log_blowup, entering)
         else:
-            for below, log_size in pairwise(levels):
+            climbed = next(
+                (i for i, log in enumerate(levels) if log <= LOG_CLIMBED and not any(e < log for e in entering)),
+                len(levels) - 1,
+            )
+            for below, log_size in pairwise(levels[: climbed + 1]):
                 self._hash_level(digests, below, log_size, log_blowup, entering.get(log_size))
+            self._climb(digests, levels[climbed:], log_blowup)
         return CudaMerkleTree(self._device, leaves, digests, levels)
 
     def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
@@ -144,13 +153,11 @@ class CudaTrees:
         log_middle = max(log_stop, log_m - LOG_BLOCK)  # as far as one block gets alone
         log_end = log_middle if log_stop else 0
         log_ends = min(log_middle, LOG_BLOCK - (log_m - log_middle))
-        if self._ended is None:
-            self._ended = self._device.zeros((1,), np.uint32)
         sizes = map(np.uint32, (log_m, log_middle, log_end, log_ends, log_blowup))
         self._device.kernel(SOURCE, "merkle_climb").launch(
             1 << (log_middle - log_ends),
             NODE_THREADS,
-            (_level(digests, log_m), entering.get(log_end), *sizes, self._ended),
+            (_level(digests, log_m), entering.get(log_end), *sizes, self._counter()),
         )
         return log_end
 
@@ -164,6 +171,26 @@ class CudaTrees:
         arguments = (_level(digests, log_below), injected, _level(digests, log_size), *sizes)
         kernel = self._device.kernel(POSEIDON2, "poseidon2_nodes")
         kernel.launch_items(1 << log_size, (*arguments, np.uint64(NODE_TAG), np.uint64(INJECT_TAG)))
+
+    def _climb(self, digests: Array, levels: tuple[int, ...], log_blowup: int) -> None:
+        """Hash all Poseidon2 levels above the first of `levels`, by one launch."""
+        if len(levels) < 2:
+            return
+        threads = HASH_THREADS.bit_length() - 1
+        middle = max(i for i in range(1, len(levels)) if levels[1] - levels[i] <= threads)
+        log_ends = min(levels[middle], threads - (levels[1] - levels[middle]))
+        given = np.zeros((), dtype=_LEVELS)
+        given["count"], given["log"][: len(levels)] = len(levels), levels
+        sizes = map(np.uint32, (middle, log_ends, log_blowup))
+        arguments = (_level(digests, levels[0]), ByValue(given), *sizes, np.uint64(NODE_TAG), self._counter())
+        kernel = self._device.kernel(POSEIDON2, "poseidon2_climb")
+        kernel.launch(1 << (levels[middle] - log_ends), HASH_THREADS, arguments)
+
+    def _counter(self) -> Array:
+        """How many blocks of a climb have ended; zero between climbs."""
+        if self._ended is None:
+            self._ended = self._device.zeros((1,), np.uint32)
+        return self._ended
 
     def _grind(self, seed: bytes, bits: int, tree_hash: TreeHash) -> int:
         lanes = ByValue(np.frombuffer(seed, dtype=np.uint64))
@@ -199,3 +226,6 @@ _LEAVES = layout(
     (("u4", (MATRICES,)), "widths"),
 )
 """The layout of `struct Leaves` in tree_rows.h."""
+
+_LEVELS = layout(("u4", "count"), (("u4", (CLIMBED,)), "log"))
+"""The layout of `struct Levels` in goldilocks_poseidon2.cu."""

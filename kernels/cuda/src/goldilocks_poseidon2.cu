@@ -8,6 +8,7 @@
 using namespace dp;
 
 using State = u64[poseidon2::WIDTH];
+constexpr u32 LEVELS = 20;  // most of one climb; must equal CLIMBED in cuda/goldilocks/merkle.py
 
 // One thread per leaf: header, then each matrix's rows. Leaves of more than MATRICES matrices take several launches, and
 // their sponges wait in `state`, (16, count). The last launch writes the digests.
@@ -84,15 +85,8 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS, HASH_BLOCKS)
   }
 }
 
-// Hashes the level above `below`, node i from nodes first + t 2^log_apart, t < 2^log_arity, and then, unless `injected` is
-// null, each node with the leaf that enters there.
-extern "C" __global__ void __launch_bounds__(HASH_THREADS, HASH_BLOCKS)
-    poseidon2_nodes(const u64* below, const u64* injected, u64* out, u64 count, u32 log_apart, u32 log_arity, u64 node_tag,
-                    u64 inject_tag) {
-  const u64 place = global_thread();
-  if (place >= count) return;
-  const u64 low = place & (((u64)1 << log_apart) - 1), first = ((place - low) << log_arity) + low;
-  State s;
+// The node over 2^log_arity children, 2^log_apart apart from the one at `first` on.
+__device__ __forceinline__ void hash_children(State& s, const u64* below, u64 first, u32 log_apart, u32 log_arity, u64 node_tag) {
 #pragma unroll
   for (int t = 0; t < 4; ++t) {
     const bool child = t < 1 << log_arity;
@@ -100,14 +94,34 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS, HASH_BLOCKS)
     const ulonglong2 a = child ? p[0] : make_ulonglong2(t == 2 ? node_tag : 0, 0), b = child ? p[1] : make_ulonglong2(0, 0);
     s[4 * t] = a.x, s[4 * t + 1] = a.y, s[4 * t + 2] = b.x, s[4 * t + 3] = b.y;
   }
+}
+
+__device__ __forceinline__ void compress(State& s) {
+  u64 added[poseidon2::DIGEST];
+#pragma unroll
+  for (int i = 0; i < poseidon2::DIGEST; ++i) added[i] = s[i];
+  poseidon2::permute<poseidon2::Scalar>(s);
+#pragma unroll
+  for (int i = 0; i < poseidon2::DIGEST; ++i) s[i] = gl::add(s[i], added[i]);
+}
+
+// Where the first child of the node at `place` is, whose siblings are 2^log_apart apart.
+__device__ __forceinline__ u64 first_child(u64 place, u32 log_apart, u32 log_arity) {
+  const u64 low = place & (((u64)1 << log_apart) - 1);
+  return ((place - low) << log_arity) + low;
+}
+
+// Hashes the level above `below`, and then, unless `injected` is null, each node with the leaf that enters there.
+extern "C" __global__ void __launch_bounds__(HASH_THREADS, HASH_BLOCKS)
+    poseidon2_nodes(const u64* below, const u64* injected, u64* out, u64 count, u32 log_apart, u32 log_arity, u64 node_tag,
+                    u64 inject_tag) {
+  const u64 place = global_thread();
+  if (place >= count) return;
+  State s;
+  hash_children(s, below, first_child(place, log_apart, log_arity), log_apart, log_arity, node_tag);
 #pragma unroll 1
   for (bool last = injected == nullptr;; last = true) {
-    u64 added[poseidon2::DIGEST];
-#pragma unroll
-    for (int i = 0; i < poseidon2::DIGEST; ++i) added[i] = s[i];
-    poseidon2::permute<poseidon2::Scalar>(s);
-#pragma unroll
-    for (int i = 0; i < poseidon2::DIGEST; ++i) s[i] = gl::add(s[i], added[i]);
+    compress(s);
     if (last) break;
 #pragma unroll
     for (int i = 0; i < poseidon2::DIGEST; ++i) s[4 + i] = injected[4 * place + i];
@@ -115,6 +129,52 @@ extern "C" __global__ void __launch_bounds__(HASH_THREADS, HASH_BLOCKS)
     for (int i = 8; i < poseidon2::WIDTH; ++i) s[i] = i == 8 ? inject_tag : 0;
   }
   store_digest(out, place, s);
+}
+
+// log2 of the nodes of some levels of a tree, one above the other. Digests of every binary level have room between them.
+struct Levels {
+  u32 count, log[LEVELS];
+};
+
+// The levels from number `from` to number `to`, as far as they lead to 2^log_ends nodes of the last one from `first` on, counted
+// in natural order, by the threads of a block. `nodes`: those of level 0.
+__device__ __forceinline__ void climb(u64* nodes, const Levels& levels, u32 from, u32 to, u32 first, u32 log_ends, u32 log_blowup,
+                                      u64 node_tag) {
+  const u32 log_end = levels.log[to];
+#pragma unroll 1
+  for (u32 l = from; l < to; ++l) {
+    const u32 below = levels.log[l], log = levels.log[l + 1], cosets = min(log_blowup, log);
+    const u32 log_apart = log < log_blowup ? log : log - log_blowup;
+    u64 *const in = nodes + ((u64)8 << levels.log[0]) - ((u64)8 << below), *const out = in + ((u64)8 << below) - ((u64)8 << log);
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i < 1u << (log - log_end + log_ends); i += HASH_THREADS) {
+      const u32 node = first + (i & ((1u << log_ends) - 1)) + ((i >> log_ends) << log_end);
+      const u64 place = row_place(node, log - cosets, cosets);
+      State s;
+      hash_children(s, in, first_child(place, log_apart, below - log), log_apart, below - log, node_tag);
+      compress(s);
+      store_digest(out, place, s);
+    }
+    __syncthreads();
+  }
+}
+
+// All levels above the first of `levels`. Each block climbs to 2^log_ends nodes of level `middle`; unless that is the root, the
+// block that ends last goes on. `ended`: zero, and zero again afterwards.
+extern "C" __global__ void __launch_bounds__(HASH_THREADS, HASH_BLOCKS)
+    poseidon2_climb(u64* nodes, const __grid_constant__ Levels levels, u32 middle, u32 log_ends, u32 log_blowup, u64 node_tag,
+                    u32* ended) {
+  __shared__ u32 before;
+  climb(nodes, levels, 0, middle, blockIdx.x << log_ends, log_ends, log_blowup, node_tag);
+  if (middle + 1 == levels.count) return;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) before = atomicAdd(ended, 1u);
+  __syncthreads();
+  if (before + 1 < gridDim.x) return;
+  __threadfence();
+  if (threadIdx.x == 0) *ended = 0;
+  climb(nodes, levels, middle, levels.count - 1, 0, 0, log_blowup, node_tag);
 }
 
 // best = the least nonce in [first, first + count) whose element 0 has no bit of `mask`, if below what it was
