@@ -36,6 +36,8 @@ from kernels.maths.goldilocks import TWO_ADICITY, Ext
 
 SETS, SCOPES = 4, 2
 """Most sets of weights and scopes. Must equal those in multilinear_steps.h."""
+MAX_LOG_RUN = 6
+"""log2 of the longest run that is interpolated."""
 ZERO: Ext = (0, 0, 0)
 ONE: Ext = (1, 0, 0)
 
@@ -171,6 +173,13 @@ class MultilinearKernels(RowKernels):
         if log_blowup < 0 or n.bit_length() - 1 + log_blowup > TWO_ADICITY:
             raise SizeError(f"{n} coefficients with a blow-up of 2^{log_blowup}: there are 2^{TWO_ADICITY} roots of 1")
         return self._encode(coefficients, log_blowup)
+
+    def interpolate_runs(self, columns: Array, log_run: int) -> None:
+        """Interpolate each run of 2^log_run values of columns (w, n) over the powers of w(log_run), in place."""
+        _, n = _columns(columns)
+        if not 0 <= log_run <= MAX_LOG_RUN or n % (1 << log_run):
+            raise SizeError(f"runs of 2^{log_run} of columns {columns.shape}")
+        self._interpolate_runs(columns, log_run)
 
     def apply_runs(self, columns: Array, matrix: Words) -> Array:
         """Apply `matrix` (r, 2^k), on the host, to each run of 2^k elements of columns (w, n): (w, n r / 2^k)."""
@@ -491,6 +500,9 @@ class MultilinearKernels(RowKernels):
 
     @abstractmethod
     def _encode(self, coefficients: Array, log_blowup: int) -> Array: ...
+
+    @abstractmethod
+    def _interpolate_runs(self, columns: Array, log_run: int) -> None: ...
 
     @abstractmethod
     def _apply_runs(self, columns: Array, matrix: Words) -> Array: ...

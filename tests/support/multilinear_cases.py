@@ -42,6 +42,7 @@ from distprove.stark.transcript import make_transcript
 from kernels.errors import SizeError
 from kernels.interface.backend import Backend
 from kernels.interface.multilinear import (
+    MAX_LOG_RUN,
     SETS,
     CellTable,
     LayerClaim,
@@ -123,6 +124,18 @@ def encoding(backend: Backend, rng: np.random.Generator) -> None:
             for a in reversed(row):
                 value = (value * x + a) % P
             assert int(found[c, i % (1 << log_blowup), i >> log_blowup]) == value
+
+
+def interpolated_runs(backend: Backend, rng: np.random.Generator) -> None:
+    log_run = int(rng.integers(0, MAX_LOG_RUN + 1))
+    size, width, runs = 1 << log_run, int(rng.integers(1, 4)), 1 << int(rng.integers(0, 10 - log_run))
+    columns, root = random(rng, width, size * runs), pow(root_of_unity(log_run), -1, P)
+    scale = pow(size, -1, P)
+    matrix = [[scale * pow(root, k * a % size, P) % P for a in range(size)] for k in range(size)]
+    expected = total(mul(columns.reshape(-1, 1, size), np.array(matrix, dtype=np.uint64)[None]), axis=2)
+    given = on(backend, columns)
+    backend.multilinear.interpolate_runs(given, log_run)
+    same(backend, given, expected.reshape(width, -1))
 
 
 def matrices_on_runs(backend: Backend, rng: np.random.Generator) -> None:
@@ -545,6 +558,8 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
     refused: list[Callable[[], Any]] = [
         lambda: kernels.encode(given(1, 3), 1),
         lambda: kernels.encode(given(1, 4), 31),
+        lambda: kernels.interpolate_runs(given(1, 4), 3),
+        lambda: kernels.interpolate_runs(given(1, 1 << 7), MAX_LOG_RUN + 1),
         lambda: kernels.apply_runs(given(1, 4), random(rng, 2, 3)),
         lambda: kernels.bind_runs(given(1, 4), random(rng, 8, 3)),
         lambda: kernels.sum_runs(given(1, 4), given(1, 3, 4), 2),
@@ -580,6 +595,7 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
 
 CASES: list[Case] = [
     encoding,
+    interpolated_runs,
     matrices_on_runs,
     products,
     layers,

@@ -11,7 +11,6 @@ from distprove.stark.multilinear.stacking import Stack
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import StoredTree, TreeOpening
-from kernels.maths.goldilocks_runs import inverse_matrix
 
 
 @dataclass
@@ -58,7 +57,9 @@ def stack_columns(backend: Backend, stack: Stack, columns: Mapping[int, Array]) 
 
 def interpolated(backend: Backend, stack: Stack, columns: Mapping[int, Array], params: Parameters) -> Array:
     """The coefficients of stacked columns, (width, 2^log_height)."""
-    return backend.multilinear.apply_runs(stack_columns(backend, stack, columns), inverse_matrix(params.log_skip))
+    coefficients = stack_columns(backend, stack, columns)
+    backend.multilinear.interpolate_runs(coefficients, params.log_skip)
+    return coefficients
 
 
 def commit_stack(

@@ -63,6 +63,10 @@ class CpuMultilinear(MultilinearKernels):
         )
         return out
 
+    def _interpolate_runs(self, columns: Array, log_run: int) -> None:
+        assert columns.flags.c_contiguous, "runs are interpolated in place"
+        self._native.gl_interpolate_runs(self._pool, self._set, columns.reshape(-1), log_run, root_of_unity(log_run))
+
     def _apply_runs(self, columns: Array, matrix: Words) -> Array:
         rows, size = matrix.shape
         out = self._empty((columns.shape[0], columns.shape[1] // size * rows))

@@ -80,6 +80,15 @@ void encode(Pool& pool, const std::string& set, InWords coefficients, int log_n,
   goldilocks_encode(pool, ops_of(set), call);
 }
 
+void interpolate_runs(Pool& pool, const std::string& set, OutWords values, int log_run, u64 root) {
+  if (log_run < 0 || log_run > 16) throw std::invalid_argument("log_run: out of range");
+  const size_t size = (size_t)1 << log_run, runs = values.size() / size;
+  if (runs * size != values.size()) throw std::invalid_argument("values: not whole runs");
+  u64* data = values.data();
+  nb::gil_scoped_release release;
+  goldilocks_interpolate_runs(pool, ops_of(set), data, runs, log_run, root);
+}
+
 void apply_runs(Pool& pool, InWords columns, size_t size, InWords matrix, OutWords out) {
   if (size == 0) throw std::invalid_argument("runs of no element");
   const size_t runs = count_of(columns, size, "columns"), rows = count_of(matrix, size, "matrix");
@@ -265,6 +274,7 @@ void bind_goldilocks(nb::module_& m) {
   m.def("gl_mul", &elementwise<&GoldilocksOps::mul>);
   m.def("gl_lde", &lde);
   m.def("gl_encode", &encode);
+  m.def("gl_interpolate_runs", &interpolate_runs);
   m.def("gl_apply_runs", &apply_runs);
   m.def("gl_sum_runs", &sum_runs);
   m.def("gl_step", &step);

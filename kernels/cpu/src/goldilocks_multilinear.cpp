@@ -86,11 +86,39 @@ void goldilocks_encode(Pool& pool, const GoldilocksOps& all, const EncodeCall& c
   const GoldilocksOps& ops = n >= 8 * all.lanes ? all : GOLDILOCKS_PORTABLE;
   std::vector<NttRoots> roots(call.cosets);
   pool.run(call.cosets, [&](size_t k, int) { roots[k] = ntt_roots(ops, call.log_n, call.root, call.shifts[k]); });
+  const auto out = [&](size_t column, size_t k) { return call.out + (column * call.cosets + k) * n; };
+  const auto forward = [&](size_t column, size_t k) {
+    ops.forward(out(column, call.cosets - 1), out(column, k), call.log_n, roots[k]->data(), true);
+  };
   pool.run(call.width, [&](size_t column, int) {
-    u64* const last = call.out + ((column + 1) * call.cosets - 1) * n;
-    permute(call.coefficients + column * n, last, call.log_n, ops.lanes);
-    for (size_t k = 0; k < call.cosets; ++k)
-      ops.forward(last, call.out + (column * call.cosets + k) * n, call.log_n, roots[k]->data(), true);
+    permute(call.coefficients + column * n, out(column, call.cosets - 1), call.log_n, ops.lanes);
+  });
+  const size_t before = call.cosets - 1;
+  pool.run(call.width * before, [&](size_t i, int) { forward(i / before, i % before); });
+  pool.run(call.width, [&](size_t column, int) { forward(column, before); });
+}
+
+void goldilocks_interpolate_runs(Pool& pool, const GoldilocksOps& all, u64* data, size_t runs, int log_run, u64 root) {
+  const u64 scale = gl::inverse((u64)1 << log_run), inverse_root = gl::inverse(root);
+  if (log_run == 3 || log_run == 4) {
+    const GoldilocksOps& ops = runs % all.lanes ? GOLDILOCKS_PORTABLE : all;
+    return pool.ranges(runs / ops.lanes, 64, [&](size_t begin, size_t end) {
+      ops.interpolate(data + (begin * ops.lanes << log_run), (end - begin) * ops.lanes, log_run, scale);
+    });
+  }
+  const size_t size = (size_t)1 << log_run;
+  std::vector<u64> powers(size);
+  for (size_t i = 0; i < size; ++i) powers[i] = gl::mul(scale, gl::pow(inverse_root, i));
+  pool.ranges(runs, 64, [&](size_t begin, size_t end) {
+    std::vector<u64> values(size);
+    for (size_t i = begin; i < end; ++i) {
+      std::copy_n(data + i * size, size, values.begin());
+      for (size_t k = 0; k < size; ++k) {
+        Sum sum;
+        for (size_t a = 0; a < size; ++a) sum.add(powers[k * a % size], values[a]);
+        data[i * size + k] = sum.reduced();
+      }
+    }
   });
 }
 

@@ -19,6 +19,9 @@ struct EncodeCall {
 
 void goldilocks_encode(Pool& pool, const GoldilocksOps& ops, const EncodeCall& call);
 
+// Interpolates each of `runs` runs of 2^log_run values over the powers of `root`, in place.
+void goldilocks_interpolate_runs(Pool& pool, const GoldilocksOps& ops, u64* data, size_t runs, int log_run, u64 root);
+
 // out[i * rows + r] = sum over a < size of matrix[r * size + a] in[i * size + a] for each of `runs` runs.
 void goldilocks_apply_runs(Pool& pool, const u64* in, size_t runs, size_t size, const u64* matrix, size_t rows, u64* out);
 

@@ -100,6 +100,12 @@ struct GoldilocksNtt {
     for (size_t i = 0; i < n; ++i) V::store(out + i, V::plain(V::product(V::load(in + i), V::broadcast(scale))));
   }
 
+  // Interpolates runs of 2^log_run neighbours, from 8 elements to 16, in place: values in natural order to coefficients, by the
+  // one pass that joins the blocks of one element, on as many runs as there are lanes. `scale` is the inverse of 2^log_run.
+  static void interpolate(u64* data, size_t runs, int log_run, u64 scale) {
+    log_run == 3 ? interpolate_all<3>(data, runs, scale) : interpolate_all<4>(data, runs, scale);
+  }
+
   // The outermost pass of 8 `eighth` elements, at positions [begin, end) of each block.
   static void forward_pass(u64* data, size_t eighth, size_t begin, size_t end, const u64* roots, bool last) {
     last ? pass_forward<3, true>(data, data, 8 * eighth, eighth, begin, end, roots)
@@ -219,6 +225,34 @@ struct GoldilocksNtt {
       V::store(out + at, V::canonical(x[0]));
       for (size_t k = 1; k < 1 << D; ++k) V::store(out + at + k * h, V::plain(x[k]));
     });
+  }
+
+  static constexpr size_t reversed(size_t i, int bits) {
+    size_t out = 0;
+    for (; bits > 0; --bits, i >>= 1) out = out << 1 | (i & 1);
+    return out;
+  }
+  template <int D>
+  static void interpolate_all(u64* data, size_t runs, u64 scale) {
+    constexpr size_t R = (size_t)1 << D;
+    const T factor = V::broadcast(scale);
+    T x[R], y[8];
+    for (u64 *at = data, *end = data + runs * R; at < end; at += LANES * R) {
+      // Vectors of 8 positions are transposed together, as in the innermost pass.
+      const auto vector = [&](size_t half, size_t i) { return at + i % LANES * R + i / LANES * LANES + 8 * half; };
+      for (size_t half = 0; half < R / 8; ++half) {
+        for (size_t i = 0; i < 8; ++i) y[i] = V::load(vector(half, i));
+        V::transpose(y);
+        for (size_t i = 0; i < 8; ++i) x[8 * half + i] = y[i];
+      }
+      inverse_all<D>(x);
+      for (size_t i = 0; i < R; i += 2) V::products(x[i], factor, x[i + 1], factor);
+      for (size_t half = 0; half < R / 8; ++half) {
+        each_below<8>([&](auto i) __attribute__((always_inline)) { y[i] = V::plain(x[reversed(8 * half + i, D)]); });
+        V::transpose(y);
+        for (size_t i = 0; i < 8; ++i) V::store(vector(half, i), y[i]);
+      }
+    }
   }
 
   // Transposed, vector i holds position i of as many blocks of 8 as there are lanes. A block is 8 / LANES vectors; their

@@ -15,6 +15,7 @@ constexpr GoldilocksOps make_goldilocks_ops(const char* name, const HashOps& kec
           &GoldilocksVectors<Field>::mul,
           &GoldilocksNtt<Field>::forward,
           &GoldilocksNtt<Field>::inverse,
+          &GoldilocksNtt<Field>::interpolate,
           &GoldilocksNtt<Field>::forward_pass,
           &GoldilocksNtt<Field>::inverse_pass,
           &keccak,

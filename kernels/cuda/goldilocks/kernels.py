@@ -27,9 +27,9 @@ class CudaGoldilocks(CudaTransforms, CudaTrees, CudaRows, CudaDeepFri, CudaRowSo
         self, device: Device, *, row_profile: RowProfile | None = None, lde_profile: LdeProfile | None = None
     ) -> None:
         self.device = device
-        CudaTransforms.__init__(self, device, lde_profile)
-        CudaTrees.__init__(self, device)
         powers = RootPowers(device)
+        CudaTransforms.__init__(self, device, powers, lde_profile)
+        CudaTrees.__init__(self, device)
         CudaRows.__init__(self, device, powers, row_profile)
         CudaDeepFri.__init__(self, device, powers)
         CudaRowSources.__init__(self, device)

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from kernels.cuda.device import Argument, ByValue, Device, Stream, grid_for, layout, parallel
-from kernels.cuda.goldilocks.root_powers import powers
+from kernels.cuda.goldilocks.root_powers import RootPowers, log2, powers
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.maths.goldilocks import GENERATOR, P, root_of_unity
@@ -26,8 +26,9 @@ LOG_FINE = 12
 """log2 of the entries of a fine table of roots of unity. Must equal LOG_FINE in goldilocks_lde.cu."""
 TABLES = 16
 """Most small tables that share one launch. Must equal TABLES in goldilocks_lde.cu."""
-COEFFICIENTS = 0
-"""In place of the input's coset: there are coefficients, and the output's first coset is the subgroup itself."""
+LOG_WARP = 5
+RUN_THREADS, MAX_LOG_RUN_TILE = 256, 12
+"""Most threads of a block that interpolates runs, and log2 of the most elements that it takes."""
 MAX_PLANS = 64
 """Most plans that are kept; the least recently used one goes first."""
 
@@ -62,7 +63,7 @@ class LdeProfile:
     @cached_property
     def source(self) -> KernelSource:
         """goldilocks_lde.cu, compiled for this profile."""
-        defines = {"LOG_ELEMENTS": self.log_elements}
+        defines = {"LOG_ELEMENTS": self.log_elements, "RUN_THREADS": RUN_THREADS}
         for name, tile in (("STRIDED", self.log_strided_tile), ("ROWS", self.log_row_tile)):
             threads = 1 << (tile - self.log_elements)
             defines |= {f"{name}_THREADS": threads, f"{name}_BLOCKS": max(1, self.threads_per_sm // threads)}
@@ -104,6 +105,9 @@ _SHAPE = layout(
 )
 """The layout of `struct Shape` in goldilocks_lde.cu."""
 
+_POWERS = layout(("u8", "table"), ("u4", "log_low log_order"))
+"""The layout of `struct Powers` in goldilocks_lde.cu."""
+
 _ROW_TABLE = layout(("u8", "in out inverse_roots forward_roots scale first_block"), (_SHAPE, "shape"))
 _ROW_TABLES = np.dtype([("tables", _ROW_TABLE, (TABLES,)), ("count", "u4"), ("reserved", "u4")])
 """The layout of `struct RowTables` in goldilocks_lde.cu."""
@@ -139,6 +143,10 @@ class Series:
     coarse: Array
     start: Array | None
     ratio: Array | None
+
+    @property
+    def arguments(self) -> tuple[Array | None, ...]:
+        return self.fine, self.coarse, self.start, self.ratio
 
 
 @dataclass(frozen=True)
@@ -193,14 +201,17 @@ class Rows:
 class LdeEngine:
     """Runs the low-degree extensions of one device. Keeps the plans used last."""
 
-    def __init__(self, device: Device, profile: LdeProfile | None = None) -> None:
+    def __init__(self, device: Device, powers: RootPowers, profile: LdeProfile | None = None) -> None:
         self._device = device
+        self._powers = powers
         self.profile = profile or LdeProfile()
         self._plans: OrderedDict[tuple[int, int, int], Plan] = OrderedDict()
+        self._forward_roots: dict[int, Array] = {}
 
     def clear(self) -> None:
         """Release the device memory of the plans' tables."""
         self._plans.clear()
+        self._forward_roots.clear()
 
     def run(self, tables: Sequence[Extended]) -> None:
         """Extend checked tables that have columns: small ones share launches, the others run on parallel streams."""
@@ -222,7 +233,7 @@ class LdeEngine:
         source, in_pitch = table.columns, 1 << log_n
         for log_r, log_stride, roots, series in zip(strided, strides, plan.inverse_roots, plan.inverse, strict=False):
             shape = Shape(log_n, log_r, log_stride, 0, table.width, in_pitch, pitch)
-            self._strided("lde_strided_inverse", source, out, roots, series, shape, stream)
+            self._strided("lde_strided_inverse", (source, out, roots, *series.arguments), shape, stream)
             source, in_pitch = out, pitch
 
         log_tile = self.profile.log_row_tile
@@ -240,25 +251,41 @@ class LdeEngine:
             list(zip(plan.digits[:-1], plan.forward_roots, plan.forward, strict=False))
         ):
             shape = Shape(log_n, log_r, log_stride, log_blowup, table.width << log_blowup, pitch, pitch)
-            self._strided("lde_strided_forward", out, out, roots, series, shape, stream)
+            self._strided("lde_strided_forward", (out, out, roots, *series.arguments), shape, stream)
             log_stride += log_r
 
-    def encode(self, table: Extended) -> None:
-        """Evaluate a checked table's coefficients, on the powers of a root of unity: the second half of an extension.
-        They wait, in the order in which its first half leaves them, in the output's last coset."""
-        out, log_n, log_blowup, pitch = table.out, table.log_n, table.log_blowup, table.pitch
-        plan, stream = self._plan(log_n, log_blowup, COEFFICIENTS), self._device.stream
-        waiting = out.reshape(-1)[pitch - (1 << log_n) :]
-        digits = [*plan.digits[:-1], 0, 0][:2]
-        order = self._device.kernel(self.profile.source, "encode_order")
-        items = np.uint64(table.width << log_n)
-        sizes = (items, *map(np.uint32, (log_n, *digits)), np.uint64(pitch))
-        order.launch_items(int(items), (table.columns, waiting, *sizes))
-        log_tile = self.profile.log_row_tile
-        rows = Rows(table, plan, pitch, log_tile)
-        arguments = (waiting, out, *rows.tables[1:], rows.shape.argument(rows.log_c))
-        self._launch("encode_rows", rows.blocks, log_tile, arguments, self.profile.shared_bytes(log_tile), stream)
-        self._forward(table, plan, stream)
+    def encode(self, coefficients: Array, out: Array) -> None:
+        """Evaluate coefficients (w, n), in natural order, on the powers of a root of unity: out (w, B, n)."""
+        width, cosets, n = map(int, out.shape)
+        log_n, log_cosets = log2(n), log2(cosets)
+        digits, pitch = plan_passes(log_n, self.profile), n * cosets
+        table, log_low = self._powers.of(log_n + log_cosets)
+        given = ByValue(np.array((self._device.address(table), log_low, log_n + log_cosets), dtype=_POWERS))
+        log_r = digits[-1]
+        rows = width << (log_n - log_r)
+        least = max(log_r + (rows - 1).bit_length(), self.profile.log_elements + LOG_WARP)
+        log_tile = min(self.profile.log_row_tile, least)
+        log_c = log_tile - log_r
+        shape = Shape(log_n, log_r, 0, log_cosets, width, n, pitch)
+        log_n1 = np.uint32(digits[0] if len(digits) > 1 else 0)
+        arguments = (coefficients, out, self._roots_of(log_r), given, log_n1, shape.argument(log_c))
+        shared = self.profile.shared_bytes(log_tile)
+        stream = self._device.stream
+        self._launch("encode_rows", grid_for(rows, 1 << log_c) * cosets, log_tile, arguments, shared, stream)
+        log_stride = log_r
+        for log_r in reversed(digits[:-1]):
+            shape = Shape(log_n, log_r, log_stride, log_cosets, width * cosets, pitch, pitch)
+            self._strided("encode_strided", (out, self._roots_of(log_r), given), shape, stream)
+            log_stride += log_r
+
+    def interpolate_runs(self, values: Array, log_run: int) -> None:
+        """Interpolate each run of 2^log_run values over the powers of a root of unity, in place."""
+        words, threads = int(values.size), min(RUN_THREADS, 1 << max(LOG_WARP, MAX_LOG_RUN_TILE - log_run))
+        if not log_run:
+            return
+        kernel = self._device.kernel(self.profile.source, f"interpolate_{log_run}")
+        shared = 8 * threads * ((1 << log_run) + 1)
+        kernel.launch(grid_for(words, threads << log_run), threads, (values, np.uint64(words)), shared=shared)
 
     def _run_together(self, tables: Sequence[tuple[Extended, Plan]], stream: Stream) -> None:
         """Extend at most TABLES tables of a single pass each, in one launch."""
@@ -280,15 +307,12 @@ class LdeEngine:
         """Bytes of shared memory of a block of the row pass."""
         return self.profile.shared_bytes(self.profile.log_row_tile) + (8 << self.profile.log_row_tile)
 
-    def _strided(
-        self, name: str, source: Array, target: Array, roots: Array, series: Series, shape: Shape, stream: Stream
-    ) -> None:
+    def _strided(self, name: str, arguments: tuple[Argument, ...], shape: Shape, stream: Stream) -> None:
         log_c = min(self.profile.log_strided_tile - shape.log_r, shape.log_stride)
         log_tile = shape.log_r + log_c
-        tables = (roots, series.fine, series.coarse, series.start, series.ratio)
         grid = grid_for(shape.vectors << (shape.log_n - log_tile), 1)
-        arguments = (source, target, *tables, shape.argument(log_c))
-        self._launch(name, grid, log_tile, arguments, self.profile.shared_bytes(log_tile), stream)
+        given = (*arguments, shape.argument(log_c))
+        self._launch(name, grid, log_tile, given, self.profile.shared_bytes(log_tile), stream)
 
     def _launch(
         self, name: str, grid: int, log_tile: int, arguments: tuple[Argument, ...], shared: int, stream: Stream
@@ -307,7 +331,7 @@ class LdeEngine:
 
     def _make_plan(self, log_n: int, log_blowup: int, coset: int) -> Plan:
         digits = plan_passes(log_n, self.profile)
-        first = 1 if coset == COEFFICIENTS else GENERATOR * pow(coset, -1, P) % P
+        first = GENERATOR * pow(coset, -1, P) % P
         shifts = [first * pow(root_of_unity(log_n + log_blowup), t, P) % P for t in range(1 << log_blowup)]
         inverse, forward, done = [], [], 0
         for log_r in digits[:-1]:
@@ -317,12 +341,12 @@ class LdeEngine:
             inverse.append(self._series(pow(root, -1, P), log_n - done, None, log_apart))
             forward.append(self._series(root, log_n - done, bases, log_apart))
             done += log_r
-        n_inverse = 1 if coset == COEFFICIENTS else pow(1 << log_n, -1, P)
+        n_inverse = pow(1 << log_n, -1, P)
         scale = [powers(pow(s, 1 << done, P), 1 << digits[-1], first=n_inverse) for s in shifts]
         return Plan(
             digits,
             tuple(self._roots(log_r, inverse=True) for log_r in digits),
-            tuple(self._roots(log_r, inverse=False) for log_r in digits),
+            tuple(self._roots_of(log_r) for log_r in digits),
             tuple(inverse),
             tuple(forward),
             self._device.upload(np.concatenate(scale)),
@@ -337,6 +361,12 @@ class LdeEngine:
         start = np.concatenate([powers(base, 1 << log_apart) for base in bases])
         ratio = np.array([pow(base, 1 << log_apart, P) for base in bases], dtype=np.uint64)
         return Series(upload(fine), upload(coarse), upload(start), upload(ratio))
+
+    def _roots_of(self, log_r: int) -> Array:
+        """The roots of a forward pass, which every plan shares."""
+        if log_r not in self._forward_roots:
+            self._forward_roots[log_r] = self._roots(log_r, inverse=False)
+        return self._forward_roots[log_r]
 
     def _roots(self, log_r: int, *, inverse: bool) -> Array:
         """Return `Pass::roots`: w^(p j) for each step but the last, with w of the order that is left and p fastest."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernels.cuda.device import ByValue, Device, Kernel, grid_for
-from kernels.cuda.goldilocks.lde import Extended, LdeEngine
+from kernels.cuda.goldilocks.lde import LdeEngine
 from kernels.cuda.goldilocks.rules import RULES, THREADS, CudaRules
 from kernels.errors import SizeError
 from kernels.interface import preconditions
@@ -59,8 +59,12 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
             most = f"at most 2^{MAX_LOG_ROWS} rows and 2^{MAX_LOG_CODEWORD} points"
             raise SizeError(f"{n} rows with a blow-up of 2^{log_blowup}: {most}")
         out = self._empty((width, 1 << log_blowup, n))
-        self._extend.encode(Extended(coefficients, out, 0))
+        self._extend.encode(coefficients, out)
         return out
+
+    def _interpolate_runs(self, columns: Array, log_run: int) -> None:
+        preconditions.contiguous(columns, "columns")
+        self._extend.interpolate_runs(columns, log_run)
 
     def _apply_runs(self, columns: Array, matrix: Words) -> Array:
         return self._applied(columns, self._upload(matrix.T), apart=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.lde import MAX_LOG_BLOWUP, MAX_LOG_N, Extended, LdeEngine, LdeProfile
+from kernels.cuda.goldilocks.root_powers import RootPowers
 from kernels.errors import SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array
@@ -21,9 +22,9 @@ VECTOR = KernelSource("goldilocks_vector")
 class CudaTransforms:
     """Elementwise operations and extensions on one device."""
 
-    def __init__(self, device: Device, lde_profile: LdeProfile | None = None) -> None:
+    def __init__(self, device: Device, powers: RootPowers, lde_profile: LdeProfile | None = None) -> None:
         self._device = device
-        self._extend = LdeEngine(device, lde_profile)
+        self._extend = LdeEngine(device, powers, lde_profile)
 
     def _elementwise(self, operation: Elementwise, a: Array, b: Array) -> Array:
         out = self._device.empty(a.shape)

@@ -74,17 +74,19 @@ struct Pass {
 
   // `load(v, c, p, u)` gives points p + j 2^(log_r - D) of column c to a first step; `store(v, c, k, u)` takes, from a
   // last one, outputs k + j 2^(log_r - D) in v[gl::reversed<D>(j)]. u counts the groups that the thread works on.
+  // With `across` the threads of a first step go over columns before points, as they do in strided passes.
   template <int D, class Load, class Store>
-  __device__ __forceinline__ void step(u32 done, u32 first_bits, Load load, Store store) {
+  __device__ __forceinline__ void step(u32 done, u32 first_bits, Load load, Store store, bool across) {
     const u32 log_rest = shape.log_r - done - D;
+    const bool columns_first = !ROWS || (across && done == 0);
     const bool last = log_rest == 0;
     if (done) __syncthreads();
 #pragma unroll 1
     for (u32 u = 0; u < (u32)(E >> D); ++u) {
       const u32 group = threadIdx.x + u * blockDim.x;
       const u32 log_groups = shape.log_r - D;
-      const u32 c = ROWS ? group >> log_groups : group & ((1u << shape.log_c) - 1);
-      const u32 local = ROWS ? group & ((1u << log_groups) - 1) : group >> shape.log_c;
+      const u32 c = columns_first ? group & ((1u << shape.log_c) - 1) : group >> log_groups;
+      const u32 local = columns_first ? group >> shape.log_c : group & ((1u << log_groups) - 1);
       const u32 p = local & ((1u << log_rest) - 1);
       const u32 digits = last ? made_digits(local, done, first_bits) : local >> log_rest;
       const u32 base = (digits << (log_rest + D)) + p;
@@ -123,30 +125,30 @@ struct Pass {
 
   // A step of `bits` bits, not LOG_E of them.
   template <int D, class Load, class Store>
-  __device__ __forceinline__ void odd_step(u32 bits, u32 done, u32 first_bits, Load load, Store store) {
+  __device__ __forceinline__ void odd_step(u32 bits, u32 done, u32 first_bits, Load load, Store store, bool across) {
     if constexpr (D < LOG_E) {
-      if (bits == D) step<D>(done, first_bits, load, store);
-      else odd_step<D + 1>(bits, done, first_bits, load, store);
+      if (bits == D) step<D>(done, first_bits, load, store, across);
+      else odd_step<D + 1>(bits, done, first_bits, load, store, across);
     }
   }
 
   // The inverse's short step is its first and the forward's its last, so that the series at the passes' outer ends, and
   // the coefficients that stay with their thread in lde_rows, come in E at a time.
   template <class Load, class Store>
-  __device__ __forceinline__ void run(Load load, Store store) {
+  __device__ __forceinline__ void run(Load load, Store store, bool across = false) {
     const u32 odd = shape.log_r % LOG_E;
     u32 done = 0;
     if (INVERSE && (odd || shape.log_r == 0)) {
-      odd_step<0>(odd, 0, odd, load, store);
+      odd_step<0>(odd, 0, odd, load, store, across);
       done = odd;
     }
     const u32 first_bits = INVERSE && odd ? odd : LOG_E;
 #pragma unroll 1
     while (done + LOG_E <= shape.log_r) {
-      step<LOG_E>(done, first_bits, load, store);
+      step<LOG_E>(done, first_bits, load, store, across);
       done += LOG_E;
     }
-    if (!INVERSE && (odd || shape.log_r == 0)) odd_step<0>(odd, done, first_bits, load, store);
+    if (!INVERSE && (odd || shape.log_r == 0)) odd_step<0>(odd, done, first_bits, load, store, across);
   }
 };
 
@@ -167,13 +169,53 @@ struct LogOf<0> {
   static constexpr int value = 0;
 };
 
-// One strided pass. Twiddle of transformed index k at distance low < 2^log_stride: w^(k low) base^k, w (its inverse, for
-// the inverse) of order 2^(log_r + log_stride), after the transform or, forward, before it.
-// fine[i] = w^i, coarse[i] = w^(i 2^LOG_FINE); for each coset start[k] = base^k, k < 2^log_apart, and
-// ratio = base^(2^log_apart), where 2^log_apart is the distance of a thread's elements.
-template <bool INVERSE>
-__device__ __forceinline__ void strided(const u64* in, u64* out, const u64* roots, const u64* fine, const u64* coarse,
-                                        const u64* start, const u64* ratio, const Shape& shape) {
+// Powers of a root of unity of order 2^log_order: w^i for i < 2^log_low, then w^(i 2^log_low).
+struct Powers {
+  const u64* table;
+  u32 log_low, log_order;
+
+  __device__ __forceinline__ u64 operator[](u32 i) const {
+    i &= (u32)(((u64)1 << log_order) - 1);
+    return gl::mul(__ldg(table + (i & ((1u << log_low) - 1))), __ldg(table + (1u << log_low) + (i >> log_low)));
+  }
+};
+
+// The twiddles of an extension's strided pass: for index k at distance low w^(k low) base^k, w (its inverse, for the inverse)
+// of order 2^(log_r + log_stride). fine[i] = w^i, coarse[i] = w^(i 2^LOG_FINE); for each coset start[k] = base^k,
+// k < 2^log_apart, and ratio = base^(2^log_apart), where 2^log_apart is the distance of a thread's elements.
+struct ExtensionTwiddles {
+  const u64 *fine, *coarse, *start, *ratio;
+
+  // the first one of a thread, and what leads to its next
+  __device__ __forceinline__ void get(const Shape& shape, u32 coset, u32 low, u32 k, u64& first, u64& next) const {
+    const u32 log_apart = shape.log_r < LOG_E ? 0 : shape.log_r - LOG_E;
+    first = root(low * k), next = root(low << log_apart);
+    if (start) {
+      first = gl::mul(first, __ldg(start + ((u64)coset << log_apart) + k));
+      next = gl::mul(next, __ldg(ratio + coset));
+    }
+  }
+  __device__ __forceinline__ u64 root(u32 exponent) const {
+    return gl::mul(__ldg(fine + (exponent & ((1u << LOG_FINE) - 1))), __ldg(coarse + (exponent >> LOG_FINE)));
+  }
+};
+
+// Those of a codeword, whose coset t is w^t <w^B>, are powers of the root of its whole domain.
+struct CodewordTwiddles {
+  Powers powers;
+
+  __device__ __forceinline__ void get(const Shape& shape, u32 coset, u32 low, u32 k, u64& first, u64& next) const {
+    const u32 log_apart = shape.log_r < LOG_E ? 0 : shape.log_r - LOG_E;
+    const u32 step = ((low << shape.log_cosets) + coset) << (shape.log_n - shape.log_r - shape.log_stride);
+    first = powers[step * k], next = powers[step << log_apart];
+  }
+};
+
+// One strided pass. Transformed index k at distance low < 2^log_stride has its twiddle after the transform or, forward, before
+// it.
+template <bool INVERSE, class Twiddles>
+__device__ __forceinline__ void strided(const u64* in, u64* out, const u64* roots, const Twiddles& twiddles,
+                                        const Shape& shape) {
   DP_DYNAMIC_SHARED(u64, tile);
   const u32 log_blocks = shape.log_n - shape.log_r - shape.log_c;
   const u64 vector = (u64)blockIdx.x >> log_blocks;
@@ -184,24 +226,12 @@ __device__ __forceinline__ void strided(const u64* in, u64* out, const u64* root
   const u64 offset = ((u64)coset << shape.log_n) + ((u64)(first >> shape.log_stride) << (shape.log_stride + shape.log_r));
   in += column * shape.in_pitch + offset;
   out += column * shape.out_pitch + offset;
-  const u32 log_apart = shape.log_r < LOG_E ? 0 : shape.log_r - LOG_E;
-  if (start) {
-    start += (u64)coset << log_apart;
-    ratio += coset;
-  }
 
-  auto root = [&](u32 exponent) {
-    return gl::mul(__ldg(fine + (exponent & ((1u << LOG_FINE) - 1))), __ldg(coarse + (exponent >> LOG_FINE)));
-  };
   auto twiddle = [&](auto& v, u32 c, u32 k, auto order) {
     constexpr int D = LogOf<sizeof(v) / sizeof(u64)>::value;
-    const u32 low = low0 + c;
-    u64 f = root(low * k), g = root(low << log_apart);
-    if (start) {
-      f = gl::mul(f, __ldg(start + k));
-      g = gl::mul(g, __ldg(ratio));
-    }
-    scale_by_series<D>(v, f, g, order);
+    u64 first, next;
+    twiddles.get(shape, coset, low0 + c, k, first, next);
+    scale_by_series<D>(v, first, next, order);
   };
   auto load = [&](auto& v, u32 c, u32 p, u32) {
     constexpr int D = LogOf<sizeof(v) / sizeof(u64)>::value;
@@ -223,19 +253,22 @@ __device__ __forceinline__ void strided(const u64* in, u64* out, const u64* root
 extern "C" __global__ void __launch_bounds__(STRIDED_THREADS, STRIDED_BLOCKS)
     lde_strided_inverse(const u64* in, u64* out, const u64* roots, const u64* fine, const u64* coarse, const u64* start,
                         const u64* ratio, const __grid_constant__ Shape shape) {
-  strided<true>(in, out, roots, fine, coarse, start, ratio, shape);
+  strided<true>(in, out, roots, ExtensionTwiddles{fine, coarse, start, ratio}, shape);
 }
 
 extern "C" __global__ void __launch_bounds__(STRIDED_THREADS, STRIDED_BLOCKS)
     lde_strided_forward(const u64* in, u64* out, const u64* roots, const u64* fine, const u64* coarse, const u64* start,
                         const u64* ratio, const __grid_constant__ Shape shape) {
-  strided<false>(in, out, roots, fine, coarse, start, ratio, shape);
+  strided<false>(in, out, roots, ExtensionTwiddles{fine, coarse, start, ratio}, shape);
+}
+
+extern "C" __global__ void __launch_bounds__(STRIDED_THREADS, STRIDED_BLOCKS)
+    encode_strided(u64* out, const u64* roots, const __grid_constant__ Powers powers, const __grid_constant__ Shape shape) {
+  strided<false>(out, out, roots, CodewordTwiddles{powers}, shape);
 }
 
 // The last digit: inverse transform of a row, then for each coset t the products with scale[t 2^log_r + k] and the
-// forward transform. `in` may be `out`'s coset 0. The coefficients wait in each thread's own part of `kept`; with ENCODE they
-// are what `in` has, the last coset of `out`, and each coset reads them there.
-template <bool ENCODE>
+// forward transform. `in` may be `out`'s coset 0. The coefficients wait in each thread's own part of `kept`.
 __device__ __forceinline__ void rows_of_block(const u64* in, u64* out, const u64* inverse_roots,
                                               const u64* forward_roots, const u64* scale, const Shape& shape,
                                               u32 block) {
@@ -256,17 +289,16 @@ __device__ __forceinline__ void rows_of_block(const u64* in, u64* out, const u64
 #pragma unroll
     for (int j = 0; j < (1 << D); ++j) kept[((u << D) + j) * blockDim.x] = v[gl::reversed<D>(j)];
   };
-  if (!ENCODE) Pass<true, true>{shape, tile, inverse_roots}.run(load, keep);
+  Pass<true, true>{shape, tile, inverse_roots}.run(load, keep);
 
 #pragma unroll 1
   for (u32 t = 0; t < (1u << shape.log_cosets); ++t) {
     auto again = [&](auto& v, u32 c, u32 k, u32 u) {
       constexpr int D = LogOf<sizeof(v) / sizeof(u64)>::value;
       const u64* factors = scale + ((u64)t << shape.log_r) + k;
-      if (ENCODE) load(v, c, k, u);
 #pragma unroll
       for (int j = 0; j < (1 << D); ++j)
-        v[j] = gl::mul(ENCODE ? v[j] : kept[((u << D) + j) * blockDim.x], __ldg(factors + ((u32)j << (shape.log_r - D))));
+        v[j] = gl::mul(kept[((u << D) + j) * blockDim.x], __ldg(factors + ((u32)j << (shape.log_r - D))));
     };
     auto store = [&](auto& v, u32 c, u32 k, u32) {
       constexpr int D = LogOf<sizeof(v) / sizeof(u64)>::value;
@@ -285,24 +317,74 @@ __device__ __forceinline__ void rows_of_block(const u64* in, u64* out, const u64
 extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
     lde_rows(const u64* in, u64* out, const u64* inverse_roots, const u64* forward_roots, const u64* scale,
              const __grid_constant__ Shape shape) {
-  rows_of_block<false>(in, out, inverse_roots, forward_roots, scale, shape, blockIdx.x);
+  rows_of_block(in, out, inverse_roots, forward_roots, scale, shape, blockIdx.x);
 }
 
+// A codeword's first pass: the forward transforms of rows, a block for each coset, which lie side by side in the grid.
+// Coefficients are in natural order, so that neighbours belong to as many rows: that of x^(k1 + N1 (k2 + N2 k3)) is the k3-th
+// of row k1 N2 + k2. N1 or N2 may be 1. A block takes neighbours and reads them side by side.
 extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
-    encode_rows(const u64* in, u64* out, const u64* forward_roots, const u64* scale, const __grid_constant__ Shape shape) {
-  rows_of_block<true>(in, out, nullptr, forward_roots, scale, shape, blockIdx.x);
+    encode_rows(const u64* in, u64* out, const u64* roots, const __grid_constant__ Powers powers, u32 log_n1,
+                const __grid_constant__ Shape shape) {
+  DP_DYNAMIC_SHARED(u64, tile);
+  const u32 log_rows = shape.log_n - shape.log_r, t = blockIdx.x & ((1u << shape.log_cosets) - 1);
+  const u64 first = (u64)(blockIdx.x >> shape.log_cosets) << shape.log_c, rows = shape.vectors << log_rows;
+  auto load = [&](auto& v, u32 c, u32 k, u32) {
+    constexpr int D = LogOf<sizeof(v) / sizeof(u64)>::value;
+    const u64 row = first + c;
+    const u64* at = in + (row >> log_rows) * shape.in_pitch + (row & (((u64)1 << log_rows) - 1));
+#pragma unroll
+    for (int j = 0; j < (1 << D); ++j)
+      v[j] = row < rows ? at[(u64)(k + ((u32)j << (shape.log_r - D))) << log_rows] : 0;
+    const u32 step = t << log_rows;
+    if (t) scale_by_series<D>(v, powers[step * k], powers[step << (shape.log_r - D)], Identity());
+  };
+  auto store = [&](auto& v, u32 c, u32 k, u32) {
+    constexpr int D = LogOf<sizeof(v) / sizeof(u64)>::value;
+    const u64 row = first + c, place = row & (((u64)1 << log_rows) - 1);
+    if (row >= rows) return;
+    const u64 own = ((place & (((u64)1 << log_n1) - 1)) << (log_rows - log_n1)) + (place >> log_n1);
+    u64* at = out + (row >> log_rows) * shape.out_pitch + ((u64)t << shape.log_n) + (own << shape.log_r) + k;
+#pragma unroll
+    for (int j = 0; j < (1 << D); ++j) at[(u64)j << (shape.log_r - D)] = v[gl::reversed<D>(j)];
+  };
+  Pass<false, true>{shape, tile, roots}.run(load, store, log_rows > 0);
 }
 
-// Coefficients in natural order to the order in which the inverse passes leave them: of x^(k1 + N1 (k2 + N2 k3)) to place
-// (k1 N2 + k2) M + k3. N1 or N2 may be 1. Bound: memory, which is read in sectors.
-extern "C" __global__ void encode_order(const u64* in, u64* out, u64 items, u32 log_n, u32 log_n1, u32 log_n2, u64 out_pitch) {
-  const u64 i = global_thread();
-  if (i >= items) return;
-  const u64 place = i & (((u64)1 << log_n) - 1), column = i >> log_n;
-  const u32 log_m = log_n - log_n1 - log_n2;
-  const u64 k3 = place & (((u64)1 << log_m) - 1), k2 = (place >> log_m) & (((u64)1 << log_n2) - 1), k1 = place >> (log_m + log_n2);
-  out[column * out_pitch + place] = in[(column << log_n) + k1 + (k2 << log_n1) + (k3 << (log_n1 + log_n2))];
+// Runs of 2^LOG values over the subgroup become their coefficients, in place: one thread a run, through shared memory, where
+// runs are one element more apart. Bound: memory.
+template <int LOG>
+__device__ __forceinline__ void interpolate(u64* values, u64 words) {
+  DP_DYNAMIC_SHARED(u64, tile);
+  const u32 all = blockDim.x << LOG;
+  const u64 begin = (u64)blockIdx.x * all;
+  const u32 count = (u32)min((u64)all, words - begin);
+  values += begin;
+  for (u32 i = threadIdx.x; i < count; i += blockDim.x) tile[i + (i >> LOG)] = values[i];
+  __syncthreads();
+  if (threadIdx.x << LOG < count) {
+    u64 v[1 << LOG], *const run = tile + threadIdx.x * ((1u << LOG) + 1);
+#pragma unroll
+    for (int j = 0; j < (1 << LOG); ++j) v[j] = run[j];
+    gl::transform<true, LOG>(v);
+#pragma unroll
+    for (int j = 0; j < (1 << LOG); ++j)  // 1 / 2^LOG = -2^(96 - LOG)
+      run[j] = gl::neg(gl::mul_pow2<96 - LOG>(v[gl::reversed<LOG>(j)]));
+  }
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < count; i += blockDim.x) values[i] = tile[i + (i >> LOG)];
 }
+
+#define DP_INTERPOLATE(LOG)                                                                                \
+  extern "C" __global__ void __launch_bounds__(RUN_THREADS) interpolate_##LOG(u64* values, u64 words) {   \
+    interpolate<LOG>(values, words);                                                                       \
+  }
+DP_INTERPOLATE(1)
+DP_INTERPOLATE(2)
+DP_INTERPOLATE(3)
+DP_INTERPOLATE(4)
+DP_INTERPOLATE(5)
+DP_INTERPOLATE(6)
 
 constexpr u32 TABLES = 16;  // tables per launch of lde_rows_of_many
 
@@ -325,6 +407,6 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
   u32 t = 0;
   while (t + 1 < given.count && given.tables[t + 1].first_block <= blockIdx.x) ++t;
   const RowTable& table = given.tables[t];
-  rows_of_block<false>(table.in, table.out, table.inverse_roots, table.forward_roots, table.scale, table.shape,
+  rows_of_block(table.in, table.out, table.inverse_roots, table.forward_roots, table.scale, table.shape,
                 blockIdx.x - (u32)table.first_block);
 }
