@@ -359,19 +359,19 @@ struct FurtherCells {
   }
 };
 
-// Binds the lowest variable of k tables of coefficients to r: element j of a table is at j, that and `pitch`, that and twice
-// it, tables are `apart`. out has half of each.
+// Binds the lowest variable of k tables of coefficients to what was `drawn`: element j of a table is at j, that and `pitch`,
+// that and twice it, tables are `apart`. out has half of each.
 struct Fold {
   const u64* in;
   u64* out;
   u64 half, pitch, apart;
-  Ext r;
+  const u64* drawn;
 
   DP_HD void operator()(u64 i) const {
     const u64 k = i / half, j = i % half;
     const u64* p = in + k * apart + 2 * j;
     const Ext even = load(p, pitch), odd = load(p + 1, pitch);
-    store(out + k * (apart / 2) + j, pitch / 2, add(even, mul(odd, r)));
+    store(out + k * (apart / 2) + j, pitch / 2, add(even, mul(odd, load(drawn, 1))));
   }
 };
 
@@ -379,7 +379,8 @@ struct Fold {
 
 constexpr int SETS = 4;  // must equal that in kernels/interface/multilinear.py
 
-// The sums of weight times run over all runs of columns, for some sets of weights (sets, 3, runs). A class is a place in a run.
+// The sums of weight times run over all runs of columns, for some sets of weights (sets, 3, runs), many of which are zero. A
+// class is a place in a run.
 struct WeightedRuns {
   static constexpr int SUMS = SETS;
   const u64 *columns, *weights;
@@ -388,8 +389,11 @@ struct WeightedRuns {
   DP_HD void operator()(u64 i, Ext (&sums)[SUMS]) const {
     const u64 run = i >> log_run, v = columns[i];
 DP_PRAGMA(unroll)
-    for (u64 k = 0; k < SETS; ++k)
-      if (k < sets) accumulate(sums[k], mul(load(weights + 3 * k * runs + run, runs), v));
+    for (u64 k = 0; k < SETS; ++k) {
+      if (k >= sets) break;
+      const Ext weight = load(weights + 3 * k * runs + run, runs);
+      if (weight.c[0] | weight.c[1] | weight.c[2]) accumulate(sums[k], mul(weight, v));
+    }
   }
 };
 
@@ -414,24 +418,25 @@ struct OpenedWeights {
   }
 };
 
-// out (3, n) = the sum of scale times vector over vectors (k, 3, n)
-struct Combine {
-  const u64* in;
-  u64* out;
-  u64 n, count;
-  Ext scales[SETS];
+// The sum over kinds of the products of `high` (count, 3, n) and `low` (count, 2^log_low), whose elements lie side by side.
+struct Expand {
+  const u64 *high, *low;
+  u64* out;  // (3, n 2^log_low)
+  u64 n, count, log_low;
 
   DP_HD void operator()(u64 j) const {
     Ext sum = embed(0);
-    for (u64 k = 0; k < count; ++k) sum = add(sum, mul(load(in + 3 * k * n + j, n), scales[k]));
-    store(out + j, n, sum);
+    for (u64 k = 0; k < count; ++k) {
+      const u64* const p = low + 3 * (k << log_low | (j & ((1ull << log_low) - 1)));
+      sum = add(sum, mul(load(high + 3 * k * n + (j >> log_low), n), Ext{{p[0], p[1], p[2]}}));
+    }
+    store(out + j, n << log_low, sum);
   }
 };
 
 // The round over coefficients and weights `in` (2, 3, n), or over their fold at r, which goes to `folded`: its coefficients h_1
 // and h_2.
 struct PairRound {
-  static constexpr int SUMS = 2;
   const u64* in;
   u64* folded;
   u64 n, fold;
@@ -444,7 +449,7 @@ struct PairRound {
     store(folded + 3 * k * half + j, half, v);
     return v;
   }
-  DP_HD void operator()(u64 j, Ext (&sums)[SUMS]) const {
+  DP_HD void operator()(u64 j, Ext (&sums)[2]) const {
     const Ext v = value(2 * j, 0), odd_v = value(2 * j + 1, 0), u = value(2 * j, 1), odd_u = value(2 * j + 1, 1);
     accumulate(sums[0], add(mul(v, odd_u), mul(odd_v, u)));
     accumulate(sums[1], mul(odd_v, odd_u));
@@ -460,7 +465,7 @@ struct PairState {
 
 // A round over the pairs of some stacks, which ends by itself: `first` items are of the first stack.
 struct PairRounds {
-  static constexpr int SUMS = PairRound::SUMS;
+  static constexpr int SUMS = 2;
   PairState* state;
   u64 opening, first;
   PairRound stacks[SCOPES];
@@ -504,16 +509,26 @@ struct AddRows {
   }
 };
 
-// out[place] = value: places (count), values (count, 3)
-struct Scatter {
-  const u64 *places, *values;
+// At each place the sum of some powers of x: those of place i are from begins[i] to begins[i + 1] among the exponents.
+struct ScatterPowers {
+  const u64 *places, *begins, *exponents;
   u64* out;
   u64 pitch;
+  Ext x;
 
-  DP_HD void operator()(u64 i) const { store(out + places[i], pitch, {{values[3 * i], values[3 * i + 1], values[3 * i + 2]}}); }
+  DP_HD void operator()(u64 i) const {
+    Ext sum = embed(0);
+    for (u64 k = begins[i]; k < begins[i + 1]; ++k) {
+      Ext power = embed(1), square = x;
+      for (u64 e = exponents[k]; e; e >>= 1, square = mul(square, square))
+        if (e & 1) power = mul(power, square);
+      sum = add(sum, power);
+    }
+    store(out + places[i], pitch, sum);
+  }
 };
 
-// out[i rows + r] = the sum over a < 2^log_run of matrix[a rows + r] in[i 2^log_run + a]; with `apart`, out[r apart + i].
+// out[r apart + i] = the sum over a < 2^log_run of matrix[a rows + r] in[i 2^log_run + a]
 struct ApplyRuns {
   const u64 *in, *matrix;
   u64* out;
@@ -523,7 +538,7 @@ struct ApplyRuns {
     const u64 run = i / rows, r = i % rows, *p = in + (run << log_run);
     ProductSum sum;
     for (u64 a = 0; a < 1ull << log_run; ++a) sum.add(p[a], matrix[a * rows + r]);
-    out[apart ? r * apart + run : i] = sum.value();
+    out[r * apart + run] = sum.value();
   }
 };
 
@@ -540,13 +555,15 @@ struct ApplyRuns {
   EACH(eq_tables, EqTables)             \
   EACH(row_fold, RowFold)               \
   EACH(fold, Fold)                      \
-  SUM(weighted_runs, WeightedRuns)      \
   EACH(opened_weights, OpenedWeights)   \
-  EACH(combine, Combine)                \
-  SUM(pair_round, PairRound)            \
+  EACH(expand, Expand)                  \
   SUM(dot, Dot)                         \
   EACH(add_rows, AddRows)               \
-  EACH(scatter, Scatter)                \
+  EACH(scatter_powers, ScatterPowers)
+
+// Those of GPUs, in whose place a CPU has code of its own.
+#define DP_DEVICE_STEPS(EACH, SUM) \
+  SUM(weighted_runs, WeightedRuns) \
   EACH(apply_runs, ApplyRuns)
 
 // Rounds that end on the device, and what one block does.

@@ -289,8 +289,8 @@ class GoldilocksKernels(ABC):
         self._evaluate_at(opened, point)
         return result
 
-    def combine(self, matrices: Sequence[Array], weights: Words) -> Array:
-        """Return (3, n): the sum over all columns of weight * column, on coset 0.
+    def combine(self, matrices: Sequence[Array], weights: Words, out: Array | None = None) -> Array:
+        """Return (3, n), in `out` if it is given: the sum over all columns of weight * column, on coset 0.
 
         `matrices`: extensions (w_i, C_i, n), in order. `weights`: (sum of w_i, 3) on the host.
         """
@@ -299,7 +299,9 @@ class GoldilocksKernels(ABC):
             raise SizeError(f"columns of one height were expected, not of shapes {[m.shape for m in matrices]}")
         _check_points(1, n)
         _check_weights(weights, matrices)
-        return self._combine(matrices, weights)
+        if out is not None:
+            preconditions.writable(out, (3, n))
+        return self._combine(matrices, weights, out)
 
     def deep(self, points: Sequence[DeepPoint], *, polynomial: bool = False) -> Array:
         """Return (3, B, n): the sum over points of (combination(x) - value) / (x - point).
@@ -370,12 +372,16 @@ class GoldilocksKernels(ABC):
             raise SizeError(f"no tree over {len(matrices)} matrices, {rows} rows the first, has arity 2^{log_arity}")
         return self._commit(matrices, log_arity, tree_hash)
 
-    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+    def open(self, trees: Sequence[MerkleTree], indices: Sequence[int] | NDArray[np.int64]) -> list[TreeOpening]:
         """Open each tree at `indices`, natural numbers below 2^63 which may repeat: index i is leaf i mod 2^log_leaves
         of the tallest matrix, in natural order."""
-        if any(not 0 <= i < 1 << 63 for i in indices):
+        try:
+            at = np.array(indices, dtype=np.int64)
+        except OverflowError:
+            at = np.array([-1])
+        if len(at) and at.min() < 0:
             raise SizeError("an index of a query is a natural number below 2^63")
-        return self._open_trees(trees, indices)
+        return self._open_trees(trees, at)
 
     def grind(self, seed: bytes, bits: int, *, tree_hash: TreeHash = TreeHash.KECCAK) -> int:
         """Return the least nonce that does the work of `bits` bits for a seed of 32 bytes.
@@ -416,7 +422,7 @@ class GoldilocksKernels(ABC):
     def _evaluate_at(self, opened: OpenedRuns, point: Ext) -> None: ...
 
     @abstractmethod
-    def _combine(self, matrices: Sequence[Array], weights: Words) -> Array: ...
+    def _combine(self, matrices: Sequence[Array], weights: Words, out: Array | None) -> Array: ...
 
     @abstractmethod
     def _deep(self, points: Sequence[DeepPoint], shape: tuple[int, ...]) -> Array: ...
@@ -431,7 +437,7 @@ class GoldilocksKernels(ABC):
     def _commit(self, matrices: Sequence[Array], log_arity: int, tree_hash: TreeHash) -> StoredTree: ...
 
     @abstractmethod
-    def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]: ...
+    def _open_trees(self, trees: Sequence[MerkleTree], indices: NDArray[np.int64]) -> list[TreeOpening]: ...
 
     @abstractmethod
     def _grind(self, seed: bytes, bits: int, tree_hash: TreeHash) -> int: ...

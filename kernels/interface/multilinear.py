@@ -10,8 +10,9 @@ arguments of each. Arrays are in the backend's memory unless noted.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from kernels.interface.steps import (
     POINT,
     PRODUCTS,
     STATE,
+    TRANSCRIPT,
     WORD,
     Layouts,
     Products,
@@ -59,6 +61,8 @@ _PAIR_STATE = struct(
     (POINT, "drawn"),
     (("u8", (COORDINATES, 2, 3)), "sent"),
 )
+_PAIR_DRAWN = TRANSCRIPT + 1
+"""The word of a state of pairs at which what was drawn begins."""
 _STEPS: Layouts = {
     **LAYOUTS,
     "make_products": struct((WORD, "out bits log_low eq"), (EXT, "scale"), (POINT, "point")),
@@ -75,21 +79,20 @@ _STEPS: Layouts = {
         (WORD, "scratch count begun only_begin room"),
     ),
     "further_cells": struct((WORD, "tables count")),
-    "fold": struct((WORD, "source out half pitch apart"), (EXT, "r")),
+    "fold": struct((WORD, "source out half pitch apart drawn")),
     "weighted_runs": struct((WORD, "columns weights log_run runs sets")),
     "opened_weights": struct((PRODUCTS, "eq"), (WORD, "entries out log_rows total"), (EXT, "last")),
-    "combine": struct((WORD, "source out n count"), (("u8", (SETS, 3)), "scales")),
-    "pair_round": _PAIR_ROUND,
+    "expand": struct((WORD, "high low out n count log_low")),
     "pair_rounds": struct((WORD, "state opening first"), ((_PAIR_ROUND, (SCOPES,)), "stacks")),
     "dot": struct((WORD, "values n"), (PRODUCTS, "weights")),
     "add_rows": struct((WORD, "target source log_count target_pitch stride source_pitch")),
-    "scatter": struct((WORD, "places values out pitch")),
+    "scatter_powers": struct((WORD, "places begins exponents out pitch"), (EXT, "x")),
     "apply_runs": struct((WORD, "source matrix out log_run rows apart")),
 }
 """The structs of multilinear_steps.h and multilinear_rows.h."""
 _CELL_WORDS = 6
 """WORDS of FurtherCells in multilinear_steps.h."""
-_SUMS = {"pair_round": 2, "dot": 1}
+_SUMS = {"dot": 1}
 """SUMS of steps whose sums are over all items."""
 
 
@@ -106,14 +109,33 @@ class LayerClaim:
 
 @dataclass(frozen=True)
 class PairRounds:
-    """Rounds over coefficients and weights."""
+    """Rounds over coefficients and weights. The host waits for them when it first reads `sent` or `drawn`."""
 
-    sent: Words
-    """h_1 and h_2 of each round, (rounds, 2, 3) on the host."""
-    drawn: list[Ext]
+    count: int
     over: list[Array] = field(repr=False)
     """What the last round was over, (2, 3, n) each: its variable is not bound yet."""
-    transcript: Words = field(repr=False)
+    had_rounds: list[bool]
+    """Which of them there was a round over."""
+    state: Array = field(repr=False)
+    """What they have sent and drawn, in the backend's memory."""
+    download: Callable[[Array], Words] = field(repr=False)
+
+    @cached_property
+    def _found(self) -> Any:
+        return self.download(self.state).view(_PAIR_STATE)[0]
+
+    @property
+    def sent(self) -> Words:
+        """h_1 and h_2 of each round, (rounds, 2, 3) on the host."""
+        return np.array(self._found["sent"][: self.count])
+
+    @property
+    def drawn(self) -> list[Ext]:
+        return [_ext(words) for words in self._found["drawn"][: self.count]]
+
+    @property
+    def transcript(self) -> Words:
+        return np.array(self._found["transcript"])
 
 
 _Segment = tuple[int, int, int]
@@ -181,20 +203,14 @@ class MultilinearKernels(RowKernels):
             raise SizeError(f"runs of 2^{log_run} of columns {columns.shape}")
         self._interpolate_runs(columns, log_run)
 
-    def apply_runs(self, columns: Array, matrix: Words) -> Array:
-        """Apply `matrix` (r, 2^k), on the host, to each run of 2^k elements of columns (w, n): (w, n r / 2^k)."""
-        _, n = _matrix(columns)
-        if matrix.ndim != 2 or n % matrix.shape[1]:
-            raise SizeError(f"a matrix {matrix.shape} does not fit runs of columns {columns.shape}")
-        return self._apply_runs(columns, matrix)
-
-    def bind_runs(self, columns: Array, weights: Words) -> Array:
-        """Return the sum of weight times element in each run of columns (w, n): vectors (3, w, n / 2^k), for weights
+    def bind_runs(self, columns: Array, weights: Words, out: Array) -> None:
+        """Write the sum of weight times element in each run of columns (w, n) to `out` (3, w n / 2^k), for weights
         (2^k, 3) on the host."""
         width, n = _matrix(columns)
         if weights.ndim != 2 or weights.shape[1] != 3 or n % len(weights):
             raise SizeError(f"weights {weights.shape} do not fit runs of columns {columns.shape}")
-        return self._bind_runs(columns, weights).reshape(3, width, n // len(weights))
+        _vector(out, width * n // len(weights))
+        self._bind_runs(columns, weights, out)
 
     def sum_runs(self, columns: Array, weights: Array, size: int) -> Words:
         """Return, on the host, (s, size, 3): for each set of `weights` (s, 3, w n / size) the sum of weight times run
@@ -399,78 +415,74 @@ class MultilinearKernels(RowKernels):
         return self._zeros((count, 3, n))
 
     def opened_weights(self, eq: Products, last: Ext, entries: Words, out: Array) -> None:
-        """Write the weights of one table's opened columns to `out` (3 or more, 3, total): of the column itself, of the
-        next column, and of its correction, that is eq(x - 1) - eq(x) times `last`. `entries` (k, 7), on the host:
-        the column's first row, the factor of the column and that of its next column, zero without."""
+        """Write the weights of opened columns of one height to `out` (3 or more, 3, total): of the column itself, of
+        the next column, and of its correction, that is eq(x - 1) - eq(x) times `last`. `entries` (k, 7), on the host:
+        the column's first row, the factor of the column and that of its next column, zero without. Without any next
+        column `out` may be (1, 3, total)."""
         rows, total = 1 << eq.bits, int(out.shape[-1])
-        if entries.shape[1:] != (7,) or (len(entries) and int(entries[:, 0].max()) + rows > total) or len(out) < 3:
+        kinds = 3 if entries[:, 4:].any() else 1
+        if entries.shape[1:] != (7,) or (len(entries) and int(entries[:, 0].max()) + rows > total) or len(out) < kinds:
             raise SizeError(f"columns of {rows} rows do not fit weights {out.shape}")
         told = self._upload(entries)
         given = {"log_rows": eq.bits, "total": total, "last": last}
         self._each("opened_weights", len(entries) * rows, eq=eq, entries=told, out=out, **given)
 
-    def combine(self, vectors: Array, scales: Sequence[Ext], out: Array) -> None:
-        """Write the sum of scale times vector over vectors (k, 3, n) to `out` (3, n)."""
-        count, _, n = map(int, vectors.shape)
-        if count != len(scales) or count > SETS:
-            raise SizeError(f"{len(scales)} scales for vectors {vectors.shape}")
-        given = np.zeros((SETS, 3), dtype=np.uint64)
-        given[:count] = np.array(scales, dtype=np.uint64).reshape(-1, 3)
-        self._each("combine", n, source=vectors, out=out, n=n, count=count, scales=given)
+    def expand(self, high: Array, low: Words, out: Array) -> None:
+        """Write to `out` (3, n 2^k) at place a + x 2^k the sum over kinds of high at x times low at a: `high` (kinds,
+        3, n), and `low` (kinds, 2^k, 3) on the host."""
+        count, _, n = map(int, high.shape)
+        size = low.shape[1] if low.ndim == 3 else 0
+        if len(low) != count or not size or size & (size - 1):
+            raise SizeError(f"kinds {low.shape} for vectors {high.shape}")
+        _vector(out, n * size)
+        given = {"n": n, "count": count, "log_low": size.bit_length() - 1}
+        self._each("expand", n * size, high=high, low=self._upload(low), out=out, **given)
 
     def pair(self, n: int) -> Array:
         """Memory for coefficients and weights (2, 3, n)."""
         return self._empty((2, 3, n))
 
-    def pair_round(self, pair: Array, r: Ext | None) -> tuple[Ext, Ext, Array]:
-        """One round over coefficients and weights (2, 3, n), or over their fold at r: h_1, h_2 and what it was over."""
-        n = int(pair.shape[-1])
-        if n % (2 if r is None else 4):
-            raise SizeError(f"a round over {pair.shape} has no variable")
-        out = pair if r is None else self._empty((2, 3, n // 2))
-        given = {"n": n, "fold": int(r is not None), "r": r or ZERO}
-        h_1, h_2 = self._summed("pair_round", int(out.shape[-1]) // 2, source=pair, folded=out, **given)
-        return _ext(h_1), _ext(h_2), out
-
-    def pair_rounds(self, pairs: Sequence[Array], count: int, transcript: Words, *, opening: bool) -> PairRounds:
-        """So many rounds over coefficients and weights (2, 3, n) of one or two stacks. The transcript absorbs h_1 and
-        h_2 of all of them as a round's polynomial of WHIR, or of the stacked reduction."""
-        if not 1 <= len(pairs) <= SCOPES or count > COORDINATES or any(n % (1 << count) for n in _sizes(pairs)):
+    def pair_rounds(
+        self, pairs: Sequence[Array], count: int, transcript: Words, *, opening: bool, starts: Sequence[int] = (0, 0)
+    ) -> PairRounds:
+        """So many rounds over coefficients and weights (2, 3, n) of one or two stacks, each from one of the rounds on.
+        The transcript absorbs h_1 and h_2 of all of them as a round's polynomial of WHIR, or of the reduction."""
+        if not 1 <= len(pairs) <= SCOPES or not 0 < count <= COORDINATES or starts[0]:
             raise SizeError(f"{count} rounds over {[pair.shape for pair in pairs]}")
+        if any(start > count or n % (1 << count - start) for n, start in zip(_sizes(pairs), starts, strict=False)):
+            raise SizeError(f"{count} rounds from {starts} over {[pair.shape for pair in pairs]}")
         state = np.zeros((1,), dtype=_PAIR_STATE)
         state["transcript"] = transcript
         held, over = self._upload(state.view(np.uint64)), list(pairs)
         given = np.zeros((), dtype=_STEPS["pair_rounds"])
         given["state"], given["opening"] = self._address(held), opening
         for i in range(count):
-            before, sizes = over, _sizes(over)
-            if i:
-                over = [self._empty((2, 3, n // 2)) for n in sizes]
-            for own, source, n, folded in zip(given["stacks"], before, sizes, over, strict=False):
-                own["source"], own["folded"] = self._address(source), self._address(folded)
-                own["n"], own["fold"] = n, i > 0
-            items = [n // 2 for n in _sizes(over)]
+            items, before = [], list(over)  # whose memory is kept until the round is queued
+            for s, (source, start) in enumerate(zip(before, starts, strict=False)):
+                if i < start:
+                    continue
+                own, n = given["stacks"][s], int(source.shape[-1])
+                own["source"], own["n"], own["fold"] = self._address(source), n, i > start
+                if i > start:
+                    over[s] = self._empty((2, 3, n // 2))
+                    own["folded"] = self._address(over[s])
+                items.append(int(over[s].shape[-1]) // 2)
             given["first"] = items[0]
             self._run_round("pair_rounds", sum(items), given)
-        state = self._download(held).view(_PAIR_STATE)[0]
-        drawn = [_ext(words) for words in state["drawn"][:count]]
-        return PairRounds(state["sent"][:count].copy(), drawn, over, state["transcript"].copy())
+        bound = [start < count for start in starts[: len(pairs)]]
+        return PairRounds(count, over, bound, held, self._download)
 
-    def place(self, vector: Array, out: Array) -> None:
-        """Copy a vector to `out`, of the same size."""
-        if vector.size != out.size:
-            raise SizeError(f"a vector {vector.shape} for {out.shape}")
-        self._join([vector], out)
-
-    def fold_pair(self, pair: Array, r: Ext) -> Array:
-        """Bind the lowest variable of coefficients and weights (2, 3, n) to r: (2, 3, n / 2)."""
-        n = int(pair.shape[-1])
-        if n % 2:
-            raise SizeError(f"{pair.shape} have no variable to bind")
-        out = self._empty((2, 3, n // 2))
-        given = {"half": n // 2, "pitch": n, "apart": 3 * n, "r": r}
-        self._each("fold", n, source=pair, out=out, **given)
-        return out
+    def fold_drawn(self, made: PairRounds) -> list[Array]:
+        """Bind the variable that the last of these rounds was over to what it has drawn, in the backend's memory."""
+        drawn, folded = (made.state, _PAIR_DRAWN + 3 * (made.count - 1)), []
+        for pair, had_rounds in zip(made.over, made.had_rounds, strict=True):
+            n, out = int(pair.shape[-1]), pair
+            if had_rounds:
+                out = self._empty((2, 3, n // 2))
+                given = {"half": n // 2, "pitch": n, "apart": 3 * n, "drawn": drawn}
+                self._each("fold", n, source=pair, out=out, **given)
+            folded.append(out)
+        return folded
 
     def add_to(self, target: Array, source: Array, *, step: int = 1) -> None:
         """Add to every `step`-th element of target (3, m) the elements of source (3, n), as many as there are."""
@@ -479,13 +491,18 @@ class MultilinearKernels(RowKernels):
         sizes = {"log_count": count.bit_length() - 1, "target_pitch": pitch, "stride": step, "source_pitch": given}
         self._each("add_rows", 3 * count, target=target, source=source, **sizes)
 
-    def scattered(self, places: Words, values: Words, n: int) -> Array:
-        """Return (3, n): `values` (k, 3) at distinct `places` (k), both on the host, and zeros."""
-        out = self._zeros((3, n))
-        if len(places) and int(places.max()) >= n:
+    def scattered_powers(self, places: Sequence[int], x: Ext, first: int, n: int) -> Array:
+        """Return (3, n): at each place the sum of x^(first + j) over all j with that place, and zeros."""
+        at = np.array(places, dtype=np.int64)
+        if len(at) and not 0 <= at.min() <= at.max() < n:
             raise SizeError(f"a place beyond {n} elements")
-        given = self._upload(places), self._upload(values)
-        self._each("scatter", len(places), places=given[0], values=given[1], out=out, pitch=n)
+        order = np.argsort(at, kind="stable")
+        distinct, begins = np.unique(at[order], return_index=True)
+        parts = distinct, begins, [len(at)], order + first
+        given = self._upload(np.concatenate(parts).astype(np.uint64))
+        out, count = self._zeros((3, n)), len(distinct)
+        lists = {"begins": (given, count), "exponents": (given, 2 * count + 1)}
+        self._each("scatter_powers", count, places=given, **lists, out=out, pitch=n, x=x)
         return out
 
     # -- what a backend has -----------------------------------------------------------------------------------------
@@ -505,10 +522,7 @@ class MultilinearKernels(RowKernels):
     def _interpolate_runs(self, columns: Array, log_run: int) -> None: ...
 
     @abstractmethod
-    def _apply_runs(self, columns: Array, matrix: Words) -> Array: ...
-
-    @abstractmethod
-    def _bind_runs(self, columns: Array, weights: Words) -> Array: ...
+    def _bind_runs(self, columns: Array, weights: Words, out: Array) -> None: ...
 
     @abstractmethod
     def _sum_runs(self, columns: Array, weights: Array, size: int) -> Words: ...

@@ -32,4 +32,5 @@ def test_rounds_over_all_tables(emulated: CudaBackend, program: Program) -> None
     assert steps.did["univariate"]["download"] == 0
     assert steps.did["rounds"]["launch"] == 3 * committed.shape.row_variables
     assert steps.did["rounds"]["download"] == 1
+    assert steps.did["reduction"]["download"] <= 3  # what was drawn, and the values of both stacks
     assert sum(steps.did.values(), Counter[str]())["download"] <= 40

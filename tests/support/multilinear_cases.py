@@ -24,6 +24,7 @@ from distprove.stark.field import (
     e_add,
     e_inv,
     e_mul,
+    e_powers,
     e_scale,
     e_sub,
     element,
@@ -138,15 +139,15 @@ def interpolated_runs(backend: Backend, rng: np.random.Generator) -> None:
     same(backend, given, expected.reshape(width, -1))
 
 
-def matrices_on_runs(backend: Backend, rng: np.random.Generator) -> None:
+def weights_on_runs(backend: Backend, rng: np.random.Generator) -> None:
     kernels, size = backend.multilinear, 1 << int(rng.integers(0, 7))
-    width, rows, runs = int(rng.integers(1, 4)), int(rng.integers(1, 8)), 1 << int(rng.integers(0, 6))
-    columns, matrix, weights = random(rng, width, size * runs), random(rng, rows, size), random(rng, size, 3)
+    width, runs = int(rng.integers(1, 4)), 1 << int(rng.integers(0, 6))
+    columns, weights = random(rng, width, size * runs), random(rng, size, 3)
     of_runs = columns.reshape(-1, 1, size)
-    expected = total(mul(of_runs, matrix[None]), axis=2)
-    same(backend, kernels.apply_runs(on(backend, columns), matrix), expected.reshape(width, -1))
     bound = total(mul(of_runs, np.ascontiguousarray(weights.T)[None]), axis=2)
-    same(backend, kernels.bind_runs(on(backend, columns), weights), bound.T.reshape(3, width, runs))
+    room = on(backend, np.zeros((3, width * runs), dtype=np.uint64))
+    kernels.bind_runs(on(backend, columns), weights, room)
+    same(backend, room, bound.T)
     sets = int(rng.integers(1, SETS + 1))
     given = random(rng, sets, 3, width * runs)
     found = kernels.sum_runs(on(backend, columns), on(backend, given), size)
@@ -479,51 +480,51 @@ def stacks(backend: Backend, rng: np.random.Generator) -> None:
         for kind, weight, own in ((0, weights, factor), (1, weights, after), (2, moved, after)):
             kinds[kind, :, span] = first(times(weight, own))
     same(backend, room, kinds)
-    scales, out = elements(rng, SETS), kernels.kinds(1, total_)[0]
-    kernels.combine(room, scales, out)
-    sums = np.zeros((total_, 3), dtype=np.uint64)
-    for kind, scale in zip(kinds, scales, strict=True):
-        sums = add(sums, times(last(kind), scale))
+    alone = kernels.kinds(1, total_)
+    without = np.concatenate([entries[:, :4], np.zeros((count, 3), dtype=np.uint64)], axis=1)
+    kernels.opened_weights(kernels.products(point, eq=True), final, without, alone)
+    same(backend, alone, kinds[:1])
+    size = 1 << int(rng.integers(0, 4))
+    low, out = random(rng, SETS, size, 3), kernels.kinds(1, total_ * size)[0]
+    kernels.expand(room, low, out)
+    sums = np.zeros((total_, size, 3), dtype=np.uint64)
+    for kind, own in zip(kinds, low, strict=True):
+        sums = add(sums, ext_mul(last(kind)[:, None], own[None]))
+    sums = sums.reshape(-1, 3)
     same(backend, out, first(sums))
 
 
 def pairs(backend: Backend, rng: np.random.Generator) -> None:
-    kernels, bits, width = backend.multilinear, int(rng.integers(1, 10)), int(rng.integers(1, 6))
-    pair = random(rng, 2, 3, width << bits)
-    made, r = on(backend, pair), None
-    for left in range(bits, 0, -1):
-        if r is not None:
-            pair = np.stack([first(add(last(v)[0::2], times(last(v)[1::2], r))) for v in pair])
-        h_1, h_2, made = kernels.pair_round(made, r)
-        assert pair.shape[-1] == width << left
-        same(backend, made, pair)
-        (v, odd_v), (u, odd_u) = ((last(w)[0::2], last(w)[1::2]) for w in pair)
-        assert h_1 == e_add(sum_of(ext_mul(v, odd_u)), sum_of(ext_mul(odd_v, u)))
-        assert h_2 == sum_of(ext_mul(odd_v, odd_u))
-        (r,) = elements(rng, 1)
-    assert r is not None
-    folded = np.stack([first(add(last(v)[0::2], times(last(v)[1::2], r))) for v in pair])
-    same(backend, kernels.fold_pair(made, r), folded)
-
-
-def ended_pairs(backend: Backend, rng: np.random.Generator) -> None:
-    """Rounds that draw by themselves are rounds of one stack each, and the transcript between them."""
+    """Rounds that draw by themselves, and the transcript between them. A second stack may join later."""
     kernels, count, opening = backend.multilinear, int(rng.integers(1, 6)), bool(rng.integers(0, 2))
-    sizes = [1 << int(rng.integers(count, 12)) for _ in range(int(rng.integers(1, 3)))]
-    given = [random(rng, 2, 3, n) for n in sizes]
+    starts = [0, int(rng.integers(0, count + 1))][: int(rng.integers(1, 3))]
+    given = [
+        random(rng, 2, 3, int(rng.integers(1, 6)) << int(rng.integers(count - start, 10 - start))) for start in starts
+    ]
     transcript = make_transcript(b"test", TreeHash.KECCAK if rng.integers(0, 2) else TreeHash.POSEIDON2)
-    made = kernels.pair_rounds([on(backend, pair) for pair in given], count, transcript.words(), opening=opening)
-    labels, pairs, r = ((b"sum", b"alpha") if opening else (b"reduce", b"fold")), [on(backend, p) for p in given], None
-    for sent, drawn in zip(made.sent, made.drawn, strict=True):
-        rounds = [kernels.pair_round(pair, r) for pair in pairs]
-        pairs = [pair for _, _, pair in rounds]
-        h = [sum_of(np.array([found[k] for found in rounds], dtype=np.uint64)) for k in (0, 1)]
-        assert [element(words) for words in sent] == h
-        transcript.absorb_words(labels[0], np.array(h, dtype=np.uint64))
-        r = transcript.extension(labels[1])
-        assert drawn == r
-    for found, expected in zip(made.over, pairs, strict=True):
-        same(backend, found, np.asarray(backend.to_host(expected)))
+    on_it = [on(backend, pair) for pair in given]
+    made = kernels.pair_rounds(on_it, count, transcript.words(), opening=opening, starts=starts)
+    folded = kernels.fold_drawn(made)
+    labels = (b"sum", b"alpha") if opening else (b"reduce", b"fold")
+    for i, (sent, drawn) in enumerate(zip(made.sent, made.drawn, strict=True)):
+        halves = [
+            [(last(v)[0::2], last(v)[1::2]) for v in pair]
+            for pair, start in zip(given, starts, strict=True)
+            if start <= i
+        ]
+        h_1 = sum_of(np.array([sum_of(add(ext_mul(v, du), ext_mul(dv, u))) for (v, dv), (u, du) in halves], np.uint64))
+        h_2 = sum_of(np.array([sum_of(ext_mul(dv, du)) for (_, dv), (_, du) in halves], dtype=np.uint64))
+        assert [element(words) for words in sent] == [h_1, h_2]
+        transcript.absorb_words(labels[0], np.array([h_1, h_2], dtype=np.uint64))
+        assert drawn == transcript.extension(labels[1])
+        if i + 1 == count:
+            for found, pair in zip(made.over, given, strict=True):
+                same(backend, found, pair)
+        for s, start in enumerate(starts):
+            if start <= i:
+                given[s] = np.stack([first(add(last(v)[0::2], times(last(v)[1::2], drawn))) for v in given[s]])
+    for found, pair in zip(folded, given, strict=True):
+        same(backend, found, pair)
     assert np.array_equal(made.transcript, transcript.words())
 
 
@@ -538,10 +539,12 @@ def additions(backend: Backend, rng: np.random.Generator) -> None:
     room = on(backend, short.copy())
     kernels.add_to(room, on(backend, target))
     same(backend, room, add(short, target[:, : 1 << bits]))
-    places = rng.permutation(step << bits)[: int(rng.integers(1, (step << bits) + 1))].astype(np.uint64)
-    values, expected = random(rng, len(places), 3), np.zeros((3, step << bits), dtype=np.uint64)
-    expected[:, places] = values.T
-    same(backend, kernels.scattered(places, values, step << bits), expected)
+    places = [int(j) for j in rng.integers(0, step << bits, int(rng.integers(0, 40)))]
+    (x,) = elements(rng, 1)
+    expected, begin = np.zeros((3, step << bits), dtype=np.uint64), int(rng.integers(0, 3))
+    for j, power in zip(places, e_powers(x, begin + len(places))[begin:], strict=True):
+        expected[:, j] = add(expected[:, j], np.array(power, dtype=np.uint64))
+    same(backend, kernels.scattered_powers(places, x, begin, step << bits), expected)
 
 
 def refusals(backend: Backend, rng: np.random.Generator) -> None:
@@ -560,8 +563,8 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
         lambda: kernels.encode(given(1, 4), 31),
         lambda: kernels.interpolate_runs(given(1, 4), 3),
         lambda: kernels.interpolate_runs(given(1, 1 << 7), MAX_LOG_RUN + 1),
-        lambda: kernels.apply_runs(given(1, 4), random(rng, 2, 3)),
-        lambda: kernels.bind_runs(given(1, 4), random(rng, 8, 3)),
+        lambda: kernels.bind_runs(given(1, 4), random(rng, 8, 3), given(3, 1)),
+        lambda: kernels.bind_runs(given(1, 4), random(rng, 2, 3), given(3, 1)),
         lambda: kernels.sum_runs(given(1, 4), given(1, 3, 4), 2),
         lambda: kernels.sum_runs(given(1, 4), given(SETS + 1, 3, 2), 2),
         lambda: kernels.products([ONE] * (COORDINATES + 1), eq=True),
@@ -580,13 +583,14 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
         lambda: skipped(4, 1, 1),
         lambda: skipped(0, 1, 0),
         lambda: skipped(0, 2, 1),
-        lambda: kernels.pair_round(given(2, 3, 2), ONE),
-        lambda: kernels.pair_round(given(2, 3, 3), None),
+        lambda: kernels.pair_rounds([given(2, 3, 4)], 0, ZERO_STATE, opening=True),
+        lambda: kernels.pair_rounds([given(2, 3, 4)] * 2, 2, ZERO_STATE, opening=True, starts=(0, 3)),
+        lambda: kernels.pair_rounds([given(2, 3, 4)], 2, ZERO_STATE, opening=True, starts=(1,)),
         lambda: kernels.pair_rounds([given(2, 3, 4)] * 3, 1, ZERO_STATE, opening=True),
         lambda: kernels.pair_rounds([given(2, 3, 4)], 3, ZERO_STATE, opening=True),
-        lambda: kernels.fold_pair(given(2, 3, 3), ONE),
         lambda: kernels.opened_weights(kernels.products([ONE], eq=True), ONE, random(rng, 1, 6), given(3, 3, 4)),
-        lambda: kernels.scattered(np.array([4], dtype=np.uint64), random(rng, 1, 3), 4),
+        lambda: kernels.scattered_powers([4], ONE, 0, 4),
+        lambda: kernels.scattered_powers([-1], ONE, 0, 4),
     ]
     for call in refused:
         with pytest.raises(SizeError):
@@ -596,7 +600,7 @@ def refusals(backend: Backend, rng: np.random.Generator) -> None:
 CASES: list[Case] = [
     encoding,
     interpolated_runs,
-    matrices_on_runs,
+    weights_on_runs,
     products,
     layers,
     cells,
@@ -604,7 +608,6 @@ CASES: list[Case] = [
     row_rounds,
     stacks,
     pairs,
-    ended_pairs,
     additions,
     refusals,
 ]

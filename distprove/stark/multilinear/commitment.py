@@ -74,9 +74,9 @@ def commit_stack(
     return Stacked(stack, params, tree, coefficients, codewords)
 
 
-def combined(backend: Backend, stacked: Stacked, weights: Words) -> Array:
-    """The sum of weight times coefficients over stacked columns, (3, 2^log_height)."""
-    return backend.goldilocks.combine([stacked.coefficients[:, None]], weights)
+def combined(backend: Backend, stacked: Stacked, weights: Words, out: Array | None = None) -> Array:
+    """The sum of weight times coefficients over stacked columns, (3, 2^log_height), in `out` if it is given."""
+    return backend.goldilocks.combine([stacked.coefficients[:, None]], weights, out)
 
 
 def anchor_of(backend: Backend, stacked: Stacked, eta: Sequence[Ext], delta: Ext) -> Ext:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distprove.stark.field import ONE, Ext, Words, e_add, e_powers, ext_powers
+from distprove.stark.field import ONE, Ext, Words, ext_powers
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.commitment import Stacked, combined
 from distprove.stark.multilinear.opened import preprocessed_queries
@@ -56,18 +56,21 @@ def prove_opening(
     for i, round_ in enumerate(shape.rounds):
         if round_.log_fold:
             made = kernels.pair_rounds([pair], round_.log_fold, transcript.words(), opening=True)
-            transcript.resume(made.transcript)
-            folds.append(made.sent)
-            pair = kernels.fold_pair(made.over[0], made.drawn[-1])
+            (pair,) = kernels.fold_drawn(made)
         last = i == len(shape.rounds) - 1
         next_tree, z = tree, ONE
+        if not last:  # queued before the host waits for the rounds
+            following = shape.rounds[i + 1]
+            codeword = kernels.encode(pair[0], following.log_domain - following.log_size)
+            next_tree = goldilocks.commit([codeword], log_arity=following.log_fold, tree_hash=params.tree_hash)
+        if round_.log_fold:
+            transcript.resume(made.transcript)
+            folds.append(made.sent)
+            del made
         if last:
             final = np.ascontiguousarray(backend.to_host(pair)[0].T)
             transcript.final(final)
         else:
-            following = shape.rounds[i + 1]
-            codeword = kernels.encode(pair[0], following.log_domain - following.log_size)
-            next_tree = goldilocks.commit([codeword], log_arity=following.log_fold, tree_hash=params.tree_hash)
             roots.append(next_tree.root)
             z = transcript.sample_point(roots[-1])
             samples.append(kernels.dot(pair[0], kernels.products(squares(z, following.log_size), eq=False)))
@@ -77,7 +80,7 @@ def prove_opening(
         trees += goldilocks.open([tree], indices) if i else main.open(backend, indices)
         if i == 0 and fixed is not None:
             own = preprocessed_queries(shape, np.array(indices, dtype=np.int64))
-            trees += goldilocks.open([fixed.tree], own.tolist())
+            trees += goldilocks.open([fixed.tree], own)
         if not last:
             _add_claims(backend, z, indices, round_.log_leaves, shape.rounds[i + 1].log_size, transcript, pair[1])
         tree = next_tree
@@ -96,7 +99,7 @@ def combine_stacks(backend: Backend, shape: Shape, main: Stacked, fixed: Stacked
     """Write the coefficients (3, 2^log_height) of the combined columns. Preprocessed ones do not depend on the first
     variables of a taller stack."""
     kernels, weights = backend.multilinear, ext_powers(mu, shape.stacked)
-    kernels.place(combined(backend, main, weights[: main.stack.width]), out)
+    combined(backend, main, weights[: main.stack.width], out)
     if fixed is not None:
         own = combined(backend, fixed, weights[main.stack.width :])
         kernels.add_to(out, own, step=1 << (shape.log_height - fixed.stack.log_height))
@@ -113,12 +116,7 @@ def _add_claims(
 ) -> None:
     """Add to weights (3, 2^log_size) those of the claims of a sample at z and of queries, by powers of gamma."""
     kernels, gamma = backend.multilinear, transcript.combination()
-    powers = e_powers(gamma, len(indices) + 2)[1:]
-    kernels.tabulate(kernels.products(squares(z, log_size), powers[0], eq=False), weights, add=True)
+    kernels.tabulate(kernels.products(squares(z, log_size), gamma, eq=False), weights, add=True)
     # The sum over queries of factor w^(j b) for all b: a transform of the factors at the places j.
-    factors: dict[int, Ext] = {}
-    for j, power in zip(indices, powers[1:], strict=True):
-        factors[j] = e_add(factors[j], power) if j in factors else power
-    places, values = np.array(list(factors), dtype=np.uint64), np.array(list(factors.values()), dtype=np.uint64)
-    spread = kernels.encode(kernels.scattered(places, values, 1 << log_leaves), 0)
+    spread = kernels.encode(kernels.scattered_powers(indices, gamma, 2, 1 << log_leaves), 0)
     kernels.add_to(weights, spread.reshape(3, -1))

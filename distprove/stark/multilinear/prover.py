@@ -14,7 +14,7 @@ from distprove.stark import logup
 from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.barrier import Commitment
 from distprove.stark.encoding import pack
-from distprove.stark.field import Ext, Words, e_powers
+from distprove.stark.field import Ext, Words, ext_powers
 from distprove.stark.multilinear.bus_prover import build_layers, prove_layers
 from distprove.stark.multilinear.buses import block_weights, shared_point
 from distprove.stark.multilinear.challenges import ProofTranscript, anchor_challenges, global_challenges
@@ -171,12 +171,13 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     # 5. All opened values and the anchor become one value of each stacked column.
     with steps("reduction"):
         committed.stacked.interpolate(backend, dict(enumerate(committed.columns)))
-        batch = e_powers(sigma, shape.openings + 1)
+        batch = ext_powers(sigma, shape.openings + 1)
         eta, delta = anchor_challenges(NUMBERS, shape, name.encode(), words, root)
         stacks = [main_stack(backend, shape, committed.stacked, rows.point, batch, eta, delta)]
         if pk.fixed is not None:
             stacks.append(preprocessed_stack(backend, shape, pk.fixed, rows.point, batch))
         reduction, rho, values = prove_reduction(backend, shape, stacks, transcript)
+        del stacks  # and their memory
         mu = transcript.stacked(values)
 
     # 6. WHIR: the stacked columns have these values.

@@ -39,12 +39,21 @@ class Stack:
     def positions(self) -> dict[int, tuple[Position, ...]]:
         """The positions of each table's columns, by the table's number. A proof's heights do not need them, since a key
         of a few bytes can state millions of columns."""
-        positions, at, last = {}, 0, (1 << self.log_height) - 1
+        positions, last = {}, (1 << self.log_height) - 1
         for number, height, width in self.tables:
+            at = self.starts[number]
             starts = range(at, at + (width << height), 1 << height)
             positions[number] = tuple(Position(s >> self.log_height, s & last) for s in starts)
-            at += width << height
         return positions
+
+    @cached_property
+    def starts(self) -> dict[int, int]:
+        """The first cell of each table's columns in the run that is cut into stacked columns, by the table's number."""
+        starts, at = {}, 0
+        for number, height, width in self.tables:
+            starts[number] = at
+            at += width << height
+        return starts
 
     @classmethod
     def of(cls, tables: Iterable[tuple[int, int, int]], least: int, log_columns: int) -> Stack:

@@ -31,8 +31,8 @@ class CpuDeepFri(CpuRows):
             for run, found in zip(runs, np.split(values, np.cumsum(widths)[:-1]), strict=True):
                 run.put(found)
 
-    def _combine(self, matrices: Sequence[Array], weights: Words) -> Array:
-        out = self._empty((3, matrices[0].shape[2]), np.uint64)
+    def _combine(self, matrices: Sequence[Array], weights: Words, out: Array | None) -> Array:
+        out = self._empty((3, matrices[0].shape[2]), np.uint64) if out is None else out
         self._rows.combine([cube(m) for m in matrices], canonical(weights, "weights"), out)
         return out
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.interface.arrays import Empty
 from kernels.interface.goldilocks import TreeOpening, Words
@@ -118,7 +119,7 @@ class CpuMerkleTree:
         return np.ascontiguousarray(elements.transpose(1, 2, 0)).reshape(len(leaves), self._arity * matrix.shape[0])
 
 
-def open_trees(trees: Sequence[CpuMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+def open_trees(trees: Sequence[CpuMerkleTree], indices: NDArray[np.int64]) -> list[TreeOpening]:
     """Open each tree at `indices` >= 0, where index i is its leaf i mod 2^log_leaves, by paths found once for all."""
     if not trees:
         return []

@@ -73,8 +73,8 @@ class CpuMultilinear(MultilinearKernels):
         self._native.gl_apply_runs(self._pool, _flat(columns), size, _flat(matrix), out.reshape(-1))
         return out
 
-    def _bind_runs(self, columns: Array, weights: Words) -> Array:
-        return np.ascontiguousarray(self._apply_runs(columns, np.ascontiguousarray(weights.T)).reshape(-1, 3).T)
+    def _bind_runs(self, columns: Array, weights: Words, out: Array) -> None:
+        out[...] = self._apply_runs(columns, np.ascontiguousarray(weights.T)).reshape(-1, 3).T
 
     def _sum_runs(self, columns: Array, weights: Array, size: int) -> Words:
         out = np.empty((3 * len(weights), size), dtype=np.uint64)
@@ -97,7 +97,9 @@ class CpuMultilinear(MultilinearKernels):
                     self._each("leaves", n, found=found, places=where, out=place.fractions, **given)
 
     def _bind_rows(self, columns: Array, weights: Array) -> Array:
-        return self._bind_runs(columns, weights)
+        out = self._empty((3, columns.size // len(weights)))
+        self._bind_runs(columns, weights, out)
+        return out
 
     def _coset_sums(self, base: Array, made: RowRounds) -> None:
         flat, log_run, size = base.reshape(-1), made.log_run, 1 << made.log_run

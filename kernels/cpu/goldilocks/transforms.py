@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.cpu.goldilocks.merkle import CpuMerkleTree, Hasher, open_trees
 from kernels.errors import BackendError, SizeError
@@ -65,7 +66,7 @@ class CpuTransforms:
             raise SizeError(f"a leaf of 2^{log_arity} rows on cosets of {matrices[0].shape[2]}")
         return CpuMerkleTree(self._hasher.using(tree_hash), [np.ascontiguousarray(m) for m in matrices], log_arity)
 
-    def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+    def _open_trees(self, trees: Sequence[MerkleTree], indices: NDArray[np.int64]) -> list[TreeOpening]:
         return open_trees(cast("Sequence[CpuMerkleTree]", trees), indices)
 
     def _grind(self, seed: bytes, bits: int, tree_hash: TreeHash) -> int:

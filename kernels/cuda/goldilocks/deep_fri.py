@@ -120,7 +120,7 @@ class CudaDeepFri:
         packed["count"] = len(matrices)
         return packed
 
-    def _combine(self, matrices: Sequence[Array], weights: Words) -> Array:
+    def _combine(self, matrices: Sequence[Array], weights: Words, out: Array | None) -> Array:
         """Cut columns into chunks until the device is busy, and add their sums."""
         n = int(matrices[0].shape[2])
         kernel = self._device.kernel(OPENINGS, "gl_combine")
@@ -131,7 +131,8 @@ class CudaDeepFri:
         parts = [present[i : i + MATRICES] for i in range(0, len(present), MATRICES)]
         widths = [sum(int(m.shape[0]) for m in part) for part in parts]
         chunks = [-(-width // per_chunk) for width in widths]
-        partial = self._device.empty((sum(chunks), 3, n))
+        out = self._device.empty((3, n)) if out is None else out
+        partial = out[None] if sum(chunks) == 1 else self._device.empty((sum(chunks), 3, n))
         on_device = self._device.upload(weights)
         sizes = np.uint64(n), np.uint32(per_chunk)
         done = begin = 0
@@ -140,8 +141,7 @@ class CudaDeepFri:
             kernel.launch((blocks, count), COMBINE_BLOCK, (columns, here, partial[done : done + count], *sizes))
             done, begin = done + count, begin + width
         if done == 1:
-            return partial[0]
-        out = self._device.empty((3, n))
+            return out
         finish = self._device.kernel(OPENINGS, "gl_combine_finish")
         finish.launch_items(3 * n, (partial, out, np.uint64(3 * n), np.uint32(done)))
         return out

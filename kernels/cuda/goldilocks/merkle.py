@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.cuda.device import ByValue, Device, Stream, layout, parallel
 from kernels.cuda.goldilocks.tree import (
@@ -81,7 +82,7 @@ class CudaTrees:
             self._climb(digests, levels[climbed:], log_blowup)
         return CudaMerkleTree(self._device, leaves, digests, levels)
 
-    def _open_trees(self, trees: Sequence[MerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+    def _open_trees(self, trees: Sequence[MerkleTree], indices: NDArray[np.int64]) -> list[TreeOpening]:
         ours = [tree for tree in trees if isinstance(tree, CudaMerkleTree)]
         if len(ours) != len(trees):
             raise BackendError("a tree was not made by this backend")

@@ -66,23 +66,19 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
         preconditions.contiguous(columns, "columns")
         self._extend.interpolate_runs(columns, log_run)
 
-    def _apply_runs(self, columns: Array, matrix: Words) -> Array:
-        return self._applied(columns, self._upload(matrix.T), apart=False)
-
-    def _bind_runs(self, columns: Array, weights: Words) -> Array:
-        return self._applied(columns, self._upload(weights), apart=True)
+    def _bind_runs(self, columns: Array, weights: Words, out: Array) -> None:
+        self._applied(columns, self._upload(weights), out)
 
     def _bind_rows(self, columns: Array, weights: Array) -> Array:
-        return self._applied(columns, weights, apart=True)
+        size, rows = map(int, weights.shape)
+        return self._applied(columns, weights, self._empty((rows, int(columns.size) // size)))
 
-    def _applied(self, columns: Array, weights: Array, *, apart: bool) -> Array:
-        """Apply weights (size, rows) to each run; with `apart` each row of them has an output of its own."""
+    def _applied(self, columns: Array, weights: Array, out: Array) -> Array:
+        """Apply weights (size, rows) to each run: out (rows, runs)."""
         preconditions.contiguous(columns, "columns")
-        size, rows = weights.shape
-        runs = int(columns.size) // size
-        out = self._empty((rows, runs) if apart else (int(columns.shape[0]), int(columns.shape[1]) // size * rows))
-        given = {"log_run": size.bit_length() - 1, "rows": rows, "apart": runs if apart else 0}
-        self._each("apply_runs", runs * rows, source=columns, matrix=weights, out=out, **given)
+        size, rows = map(int, weights.shape)
+        given = {"log_run": size.bit_length() - 1, "rows": rows, "apart": int(out.shape[1])}
+        self._each("apply_runs", int(out.size), source=columns, matrix=weights, out=out, **given)
         return out
 
     def _sum_runs(self, columns: Array, weights: Array, size: int) -> Words:

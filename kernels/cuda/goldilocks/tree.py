@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.cuda.device import Device, layout
 from kernels.interface.arrays import Array
@@ -102,7 +103,7 @@ class CudaMerkleTree:
         return other
 
 
-def open_trees(device: Device, trees: Sequence[CudaMerkleTree], indices: Sequence[int]) -> list[TreeOpening]:
+def open_trees(device: Device, trees: Sequence[CudaMerkleTree], indices: NDArray[np.int64]) -> list[TreeOpening]:
     """Open all trees at `indices` by one upload, one launch and one download."""
     paths = QueryPaths(indices, max((tree.log_leaves for tree in trees), default=0))
     numbers, spans = paths.numbers, {}

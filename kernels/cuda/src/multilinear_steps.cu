@@ -87,4 +87,5 @@ struct Block {
     step(Block{threadIdx.x, blockDim.x, drawing});                                                                 \
   }
 DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM)
+DP_DEVICE_STEPS(DP_EACH, DP_SUM)
 DP_ROUND_STEPS(DP_ROUND, DP_BLOCK)
