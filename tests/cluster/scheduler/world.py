@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ from cluster.record.timeline import Session
 from cluster.scheduler import events as e
 from cluster.scheduler.barrier import draw_challenge
 from cluster.scheduler.jobs import Barrier, Job
-from cluster.scheduler.machine import Machine
+from cluster.scheduler.machine import HANDLERS, Machine
 from cluster.scheduler.rules import Stage
 from cluster.scheduler.workers import SlotStage, WorkerHandle
 from distprove.errors import ClusterError, InputError
@@ -117,13 +118,15 @@ def make_job(
     needs: Sequence[tuple[str, ...]] = (),
     holds_key: bool = False,
     done: Sequence[str] = (),
+    barrier: Barrier | None = None,
     listens: bool = True,
 ) -> Job:
     """A job of so many partitions, named p0 and so on."""
     needs = needs or [()] * count
     plan = [Partition(i, f"p{i}", DIGEST, {}, name, needs[i]) for i in range(len(needs))]
     report = Report("tiny", {}, "world", "", [PartitionReport(p.name) for p in plan], made_by={})
-    barrier = barrier_of(system, plan) if done and system.needs_barrier else None
+    if barrier is None and done and system.needs_barrier:
+        barrier = barrier_of(system, plan)
     proofs = {p.name: good_proof(p, barrier[1] if barrier and p.commits else None) for p in plan if p.name in done}
     job = Job(name, key, system, plan, report, Session(0.0), max_retries, rank, proofs, barrier, holds_key=holds_key)
     job.listens = listens
@@ -156,13 +159,15 @@ def loaded(worker: str, synthesisers: Sequence[str], uuid: str = "", device: str
 class SimSlot:
     """What a worker really has of a key."""
 
-    __slots__ = ("batch", "begun", "epoch", "jobs_over", "key", "orders", "parallel", "permitted", "synthesisers")
+    __slots__ = ("batch", "begun", "epoch", "key", "orders", "permitted", "synthesisers", "told")
 
     def __init__(self, key: str, epoch: int, permitted: bool, synthesisers: Sequence[str]) -> None:
         self.key, self.epoch, self.permitted = key, epoch, permitted
         self.orders: dict[PartitionId, Order] = {}
         self.begun: dict[PartitionId, str] = {}
         self.batch: Batch | None = None
+        self.told: deque[e.News] = deque()
+        """News on their way, in order."""
         self.synthesisers = list(synthesisers)
 
 
@@ -174,6 +179,10 @@ class SimWorker:
         self.alive, self.silent, self.lost, self.life = True, False, False, 0
         self.slots: dict[str, SimSlot] = {}
         self.loading: dict[str, e.Load] = {}
+
+
+TWICE = tuple(each for each in HANDLERS if each is not e.JobAdded)
+"""Events that may be told twice."""
 
 
 class Wrong(AssertionError):
@@ -218,8 +227,7 @@ class World:
         """What will happen at some time, in any order: each gives its event, or None."""
         self.jobs: dict[str, Job] = {}
         self.ended: dict[str, BaseException | None] = {}
-        self.left: set[str] = set()
-        self.stopped: set[str] = set()
+        self.left: set[Job] = set()
         self.holder: dict[PartitionId, str] = {}
         self.good: set[PartitionId] = set()
         self.kept: dict[PartitionId, PartitionProof] = {}
@@ -229,6 +237,14 @@ class World:
         self.events: list[e.Event] = []
         self.buffer: list[e.Event] = []
         self.names = 0
+        self.fleet = 0
+        """Number of fleets that were lost. The next one has workers of the same names."""
+        self.keeping: list[tuple[Job, PartitionId, PartitionProof]] = []
+        """Verified proofs that are not on disk yet."""
+        self.prompt = (3, 2, 0)[pick(3)]
+        """How often news arrive at once, in four."""
+        self.more_sessions = pick(3)
+        """Times that a job may be resumed."""
         self.more_jobs = 1 + pick(4)
         self.more_nodes = pick(3)
         self.grows = bool(self.more_nodes)
@@ -266,7 +282,7 @@ class World:
             pass
         elif what == 12 and self.more_jobs:
             self.add_job()
-        elif what == 13 and self.trouble():
+        elif (what == 13 and self.trouble()) or (what == 15 and self.resume()):
             pass
         elif what == 14:
             self.look(2.0)
@@ -309,7 +325,10 @@ class World:
 
     def send(self, event: e.Event) -> None:
         self.buffer.append(event)
-        if self.choices.below(4) != 3:
+        how = self.choices.below(32)
+        if how == 31 and isinstance(event, TWICE):
+            self.buffer.append(event)
+        if how < 24:
             self.flush()
 
     def flush(self) -> None:
@@ -370,7 +389,7 @@ class World:
             self.send(event)
 
     def join(self, count: int) -> None:
-        new = []
+        new: list[WorkerHandle] = []
         for _ in range(count):
             name = f"w{self.names}"
             self.names += 1
@@ -383,7 +402,6 @@ class World:
     def add_job(self) -> None:
         pick = self.choices.below
         self.more_jobs -= 1
-        name = f"j{len(self.jobs)}"
         key, system = self.keys[pick(len(self.keys))]
         kind = pick(8)
         count = (1, 2, 3, 4, 5, 6, 12, 30)[kind] if not self.standing or pick(3) == 2 else 1 + pick(3)
@@ -393,16 +411,52 @@ class World:
         retries = (3, 0, 1)[pick(3)]
         holds = self.standing and pick(3) == 2
         done = ["p0"] if pick(8) == 7 else []
-        job = make_job(
-            name, key, count, system=system, rank=pick(3), max_retries=retries, needs=needs, holds_key=holds, done=done,
-            listens=pick(4) == 3,
+        self.begin(
+            make_job(
+                f"j{len(self.jobs)}", key, count, system=system, rank=pick(3), max_retries=retries, needs=needs,
+                holds_key=holds, done=done, listens=pick(4) == 3,
+            )
         )  # fmt: skip
-        self.jobs[name] = job
-        self.kept |= {PartitionId(name, n): proof for n, proof in job.proofs.items()}
+
+    def begin(self, job: Job) -> None:
+        """A session of a job begins."""
+        self.jobs[job.id] = job
+        self.turns[job.id] = -1
+        self.kept |= {PartitionId(job.id, name): proof for name, proof in job.proofs.items()}
         if job.barrier is not None:
-            self.stored[name] = job.barrier
-        self.turns[name] = -1
+            self.stored[job.id] = job.barrier
         self.send(e.JobAdded(job))
+
+    def resume(self) -> bool:
+        """A job that did not come to its end is begun again under its name, with what is on disk and not damaged."""
+        pick = self.choices.below
+        names = [name for name in self.ended if len(self.jobs[name].proofs) < len(self.jobs[name].partitions)]
+        if not (self.standing and names and self.more_sessions):
+            return False
+        self.more_sessions -= 1
+        name = names[pick(len(names))]
+        former, barrier = self.jobs[name], self.stored.pop(name, None)
+        if former.holds_key and (left := self.leaves(former)) is not None:
+            self.send(left)
+        self.check_end(name)
+        del self.ended[name]
+        found = [p.name for p in former.plan if self.kept.pop(PartitionId(name, p.name), None) is not None]
+        found = [each for each in found if pick(8) != 7] if barrier or not former.system.needs_barrier else []
+        whole: list[str] = []
+        for partition in former.plan:  # what others need comes first
+            if partition.name in found and all(name in whole for name in partition.needs):
+                whole.append(partition.name)
+        found, needs = whole, [p.needs for p in former.plan]
+        if pick(3) == 2:  # or another job has its name
+            found, needs = [], needs[: 1 + pick(len(needs))]
+        barrier = barrier if any(p.commits and p.name in found for p in former.plan) else None
+        self.begin(
+            make_job(
+                name, former.key, system=former.system, rank=former.rank, max_retries=former.max_retries, needs=needs,
+                holds_key=former.holds_key, done=found, barrier=barrier, listens=former.listens,
+            )
+        )  # fmt: skip
+        return True
 
     def look(self, seconds: float) -> None:
         for worker in self.workers.values():
@@ -429,7 +483,11 @@ class World:
             )
             for id in slot.begun
         ]
-        self.send(e.News(worker.handle.id, slot.key, slot.epoch, batch))
+        slot.told.append(e.News(worker.handle.id, slot.key, slot.epoch, batch))
+        if len(slot.told) == 1 and self.choices.below(4) < self.prompt:
+            self.send(slot.told.popleft())
+        else:
+            self.pending.append(slot.told.popleft)
 
     def work(self) -> bool:
         """Some worker goes on with some order; False where none can."""
@@ -541,14 +599,18 @@ class World:
             self.join(1 + pick(2))
             return True
         alive = [worker for worker in self.workers.values() if worker.alive]
-        if self.faults <= 0 or not (running if how < 2 else alive):
+        if self.faults <= 0 or not (running if how < 3 else alive):
             return False
         self.faults -= 1
         self.injected += 1
-        if how < 2:
+        if how < 3:
             job = running[pick(len(running))]
-            self.stopped.add(job)
             self.send(e.JobStopped(job, KeyboardInterrupt()))
+            if self.jobs[job].holds_key and pick(3) == 2:  # its driver does not wait for the end
+                self.send(self.leaves(self.jobs[job]) or e.JobLeft(job))
+            if pick(4):
+                self.flush()
+                self.resume()
             return True
         worker = alive[pick(len(alive))]
         if how < 5:
@@ -556,32 +618,33 @@ class World:
             self.die(worker, ids[pick(len(ids))] if ids and pick(2) else None, stuck=how == 4 and pick(3) == 2)
         elif how == 5:
             self.flush()
+            self.die(worker, None)
             worker.alive = False
-            worker.slots, worker.loading = {}, {}
             self.send(e.Left(worker.handle.id))
         elif how == 6 and pick(3) == 2:
-            self.flush()
-            self.workers, self.pending = {}, []
-            self.open, self.closing = set(), set()
-            self.send(e.FleetLost(ClusterError("Ray is lost")))
-            self.flush()
-            self.answer_kept()
-            self.join(1 + pick(2))
+            self.lose_fleet()
         else:
             worker.silent = True
         return True
 
-    def answer_kept(self) -> None:
-        """Holding drivers leave whatever happens to the fleet."""
-        for name, job in self.jobs.items():
-            if job.holds_key and name in self.ended and name not in self.left:
-                self.pending.append(lambda name=name: self.leaves(name))  # type: ignore[misc]
+    def lose_fleet(self) -> None:
+        """All workers are gone. What they told last, and their deaths, come late; others have their names by then."""
+        self.flush()
+        for worker in self.workers.values():
+            self.die(worker, None)
+        self.workers, self.names = {}, 0
+        self.open, self.closing, self.checked = set(), set(), set()
+        self.fleet += 1
+        self.send(e.FleetLost(ClusterError("Ray is lost")))
+        self.flush()
+        self.join(1 + self.choices.below(2))
 
-    def leaves(self, name: str) -> e.Event | None:
-        if name in self.left:
+    def leaves(self, job: Job) -> e.Event | None:
+        """The driver of a job needs its key no more."""
+        if job in self.left:
             return None
-        self.left.add(name)
-        return e.JobLeft(name)
+        self.left.add(job)
+        return e.JobLeft(job.id)
 
     # -- effects ----------------------------------------------------------------------------------------------------
 
@@ -591,8 +654,11 @@ class World:
     def open_key(self, effect: e.OpenKey) -> None:
         require(effect.key not in self.open, "a key is opened that is open")
         self.open.add(effect.key)
+        fleet = self.fleet
 
-        def happens() -> e.Event:
+        def happens() -> e.Event | None:
+            if self.fleet != fleet:
+                return None
             if len(self.open) > self.budget:
                 self.open.discard(effect.key)
                 return e.KeyRefused(effect.key, ClusterError("no room in the node's budget"))
@@ -610,8 +676,11 @@ class World:
             worker.slots.pop(effect.key, None)
             load = worker.loading.pop(effect.key, None)
             require(load is None or worker.silent, "a key is closed while it is loaded")
+        fleet = self.fleet
 
-        def happens() -> e.Event:
+        def happens() -> e.Event | None:
+            if self.fleet != fleet:
+                return None
             self.open.discard(effect.key)
             self.closing.discard(effect.key)
             self.checked.discard(effect.key)
@@ -670,7 +739,7 @@ class World:
 
         def happens() -> e.Event | None:
             slot = worker.slots.get(effect.key)
-            if self.workers.get(effect.worker) is not worker or effect.key not in self.open:
+            if self.workers.get(effect.worker) is worker and effect.key not in self.open:
                 return None
             if slot is None or slot.epoch != epoch:
                 return e.KeyChecked(effect.worker, effect.key, epoch, WorkerDied("it ended"))
@@ -823,14 +892,21 @@ class World:
             self.live(id.job)
             require(id in self.good and proof.data["good"] and proof.data["job"] == id.job, "kept, and not verified")
             require(id not in self.kept, "kept twice")
+            self.keeping.append((self.jobs[id.job], id, proof))
+        self.pending.append(self.keeps)
 
-        def happens() -> e.Event:
-            if self.fault(5):
-                return e.KeepFailed(effect.proofs, OSError("the disk is full"))
-            self.kept.update(effect.proofs)
-            return e.Kept(effect.proofs)
-
-        self.pending.append(happens)
+    def keeps(self) -> e.Event | None:
+        """A thread puts on disk what waits for that, of all jobs."""
+        found, self.keeping = self.keeping, []
+        if not found:
+            return None
+        proofs = [(id, proof) for _, id, proof in found]
+        if self.fault(5):
+            return e.KeepFailed(proofs, OSError("the disk is full"))
+        for job, id, proof in found:
+            if self.jobs[job.id] is job:
+                self.kept[id] = proof
+        return e.Kept(proofs)
 
     def store_barrier(self, effect: e.StoreBarrier) -> None:
         self.live(effect.job)
@@ -838,9 +914,10 @@ class World:
         require(effect.job not in self.stored, "a second barrier")
         require(list(effect.commitments) == [p.name for p in job.plan if p.commits], "the barrier leaves out some")
 
-        def happens() -> e.Event:
+        def happens() -> e.Event | None:
+            if self.jobs[effect.job] is not job:
+                return None  # its driver is gone
             if self.fault(5):
-                self.stopped.add(effect.job)
                 return e.JobStopped(effect.job, OSError("the disk is full"))
             self.stored[effect.job] = (effect.commitments, effect.challenge)
             return e.BarrierStored(effect.job)
@@ -856,7 +933,8 @@ class World:
         for id in [id for id in self.holder if id.job == effect.job]:
             del self.holder[id]
         if self.jobs[effect.job].holds_key:
-            self.pending.append(lambda: self.leaves(effect.job))
+            job = self.jobs[effect.job]
+            self.pending.append(lambda: self.leaves(job))
 
     # -- what must hold ---------------------------------------------------------------------------------------------
 
@@ -899,18 +977,22 @@ class World:
         require(not state.held, f"held for ever: {list(state.held)}")
         for key in state.keys.values():
             require(not key.jobs, f"{key.id} is used by {list(key.jobs)}")
-        for name, job in self.jobs.items():
-            require(name in self.ended, f"{name} did not end")
-            error = self.ended[name]
-            for partition in job.partitions.values():
-                if error is None and partition.stage is not Stage.DONE:
-                    require(partition.stage is Stage.FAILED, f"{partition.id} is {partition.stage} at the end")
-                    require(partition.report.error, f"{partition.id} failed without a reason")
-                if partition.stage is Stage.DONE:
-                    require(partition.id in self.kept and partition.id.name in job.proofs, "done, and not kept")
-            if not self.injected and not self.slow:
-                done = len(job.proofs) == len(job.partitions)
-                require(error is None and done, f"{name} failed without a fault: {error!r} {job.stages()}")
+        for name in self.jobs:
+            self.check_end(name)
+
+    def check_end(self, name: str) -> None:
+        """What must hold when a job is over."""
+        require(name in self.ended, f"{name} did not end")
+        job, error = self.jobs[name], self.ended[name]
+        for partition in job.partitions.values():
+            if error is None and partition.stage is not Stage.DONE:
+                require(partition.stage is Stage.FAILED, f"{partition.id} is {partition.stage} at the end")
+                require(partition.report.error, f"{partition.id} failed without a reason")
+            if partition.stage is Stage.DONE:
+                require(partition.id in self.kept and partition.id.name in job.proofs, "done, and not kept")
+        if not self.injected and not self.slow:
+            done = len(job.proofs) == len(job.partitions)
+            require(error is None and done, f"{name} failed without a fault: {error!r} {job.stages()}")
 
     def stuck(self) -> dict[str, Any]:
         state = self.state
