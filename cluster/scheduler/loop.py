@@ -89,7 +89,7 @@ class Scheduler:
         self._fleet: Fleet | None = None
         self._opening = threading.Lock()
         self._lock = threading.Lock()
-        """Guards `_sinks` and `_closed`."""
+        """Guards `_sinks`, `_closed` and the loss of the fleet."""
         self._sinks: dict[str, Sink] = {}
         """By job, until the end of the job is told."""
         self._residents: dict[str, Resident] = {}
@@ -335,22 +335,31 @@ class Scheduler:
             sinks = list(self._sinks.items())
         for job, sink in sinks:
             sink.take([e.Ended(job, told)])
-        evicted = self.evicted
+        former = self._machine.state
         self._machine = Machine(self.settings, standing=self.standing)
-        self._machine.state.evicted = evicted
+        self._machine.state.evicted = former.evicted
+        self._machine.state.epochs = former.epochs  # what comes late of a former load is of none to come
         if self.standing:  # else its only job is over, and whoever closes it closes the fleet
             fleet, self._fleet = self._fleet, None
             self._abandon(fleet)
 
     def _lost(self, fleet: Fleet, reason: str) -> None:
         """What the workers run on is gone: the next job of a standing scheduler has others started."""
-        if self._fleet is not fleet:
-            return
-        self.lost = ClusterError(f"Ray is lost: {reason}")
-        self._post(e.FleetLost(self.lost))
+        with self._lock:
+            if self._fleet is not fleet:
+                return
+            self.lost = ClusterError(f"Ray is lost: {reason}")
+            self._post(e.FleetLost(self.lost))
+            if self.standing:
+                self._fleet = None
         if self.standing:
-            self._fleet = None
             self._abandon(fleet)
+
+    def _post_of(self, fleet: Fleet | None, event: e.KeyOpened | e.KeyRefused | e.KeyClosed) -> None:
+        """Report what became of a key in a fleet, unless that was lost: the next one may have the key by now."""
+        with self._lock:
+            if self._fleet is fleet:
+                self._post(event)
 
     def _abandon(self, fleet: Fleet | None) -> None:
         residents, self._residents = list(self._residents.values()), {}
@@ -371,13 +380,12 @@ class Scheduler:
         resident = self._residents[effect.key] = Resident(effect.key, effect.system, fleet, self._post, self.quiet)
 
         def opens() -> None:
-            outcome: e.Event = e.KeyOpened(effect.key)
+            outcome: e.KeyOpened | e.KeyRefused = e.KeyOpened(effect.key)
             try:
                 fleet.unless_lost(resident.open)
             except BaseException as error:  # whatever it is, the jobs must know
                 outcome = e.KeyRefused(effect.key, error)
-            if self._fleet is fleet:  # else nobody asks for it any more
-                self._post(outcome)
+            self._post_of(fleet, outcome)
 
         in_background(opens, "distprove-open")
 
@@ -389,8 +397,7 @@ class Scheduler:
                 if resident is not None:
                     resident.close(self.settings.start_timeout)
             finally:
-                if self._fleet is fleet:
-                    self._post(e.KeyClosed(effect.key))
+                self._post_of(fleet, e.KeyClosed(effect.key))
 
         in_background(closes, "distprove-close")
 

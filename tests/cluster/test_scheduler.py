@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,7 @@ from cluster.opening import open_scheduler
 from cluster.record.run import Run
 from cluster.record.story import read_report
 from cluster.scheduler import batches
-from cluster.scheduler.events import JobAdded
+from cluster.scheduler.events import FleetLost, JobAdded, KeyOpened
 from cluster.scheduler.jobs import Progress
 from cluster.scheduler.keys import NO_ROOM, evict_oldest
 from cluster.scheduler.loop import Client, Scheduler
@@ -39,6 +40,7 @@ from distprove.errors import ClusterError, InputError, JobFailed, ResourceError,
 from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
 from distprove.groth16.wtns import write_wtns
+from distprove.host.beside import in_background
 from distprove.options import InputFile
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
@@ -559,7 +561,7 @@ def test_a_fault_of_the_scheduler_fails_its_jobs_and_the_next_are_proven(
         jobs.proven("a", system)
         until(lambda: scheduler.ask(evict_oldest), "its key stays in use")
 
-        handle = Machine.handle
+        epochs, handle = scheduler.ask(lambda state: state.epochs), Machine.handle
 
         def fails(machine: Machine, events: list[Any], *times: float) -> Any:
             if not any(isinstance(event, JobAdded) for event in events):
@@ -576,6 +578,33 @@ def test_a_fault_of_the_scheduler_fails_its_jobs_and_the_next_are_proven(
         jobs.start("c", system)
         jobs.proven("c", system)
         assert scheduler.evicted == 1, "a count that goes back reads as a restart"
+        again = scheduler.ask(lambda state: [s.epoch for w in state.workers.values() for s in w.slots.values()])
+        assert min(again) > epochs, "a late report of a former worker's death would count for the one of now"
+
+
+def test_what_a_lost_fleet_says_of_a_key_comes_before_its_loss(
+    local: ExecutorSettings, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later the key may be that of the next fleet, which has not opened it."""
+    system, posted, lost = toy(1), [], []
+    with standing(local) as scheduler:
+        post = scheduler._post
+
+        def posts(event: Any) -> None:
+            if isinstance(event, KeyOpened) and not lost:
+                lost.append(in_background(lambda: scheduler._lost(scheduler.fleet, "it is gone")))
+                wait(lost, 0.5)
+            posted.append(type(event))
+            post(event)
+
+        monkeypatch.setattr(scheduler, "_post", posts)
+        jobs = Jobs(scheduler, tmp_path)
+        jobs.start("a", system)
+        assert "it is gone" in str(jobs.ended("a"))
+        lost[0].result()
+        assert posted.index(KeyOpened) < posted.index(FleetLost)
+        jobs.start("b", system)
+        jobs.proven("b", system)
 
 
 @pytest.mark.parametrize("threads", [0, 1])
