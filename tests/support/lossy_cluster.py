@@ -58,6 +58,8 @@ class LossyCluster:
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
             "RAY_ENABLE_AUTO_CONNECT": "0",
+            # As docs/cluster.md has it: beside other work, workers of niceness 15 are never ready in time.
+            "RAY_worker_niceness": "0",
             # Workers that nobody has asked for: each takes seconds of CPU.
             "RAY_enable_worker_prestart": "0",
             "RAY_prestart_worker_first_driver": "0",
