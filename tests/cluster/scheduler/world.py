@@ -189,9 +189,10 @@ class Wrong(AssertionError):
     """The machine did what it must not do."""
 
 
-def require(holds: Any, what: str) -> None:
+def require(holds: Any, what: str, *about: Any) -> None:
+    """`about` is written into `what`, in case that it does not hold."""
     if not holds:
-        raise Wrong(what)
+        raise Wrong(what.format(*about))
 
 
 class World:
@@ -649,7 +650,7 @@ class World:
     # -- effects ----------------------------------------------------------------------------------------------------
 
     def live(self, job: str) -> None:
-        require(job not in self.ended, f"an effect for a job that is over ({job})")
+        require(job not in self.ended, "an effect for a job that is over ({})", job)
 
     def open_key(self, effect: e.OpenKey) -> None:
         require(effect.key not in self.open, "a key is opened that is open")
@@ -777,7 +778,7 @@ class World:
         if first.kind is not WorkKind.DIAGNOSE and job.barrier is None:
             if parallel is not None and parallel < len(self.state.live(job)):
                 making = job.count(Stage.HANDED, Stage.SYNTHESISING, Stage.READY)
-                require(making <= parallel, f"{making} witnesses, more than `parallel`")
+                require(making <= parallel, "{} witnesses, more than `parallel`", making)
             chunk = max(
                 self.settings.in_flight + len(worker.handle.synthesisers),
                 min(2000, math.ceil(known.rate * patience.CHUNK)),
@@ -785,14 +786,14 @@ class World:
             place = max(order.place for order in effect.orders)
             held = sum(each <= place for s in known.slots.values() for each in s.handed.values())
             extra = sum(job.count(Stage.DIAGNOSING) + job.count(Stage.PROVING) for job in self.state.jobs.values())
-            require(held <= 2 * chunk + extra + 1, f"{held} orders at {effect.worker}, of chunks of {chunk}")
+            require(held <= 2 * chunk + extra + 1, "{} orders at {}, of chunks of {}", held, effect.worker, chunk)
 
     def check_order(self, effect: e.Hand, order: Order) -> None:
         id, partition = order.id, order.partition
         self.live(id.job)
         job = self.jobs[id.job]
         require(job.key == effect.key and id not in self.kept, "a proven partition is handed out")
-        require(id not in self.holder, f"{id} is with {self.holder.get(id)} already")
+        require(id not in self.holder, "{} is with another already: {}", id, self.holder)
         self.holder[id] = effect.worker
         require(order.place.rank == job.rank, "another rank than the job's")
         require(order.place.turn > self.turns[id.job], "turns of a job do not grow")
@@ -944,12 +945,12 @@ class World:
         for worker in state.workers.values():
             for key, slot in worker.slots.items():
                 for id in slot.handed:
-                    require(id not in seen, f"{id} is with two workers")
+                    require(id not in seen, "{} is with two workers", id)
                     seen.add(id)
                     job = state.jobs.get(id.job)
-                    require(job is not None and job.key == key, f"orders of {id.job}, which is over")
+                    require(job is not None and job.key == key, "orders of {}, which is over", id.job)
                     partition = job.partitions[id.name] if job is not None else None
-                    require(partition is not None and partition.worker == worker.id, f"{id} is with another worker")
+                    require(partition is not None and partition.worker == worker.id, "{} is with another worker", id)
                 require(slot.stage is SlotStage.READY or not slot.handed, "orders in a slot that is not loaded")
             require(
                 worker.loading is None or worker.slots[worker.loading].stage is SlotStage.LOADING, "it does not load"
@@ -963,7 +964,7 @@ class World:
                 for partition in partitions.values():
                     require(partition.stage is stage, "a partition at two stages")
                     at_worker = stage in WITH_WORKER
-                    require((partition.id in seen) == at_worker, f"{partition.id}: {stage}, {partition.worker}")
+                    require((partition.id in seen) == at_worker, "{}: {}, {}", partition.id, stage, partition.worker)
                     require(partition.charged <= job.max_retries + (stage is Stage.FAILED), "tried too often")
         for resident in state.keys.values():
             require(resident.jobs.keys() <= state.jobs.keys() | state.held.keys(), "jobs that left use a key")
@@ -973,26 +974,26 @@ class World:
         """What must hold when all is over."""
         state = self.state
         self.check_state()
-        require(not state.jobs, f"nothing happens, and these go on: {self.stuck()}")
-        require(not state.held, f"held for ever: {list(state.held)}")
+        require(not state.jobs, "nothing happens, and these go on: {}", self.stuck())
+        require(not state.held, "held for ever: {}", list(state.held))
         for key in state.keys.values():
-            require(not key.jobs, f"{key.id} is used by {list(key.jobs)}")
+            require(not key.jobs, "{} is used by {}", key.id, list(key.jobs))
         for name in self.jobs:
             self.check_end(name)
 
     def check_end(self, name: str) -> None:
         """What must hold when a job is over."""
-        require(name in self.ended, f"{name} did not end")
+        require(name in self.ended, "{} did not end", name)
         job, error = self.jobs[name], self.ended[name]
         for partition in job.partitions.values():
             if error is None and partition.stage is not Stage.DONE:
-                require(partition.stage is Stage.FAILED, f"{partition.id} is {partition.stage} at the end")
-                require(partition.report.error, f"{partition.id} failed without a reason")
+                require(partition.stage is Stage.FAILED, "{} is {} at the end", partition.id, partition.stage)
+                require(partition.report.error, "{} failed without a reason", partition.id)
             if partition.stage is Stage.DONE:
                 require(partition.id in self.kept and partition.id.name in job.proofs, "done, and not kept")
         if not self.injected and not self.slow:
             done = len(job.proofs) == len(job.partitions)
-            require(error is None and done, f"{name} failed without a fault: {error!r} {job.stages()}")
+            require(error is None and done, "{} failed without a fault: {!r} {}", name, error, job.stages())
 
     def stuck(self) -> dict[str, Any]:
         state = self.state
