@@ -301,8 +301,10 @@ def _news(state: State, event: e.News) -> None:
             known = None  # it was asked back or lost, or the barrier failed it meanwhile
         if place is not None:
             state.queue.begun(place)
-        for who, stage, started, ended, span in outcome.intervals:
-            key.watch.took(stage, ended - started)
+        ended_well = len(outcome.intervals) - (outcome.error is not None)
+        for i, (who, stage, started, ended, span) in enumerate(outcome.intervals):
+            if i < ended_well:  # a step that failed may have hung, and says nothing of how long such steps take
+                key.watch.took(stage, ended - started)
             if stage in ("prove", "commit"):
                 worker.computes(started, ended)
             if known is not None:

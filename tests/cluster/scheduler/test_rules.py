@@ -443,6 +443,21 @@ def test_a_worker_that_hangs_again_is_given_up_if_there_is_another(workers: int,
     assert reasons == ({"w0": "hung 2 times, the last: it said nothing for 6 s"} if workers == 2 else {})
 
 
+def test_how_long_a_synthesiser_hung_says_nothing_of_how_long_a_witness_takes() -> None:
+    rig = Rig(1, hang_timeout=4.0)
+    rig.add(count=9, max_retries=9)
+    rig.end("w0", rig.first("w0"))
+    for hangs in (1, 2):
+        id, looks = rig.first("w0"), 0
+        while sum(isinstance(each, e.Interrupt) for each in rig.effects) < hangs:
+            assert (looks := looks + 1) < 20, "it is not found"
+            rig.news("w0", under_way=[UnderWay(id, "synthesising", "w0s")])
+            rig.look()
+        outcome = rig.outcome("w0", id, WorkerDied("it was ended"))
+        outcome.worker, outcome.intervals = "w0s", [Interval("w0s", "synthesise", 0.0, 6.0, "{")]
+        rig.news("w0", outcome, loaded=[("w0s", Timed({}, 0.0, 0.0))])
+
+
 def test_a_hung_worker_that_one_job_gives_up_is_ended_for_the_others() -> None:
     """Else nobody would find it again: it said nothing since, and the others wait for ever."""
     rig = Rig(2, standing=True, hang_timeout=4.0)
