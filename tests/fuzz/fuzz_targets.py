@@ -54,6 +54,9 @@ from distprove.proof import Proof, decode_partition, encode_public, heights_of, 
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, program_of, read_key, shipped_key
+from distprove.stark.multilinear.params import Parameters as MultilinearParameters
+from distprove.stark.multilinear.proof import MultilinearProof
+from distprove.stark.multilinear.system import MultilinearSystem
 from distprove.stark.params import Parameters
 from distprove.stark.programs import load_program
 from distprove.stark.riscv.elf import parse_elf
@@ -66,7 +69,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BLS12_381, BN254
 from tests.fuzz import fuzz_mutations as mutations
 from tests.fuzz.fuzz_mutations import Mutate, dump_msgpack, load_msgpack, of_records, other_bytes
-from tests.support import ROOT
+from tests.support import ROOT, multilinear_golden
 from tests.support.aggregates import aggregated, keys_of, secret_of
 from tests.support.aggregates import job as simulated_job
 from tests.support.chained_keys import chained
@@ -76,6 +79,8 @@ from tests.support.golden_jobs import JOBS, ProvenJob, prove_job
 from tests.support.large_inputs import LARGE_INPUTS
 from tests.support.made_runs import MadeRun, governor
 from tests.support.made_sweeps import made_sweep
+from tests.support.multilinear_golden import prove_golden
+from tests.support.multilinear_jobs import MultilinearJob
 from tests.support.simulated_proofs import trapdoor
 from tests.support.toy_program import toy_program
 
@@ -255,9 +260,18 @@ def use_srs(data: bytes) -> None:
 
 @cache
 def _stark() -> dict[str, ProvenJob]:
-    """The small jobs of the tests, proven now: the format is the one of this code."""
+    """The small jobs of both engines' tests, proven now: the format is the one of this code."""
     with CpuBackend(threads=1) as backend:
-        return {name: prove_job(job, backend) for name, job in JOBS.items()}
+        of_fri = {name: prove_job(job, backend) for name, job in JOBS.items()}
+        made = {name: prove_golden(job, backend) for name, job in multilinear_golden.JOBS.items()}
+    return of_fri | {name: _proven(job) for name, job in made.items()}
+
+
+def _proven(job: MultilinearJob) -> ProvenJob:
+    names, publics = [p.name for p in job.proofs], [p.public for p in job.proofs]
+    proofs: list[Any] = [MultilinearProof.from_record(p.data, job.key)[0] for p in job.proofs]
+    key: Any = job.key
+    return ProvenJob(key, names, publics, proofs, [], job.output)
 
 
 def _partitions(job: ProvenJob) -> list[PartitionProof]:
@@ -294,7 +308,7 @@ def _stark_parts() -> tuple[bytes, ...]:
 
 def use_stark_part(data: bytes) -> None:
     record = load_msgpack_input(data)
-    if not isinstance(record, list) or len(record) != 3 or record[0] not in list(JOBS):
+    if not isinstance(record, list) or len(record) != 3 or record[0] not in list(_stark()):
         return
     job = _stark()[record[0]]
     part = _partitions(job)[record[1] if record[1] in (0, 1) and record[1] < len(job.names) else 0]
@@ -323,7 +337,8 @@ def use_stark_key(data: bytes) -> None:
     path.write_bytes(data)
     key = read_key(path)
     for job in _stark().values():
-        if job.key.program == key.program and job.key.params.tree_hash is key.params.tree_hash:
+        alike = job.key.program == key.program and job.key.params.tree_hash is key.params.tree_hash
+        if alike and type(job.key) is type(key):
             verifier = StarkVerifier(key, program_of(key), job.output)
             for part in _partitions(job):
                 verifier.verify(part)
@@ -344,8 +359,10 @@ _scratch_keys = _scratch()
 @cache
 def _named_keys() -> tuple[bytes, ...]:
     params = Parameters(1, queries=3, grinding_bits=5, security_bits=5)
-    key = StarkSystem(load_program("fibonacci", {"rows": 64}), params, 1).verification_key()
-    return (canonical.encode(key),)
+    other = MultilinearParameters(1, 2, (3,) * 8, 5, 5)
+    program = load_program("fibonacci", {"rows": 64})
+    systems = StarkSystem(program, params, 1), MultilinearSystem(program, other, 1)
+    return tuple(canonical.encode(system.verification_key()) for system in systems)
 
 
 def use_named_key(data: bytes) -> None:
