@@ -7,7 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from distprove.formats import canonical
+from distprove.stark.multilinear.memory import plans
 from kernels.cuda.backend import CudaBackend
+from tests.stark.test_multilinear_keeping import PARTITIONS, SMALL, Work, budget_for
 from tests.support import ROOT
 from tests.support.golden_jobs import FOLDER
 from tests.support.multilinear_cases import CASES, Case
@@ -43,3 +46,11 @@ def test_a_proof_is_the_same_on_both_backends(cuda: CudaBackend, name: str, hash
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_jobs(cuda: CudaBackend, name: str) -> None:
     assert to_bytes(prove_golden(GOLDEN[name], cuda)) == (FOLDER / f"{name}.msgpack").read_bytes()
+
+
+def test_partitions_wait_in_host_memory(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their codewords are made again on the device, and none is committed to twice."""
+    work = Work(SMALL, monkeypatch)
+    expected = [canonical.encode(p.data) for p in work.expected.proofs]
+    assert work.prove(cuda, budget_for(plans(work.shape())[1].peak)) == expected
+    assert (work.did["commit_stack"], work.did["to_host"]) == (PARTITIONS, PARTITIONS)
