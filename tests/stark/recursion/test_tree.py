@@ -180,3 +180,32 @@ def test_a_forged_child(tree: Tree) -> None:
         changed = [*node.public]
         changed[place] ^= 1
         refused(tree, tree.root, [replace(node, public=tuple(changed)), beside])
+
+
+class OtherRing(Ring):
+    """The same tables and statement under another key."""
+
+    name = "other-ring"
+
+
+def test_a_child_under_another_key(tree: Tree) -> None:
+    other = prove_program(OtherRing(3), partitions=4, params=SMALL)
+    strange = [own for _, own in segments(other)]
+    assert other.key.digest != tree.job.key.digest
+    assert strange[0].proof.log_heights == tree.segments[0].proof.log_heights
+    program = tree.leaf.program
+    assert isinstance(program, NodeProgram)
+    with pytest.raises(InvalidProof):
+        program.traces_of(strange[:2], strange[0].proof.challenge, START)
+
+
+def test_a_node_of_four_children_and_one_of_one(tree: Tree) -> None:
+    children, proven = zip(*segments(tree.job), strict=True)
+    challenge = proven[0].proof.challenge
+    four = NodeProgram(children).traces_of(proven, challenge, START)
+    assert four["stated"].tolist() == list(tree.proven.public)  # whatever the tree between
+    one = NodeProgram(children[:1]).traces_of(proven[:1], challenge, START)
+    assert node_end(one["stated"].tolist())[0] != node_end(four["stated"].tolist())[0]
+    taller = prove_program(Ring(4), partitions=4, params=SMALL)
+    with pytest.raises(InvalidProof, match="other heights"):
+        NodeProgram(children[:1]).traces_of([segments(taller)[0][1]], challenge, START)
