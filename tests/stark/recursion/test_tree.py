@@ -12,13 +12,16 @@ from distprove.formats import canonical
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P
 from distprove.stark.heights import encode_heights
+from distprove.stark.multilinear.key import compile_key
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
+from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.recursion.node import START, Child, Proven, node_end
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.prover import node_child, prove_node
 from distprove.stark.recursion.root import verify_root
+from distprove.stark.recursion.security import tree_layers
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.tree_hash import TreeHash
@@ -209,3 +212,14 @@ def test_a_node_of_four_children_and_one_of_one(tree: Tree) -> None:
     taller = prove_program(Ring(4), partitions=4, params=SMALL)
     with pytest.raises(InvalidProof, match="other heights"):
         NodeProgram(children[:1]).traces_of([segments(taller)[0][1]], challenge, START)
+
+
+def test_the_bits_of_a_tree_are_told_by_layer(tree: Tree) -> None:
+    heights = [own.proof.log_heights for own in tree.segments]
+    layers = tree_layers(tree.job.key, heights, [(tree.leaf.key, 2), (tree.root.key, 1)])
+    assert [(layer.program, layer.proofs) for layer in layers] == [("test-ring", 4), ("node", 2), ("node", 1)]
+    program = tree.root.program
+    strong = compile_key(program, choose_parameters(program, 1, grinding=16, hash="poseidon2"))
+    strong_layer = tree_layers(tree.job.key, heights, [(strong, 1)])[-1]
+    assert strong_layer.bits >= 128 > max(layer.bits for layer in layers)
+    assert all(layer.weakest.startswith("WHIR queries") for layer in layers)  # of which these keys have too few
