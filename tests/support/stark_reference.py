@@ -259,7 +259,8 @@ class ReferenceKernels(GoldilocksKernels):
     def _evaluate_at(self, opened: OpenedRuns, point: Ext) -> None:
         raise AssertionError("not reached: `evaluate_at` is computed here column by column, not in runs")
 
-    def _combine(self, matrices: Sequence[Words], weights: Words) -> Words:
+    def _combine(self, matrices: Sequence[Words], weights: Words, out: Words | None) -> Words:
+        assert out is None, "a reference gives what it has made"
         columns = np.concatenate([m[:, 0] for m in matrices])
         total = np.zeros((columns.shape[1], 3), dtype=np.uint64)
         for w, column in zip(weights, columns, strict=True):
