@@ -104,7 +104,7 @@ def repeated(system: ProofSystem, count: int | None) -> list[Partition]:
     """So many partitions: the job's own ones again and again, under other names; None: the job's as they are. Raises
     UsageError for partitions that fit each other."""
     own = system.plan()
-    joined = isinstance(system, VerifiesJob)
+    joined = system.needs_barrier or isinstance(system, VerifiesJob)
     if count is None or (joined and count == len(own)):
         return own
     if joined:

@@ -357,8 +357,16 @@ def test_nothing_prints_around_the_console() -> None:
     allowed["distprove/cli/app.py"] = {"typer.echo"}  # the version
     allowed["distprove/groth16/wasm_modules.py"] = {"print"}  # of a child, into an error of its parent
     allowed["distprove/host/log.py"] = {"logging.getLogger"}
+    allowed["cluster/executor/connection.py"] = {"logging.getLogger"}  # Ray's own, which is made quiet
     allowed["kernels/host/cache.py"] = {"warnings.warn"}  # quoted
-    for name in ("simulated_cluster", "prose", "campaign/faults", "campaign/recovery", "campaign/service_kills"):
+    for name in (
+        "simulated_cluster",
+        "prose",
+        "campaign/faults",
+        "campaign/recovery",
+        "campaign/service_kills",
+        "campaign/schedules",
+    ):
         allowed[f"distprove/measure/{name}.py"] = {"print"}  # commands of a checkout, which print words of their own
     for name in ("service_load", "soak", "processes", "__init__"):
         allowed[f"distprove/measure/campaign/{name}.py"] = {"print", "sys.stdout.write"}
