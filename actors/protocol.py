@@ -130,6 +130,8 @@ class Batch:
     """Synthesisers that came back after they died."""
     lost: list[tuple[str, BaseException]] = field(default_factory=list)
     """Synthesisers that did not."""
+    forgotten: int = 0
+    """Number of the last `forget` before it. What it tells of a job that was forgotten later is of the former one."""
 
 
 @dataclass(frozen=True)

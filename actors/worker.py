@@ -306,6 +306,7 @@ class Worker:
         self._held: set[_Order] = set()
         """Orders whose witnesses are in the making, ready or with the prover, without those from before a barrier."""
         self._told = 0.0
+        self._forgotten = 0
         self._epoch = 0
         self._permitted = False
         self._over = False
@@ -454,10 +455,11 @@ class Worker:
         if dropped := {order.id for order in gone & held}:
             self._drop_committed(None, dropped)
 
-    def forget(self, job: str) -> None:
-        """Drop what waits of a job, which is over, and tell nothing more of it."""
+    def forget(self, job: str, number: int) -> None:
+        """Drop what waits of a job, which is over, and tell nothing more of it. For `number`: `Batch.forgotten`."""
         with self._lock:
             self._forget({job})
+            self._forgotten = max(self._forgotten, number)
             self._makeable.notify_all()
         if self.prover.keeps:
             self._drop_committed(job)
@@ -507,6 +509,7 @@ class Worker:
                     if not job.left and not job.kept:
                         del self._jobs[id.job]
             batch.under_way = [order.under_way for order in self._under_way.values()]
+            batch.forgotten = self._forgotten
             return batch
 
     def _is_urgent(self) -> bool:

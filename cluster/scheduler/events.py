@@ -240,6 +240,8 @@ class Forget(NamedTuple):
     worker: str
     key: str
     job: str
+    number: int
+    """See `Batch.forgotten`."""
 
 
 class Dismiss(NamedTuple):

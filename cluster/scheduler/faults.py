@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from actors.protocol import WorkerDied, WorkerStuck
 from cluster.record.report import public_message
 from cluster.scheduler import assign
-from cluster.scheduler.events import Dismiss, Forget, Interrupt, Remember, Retire
+from cluster.scheduler.events import Dismiss, Interrupt, Remember, Retire
 from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import (
     MADE_UP,
@@ -292,7 +292,7 @@ def _leave(state: State, job: Job, worker: Worker, reason: str) -> None:
     slot.under_way = [each for each in slot.under_way if each.id.job != job.id]
     for partition in back:
         _back(state, job, partition, "its worker was retired", charged=False)
-    state.emit(Forget(worker.id, job.key, job.id))
+    state.forget(worker, job)
 
 
 def give_up_synthesiser(state: State, job: Job, worker: Worker, who: str, reason: str) -> None:

@@ -166,6 +166,7 @@ def load(state: State, worker: Worker, key: Key) -> None:
     slot = worker.slot(key.id)
     slot.stage, slot.epoch, slot.late = SlotStage.LOADING, state.epochs, False
     slot.deadline = state.now + state.settings.start_timeout
+    slot.forgotten.clear()
     worker.loading = key.id
     state.emit(Load(worker.id, key.id, slot.epoch, key.checked))
 

@@ -431,7 +431,7 @@ class Scheduler:
 
     def _do_forget(self, effect: e.Forget) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:
-            slot.tell(WorkerVerbs.forget, effect.job)
+            slot.tell(WorkerVerbs.forget, effect.job, effect.number)
 
     def _do_dismiss(self, effect: e.Dismiss) -> None:
         if (slot := self._slot(effect.worker, effect.key)) is not None:

@@ -100,7 +100,7 @@ def _forget(state: State, job: Job) -> None:
                 slot.under_way = [each for each in slot.under_way if each.id.job != job.id]
             if left or job.system.needs_barrier:
                 # Otherwise the worker has nothing of it, and a message would take the interpreter from its prover.
-                state.emit(e.Forget(worker.id, job.key, job.id))
+                state.forget(worker, job)
         worker.served.discard(job.id)
         worker.health.standings.pop(job.id, None)
     if job.holds_key:
@@ -295,7 +295,10 @@ def _news(state: State, event: e.News) -> None:
     slot, batch = worker.slot(key.id), event.batch
     worker.finished(len(batch.outcomes), state.now)
     found: list[PartitionState] = []
+    slot.forgotten = {job: number for job, number in slot.forgotten.items() if number > batch.forgotten}
     for outcome in batch.outcomes:
+        if outcome.id.job in slot.forgotten:
+            continue  # of a job that is over; another one has its id
         place, known = slot.handed.pop(outcome.id, None), state.find(outcome.id)
         if place is None or (known is not None and known[1].stage in OVER):
             known = None  # it was asked back or lost, or the barrier failed it meanwhile
@@ -323,11 +326,15 @@ def _news(state: State, event: e.News) -> None:
         state.emit(e.Verify(key.id, worker.id, proofs, last))
     for id in batch.returned:
         known = state.find(id)
-        if slot.handed.pop(id, None) is not None and known is not None and known[1].stage not in OVER:
+        if id.job in slot.forgotten or slot.handed.pop(id, None) is None:
+            continue
+        if known is not None and known[1].stage not in OVER:
             state.apply(*known, Fact.RETURNED)
     slot.asked_back = slot.asked_back and not (batch.returned or batch.outcomes)
     _synthesisers(state, key, worker, batch)
-    slot.under_way = [begun for begun in batch.under_way if begun.id in slot.handed]
+    slot.under_way = [
+        begun for begun in batch.under_way if begun.id in slot.handed and begun.id.job not in slot.forgotten
+    ]
     if slot.ready:
         key.watch.heard(worker.id, slot.under_way)
     for id, stage, _ in slot.under_way:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from cluster.scheduler.events import Check, Effect, Ended, Note, Tell
+from cluster.scheduler.events import Check, Effect, Ended, Forget, Note, Tell
 from cluster.scheduler.fair import FairQueue
 from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import OVER, RETRIES, RULES, Fact, Stage
@@ -89,6 +89,8 @@ class State:
         """Uses of keys so far."""
         self.epochs = 0
         """Loads so far."""
+        self.forgets = 0
+        """Words to workers so far that a job is over."""
         self.must_load = False
         """Whether some worker may have to load a key."""
         self.joined = False
@@ -102,6 +104,12 @@ class State:
 
     def emit(self, effect: Effect) -> None:
         self.out.append(effect)
+
+    def forget(self, worker: Worker, job: Job) -> None:
+        """Tell a worker that a job is over there."""
+        self.forgets += 1
+        worker.slot(job.key).forgotten[job.id] = self.forgets
+        self.emit(Forget(worker.id, job.key, job.id, self.forgets))
 
     def note(self, job: Job, event: str, *, sync: bool = True, **facts: Any) -> None:
         """Write an event to a job's journal."""

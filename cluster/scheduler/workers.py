@@ -58,6 +58,9 @@ class Slot:
     """Orders that it has, oldest first."""
     under_way: list[UnderWay] = field(default_factory=list)
     """Orders among these that it has begun."""
+    forgotten: dict[str, int] = field(default_factory=dict)
+    """Jobs that it was told to be over, as long as news that it sent before may come: numbers of these words, by job.
+    A job that was added under the same id since must not be taken for them."""
     asked_back: bool = False
     """Whether it was asked to return orders, and has not answered."""
 

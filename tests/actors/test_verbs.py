@@ -49,7 +49,7 @@ def wrong(slot: Slot) -> str:
     slot.call(Worker.load, "first", True)
     slot.tell(Worker.give_back)
     slot.call(Worker.check, 1)
-    slot.tell(Worker.forget, "a")
+    slot.tell(Worker.forget, "a", 1)
     return slot.call(Worker.batch, 1.0)
 """
 

@@ -50,6 +50,7 @@ class InstantSlot(InstantHost):
         self.system, self.fleet = system, fleet
         self.news: SimpleQueue[Batch | None] = SimpleQueue()
         self.under_way: dict[Any, UnderWay] = {}
+        self.forgotten = 0
 
     def call(self, verb: Any, *arguments: Any, **named: Any) -> Any:
         now = time.time()
@@ -64,7 +65,7 @@ class InstantSlot(InstantHost):
         return self._batch(*arguments)
 
     def _batch(self, timeout: float) -> Batch:
-        found = Batch()
+        found = Batch(forgotten=self.forgotten)
         try:
             batch = self.news.get(timeout=timeout)
             while batch is not None:
@@ -85,6 +86,9 @@ class InstantSlot(InstantHost):
                     self.carry_out(order)
                 else:
                     threading.Thread(target=self.carry_out, args=(order,), daemon=True).start()
+
+        elif verb is Worker.forget:
+            self.forgotten = arguments[1]
 
     def end(self) -> None:
         self.news.put(None)

@@ -159,13 +159,14 @@ def loaded(worker: str, synthesisers: Sequence[str], uuid: str = "", device: str
 class SimSlot:
     """What a worker really has of a key."""
 
-    __slots__ = ("batch", "begun", "epoch", "key", "orders", "permitted", "synthesisers", "told")
+    __slots__ = ("batch", "begun", "epoch", "forgotten", "key", "orders", "permitted", "synthesisers", "told")
 
     def __init__(self, key: str, epoch: int, permitted: bool, synthesisers: Sequence[str]) -> None:
         self.key, self.epoch, self.permitted = key, epoch, permitted
         self.orders: dict[PartitionId, Order] = {}
         self.begun: dict[PartitionId, str] = {}
         self.batch: Batch | None = None
+        self.forgotten = 0
         self.told: deque[e.News] = deque()
         """News on their way, in order."""
         self.synthesisers = list(synthesisers)
@@ -476,6 +477,7 @@ class World:
     def tell(self, worker: SimWorker, slot: SimSlot) -> None:
         """A worker tells its news, which may be none."""
         batch, slot.batch = slot.batch or Batch(), None
+        batch.forgotten = slot.forgotten
         batch.under_way = [
             UnderWay(
                 id,
@@ -833,6 +835,7 @@ class World:
         slot = worker.slots.get(effect.key)
         if slot is None:
             return
+        slot.forgotten = effect.number
         for id in [id for id in slot.orders if id.job == effect.job]:
             del slot.orders[id]
             slot.begun.pop(id, None)
