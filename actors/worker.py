@@ -466,11 +466,11 @@ class Worker:
 
     def _drop_committed(self, job: str | None, partitions: Container[PartitionId] | None = None) -> None:
         """Have the prover give back commitments. The caller does not wait for that."""
-        self._in_background(partial(self.prover.drop, job, partitions), "distprove-drop")
+        self._in_background(partial(self.prover.drop, job, partitions), "drop")
 
     def _in_background(self, call: Callable[[], None], name: str) -> None:
         """Begin what may take its time. `finish` waits for it. Raises RuntimeError if no thread can be started."""
-        begun = in_background(call, f"{name}-{self._name}")
+        begun = in_background(call, f"distprove-{self._name}-{name}")
         self._beside.add(begun)
         begun.add_done_callback(self._beside.discard)
 
@@ -747,7 +747,7 @@ class Worker:
             busy, now = [making for making in self._making if making.long], time.monotonic()
             if busy and now >= self._stand_in_after and self._needs_stand_in():
                 try:
-                    self._in_background(partial(self._stand_in, busy[0].name), "distprove-beside")
+                    self._in_background(partial(self._stand_in, busy[0].name), "beside")
                     self._standing_in += 1
                 except RuntimeError:  # no thread can be started: it is tried again
                     self._stand_in_after = now + patience.WITNESS_CANCELLED

@@ -60,19 +60,18 @@ def stages(shape: Shape, *, streamed: bool = False) -> dict[str, int]:
     reduced = kept + stack if streamed else whole
 
     layers = 2 * FRACTION * sum(1 << block.log_height for blocks in shape.leaves.scopes.values() for block in blocks)
-    cosets = max(shape.constraint_degree, shape.interaction_degree, 1)  # all but the first are copies of the cells
     vectors = 3 * cells >> log_skip
     kinds = (4 * 3 * stack + 3 * 3 * stack_bytes(shape.preprocessed)) >> log_skip
-    bound, pair = 3 * stack >> log_skip, 6 * stack >> log_skip
+    pair = 6 * stack >> log_skip
     return {
         "main_stack": columns + max(2 * stack, stack + codewords + tree),
         "anchor": whole + (VECTOR << m),
         "cells": kept + cells,
         "gkr": kept + cells + layers,
-        "univariate": kept + cells + max(min(2, cosets - 1) * cells, vectors),
+        "univariate": kept + cells + vectors,  # no coset is kept: blocks move their tiles in scratch of their own
         "rounds": kept + vectors + vectors // 2,
-        "reduction": reduced + kinds + bound + pair,
-        "opening": opening_bytes(shape, reduced + pair, 0 if not streamed else codewords),
+        "reduction": reduced + kinds + pair,
+        "opening": opening_bytes(shape, reduced, 0 if not streamed else codewords),
     }
 
 
@@ -81,7 +80,7 @@ def opening_bytes(shape: Shape, held: int, codewords: int) -> int:
     m, rounds = shape.log_height, shape.rounds
     pair = 2 * VECTOR << m
     # The combined columns on their way into the pair; or the pair at each fold of the first round.
-    most = held + pair + max(VECTOR << m, sum(pair >> i for i in range(1, rounds[0].log_fold)))
+    most = held + pair + max(VECTOR << m, sum(pair >> i for i in range(1, rounds[0].log_fold - 1)))
     before = 0
     for earlier, later in pairwise(rounds):
         made = (VECTOR << later.log_domain) + (2 * DIGEST << later.log_leaves)
