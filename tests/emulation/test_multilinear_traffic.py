@@ -27,7 +27,7 @@ def test_rounds_over_all_tables(emulated: CudaBackend, program: Program) -> None
     part = program.slices(1)[0]
     steps = CountedSteps(device)
     committed = commit(pk, part.name, program.inputs(part.source), steps)
-    prove(pk, committed, multilinear_job_challenge(pk.key.digest, [committed.commitment]), steps)
+    prove(pk, committed, multilinear_job_challenge(pk.key, [committed.commitment]), steps)
     assert steps.did["univariate"]["launch"] <= 6
     assert steps.did["univariate"]["download"] == 0
     assert steps.did["rounds"]["launch"] == 3 * committed.shape.row_variables

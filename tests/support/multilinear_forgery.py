@@ -37,7 +37,7 @@ def without_anchors() -> Iterator[None]:
 
     def main_stack(*given: Any) -> Any:
         *front, batch, eta, delta = given
-        return stack(*front, [*batch[:-1], ZERO], eta, delta)
+        return stack(*front, np.concatenate([batch[:-1], np.zeros((1, 3), np.uint64)]), eta, delta)
 
     def stacked_weights(*given: Any) -> Any:
         *front, batch, eta, delta = given
