@@ -434,9 +434,11 @@ class Worker:
             self._makeable.notify_all()
 
     def give_back(self, count: int, committed: bool = False) -> None:
-        """Return up to `count` orders that have not begun, the last first (`Batch.returned`): those without a witness,
-        then those that were committed here and whose commitment the prover does not hold. If `committed`, then also
-        those whose it does, and drops. What is to be diagnosed stays: it is this worker's proof that was bad."""
+        """Return up to `count` orders that have not begun, the last first (`Batch.returned`).
+
+        Orders without a witness go first. Then go those after a barrier whose commitment the prover does not hold. With
+        `committed`, orders follow whose commitment it holds; the prover drops these commitments. Orders to diagnose
+        stay: this worker made the bad proof."""
         with self._lock:
             idle = [order for order in reversed(self._waiting) if order.order.kind is not WorkKind.DIAGNOSE]
             before = [order for order in reversed(self._ready) if order.made_before]

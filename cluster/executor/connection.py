@@ -127,7 +127,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
 
 @contextmanager
 def _occupied_port() -> Iterator[int]:
-    """A port that nobody else can have within the block.
+    """Hold a port within the block, so that no other process gets it.
 
     Without a dashboard Ray still starts its dashboard's process, for usage statistics alone, and `ray.init` waits until
     that has imported itself: more than a second of CPU. Ray does without where the process cannot have its port.
@@ -139,7 +139,7 @@ def _occupied_port() -> Iterator[int]:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Within the block Ray logs no errors: it raises those that matter, and logs that a port is occupied."""
+    """Keep Ray from logging errors within the block. It would log the held port. Real errors are raised."""
     log = logging.getLogger("ray")
     level = log.level
     log.setLevel(logging.CRITICAL)

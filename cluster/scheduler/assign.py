@@ -43,7 +43,7 @@ def assign(state: State, moved: Iterable[Job]) -> None:
         if job.at[Stage.WAITING]:
             waiting.append(job)
     if not waiting and len(state.workers) < 2:
-        return  # there is nothing to hand out, and nobody to return it for
+        return  # no partition waits, and no second worker could take returned orders
     workers = sorted((w for w in state.workers.values() if w.health.lost is None), key=Worker.load)
     if waiting:
         _hand_chunks(state, waiting, workers)
@@ -76,7 +76,7 @@ def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) ->
             place, chunk_here = Place(rank, turn), 1 if doubtful else chunk
             room = _room(state, job, worker, place, fair, given, chunk_here, wanted) if usable else 0
             if usable and not room and not doubtful and state.settings.parallel is None:
-                break  # nor has it room for those that go after this one
+                break  # the worker is full: the jobs behind this one in the queue get no room either
             partitions = _allowed(state, job, worker, room)
             if not partitions:
                 later.append(heapq.heappop(queue))
@@ -118,7 +118,7 @@ def _allowed(state: State, job: Job, worker: Worker, count: int) -> list[Partiti
     live: list[Worker] | None = None
     for partition in job.at[Stage.WAITING].values() if count else ():
         if worker.id in partition.avoid:
-            if live is None:  # where the key waits for room, nobody knows for how long: others may wait for this job
+            if live is None:  # but for workers where the key waits for memory: that may take for ever
                 crowded = state.keys[job.key].crowded_on
                 live = [other for other in state.live(job) if other.id not in crowded]
             if any(other.id not in partition.avoid for other in live):

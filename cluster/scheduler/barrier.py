@@ -1,7 +1,7 @@
 """The challenge that binds the partitions of a job, and the proofs that were made under it.
 
 The barrier is a case of waiting for others: each partition that needs no other waits until all of these are committed.
-Those that need others wait until these are proven, which is after the barrier, and take no part in it.
+Partitions that need others take no part in the barrier. They wait for the proofs that they need.
 """
 
 from __future__ import annotations

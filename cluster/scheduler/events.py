@@ -241,7 +241,7 @@ class Forget(NamedTuple):
     key: str
     job: str
     number: int
-    """See `Batch.forgotten`."""
+    """Number of this word. `Batch.forgotten` tells the last one that a worker heard."""
 
 
 class Dismiss(NamedTuple):
