@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.support import second_multilinear_verifier as m
-from tests.support.second_verifier import C, H, P, elements, integer, named, need
+from tests.support.second_verifier import C, H, P, elements, integer, listed, named, need, octets
 
 Listed = tuple[str, list[int], list[int], bytes, bytes]
 """Name, heights, public values, root and anchor of a partition."""
@@ -38,6 +38,8 @@ def verify_root(
             integer(value, 0, P - 1)
         m.Shape(key, heights)
         elements(anchor, 1)
+        for word in struct.unpack("<4Q", octets(root, 32)):
+            integer(word, 0, P - 1)
         t = m.new(root_key, b"multilinear chain")
         t.absorb("key", key.digest)
         t.absorb_words("before", struct.pack("<4Q", *digest))
@@ -48,10 +50,13 @@ def verify_root(
         t.absorb_words("anchor", anchor)
         words = t.words("after")
         digest = [next(words) for _ in range(4)]
-    challenge = H(b"distprove multilinear job 1" + C([key.digest, len(partitions), [list(p) for p in partitions]]))
+    if any(scope == "global" for _, scope, _ in key_record["buses"]):
+        challenge = H(b"distprove multilinear job 1" + C([key.digest, len(partitions), [list(p) for p in partitions]]))
+    else:
+        challenge = H(b"distprove multilinear list 1" + C([key.digest, len(partitions), names]))
     proof = m.Proof(root_key, record)
     need(proof.challenge == bytes(32), "a node with a job of its own")
-    a, b, c = (integer(value, 0, P - 1) for value in total)
+    a, b, c = (integer(value, 0, P - 1) for value in listed(list(total), 3))
     stated = [*struct.unpack("<8I", challenge), 0, 0, 0, 0, *digest, a, b, c]
     m.verify_partition(root_key, "node", stated, proof)
     publics, heights_of = [p[2] for p in partitions], [p[1] for p in partitions]

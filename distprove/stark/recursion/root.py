@@ -57,6 +57,7 @@ def verify_root(
             raise InvalidProof(f"{name}: not the heights of a partition under this key")
         shape = Shape(key, partition.log_heights)
         check_statement(key, name, public, shape)
+        unpack(partition.main_root, (4,), name)  # the digest would be the same for another encoding of its words
         anchor = element(unpack(partition.anchors, (3,), name))
         chain = after_segment(shape, chain, name, public, partition.main_root, anchor)
     challenge = multilinear_job_challenge(key, partitions)

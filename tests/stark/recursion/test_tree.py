@@ -28,7 +28,7 @@ from kernels.interface.tree_hash import TreeHash
 from tests.support import second_root_verifier as second
 from tests.support.multilinear_jobs import MultilinearJob, prove_program
 from tests.support.second_verifier import Refused
-from tests.support.stark_programs import Ring
+from tests.support.stark_programs import Fibonacci, Ring
 
 SMALL = Parameters(1, 2, (4,) * 8, 2, 0, log_final=2, tree_hash=TreeHash.POSEIDON2)
 NODES = Parameters(1, 4, (2,) * 8, 2, 0, log_final=3, tree_hash=TreeHash.POSEIDON2)
@@ -135,11 +135,38 @@ def test_the_root_binds_the_list_of_partitions(tree: Tree) -> None:
             tree.check(partitions=changed)
 
 
+@pytest.mark.parametrize("root", [b"", bytes(3), bytes(31), bytes(33), P.to_bytes(8, "little") + bytes(24)])
+def test_a_listed_root_has_one_encoding(tree: Tree, root: bytes) -> None:
+    """The digest of the list takes words modulo p: x + p for x passed, and 31 bytes were a ValueError."""
+    first, *others = listed(tree.segments)
+    with pytest.raises(FormatError):
+        tree.check(partitions=[replace(first, main_root=root), *others])
+    assert not second_accepts(tree, partitions=[replace(first, main_root=root), *others])
+
+
+def test_a_tree_over_segments_without_a_global_bus() -> None:
+    """The job's challenge binds their names and not their roots."""
+    job = prove_program(Fibonacci(4), partitions=2, params=SMALL)
+    children, proven = zip(*segments(job), strict=True)
+    with CpuBackend() as backend:
+        key = make_key(NodeProgram(children), NODES, backend)
+        made = prove_node(key, proven, proven[0].proof.challenge, START, Steps())
+    tree = Tree(job, list(proven), key, key, [made], made)
+    tree.check()
+    assert second_accepts(tree)
+    first, second = listed(proven)
+    for changed in ([second, first], [first], [first, replace(second, main_root=first.main_root)]):
+        with pytest.raises((InvalidProof, FormatError)):
+            tree.check(partitions=changed)
+        assert not second_accepts(tree, partitions=changed)
+
+
 def test_the_root_binds_the_sum_of_the_global_buses(tree: Tree) -> None:
     a, b, c = node_end(tree.proven.public)[1]
-    for total in ((a + 1) % P, b, c), (0, 0, 1):
-        with pytest.raises(InvalidProof):
+    for total in ((a + 1) % P, b, c), (0, 0, 1), (0, 0), (0, 0, 0, 0):
+        with pytest.raises((InvalidProof, FormatError)):
             tree.check(total=total)
+        assert not second_accepts(tree, total=total)
 
 
 def test_a_root_under_another_key(tree: Tree) -> None:
