@@ -124,7 +124,6 @@ class SleepingSystem:
     name = "sleeping"
     needs_barrier = False
     verifies_in_python = False
-    names_bind = True
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -39,7 +39,7 @@ from kernels.maths.goldilocks import TWO_ADICITY, Ext
 SETS, SCOPES = 4, 2
 """Most sets of weights and scopes. Must equal those in multilinear_steps.h."""
 MAX_LOG_RUN = 6
-"""log2 of the longest run that is interpolated."""
+"""log2 of the longest run. multilinear_rules.cu has room for no longer one."""
 ZERO: Ext = (0, 0, 0)
 ONE: Ext = (1, 0, 0)
 
@@ -92,8 +92,6 @@ _STEPS: Layouts = {
 """The structs of multilinear_steps.h and multilinear_rows.h."""
 _CELL_WORDS = 6
 """WORDS of FurtherCells in multilinear_steps.h."""
-_SUMS = {"dot": 1}
-"""SUMS of steps whose sums are over all items."""
 
 
 @dataclass(frozen=True)
@@ -254,8 +252,9 @@ class MultilinearKernels(RowKernels):
 
     def dot(self, values: Array, weights: Products) -> Ext:
         """Return the sum of weight times value over values (3, n)."""
-        n = _vector(values, 1 << weights.bits)
-        return _ext(self._summed("dot", n, values=values, n=n, weights=weights)[0])
+        n, out = _vector(values, 1 << weights.bits), self._empty((1, 3))
+        self._sum("dot", n, 0, out, values=values, n=n, weights=weights)
+        return _ext(self._download(out)[0])
 
     # -- buses ------------------------------------------------------------------------------------------------------
 
@@ -506,11 +505,6 @@ class MultilinearKernels(RowKernels):
         return out
 
     # -- what a backend has -----------------------------------------------------------------------------------------
-
-    def _summed(self, step: str, items: int, **given: Any) -> Words:
-        out = self._empty((_SUMS[step], 3))
-        self._sum(step, items, 0, out, **given)
-        return self._download(out)
 
     @abstractmethod
     def _leaves(self, tasks: Sequence[LeafTask]) -> None: ...

@@ -119,11 +119,6 @@ def whir_rounds(params: Parameters, log_height: int) -> list[Round] | None:
     return rounds
 
 
-def rounds_needed(log_height: int, log_final: int) -> int:
-    """Number of rounds for stacked columns of 2^log_height."""
-    return max(1, -(-(log_height - log_final) // LOG_FOLD))
-
-
 def check_log_height(log_height: int, params: Parameters) -> bool:
     """Whether a table of 2^log_height rows can be proven."""
     return params.log_skip <= log_height <= MAX_LOG_HEIGHT

@@ -95,7 +95,7 @@ class CpuMerkleTree:
         return self._words
 
     def over(self, matrices: Sequence[Words], nodes: Words) -> CpuMerkleTree:
-        """As of `kernels.interface.goldilocks.MerkleTree`."""
+        """As of `kernels.interface.goldilocks.StoredTree`."""
         other = copy(self)
         other._matrices, other._words = tuple(matrices), nodes
         return other

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import GoldilocksKernels
-from kernels.interface.multilinear import LeafTask
+from kernels.interface.multilinear import MAX_LOG_RUN, LeafTask
 from kernels.interface.multilinear_rows import HALVES, RowKernels, RowRounds, RuleProgram
 from kernels.interface.steps import Words
 from kernels.maths.goldilocks import P, root_of_unity
@@ -31,8 +30,6 @@ SCRATCH = 1 << 30
 LARGE = 1 << 14
 """Instructions of a program beyond which it is compiled for the univariate round: an interpreter takes four times as
 long as straight-line code, and more kernels than these pay."""
-MAX_LOG_RUN = 6
-"""Must equal that in multilinear_rules.cu."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,10 +227,3 @@ class CudaRules(RowKernels):
 
 _LEAF_WORDS, _COSET_WORDS, _ROUND_WORDS = 8, 11, 12
 """Words of the structs LeafTask, CosetTable and RoundTask of multilinear_rules.cu."""
-
-
-@cache
-def _factors(log_run: int, coset: int) -> list[int]:
-    """What moves coefficients to a coset: powers of its shift, and 2^-log_run, which the inverse transform omits."""
-    shift, share = coset_shift(log_run, coset), pow(1 << log_run, -1, P)
-    return [pow(shift, k, P) * share % P for k in range(1 << log_run)]
