@@ -186,10 +186,7 @@ class Poseidon2Transcript(DuplexTranscript, NumberTranscript):
     """A transcript over numbers of the field."""
 
     def _permuted(self, state: list[int]) -> list[int]:
-        words = np.array(state, dtype=np.uint64)
-        poseidon2.permute(words)
-        permuted: list[int] = words.tolist()
-        return permuted
+        return poseidon2.permuted(state)
 
     def absorb_words(self, label: bytes, words: Words) -> None:
         self._absorb_scalars(label, np.ascontiguousarray(words).reshape(-1).tolist())
@@ -220,9 +217,8 @@ def work_is_done(seed: bytes, nonce: int, bits: int, tree_hash: TreeHash = TreeH
     if tree_hash is TreeHash.POSEIDON2:
         if nonce >= P:
             return False
-        state = np.array(work_state(np.frombuffer(seed, dtype="<u8").tolist(), nonce), dtype=np.uint64)
-        poseidon2.permute(state)
-        return int(state[0]) & ((1 << bits) - 1) == 0
+        state = work_state(np.frombuffer(seed, dtype="<u8").tolist(), nonce)
+        return poseidon2.permuted(state)[0] & ((1 << bits) - 1) == 0
     digest = keccak256(GRIND_TAG.to_bytes(8, "little") + seed + nonce.to_bytes(8, "little"))
     return int.from_bytes(digest, "big") >> (256 - bits) == 0
 

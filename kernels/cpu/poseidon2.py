@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,3 +18,11 @@ def permute(state: NDArray[np.uint64]) -> None:
     if state.shape != (WIDTH,) or state.dtype != np.uint64:
         raise SizeError(f"a state is {WIDTH} words, not an array {state.shape} of {state.dtype}")
     native.poseidon2_permute(state)
+
+
+def permuted(state: Sequence[int]) -> list[int]:
+    """The permutation of 16 field elements as numbers. Raises SizeError."""
+    words = np.array(state, dtype=np.uint64)
+    permute(words)
+    numbers: list[int] = words.tolist()
+    return numbers
