@@ -11,10 +11,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kernels.interface.tree_hash import NODE_TAG
+from kernels.maths.poseidon2 import WIDTH
+
 WORDS = 4
 """Elements of F_p on a wire."""
 BITS = 64
 """Bits of a scalar in its one decomposition below p."""
+HALF = BITS // 2
+BINARY_REST = (NODE_TAG, *[0] * (WIDTH // 2 - 1))
+"""What a node of two children hashes beside them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

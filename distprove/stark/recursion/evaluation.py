@@ -12,7 +12,8 @@ from distprove.errors import InvalidProof
 from distprove.stark.field import ZERO, P, Words, e_add, e_inv, e_mul, e_sub
 from distprove.stark.merkle import TreeClaim, opened_nodes
 from distprove.stark.recursion.circuit import (
-    BITS,
+    BINARY_REST,
+    HALF,
     Bits,
     Circuit,
     Constant,
@@ -26,13 +27,11 @@ from distprove.stark.recursion.circuit import (
     Relation,
     Step,
 )
-from kernels.cpu.poseidon2 import DIGEST, WIDTH, permute
-from kernels.interface.tree_hash import NODE_TAG
+from kernels.cpu.poseidon2 import DIGEST, WIDTH, permuted
 from kernels.maths.query_paths import QueryPaths
 
 Value = Any
 """Three elements of F_p, or the four of a digest."""
-HALF = BITS // 2
 
 
 @dataclass
@@ -86,7 +85,7 @@ def evaluate(circuit: Circuit, fields: Mapping[str, Words], trees: Sequence[Tree
                 if power is not None:
                     values[power.out.number] = (pow(power.base, x & (1 << power.bits) - 1, P), 0, 0)
             case Permutation(state, outs, digest, expected):
-                after = _permuted([values[wire.number][0] for wire in state])
+                after = permuted([values[wire.number][0] for wire in state])
                 for wire, x in zip(outs, after, strict=True):
                     values[wire.number] = (x, 0, 0)
                 if digest is not None:
@@ -144,9 +143,9 @@ def _step(step: Step, made: Evaluation, opened: _Trees) -> None:
     children = opened.children(place.tree, _number(place.leaf, made.values), place.log_size, len(step.position))
     children[at] = list(made.values[step.child.number])
     state = [x for child in children for x in child]
-    state += [] if len(state) == WIDTH else [NODE_TAG, *[0] * (WIDTH // 2 - 1)]
+    state += [] if len(state) == WIDTH else BINARY_REST
     made.steps.append(state)
-    digest = tuple((x + y) % P for x, y in zip(state[:DIGEST], _permuted(state)[:DIGEST], strict=True))
+    digest = tuple((x + y) % P for x, y in zip(state[:DIGEST], permuted(state)[:DIGEST], strict=True))
     _meet(made, step.out.number, digest, step.expected)
 
 
@@ -188,10 +187,3 @@ class _Trees:
 def _number(index: Index, values: Sequence[Value]) -> int:
     number: int = index.upper + sum(values[wire.number][0] << i for i, wire in enumerate(index.bits))
     return number
-
-
-def _permuted(state: Sequence[int]) -> list[int]:
-    words = np.array(state, dtype=np.uint64)
-    permute(words)
-    permuted: list[int] = words.tolist()
-    return permuted

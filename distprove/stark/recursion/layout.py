@@ -12,6 +12,7 @@ from distprove.stark.air import Air
 from distprove.stark.field import P, Words, add, mul
 from distprove.stark.recursion.circuit import (
     BITS,
+    HALF,
     WORDS,
     Bits,
     Circuit,
@@ -26,7 +27,6 @@ from distprove.stark.recursion.circuit import (
 )
 from distprove.stark.recursion.evaluation import Evaluation
 from distprove.stark.recursion.tables import (
-    HALF,
     Constants,
     Decompositions,
     Joins,

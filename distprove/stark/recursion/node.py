@@ -22,7 +22,7 @@ import numpy as np
 
 from distprove.errors import InvalidProof
 from distprove.stark.arithmetic import NUMBERS, Arithmetic, E, Scalars
-from distprove.stark.field import P, Words, e_inv, e_mul, e_sum, element
+from distprove.stark.field import ZERO, P, Words, e_sum
 from distprove.stark.merkle import TreeClaim
 from distprove.stark.multilinear.challenges import absorb_statement
 from distprove.stark.multilinear.proof import MultilinearProof, tree_shapes
@@ -212,11 +212,8 @@ def node_end(public: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, int, in
 
 
 def _terminal(shape: Shape, proof: MultilinearProof) -> tuple[int, int, int]:
-    if "global" not in shape.leaves.scopes:
-        return 0, 0, 0
-    numerator, denominator = (element(words) for words in proof.totals[-2:])
     try:
-        return e_mul(numerator, e_inv(denominator))
+        return proof.terminal(shape) or ZERO
     except ZeroDivisionError:
         raise InvalidProof("a sum of the global buses' fractions has the denominator zero") from None
 

@@ -12,10 +12,10 @@ from distprove.stark.field import Words
 from distprove.stark.merkle import TreeShape, leaf_header
 from distprove.stark.multilinear.opened import Opened
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.recursion.circuit import Index, SiblingPlace, Wire
+from distprove.stark.recursion.circuit import BINARY_REST, Index, SiblingPlace, Wire
 from distprove.stark.recursion.symbols import Root, Symbols
 from kernels.cpu.poseidon2 import DIGEST, RATE, WIDTH
-from kernels.interface.tree_hash import LEAF_TAG, NODE_TAG
+from kernels.interface.tree_hash import LEAF_TAG
 
 
 class OpenedPaths(Opened):
@@ -71,12 +71,16 @@ class OpenedPaths(Opened):
         rows = self._symbols.opened(number, list(indices), width)
         for query, (index, row) in enumerate(zip(indices, rows, strict=True)):
             out[query] = row
-            message = _leaf_words(tree, row)
-            if len(tree.levels) == 1:
-                self._sponge(message, expected=root)
-            else:
-                self._climb(tree, number, index, self._sponge(message), tree.log_leaves, root)
+            self._climb_alone(tree, number, index, row, root)
         return out
+
+    def _climb_alone(self, tree: TreeShape, number: int, leaf: Index, row: Sequence[Wire], root: Wire) -> None:
+        """Hash one leaf up to the root."""
+        message = _leaf_words(tree, row)
+        if len(tree.levels) == 1:
+            self._sponge(message, expected=root)
+        else:
+            self._climb(tree, number, leaf, self._sponge(message), tree.log_leaves, root)
 
     def _climb(self, tree: TreeShape, number: int, leaf: Index, node: Wire, level: int, root: Wire) -> None:
         """Hash the node above a leaf at the level of 2^level nodes up to the root."""
@@ -89,14 +93,9 @@ class OpenedPaths(Opened):
     ) -> None:
         """Hash leaves that differ in their upper bits alone up to the root: below the level at which they meet, the
         places of all children are fixed."""
-        s, bits = self._symbols, leaves[0].bits
-        meet = len(bits)
+        s, meet = self._symbols, len(leaves[0].bits)
         if len(leaves) == 1:
-            message = _leaf_words(tree, rows[0])
-            if len(tree.levels) == 1:
-                self._sponge(message, expected=root)
-            else:
-                self._climb(tree, self._first + 1, leaves[0], self._sponge(message), tree.log_leaves, root)
+            self._climb_alone(tree, self._first + 1, leaves[0], rows[0], root)
             return
         nodes = [self._sponge_parts(_leaf_words(tree, row)) for row in rows]
         for below, above in pairwise(tree.levels):
@@ -131,7 +130,7 @@ class OpenedPaths(Opened):
     def _node_parts(self, children: Sequence[Wire]) -> tuple[Wire, ...]:
         """The scalars of the digest of a node of two or four children."""
         s = self._symbols
-        state = [*children, *_BINARY_REST] if len(children) < WIDTH else list(children)
+        state = [*children, *BINARY_REST] if len(children) < WIDTH else list(children)
         outs = s.permute(state).outs[:DIGEST]
         return tuple(s.add(s.scalar(x), out) for x, out in zip(state[:DIGEST], outs, strict=True))
 
@@ -161,7 +160,3 @@ class OpenedPaths(Opened):
 def _leaf_words(tree: TreeShape, row: Sequence[Wire]) -> list[Wire | int]:
     header: Words = leaf_header([width for _, width in tree.matrices])
     return [*header.tolist(), *row]
-
-
-_BINARY_REST = [NODE_TAG, *[0] * (WIDTH // 2 - 1)]
-"""What a node of two children hashes beside them."""

@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.air.definition import Value
-from distprove.stark.recursion.circuit import BITS, WORDS
+from distprove.stark.recursion.circuit import BITS, HALF, WORDS
 from kernels.interface.tree_hash import NODE_TAG
 from kernels.maths.poseidon2 import ALPHA, SBOXES, WIDTH, rounds
 
 WIRE = Bus("wire", fields=("number", "a", "b", "c", "d"))
-HALF = BITS // 2
 
 
 def _wire(number: Value, *words: Value) -> list[Value]:

@@ -20,6 +20,7 @@ from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.verifier import verify
 from distprove.stark.recursion.circuit import (
     BITS,
+    HALF,
     Bits,
     Constant,
     Given,
@@ -35,7 +36,7 @@ from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.node import NODE, START, Child, Proven, node_fields, node_trees, stated_by
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.prover import prove_node
-from distprove.stark.recursion.tables import HALF, Decompositions
+from distprove.stark.recursion.tables import Decompositions
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.poseidon2 import round_constants, rounds
