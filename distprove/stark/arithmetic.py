@@ -178,6 +178,7 @@ class Numbers(Arithmetic[Ext]):
     mul = staticmethod(field.e_mul)
     scale = staticmethod(field.e_scale)
     powers = staticmethod(field.e_powers)
+    sum = staticmethod(field.e_sum)
     adds = staticmethod(field.add)
     subs = staticmethod(field.sub)
     muls = staticmethod(field.ext_mul)

@@ -19,6 +19,7 @@ from distprove.stark.multilinear.opened import Opened
 from distprove.stark.multilinear.params import Round
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
+from distprove.stark.multilinear.stacking import point_paired
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,7 @@ def univariate_at(f: Arithmetic[E], coefficients: Elements, points: Elements) ->
 def final_value(f: Arithmetic[E], final: Elements, rho: Sequence[E], alphas: Sequence[E], terms: Sequence[Terms]) -> E:
     """The sum of all claims' weights times the final polynomial."""
     folded = len(alphas)
-    prefix = f.one
-    for x, alpha in zip(rho, alphas, strict=False):
-        prefix = f.mul(prefix, f.add(f.one, f.mul(x, alpha)))
+    prefix = point_paired(f, rho[:folded], alphas)
     value = final
     for x in rho[folded:]:
         value = f.adds(value[0::2], f.muls(value[1::2], f.array([x])))

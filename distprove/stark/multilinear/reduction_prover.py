@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from distprove.stark.arithmetic import NUMBERS
-from distprove.stark.field import ONE, ZERO, Ext, Words, e_add, e_mul, e_powers, e_scale, element, root_of_unity
+from distprove.stark.field import ONE, ZERO, Ext, Words, e_add, e_mul, e_powers, e_scale, e_sum, element, root_of_unity
 from distprove.stark.multilinear.challenges import ProofTranscript
 from distprove.stark.multilinear.commitment import Stacked
 from distprove.stark.multilinear.shape import Shape
@@ -59,7 +59,7 @@ def prove_reduction(
     for i in range(log_skip):
         joined = [stack for stack in stacks if stack.start <= i]
         shares = [_round(stack, i - stack.start) for stack in joined]
-        sent[i] = [_sum([share[k] for share in shares]) for k in range(2)]
+        sent[i] = [e_sum([share[k] for share in shares]) for k in range(2)]
         rho.append(transcript.reduction_round([element(words) for words in sent[i]]))
         for stack in joined:
             _bind(stack, i - stack.start, rho[-1])
@@ -173,12 +173,5 @@ def _pair(backend: Backend, stack: Reduced, log_skip: int) -> Array:
     return pair
 
 
-def _sum(values: Sequence[Ext]) -> Ext:
-    total = ZERO
-    for value in values:
-        total = e_add(total, value)
-    return total
-
-
 def _dot(a: Sequence[Ext], b: Sequence[Ext]) -> Ext:
-    return _sum([e_mul(x, y) for x, y in zip(a, b, strict=True)])
+    return e_sum([e_mul(x, y) for x, y in zip(a, b, strict=True)])
