@@ -311,7 +311,6 @@ class Scheduler:
         if now < self._look_due or fleet is None:
             return
         self._look_due = now + min(patience.SCHEDULER_LOOK, self.settings.hang_timeout / 8)
-        queued: frozenset[str] = frozenset()
         with suppress(Exception):  # nobody's job fails for it; there is another look
             fleet.grow()
         known = self._machine.state.workers
@@ -475,13 +474,13 @@ class Scheduler:
 
     def _keep(self, items: list[_ToKeep]) -> None:
         """Have verified proofs written, by sink."""
-        found: dict[int, list[_ToKeep]] = {}
+        found: dict[Sink, list[_ToKeep]] = {}
         for item in items:
-            found.setdefault(id(item[0]), []).append(item)
-        for group in found.values():
+            found.setdefault(item[0], []).append(item)
+        for sink, group in found.items():
             kept = [(partition, proof) for _, _, partition, proof in group]
             try:
-                group[0][0].keep([(job, proof) for _, job, _, proof in group])
+                sink.keep([(job, proof) for _, job, _, proof in group])
             except BaseException as error:  # whatever it is, the job must know
                 self._post(e.KeepFailed(kept, error))
             else:

@@ -155,13 +155,13 @@ class ShortJobs:
             self._ended(job)
 
     def keep(self, proofs: Sequence[tuple[Job, PartitionProof]]) -> None:
-        groups: dict[int, tuple[_Group, list[tuple[Short, Job, PartitionProof]]]] = {}
+        groups: dict[_Group, list[tuple[Short, Job, PartitionProof]]] = {}
         with self._lock:
             for job, proof in proofs:
                 short, known, group = self._shorts.get(job.id, (None, None, None))
                 if short is not None and known is job and group is not None:  # it was not stopped meanwhile
-                    groups.setdefault(id(group), (group, []))[1].append((short, job, proof))
-        for group, found in groups.values():
+                    groups.setdefault(group, []).append((short, job, proof))
+        for group, found in groups.items():
             began, spans = group.session.began, tuple(group.session.spans)
             report = replace(
                 group.report,
