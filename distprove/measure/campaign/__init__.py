@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast
 
 import psutil
 
+from distprove.host.provenance import provenance
 from distprove.system import ProofSystem
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,6 +70,11 @@ class Cluster(Protocol):
 def load_toy(name: str = TOY) -> Toy:
     """Import the toy of that name."""
     return cast(Toy, import_module(name))
+
+
+def made_by() -> dict[str, Any]:
+    """The provenance of a result, without who ran the campaign and where."""
+    return {name: value for name, value in provenance().items() if name not in ("user", "host")}
 
 
 def write_result(result: dict[str, Any], out: Path | None, *, left_out: str | None = None) -> None:

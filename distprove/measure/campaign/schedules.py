@@ -22,8 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from distprove.host.provenance import provenance
-from distprove.measure.campaign import write_result
+from distprove.measure.campaign import made_by, write_result
 
 WORLD = "tests.cluster.scheduler.world"
 """The module of the world in which schedules happen."""
@@ -76,7 +75,7 @@ def campaign(first: int, count: int, processes: int, steps: int = STEPS, world: 
 
 
 def main() -> None:
-    """The command line; see the module's text."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description="Play random schedules of events through the scheduler's machine.")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=10_000)
@@ -94,7 +93,7 @@ def main() -> None:
     result = {
         "format": "distprove.schedules",
         "what": "random schedules of events through the scheduler's machine",
-        "made_by": {name: value for name, value in provenance().items() if name not in ("user", "host")},
+        "made_by": made_by(),
         "first": given.first,
         "schedules": played,
         "steps": given.steps,

@@ -48,8 +48,7 @@ from distprove.errors import DistproveError
 from distprove.groth16.setup import setup
 from distprove.groth16.system import Groth16System
 from distprove.groth16.wtns import write_wtns
-from distprove.host.provenance import provenance
-from distprove.measure.campaign import write_result
+from distprove.measure.campaign import made_by, write_result
 from distprove.options import InputFile
 from distprove.proof import PROOF_FILE, Proof, fingerprint
 from distprove.settings import ExecutorSettings
@@ -212,7 +211,7 @@ class Campaign:
         return {
             "format": "distprove.service-kills",
             "what": "SIGKILL of a service under load, at random moments; real Groth16 keys on the CPU",
-            "made_by": {name: value for name, value in provenance().items() if name not in ("user", "host")},
+            "made_by": made_by(),
             "seed": self.seed,
             "forking": self.forking,
             "kills": self.kills,
