@@ -35,6 +35,7 @@ from kernels.interface.steps import (
     struct,
 )
 from kernels.maths.goldilocks import TWO_ADICITY, Ext
+from kernels.maths.goldilocks_extension import ext_of
 
 SETS, SCOPES = 4, 2
 """Most sets of weights and scopes. Must equal those in multilinear_steps.h."""
@@ -129,7 +130,7 @@ class PairRounds:
 
     @property
     def drawn(self) -> list[Ext]:
-        return [_ext(words) for words in self._found["drawn"][: self.count]]
+        return [ext_of(words) for words in self._found["drawn"][: self.count]]
 
     @property
     def transcript(self) -> Words:
@@ -254,7 +255,7 @@ class MultilinearKernels(RowKernels):
         """Return the sum of weight times value over values (3, n)."""
         n, out = _vector(values, 1 << weights.bits), self._empty((1, 3))
         self._sum("dot", n, 0, out, values=values, n=n, weights=weights)
-        return _ext(self._download(out)[0])
+        return ext_of(self._download(out)[0])
 
     # -- buses ------------------------------------------------------------------------------------------------------
 
@@ -327,8 +328,8 @@ class MultilinearKernels(RowKernels):
             variables += 1
         self._small_layers(shared, _segments(self, small))
         state = self._download(held).view(_LAYER_STATE)[0]
-        point = tuple(map(_ext, state["point"][:variables]))
-        left = LayerClaim(state["transcript"], _ext(state["numerator"]), _ext(state["denominator"]), point)
+        point = tuple(map(ext_of, state["point"][:variables]))
+        left = LayerClaim(state["transcript"], ext_of(state["numerator"]), ext_of(state["denominator"]), point)
         return self._download(sent), left
 
     def _large_layer(self, shared: tuple[int, ...], segments: list[_Segment], rounds: int) -> None:
@@ -562,8 +563,3 @@ def _length(segment: _Segment) -> int:
 
 def _pairs(segments: Sequence[_Segment]) -> int:
     return sum((_length(segment) + 1) // 2 for segment in segments)
-
-
-def _ext(words: Words) -> Ext:
-    a, b, c = words.tolist()
-    return a, b, c

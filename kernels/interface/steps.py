@@ -1,4 +1,5 @@
-"""Steps of the multilinear engine: structs of `include/multilinear_steps.h` as NumPy records, and how they are run."""
+"""Steps of the multilinear engine: structs of `include/multilinear_steps.h` and `multilinear_rows.h` as NumPy records,
+and how they are run."""
 
 from __future__ import annotations
 

@@ -40,6 +40,12 @@ def ext_inverse(a: Ext) -> Ext:
     return ext_scale(c, pow(a[0] * c[0] + a[2] * c[1] + a[1] * c[2], -1, P))
 
 
+def ext_of(words: NDArray[np.uint64]) -> Ext:
+    """Return the element whose coordinates are in an array (3,)."""
+    a, b, c = words.tolist()
+    return a, b, c
+
+
 def ext_scale_all(elements: NDArray[np.uint64], factor: Ext) -> NDArray[np.uint64]:
     """Return (n, 3) elements, each multiplied by `factor`."""
     if factor == (1, 0, 0):

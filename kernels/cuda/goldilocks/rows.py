@@ -20,6 +20,7 @@ from kernels.interface.arrays import Array, HostArray
 from kernels.interface.goldilocks import RowJob
 from kernels.interface.row_program import RowProgram
 from kernels.maths.goldilocks import GENERATOR, Ext, P, root_of_unity
+from kernels.maths.goldilocks_extension import ext_of
 from kernels.source import KernelSource
 
 ROWS, SCAN = KernelSource("gl_rows"), KernelSource("gl_scan")
@@ -130,7 +131,7 @@ class CudaRows:
         total = self._device.fetch(whole)
         finish = self._device.kernel(SCAN, "gl_scan_finish")
         finish.launch_items(n, (s, totals, whole, *sizes, np.uint64(pow(n, -1, P))))
-        return s, _ext(total.result())
+        return s, ext_of(total.result())
 
     def _count(self, rows: Array, times: Array, counts: Array) -> None:
         n, m = int(rows.shape[0]), int(counts.shape[0])
@@ -164,7 +165,3 @@ def _few_cosets(cosets: int) -> int:
     if cosets > MAX_COSETS:
         raise SizeError(f"{cosets} cosets; the kernels take at most {MAX_COSETS}")
     return cosets
-
-
-def _ext(words: HostArray) -> Ext:
-    return int(words[0]), int(words[1]), int(words[2])
