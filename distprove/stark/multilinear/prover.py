@@ -59,10 +59,10 @@ class Committed:
 
     def drop_codewords(self) -> bool:
         """Keep columns and nodes alone; whether there was more."""
-        kept = self.stacked.coefficients is None
-        if not kept:
-            self.stacked.drop()
-        return not kept
+        if self.stacked.coefficients is None:
+            return False
+        self.stacked.drop()
+        return True
 
     def to_host(self, backend: Backend) -> None:
         """Keep columns and nodes, which is all that it holds by now, in host memory."""
@@ -96,10 +96,9 @@ def commit(
     """Make the trace of a partition, stack and encode it, commit to it and anchor it.
 
     The codewords of a streamed plan are dropped at once. `held` is the number of bytes of the device that other
-    partitions keep. `expected` is log2 of each table's rows, if
-    known: what cannot fit is refused before its trace is made. `program` is the job's, unless its arguments are those
-    that the key was made with. Raises UsageError for a trace of the wrong shape, OutOfMemory for one that the device
-    cannot hold.
+    partitions keep. `expected` is log2 of each table's rows, if known: what cannot fit is refused before its trace is
+    made. `program` is the job's, unless its arguments are those that the key was made with. Raises UsageError for a
+    trace of the wrong shape, OutOfMemory for one that the device cannot hold.
     """
     backend, program = pk.backend, program or pk.program
     budget = usable(backend.info().memory_budget) - held
