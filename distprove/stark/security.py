@@ -392,7 +392,7 @@ class SecurityReport:
 
     def to_record(self) -> dict[str, Any]:
         return {
-            "bits": _two_places(self.bits),
+            "bits": two_places(self.bits),
             "weakest": self.weakest.name,
             "target": self.params.security_bits,
             "regime": self.regime.name,
@@ -402,14 +402,14 @@ class SecurityReport:
             "log_heights": list(self.statistics.log_heights),
             "columns": self.statistics.columns,
             "unique_decoding": {
-                "bits": _two_places(self.unique_decoding_bits),
+                "bits": two_places(self.unique_decoding_bits),
                 "queries": self.unique_decoding_queries,
             },
-            "rounds": [{"name": r.name, "bits": _two_places(r.bits), "formula": r.formula} for r in self.rounds],
+            "rounds": [{"name": r.name, "bits": two_places(r.bits), "formula": r.formula} for r in self.rounds],
         }
 
 
-def _two_places(bits: float) -> float:
+def two_places(bits: float) -> float:
     """Round down to two places, so that a report never claims more than is proven."""
     return math.floor(100 * bits) / 100
 

@@ -23,7 +23,16 @@ from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.output import MAX_OUTPUT_TUPLES
 from distprove.stark.params import BLOWUPS
 from distprove.stark.program import Program
-from distprove.stark.security import FIELD_BITS, HASH_BITS, MULTIPLICITIES, BusLoad, Regime, Round, told_heights
+from distprove.stark.security import (
+    FIELD_BITS,
+    HASH_BITS,
+    MULTIPLICITIES,
+    BusLoad,
+    Regime,
+    Round,
+    told_heights,
+    two_places,
+)
 from kernels.interface.tree_hash import TreeHash
 
 MOST_ABOVE, MOST_COLUMNS = 4, 4
@@ -326,7 +335,7 @@ class SecurityReport:
         ]
         return {
             "engine": "multilinear",
-            "bits": _two_places(self.bits),
+            "bits": two_places(self.bits),
             "weakest": self.weakest.name,
             "target": params.security_bits,
             "regime": self.regime,
@@ -337,16 +346,11 @@ class SecurityReport:
             "log_heights": list(stats.log_heights),
             "columns": stats.openings,
             "unique_decoding": {
-                "bits": _two_places(min(r.bits for r in (*fixed_rows(params, stats), *rows))),
+                "bits": two_places(min(r.bits for r in (*fixed_rows(params, stats), *rows))),
                 "queries": queries_needed(params, stats, 0, [None]),
             },
-            "rounds": [{"name": r.name, "bits": _two_places(r.bits), "formula": r.formula} for r in self.rounds],
+            "rounds": [{"name": r.name, "bits": two_places(r.bits), "formula": r.formula} for r in self.rounds],
         }
-
-
-def _two_places(bits: float) -> float:
-    """Round down to two places, so that a report never claims more than is proven."""
-    return math.floor(100 * bits) / 100
 
 
 def job_security(key: MultilinearKey, partitions: Sequence[Sequence[int | None]]) -> SecurityReport:
