@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from distprove.errors import FormatError, InvalidProof
 from distprove.formats import canonical
 from distprove.proof import Proof, encode_partition, encode_public, fingerprint, job_digest, partition_digest
+from distprove.stark.key_front import MAX_BYTES as MAX_KEY_BYTES
 from distprove.stark.keyfile import read_key
-from distprove.stark.verifying_key import MAX_BYTES as MAX_KEY_BYTES
 from distprove.system import SHORT, PartitionProof
 
 KEY = {"alpha": b"\x01" * 32, "ic": [b"\x02", b"\x03"]}

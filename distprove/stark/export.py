@@ -10,9 +10,9 @@ from distprove.formats.folder import Folder
 from distprove.formats.names import unique
 from distprove.proof import KEY_FILE, OUTPUT_FILE, PROOF_FILE, Proof, encode_partition
 from distprove.stark.engine import AnyKey
+from distprove.stark.key_front import MAX_BYTES
 from distprove.stark.keyfile import key_content, parse_key, shipped_key
 from distprove.stark.programs import PROGRAMS
-from distprove.stark.verifying_key import MAX_BYTES
 
 
 def export(proof: Proof, run: Path, folder: Path) -> Exported:

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
-from distprove.errors import FormatError
+from distprove.errors import FormatError, UsageError
 from distprove.formats import canonical
 from distprove.formats.shapes import Row, fits
 from distprove.stark.air import Bus
-from distprove.stark.air.compiled import SCOPES, UsesBuses
+from distprove.stark.air.compiled import MAX_BUSES, SCOPES, UsesBuses
 from distprove.stark.air.definition import MAX_BUS_WIDTH, MAX_NAME
 from distprove.stark.logup import BoundaryTerm, StatedTuples
 from distprove.stark.output import OUTPUT_WIDTH
 from distprove.stark.statement import Statement
+
+MAX_TABLES = 512
+MAX_BYTES = 1 << 27
+"""Maximum bytes of an encoded key."""
 
 
 class CompiledTable(UsesBuses, Protocol):
@@ -81,6 +85,24 @@ class KeyFront(Generic[ParametersT, TableT, OptionalT]):
     def to_record(self) -> dict[str, Any]:
         """The key as plain data, which its digest covers."""
         raise NotImplementedError
+
+    @classmethod
+    def from_record(cls, record: Any, what: str = "verifying key") -> KeyFront[ParametersT, TableT, OptionalT]:
+        """Read what `to_record` wrote, and check everything that a verifier relies on. Raises FormatError."""
+        raise NotImplementedError
+
+    def read_back(self) -> None:
+        """Raise UsageError unless a verifier accepts the encoding of this key."""
+        what = f"program {self.program}"
+        try:
+            data = canonical.encode(self.to_record())
+            if len(data) > MAX_BYTES:
+                raise UsageError(f"{what}: its verifying key has {len(data)} bytes; at most {MAX_BYTES} are read")
+            self.from_record(canonical.decode(data, what), what)
+        except FormatError as error:
+            raise UsageError(str(error)) from None
+        except (TypeError, ValueError) as error:  # an argument of another type, or beyond 64 bits
+            raise UsageError(f"{what}: its verifying key cannot be written: {error}") from None
 
     def check(self, what: str) -> None:
         """Raise FormatError unless the parts of the key fit each other."""
@@ -149,6 +171,16 @@ class KeyFront(Generic[ParametersT, TableT, OptionalT]):
                     f"{what}: table {table.name} reads public values and is optional: nothing would hold of them in a "
                     "partition without it"
                 )
+
+
+def check_counts(record: Mapping[str, Any], what: str) -> None:
+    """Raise FormatError for a key's record with arguments of another kind, or with too many tables or buses."""
+    if not all(type(v) in (int, str) for v in record["arguments"].values()):
+        raise FormatError(f"{what}: a program's arguments are integers and strings")
+    if not 1 <= len(record["tables"]) <= MAX_TABLES:
+        raise FormatError(f"{what}: a program has 1 to {MAX_TABLES} tables, not {len(record['tables'])}")
+    if len(record["buses"]) > MAX_BUSES:
+        raise FormatError(f"{what}: a program has at most {MAX_BUSES} buses, not {len(record['buses'])}")
 
 
 def bus_record(bus: Bus) -> tuple[str, str, int]:

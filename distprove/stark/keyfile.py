@@ -16,11 +16,12 @@ from distprove.formats.owncode import names_code, own_faults
 from distprove.proof import KEY_FILE, check_fields
 from distprove.stark import proving_key
 from distprove.stark.engine import MULTILINEAR, AnyKey, engine_of, engine_of_record
+from distprove.stark.key_front import MAX_BYTES
 from distprove.stark.multilinear import proving_key as multilinear_proving_key
 from distprove.stark.multilinear.key import check_engine
 from distprove.stark.program import Program
 from distprove.stark.programs import PROGRAMS, find_program, load_program
-from distprove.stark.verifying_key import MAX_BYTES, check_version
+from distprove.stark.verifying_key import check_version
 from kernels.cpu.backend import CpuBackend
 
 FORMAT = "distprove.stark-key"

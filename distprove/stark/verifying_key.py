@@ -16,8 +16,7 @@ from distprove.errors import FormatError, UsageError
 from distprove.formats import canonical
 from distprove.proof import check_fields
 from distprove.stark.air import CompiledAir
-from distprove.stark.air.compiled import MAX_BUSES
-from distprove.stark.key_front import KeyFront, bus_record, read_bus
+from distprove.stark.key_front import KeyFront, bus_record, check_counts, read_bus
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import MAX_BLOWUP, Parameters, check_log_height
 from distprove.stark.program import Program
@@ -25,9 +24,6 @@ from distprove.stark.statement import Statement
 from kernels.cpu.keccak import keccak256
 
 VERSION = 2
-MAX_TABLES = 512
-MAX_BYTES = 1 << 27
-"""Maximum bytes of an encoded key."""
 
 
 class VerifyingKey(KeyFront[Parameters, CompiledAir, bytes | None]):
@@ -95,12 +91,7 @@ class VerifyingKey(KeyFront[Parameters, CompiledAir, bytes | None]):
         optional = isinstance(record, dict) and "optional" in record
         check_fields(record, {**fields, **more, **({"optional": list} if optional else {})}, what)
         check_version(record["version"], what)
-        if not all(type(v) in (int, str) for v in record["arguments"].values()):
-            raise FormatError(f"{what}: a program's arguments are integers and strings")
-        if not 1 <= len(record["tables"]) <= MAX_TABLES:
-            raise FormatError(f"{what}: a program has 1 to {MAX_TABLES} tables, not {len(record['tables'])}")
-        if len(record["buses"]) > MAX_BUSES:
-            raise FormatError(f"{what}: a program has at most {MAX_BUSES} buses, not {len(record['buses'])}")
+        check_counts(record, what)
         if optional and all(root is None for root in record["optional"]):  # one encoding of none
             raise FormatError(f"{what}: a list of optional tables without one")
         key = cls(
@@ -190,7 +181,7 @@ def made_key(
         0 if height is None and table.preprocessed_width else height
         for table, height in zip(tables, fixed, strict=True)
     )
-    read_back(with_roots(replace(key, fixed_heights=stand_in), dict.fromkeys(key.preprocessed_trees, bytes(32))))
+    with_roots(replace(key, fixed_heights=stand_in), dict.fromkeys(key.preprocessed_trees, bytes(32))).read_back()
     return key
 
 
@@ -208,17 +199,3 @@ def check_version(version: int, what: str) -> None:
             f"{what}: made under version {version} of the STARK protocol; this distprove knows version {VERSION}: "
             "prove it again"
         )
-
-
-def read_back(key: VerifyingKey) -> None:
-    """Raise UsageError unless a verifier accepts the encoding of this key."""
-    what = f"program {key.program}"
-    try:
-        data = canonical.encode(key.to_record())
-        if len(data) > MAX_BYTES:
-            raise UsageError(f"{what}: its verifying key has {len(data)} bytes; at most {MAX_BYTES} are read")
-        VerifyingKey.from_record(canonical.decode(data, what), what)
-    except FormatError as error:
-        raise UsageError(str(error)) from None
-    except (TypeError, ValueError) as error:  # an argument of another type, or beyond 64 bits
-        raise UsageError(f"{what}: its verifying key cannot be written: {error}") from None

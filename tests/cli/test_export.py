@@ -13,8 +13,8 @@ from distprove.groth16.export import export as export_groth16
 from distprove.groth16.wtns import read_wtns
 from distprove.proof import Proof, heights_of, partition_digest
 from distprove.stark.export import export as export_stark
+from distprove.stark.key_front import MAX_BYTES
 from distprove.stark.keyfile import read_key, shipped_key
-from distprove.stark.verifying_key import MAX_BYTES
 from tests.cli.conftest import SmallJob, run, why_refused
 
 LOCAL = ("--local", "--no-isolate", "--threads", "2", "--backend", "cpu")

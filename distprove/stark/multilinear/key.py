@@ -10,14 +10,12 @@ from typing import Any
 from distprove.errors import FormatError, UsageError
 from distprove.formats import canonical
 from distprove.proof import check_fields
-from distprove.stark.air.compiled import MAX_BUSES
-from distprove.stark.key_front import KeyFront, bus_record, read_bus
+from distprove.stark.key_front import KeyFront, bus_record, check_counts, read_bus
 from distprove.stark.multilinear.air import Rules
 from distprove.stark.multilinear.params import Parameters, check_log_height
 from distprove.stark.multilinear.stacking import Stack
 from distprove.stark.program import Program
 from distprove.stark.statement import Statement
-from distprove.stark.verifying_key import MAX_BYTES, MAX_TABLES
 from kernels.cpu.keccak import keccak256
 
 ENGINE = "multilinear"
@@ -69,12 +67,7 @@ class MultilinearKey(KeyFront[Parameters, Rules, bool]):
         more = {"buses": list, "statement": dict, "fixed_heights": list, "preprocessed_root": bytes, "optional": list}
         check_fields(record, {**fields, **more}, what)
         check_engine(record["engine"], record["version"], what)
-        if not all(type(v) in (int, str) for v in record["arguments"].values()):
-            raise FormatError(f"{what}: a program's arguments are integers and strings")
-        if not 1 <= len(record["tables"]) <= MAX_TABLES:
-            raise FormatError(f"{what}: a program has 1 to {MAX_TABLES} tables, not {len(record['tables'])}")
-        if len(record["buses"]) > MAX_BUSES:
-            raise FormatError(f"{what}: a program has at most {MAX_BUSES} buses, not {len(record['buses'])}")
+        check_counts(record, what)
         key = cls(
             record["program"],
             record["arguments"],
@@ -145,7 +138,7 @@ def compile_key(program: Program, params: Parameters) -> MultilinearKey:
         b"",
         tuple(table.name in program.optional for table in tables),
     )
-    _read_back(with_root(key, bytes(32)) if any(t.preprocessed_width for t in tables) else key)
+    (with_root(key, bytes(32)) if any(t.preprocessed_width for t in tables) else key).read_back()
     return key
 
 
@@ -165,17 +158,3 @@ def with_arguments(key: MultilinearKey, arguments: Mapping[str, int | str]) -> M
     """The key with these arguments, which may name its root and heights."""
     changes: dict[str, Any] = {"arguments": arguments}
     return replace(key, **changes)
-
-
-def _read_back(key: MultilinearKey) -> None:
-    """Raise UsageError unless a verifier accepts the encoding of this key."""
-    what = f"program {key.program}"
-    try:
-        data = canonical.encode(key.to_record())
-        if len(data) > MAX_BYTES:
-            raise UsageError(f"{what}: its verifying key has {len(data)} bytes; at most {MAX_BYTES} are read")
-        MultilinearKey.from_record(canonical.decode(data, what), what)
-    except FormatError as error:
-        raise UsageError(str(error)) from None
-    except (TypeError, ValueError) as error:  # an argument of another type, or beyond 64 bits
-        raise UsageError(f"{what}: its verifying key cannot be written: {error}") from None
