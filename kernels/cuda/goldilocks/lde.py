@@ -241,12 +241,7 @@ class LdeEngine:
         arguments = (source, out, *rows.tables, rows.shape.argument(rows.log_c))
         self._launch("lde_rows", rows.blocks, log_tile, arguments, self._row_bytes, stream)
 
-        self._forward(table, plan, stream)
-
-    def _forward(self, table: Extended, plan: Plan, stream: Stream) -> None:
-        """Run the strided passes behind the row pass."""
-        out, log_n, log_blowup, pitch = table.out, table.log_n, table.log_blowup, table.pitch
-        log_stride = plan.digits[-1]
+        log_blowup, log_stride = table.log_blowup, plan.digits[-1]
         for log_r, roots, series in reversed(
             list(zip(plan.digits[:-1], plan.forward_roots, plan.forward, strict=False))
         ):

@@ -72,7 +72,7 @@ class LeafShape:
 
 
 class CudaMerkleTree:
-    """A `kernels.interface.goldilocks.MerkleTree` whose digests and matrices stay on the device."""
+    """A `kernels.interface.goldilocks.StoredTree` whose digests and matrices stay on the device."""
 
     def __init__(self, device: Device, leaves: tuple[LeafShape, ...], digests: Array, levels: tuple[int, ...]) -> None:
         """Hold the tree of `levels`, log2 of their nodes from the leaves to the root.
