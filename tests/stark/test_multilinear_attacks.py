@@ -344,7 +344,12 @@ def _under(committed: Committed, tree: Any, name: str, backend: Any) -> Committe
     """The commitment under another tree's root, with the anchor that is drawn for it."""
     stated = replace(committed.commitment, name=name, main_root=tree.root)
     eta, delta = anchor_challenges(
-        NUMBERS, committed.shape, name.encode(), np.array(stated.public, dtype=np.uint64), tree.root
+        NUMBERS,
+        committed.shape,
+        committed.shape.key.digest,
+        name.encode(),
+        np.array(stated.public, dtype=np.uint64),
+        tree.root,
     )
     stacked = replace(committed.stacked, tree=tree)
     anchor = commitment.anchor_of(backend, stacked, eta, delta)

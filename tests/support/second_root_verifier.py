@@ -19,18 +19,22 @@ Listed = tuple[str, list[int], list[int], bytes, bytes]
 
 def verify_root(
     root_key_record: Any,
+    node_key_record: Any,
+    leaf_key_records: Sequence[Any],
     record: Any,
     total: Sequence[int],
     key_record: Any,
     partitions: Sequence[Listed],
     output: bytes | None = None,
 ) -> None:
-    """Raise Refused, and nothing else, unless the root shows that these partitions are a job under the key."""
+    """Raise Refused, and nothing else, unless the root shows that these partitions are a job under the key. There is a
+    key for each leaf."""
     root_key, key = m.Key(root_key_record), m.Key(key_record)
+    node_key, *leaf_keys = (identity(each) for each in (node_key_record, *leaf_key_records))
     need(len(partitions) > 0, "no partitions")
     names = [named(name) for name, *_ in partitions]
     need(len(set(names)) == len(names), "two partitions of one name")
-    digest = [0, 0, 0, 0]
+    digests: list[list[int]] = []
     for name, heights, public, root, anchor in partitions:
         need(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}", name) is not None, "not a partition's name")
         need(len(public) == key.public_values, "public values of another number")
@@ -40,16 +44,21 @@ def verify_root(
         elements(anchor, 1)
         for word in struct.unpack("<4Q", octets(root, 32)):
             integer(word, 0, P - 1)
-        t = m.new(root_key, b"multilinear chain")
+        t = m.new(root_key, b"multilinear segment")
         t.absorb("key", key.digest)
-        t.absorb_words("before", struct.pack("<4Q", *digest))
         t.absorb("name", name.encode())
         t.absorb("heights", bytes(heights))
         t.absorb_words("public", struct.pack(f"<{len(public)}Q", *public))
         t.absorb_words("main", root)
         t.absorb_words("anchor", anchor)
-        words = t.words("after")
-        digest = [next(words) for _ in range(4)]
+        words = t.words("segment")
+        digests.append([next(words) for _ in range(4)])
+    groups = in_fours(digests)
+    need(len(groups) == len(leaf_keys), "a key for each leaf")
+    level = [[0, *list_of(root_key, group, 4), *own] for group, own in zip(groups, leaf_keys, strict=True)]
+    while len(level) > 1:
+        level = [[1, *list_of(root_key, group, 4), *node_key] for group in in_fours(level)]
+    digest = list_of(root_key, level, 1)
     if any(scope == "global" for _, scope, _ in key_record["buses"]):
         challenge = H(b"distprove multilinear job 1" + C([key.digest, len(partitions), [list(p) for p in partitions]]))
     else:
@@ -57,7 +66,27 @@ def verify_root(
     proof = m.Proof(root_key, record)
     need(proof.challenge == bytes(32), "a node with a job of its own")
     a, b, c = (integer(value, 0, P - 1) for value in listed(list(total), 3))
-    stated = [*struct.unpack("<8I", challenge), 0, 0, 0, 0, *digest, a, b, c]
+    stated = [*struct.unpack("<8I", challenge), *digest, a, b, c, *node_key]
     m.verify_partition(root_key, "node", stated, proof)
     publics, heights_of = [p[2] for p in partitions], [p[1] for p in partitions]
     m.check_job(key, publics, heights_of, challenge, (a, b, c), output)
+
+
+def identity(key_record: Any) -> list[int]:
+    """The 12 scalars of a key of nodes."""
+    root = struct.unpack("<4Q", octets(key_record["preprocessed_root"], 32))
+    return [*struct.unpack("<8I", m.Key(key_record).digest), *(integer(word, 0, P - 1) for word in root)]
+
+
+def in_fours(items: list[list[int]]) -> list[list[list[int]]]:
+    return [items[i : i + 4] for i in range(0, len(items), 4)]
+
+
+def list_of(hashed: m.Key, children: list[list[int]], room: int) -> list[int]:
+    """The digest of a node's children, under the hash of a key."""
+    words = [word for child in children for word in (1, *child)]
+    words += [0] * ((room - len(children)) * (1 + len(children[0])))
+    t = m.new(hashed, b"multilinear list")
+    t.absorb_words("children", struct.pack(f"<{len(words)}Q", *words))
+    drawn = t.words("list")
+    return [next(drawn) for _ in range(4)]

@@ -26,17 +26,18 @@ LIST = b"distprove multilinear list 1"
 class ProofTranscript(Generic[E]):
     """The transcript of a proof. Its methods must be called in the protocol's order.
 
-    What is bytes to a verifier of numbers (the job's challenge, the name, roots, nonces and seeds) is of any type here,
-    for the arithmetic's own transcript to take.
+    What is bytes to a verifier of numbers (the key's digest, the job's challenge, the name, roots, nonces and seeds) is
+    of any type here, for the arithmetic's own transcript to take.
     """
 
     def __init__(
-        self, f: Arithmetic[E], shape: Shape, challenge: Any, name: Any, public: Scalars, root: Any, anchor: E
+        self, f: Arithmetic[E], shape: Shape, key: Any, challenge: Any, name: Any, public: Scalars, root: Any, anchor: E
     ) -> None:
-        """Absorb the protocol, the key, the job (through its challenge), and all that the partition's anchor binds."""
+        """Absorb the protocol, the key (its digest), the job (through its challenge), and all that the partition's
+        anchor binds."""
         self._f = f
         self._t = t = f.transcript(b"multilinear partition", shape.key.params.tree_hash)
-        t.absorb(b"key", shape.key.digest)
+        t.absorb(b"key", key)
         t.absorb(b"job", challenge)
         absorb_statement(t, shape, name, public, root)
         self._absorb(b"anchor", [anchor])
@@ -150,11 +151,13 @@ class ProofTranscript(Generic[E]):
         return self._f.drawn(self._t, label)
 
 
-def anchor_challenges(f: Arithmetic[E], shape: Shape, name: Any, public: Scalars, root: Any) -> tuple[list[E], E]:
+def anchor_challenges(
+    f: Arithmetic[E], shape: Shape, key: Any, name: Any, public: Scalars, root: Any
+) -> tuple[list[E], E]:
     """Draw the point eta and the weight delta of a partition's anchor, after its commitment and before the job's
-    challenge."""
+    challenge. `key` is the key's digest."""
     t = f.transcript(b"multilinear anchor", shape.key.params.tree_hash)
-    t.absorb(b"key", shape.key.digest)
+    t.absorb(b"key", key)
     absorb_statement(t, shape, name, public, root)
     return [f.drawn(t, b"eta") for _ in range(shape.log_height)], f.drawn(t, b"delta")
 

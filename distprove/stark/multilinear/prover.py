@@ -115,7 +115,7 @@ def commit(
         stacked = commit_stack(backend, shape.main, dict(enumerate(columns)), pk.key.params, main=True)
         root = stacked.tree.root
     with steps("anchor"):
-        eta, delta = anchor_challenges(NUMBERS, shape, name.encode(), _words(trace.public), root)
+        eta, delta = anchor_challenges(NUMBERS, shape, pk.key.digest, name.encode(), _words(trace.public), root)
         anchor = anchor_of(backend, stacked, eta, delta)
     value = pack(np.array(anchor, dtype=np.uint64))
     commitment = Commitment(name, log_heights, trace.public, root, value)
@@ -142,7 +142,7 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
 
     # 1. Bind the statement and the anchor, which fixes one trace, and draw the challenges of the buses.
     words = _words(public)
-    transcript = ProofTranscript(NUMBERS, shape, challenge, name.encode(), words, root, committed.anchor)
+    transcript = ProofTranscript(NUMBERS, shape, pk.key.digest, challenge, name.encode(), words, root, committed.anchor)
     buses = logup.BusChallenges(transcript.bus_challenges(), global_challenges(challenge, shape.key.params.tree_hash))
 
     # 2. The buses: from the sums of their fractions to one claim about all leaves.
@@ -171,7 +171,7 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     with steps("reduction"):
         committed.stacked.interpolate(backend, dict(enumerate(committed.columns)))
         batch = ext_powers(sigma, shape.openings + 1)
-        eta, delta = anchor_challenges(NUMBERS, shape, name.encode(), words, root)
+        eta, delta = anchor_challenges(NUMBERS, shape, pk.key.digest, name.encode(), words, root)
         stacks = [main_stack(backend, shape, committed.stacked, rows.point, batch, eta, delta)]
         if pk.fixed is not None:
             stacks.append(preprocessed_stack(backend, shape, pk.fixed, rows.point, batch))

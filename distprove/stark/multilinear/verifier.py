@@ -57,21 +57,22 @@ def verify(key: MultilinearKey, name: str, public: Sequence[int], proof: Multili
     check_statement(key, name, public, shape)
     words = np.array(public, dtype=np.uint64)
     try:
-        verify_steps(NUMBERS, shape, name.encode(), words, proof, OpenedRows(shape, proof))
+        verify_steps(NUMBERS, shape, key.digest, name.encode(), words, proof, OpenedRows(shape, proof))
     except InvalidProof as error:
         raise InvalidProof(f"{name}: {error}") from None
 
 
 def verify_steps(
-    f: Arithmetic[E], shape: Shape, name: Any, public: Scalars, proof: MultilinearProof, opened: Opened
+    f: Arithmetic[E], shape: Shape, key: Any, name: Any, public: Scalars, proof: MultilinearProof, opened: Opened
 ) -> None:
-    """The verifier over an arithmetic, in which `name`, `public`, the fields of `proof` and the rows of `opened` are.
+    """The verifier over an arithmetic, in which the digest `key`, `name`, `public`, the fields of `proof` and the rows
+    of `opened` are.
 
     Nothing here depends on the values of a proof but through `f` and `opened`.
     """
     # 1. Bind the statement and the anchor, which fixes one trace, and draw the challenges of the buses.
     anchor: Any = proof.anchor
-    transcript = ProofTranscript(f, shape, proof.challenge, name, public, proof.root, anchor)
+    transcript = ProofTranscript(f, shape, key, proof.challenge, name, public, proof.root, anchor)
     shared = draw_global(f, proof.challenge, shape.key.params.tree_hash)
     buses = logup.BusChallenges(transcript.bus_challenges(), shared)
 
@@ -114,7 +115,7 @@ def verify_steps(
         h_1, h_2 = f.elements(words)
         rho.append(transcript.reduction_round([h_1, h_2]))
         c = evaluate(f, [f.sub(c, h_2), h_1, h_2], rho[-1])
-    eta, delta = anchor_challenges(f, shape, name, public, proof.root)
+    eta, delta = anchor_challenges(f, shape, key, name, public, proof.root)
     stacked = f.elements(proof.stacked)
     expected = f.sum(
         [f.mul(v, w) for v, w in zip(stacked, stacked_weights(f, shape, point, rho, batch, eta, delta), strict=True)]

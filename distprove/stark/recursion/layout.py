@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from distprove.errors import UsageError
 from distprove.stark.air import Air
 from distprove.stark.field import P, Words, add, mul
 from distprove.stark.recursion.circuit import (
@@ -26,7 +27,11 @@ from distprove.stark.recursion.circuit import (
     Wire,
 )
 from distprove.stark.recursion.evaluation import Evaluation
+from distprove.stark.recursion.frame import KINDS, MORE, Frame
 from distprove.stark.recursion.tables import (
+    FIRST_PUBLIC,
+    POWER_BITS,
+    USED_BITS,
     Constants,
     Decompositions,
     Joins,
@@ -40,6 +45,32 @@ READ = P - 1
 """The multiplicity of a wire that is read."""
 
 
+_WIRES = {
+    "relations": 4,
+    "more relations": 4,
+    "joins": WORDS,
+    "constants": 1,
+    "bits": 1,
+    "poseidon2": WIDTH + 2,
+    "more poseidon2": WIDTH + 2,
+}
+"""Wires whose values fill a row of a table."""
+
+
+def node_tables(public: Sequence[tuple[str, int]]) -> list[Air]:
+    """The tables of every circuit with these public values, names and numbers of scalars."""
+    return [
+        Relations("relations"),
+        Relations("more relations"),
+        Joins(),
+        Constants(),
+        Publics(dict(public)),
+        Decompositions(),
+        Permutations("poseidon2"),
+        Permutations("more poseidon2"),
+    ]
+
+
 @dataclass
 class Rows:
     """The rows of one table: preprocessed columns, and the wires whose values are its main columns."""
@@ -50,47 +81,36 @@ class Rows:
 
 
 class Layout:
-    """The tables of a circuit. Each has the least power of two of rows, and at least 2^least."""
+    """The tables of a circuit, of the heights of a frame; by default the lowest that the circuit fits."""
 
-    def __init__(self, circuit: Circuit, least: int) -> None:
-        self.circuit, self._least = circuit, least
+    def __init__(self, circuit: Circuit, frame: Frame | None = None) -> None:
+        """Raises UsageError for a circuit that is too large for the frame."""
+        self.circuit = circuit
         self._reads = circuit.reads()
-        bits = [o for o in circuit.operations if isinstance(o, Bits)]
-        used = max((i + 1 for o in bits for i, bit in enumerate(o.bits) if self._reads[bit.number]), default=1)
-        powered = max((o.power.bits for o in bits if o.power), default=1)
-        publics = [o.out.number for o in circuit.operations if isinstance(o, Public)]
-        self._rows = {
-            "relations": Rows(Relations()),
-            "joins": Rows(Joins()),
-            "constants": Rows(Constants()),
-            "publics": Rows(Publics(dict(circuit.public), [(number, self._reads[number]) for number in publics])),
-            "bits": Rows(Decompositions(used, powered)),
-            "poseidon2": Rows(Permutations()),
-        }
-        self._place(used, powered)
-        self._split("relations", Relations("more relations"))
+        self._rows = {air.name: Rows(air) for air in node_tables(circuit.public)}
+        self._place()
+        self.rows = {kind: len(self._rows[kind].fixed) for kind in KINDS}
+        """How many rows of each kind are in use."""
+        self.frame = frame or Frame.fitting(self.rows)
+        if not self.frame.has_room(self.rows):
+            raise UsageError(f"a circuit of {self.rows} rows, too large for tables of 2^{self.frame.log_heights}")
+        for kind, more in MORE.items():
+            self._split(self._rows[kind], self._rows[more], 1 << self.frame.log_heights[kind])
 
     @property
-    def tables(self) -> Sequence[Air]:
-        return [rows.air for rows in self._rows.values()]
-
-    @cached_property
     def log_heights(self) -> Mapping[str, int]:
-        return {name: max(self._least, (len(r.fixed) - 1).bit_length()) for name, r in self._rows.items()}
-
-    @property
-    def rows(self) -> Mapping[str, int]:
-        """How many rows of each table are in use."""
-        return {name: len(rows.fixed) for name, rows in self._rows.items()}
+        return self.frame.log_heights
 
     @cached_property
     def preprocessed(self) -> Mapping[str, Words]:
         """Preprocessed columns, (width, rows), of the tables that have any."""
         return {name: self._columns(name, rows.fixed) for name, rows in self._rows.items() if rows.air.preprocessed}
 
-    def _place(self, used: int, powered: int) -> None:
+    def _place(self) -> None:
         reads = self._reads
         zero = next(o.out for o in self.circuit.operations if isinstance(o, Constant) and not any(o.value))
+        publics = [o.out.number for o in self.circuit.operations if isinstance(o, Public)]
+        assert publics == list(range(FIRST_PUBLIC, FIRST_PUBLIC + len(publics))), "declared before anything else"
 
         joins = [o.parts for o in self.circuit.operations if isinstance(o, Join) or (isinstance(o, Given) and o.out)]
         reads[zero.number] += sum(WORDS - len(parts) for parts in joins)  # what a whole has none of is zero
@@ -126,11 +146,11 @@ class Layout:
                     rows = self._rows["bits"]
                     outs = [wire.number for wire in (*operation.halves, *operation.bits)]
                     _consecutive(outs)
-                    power, factors = operation.power, [0] * powered
+                    power, factors = operation.power, [0] * POWER_BITS
                     if power is not None:
                         factors[: power.bits] = [pow(power.base, 1 << i, P) - 1 for i in range(power.bits)]
                     result = [0, 0] if power is None else [power.out.number, written(power.out)]
-                    own = [1, operation.of.number, outs[0], *[reads[n] for n in outs[: 2 + used]]]
+                    own = [1, operation.of.number, outs[0], *[reads[n] for n in outs[: 2 + USED_BITS]]]
                     rows.fixed.append([*own, *result, *factors])
                     rows.wires.append([operation.of.number])
                 case Permutation():
@@ -151,21 +171,18 @@ class Layout:
                     rows.wires.append([*[0] * WIDTH, *places])
                 case _:
                     pass
+        self._rows["publics"].fixed.append([reads[number] for number in publics])
 
-    def _split(self, name: str, more: Air) -> None:
-        """Move rows beyond a power of two into a second table of the kind, where they are few: its height and the first
-        one's are less than the next power of two."""
-        rows = self._rows[name]
-        full = 1 << (len(rows.fixed).bit_length() - 1)
-        if 0 < len(rows.fixed) - full <= full // 4 and full > 1 << self._least:
-            self._rows[more.name] = Rows(more, rows.fixed[full:], rows.wires[full:])
-            del rows.fixed[full:], rows.wires[full:]
+    def _split(self, rows: Rows, more: Rows, height: int) -> None:
+        """Move the rows beyond a table's height into the second table of the kind."""
+        more.fixed, more.wires = rows.fixed[height:], rows.wires[height:]
+        del rows.fixed[height:], rows.wires[height:]
 
     def _columns(self, name: str, rows: Sequence[Sequence[int]]) -> Words:
         """Rows as columns (width, 2^log_height), which end in zeros."""
-        given = np.array(rows, dtype=np.uint64)
-        out = np.zeros((given.shape[1], 1 << self.log_heights[name]), dtype=np.uint64)
-        out[:, : len(given)] = given.T
+        width = sum(self._rows[name].air.preprocessed.values())
+        out = np.zeros((width, 1 << self.log_heights[name]), dtype=np.uint64)
+        out[:, : len(rows)] = np.array(rows, dtype=np.uint64).reshape(len(rows), width).T
         return out
 
     def traces(self, made: Evaluation) -> list[Words]:
@@ -181,19 +198,21 @@ class Layout:
             begins = np.zeros((1, height), dtype=np.uint64)
             begins[0, 0] = 1
             return begins
-        wires = np.array(self._rows[name].wires, dtype=np.int64).reshape(len(self._rows[name].wires), -1)
+        rows = self._rows[name]
+        wires = np.array(rows.wires, dtype=np.int64).reshape(len(rows.wires), _WIRES[name])
         values = np.zeros((height, wires.shape[1], WORDS), dtype=np.uint64)
         values[: len(wires)] = words[wires]
         match name:
             case "relations" | "more relations":
                 return np.ascontiguousarray(values[:, :, :3].reshape(height, -1).T)
             case "bits":
-                factors = list(self._rows[name].air.preprocessed.values())[-1]
-                return _decomposed(values[:, 0, 0], self._columns(name, self._rows[name].fixed)[-factors:])
-            case "poseidon2":
+                return _decomposed(values[:, 0, 0], self._columns(name, rows.fixed)[-POWER_BITS:])
+            case "poseidon2" | "more poseidon2":
                 state, place = values[:, :WIDTH, 0], values[:, WIDTH:, 0]
-                steps = self._columns(name, self._rows[name].fixed)[-2] == 1
-                state[steps] = np.array(made.steps, dtype=np.uint64).reshape(-1, WIDTH)
+                steps = self._columns(name, rows.fixed)[-2] == 1
+                count = int(steps.sum())
+                own = made.steps[:count] if name == "poseidon2" else made.steps[len(made.steps) - count :]
+                state[steps] = np.array(own, dtype=np.uint64).reshape(-1, WIDTH)
                 return _permuted(state, place)
             case _:
                 return np.ascontiguousarray(values[:, :, 0].T)

@@ -1,15 +1,19 @@
-"""The circuit of a node: the proofs of its children verify, and follow one another in one job.
+"""The circuit of a node: the proofs of its children verify, and all are of one job.
 
-A child is a partition of a job (a *segment*) or another node. A node states, as its public values:
+The children are partitions of a job (*segments*) or other nodes; a node of segments is a *leaf*. A node states, as its
+public values:
 
 | values | |
 |---|---|
 | challenge | the job's challenge, the same for all segments below |
-| before, after | the digest of the job's list of partitions before the first of them, and after the last |
+| list | the digest of its children, and so of all segments below and of the keys of the leaves |
 | sum | the sum of their global buses' fractions |
+| node_key | the identity of the key of nodes above leaves, the same in the whole tree |
 
-The digest of a list goes on by one partition with `chained`. Keys and heights are constants of the circuit: a node has
-one key for each tuple of its children's shapes. Nothing in it depends on the children's other values.
+The rules of all nodes are the same: a circuit is preprocessed columns. Keys of the same heights and parameters differ
+in their roots alone, so a node takes a child's key as a value: that of nodes, which it states, or that of a leaf, which
+goes into the digest. All children but the first may be absent. An absent one has the first one's proof, which verifies
+and counts nowhere.
 """
 
 from __future__ import annotations
@@ -22,9 +26,11 @@ import numpy as np
 
 from distprove.errors import InvalidProof
 from distprove.stark.arithmetic import NUMBERS, Arithmetic, E, Scalars
+from distprove.stark.encoding import unpack
 from distprove.stark.field import ZERO, P, Words, e_sum
 from distprove.stark.merkle import TreeClaim
 from distprove.stark.multilinear.challenges import absorb_statement
+from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.proof import MultilinearProof, tree_shapes
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.verifier import verify_steps
@@ -35,17 +41,37 @@ from distprove.stark.transcript import packed
 from kernels.cpu.poseidon2 import DIGEST
 from kernels.interface.tree_hash import TreeHash
 
-CHALLENGE_BYTES = 32
-CHALLENGE = len(packed(bytes(CHALLENGE_BYTES)))
-"""Scalars of a job's challenge."""
-STATED = (("challenge", CHALLENGE), ("before", DIGEST), ("after", DIGEST), ("sum", 3))
+MOST_CHILDREN = 4
+"""Children of a node."""
+DIGEST_BYTES = 32
+"""Bytes of a job's challenge, of a key's digest and of a root."""
+OCTETS = len(packed(bytes(DIGEST_BYTES)))
+"""Scalars of so many bytes."""
+KEY = OCTETS + DIGEST
+"""Scalars of a key's identity."""
+STATED = (("challenge", OCTETS), ("list", DIGEST), ("sum", 3), ("node_key", KEY))
 """The public values of a node."""
-START = (0,) * DIGEST
-"""The digest of an empty list of partitions."""
 NODE = "node"
 """The name of every node in its transcript."""
-NODE_CHALLENGE = bytes(CHALLENGE_BYTES)
+NODE_CHALLENGE = bytes(DIGEST_BYTES)
 """Stands for the job's challenge in a node's own proof, which has no global buses: nothing is drawn from it alone."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What tells a key of nodes from others of the same rules, heights and parameters."""
+
+    digest: bytes
+    root: bytes
+    """Of the preprocessed columns."""
+
+    @classmethod
+    def of(cls, key: MultilinearKey) -> Identity:
+        return cls(key.digest, key.preprocessed_root)
+
+    def scalars(self) -> tuple[int, ...]:
+        """(KEY,) numbers below p."""
+        return (*packed(self.digest), *map(int, unpack(self.root, (DIGEST,), "a key's root")))
 
 
 @dataclass(frozen=True)
@@ -64,6 +90,8 @@ class Proven:
     name: str
     public: tuple[int, ...]
     proof: MultilinearProof
+    key: Identity | None = None
+    """The key of a node; None for a segment."""
 
 
 @dataclass(frozen=True)
@@ -71,80 +99,101 @@ class Stated:
     """A node's public values."""
 
     challenge: bytes
-    before: tuple[int, ...]
-    after: tuple[int, ...]
+    list: tuple[int, ...]
     sum: tuple[int, ...]
+    node_key: Identity
 
     def scalars(self) -> tuple[int, ...]:
-        return (*packed(self.challenge), *self.before, *self.after, *self.sum)
+        return (*packed(self.challenge), *self.list, *self.sum, *self.node_key.scalars())
 
 
-def chained(
-    f: Arithmetic[E], shape: Shape, before: Scalars, name: Any, public: Scalars, root: Any, anchor: E
-) -> Scalars:
-    """The digest of a list of partitions with one more. It binds the key, and what goes into the job's challenge."""
-    t = f.transcript(b"multilinear chain", TreeHash.POSEIDON2)
+# -- what a node states of its children, over an arithmetic -----------------------------------------------------------
+
+
+def segment_words(f: Arithmetic[E], shape: Shape, name: Any, public: Scalars, root: Any, anchor: E) -> list[Any]:
+    """The digest of a segment: of its key, and of what goes into the job's challenge. (DIGEST,) scalars."""
+    t = f.transcript(b"multilinear segment", TreeHash.POSEIDON2)
     t.absorb(b"key", shape.key.digest)
-    t.absorb_words(b"before", before)
     absorb_statement(t, shape, name, public, root)
     t.absorb_words(b"anchor", f.array([anchor]))
-    return f.drawn_scalars(t, b"after", DIGEST)
+    return list(f.drawn_scalars(t, b"segment", DIGEST))
+
+
+def list_words(f: Arithmetic[E], children: Scalars) -> list[Any]:
+    """The digest of a node's children: for each whether it is there (1 or 0), then its words, all zero if it is not."""
+    t = f.transcript(b"multilinear list", TreeHash.POSEIDON2)
+    t.absorb_words(b"children", children)
+    return list(f.drawn_scalars(t, b"list", DIGEST))
+
+
+# -- the circuit ------------------------------------------------------------------------------------------------------
 
 
 def node_circuit(children: Sequence[Child]) -> Circuit:
-    """The circuit of a node with these children, in their order.
+    """The circuit of a node with room for these children, in their order.
 
-    It is satisfied by exactly the proofs that `verify` accepts, of segments of one job that follow one another.
-    `check_statement` is for whoever chooses the shapes.
+    It is satisfied by exactly the proofs that `verify` accepts, of segments of one job. `check_statement` is for
+    whoever chooses the shapes.
     """
     s = Symbols()
     given = {name: s.public(name, count) for name, count in STATED}
-    challenge = Octets(given["challenge"], CHALLENGE_BYTES)
-    chain, total, trees = scalar_array(given["before"]), s.zero, 0
+    listed: list[Wire] = []
+    total, trees = s.zero, 0
     for number, child in enumerate(children):
         verified = _segment if child.name_length is not None else _node
-        chain, terminal = verified(s, child, f"{number}.", challenge, chain, trees)
-        total = s.add(total, terminal)
+        words, terminal = verified(s, child, f"{number}.", given, trees)
+        present = s.flag(f"{number}.present") if number else s.one
+        listed += [present, *[s.mul(present, word) for word in words]]
+        total = s.add(total, s.mul(present, terminal))
         trees += len(tree_shapes(child.shape))
-    for own, stated in zip(chain, given["after"], strict=True):
-        s.need_equal(own, stated, "the partitions are not those of the stated digest")
+    for own, stated in zip(list_words(s, scalar_array(listed)), given["list"], strict=True):
+        s.need_equal(own, stated, "the children are not those of the stated digest")
     s.need_equal(total, s.join(given["sum"]), "the global buses have another sum than is stated")
     return s.circuit()
 
 
-def _segment(
-    s: Symbols, child: Child, prefix: str, challenge: Octets, before: Scalars, first_tree: int
-) -> tuple[Scalars, Wire]:
-    """Verify a segment: the digest after it, and the sum of its global buses' fractions."""
+Given = Mapping[str, tuple[Wire, ...]]
+"""The public values."""
+
+
+def _segment(s: Symbols, child: Child, prefix: str, given: Given, first_tree: int) -> tuple[list[Wire], Wire]:
+    """Verify a segment: its words in the list, and the sum of its global buses' fractions."""
     shape, length = child.shape, child.name_length or 0
     name = Octets(s.scalars(prefix + "name", len(packed(bytes(length)))), length)
     public = scalar_array(s.scalars(prefix + "public", shape.key.statement.public_values))
-    proof = _given_proof(s, shape, prefix, challenge)
-    verify_steps(s, shape, name, public, proof, _opened(s, shape, proof, first_tree))
+    proof = _given_proof(s, shape, prefix, Octets(given["challenge"], DIGEST_BYTES))
+    fixed = shape.key.preprocessed_root
+    root = s.fixed(tuple(np.frombuffer(fixed, dtype="<u8").tolist())) if fixed else None
+    verify_steps(s, shape, shape.key.digest, name, public, proof, _opened(s, shape, proof, root, first_tree))
     anchor: Any = proof.anchor
-    after = chained(s, shape, before, name, public, proof.root, anchor)
+    words = segment_words(s, shape, name, public, proof.root, anchor)
     if "global" not in shape.leaves.scopes:
-        return after, s.zero
+        return words, s.zero
     numerator, denominator = s.elements(proof.totals)[-2:]
     inverse = s.inverse(denominator, "a sum of the global buses' fractions has the denominator zero")
-    return after, s.mul(numerator, inverse)
+    return words, s.mul(numerator, inverse)
 
 
-def _node(
-    s: Symbols, child: Child, prefix: str, challenge: Octets, before: Scalars, first_tree: int
-) -> tuple[Scalars, Wire]:
-    """Verify a node, of the same job and from the digest on that it is given: what it states in turn."""
-    after, terminal = s.scalars(prefix + "after", DIGEST), s.scalars(prefix + "sum", 3)
-    public = scalar_array([*challenge.scalars, *before, *after, *terminal])
+def _node(s: Symbols, child: Child, prefix: str, given: Given, first_tree: int) -> tuple[list[Wire], Wire]:
+    """Verify a node of the same job and tree: its words in the list, and the sum that it states.
+
+    The words are whether its key is that of nodes, the digest that it states, and its key.
+    """
+    own, key = s.flag(prefix + "own"), s.scalars(prefix + "key", KEY)
+    for mine, stated in zip(key, given["node_key"], strict=True):
+        s.need_equal(s.mul(own, s.sub(mine, stated)), s.zero, "a node's key is not the one of nodes")
+    listed, terminal = s.scalars(prefix + "list", DIGEST), s.scalars(prefix + "sum", 3)
+    public = scalar_array([*given["challenge"], *listed, *terminal, *given["node_key"]])
     proof = _given_proof(s, child.shape, prefix, NODE_CHALLENGE)
-    verify_steps(s, child.shape, NODE.encode(), public, proof, _opened(s, child.shape, proof, first_tree))
-    return scalar_array(after), s.join(terminal)
+    digest, root = Octets(key[:OCTETS], DIGEST_BYTES), s.join(key[OCTETS:])
+    verify_steps(s, child.shape, digest, NODE.encode(), public, proof, _opened(s, child.shape, proof, root, first_tree))
+    return [own, *listed, *key], s.join(terminal)
 
 
-def _opened(s: Symbols, shape: Shape, proof: MultilinearProof, first_tree: int) -> OpenedPaths:
+def _opened(s: Symbols, shape: Shape, proof: MultilinearProof, fixed: Wire | None, first_tree: int) -> OpenedPaths:
     root: Any = proof.root
     roots: Any = proof.roots
-    return OpenedPaths(s, shape, root, roots, first_tree)
+    return OpenedPaths(s, shape, fixed, root, roots, first_tree)
 
 
 _ARRAYS = ("totals", "quotient", "leaves", "rounds", "openings", "reduction", "stacked", "folds", "samples", "final")
@@ -184,31 +233,44 @@ def _given_proof(s: Symbols, shape: Shape, prefix: str, challenge: Any) -> Multi
 # -- what proofs give to a circuit ------------------------------------------------------------------------------------
 
 
-def stated_by(children: Sequence[Child], proven: Sequence[Proven], challenge: bytes, before: Sequence[int]) -> Stated:
+def segment_digest(
+    shape: Shape, name: str, public: Sequence[int], root: bytes, anchor: tuple[int, int, int]
+) -> tuple[int, ...]:
+    """The digest of a segment as it stands in a leaf's list."""
+    words = np.array(public, dtype=np.uint64)
+    return tuple(map(int, segment_words(NUMBERS, shape, name.encode(), words, root, anchor)))
+
+
+def list_digest(children: Sequence[Sequence[int]], room: int) -> tuple[int, ...]:
+    """The digest of the list of a node with `room` for children, which has these, each by its words."""
+    size = 1 + len(children[0])
+    words = [word for child in children for word in (1, *child)] + [0] * (size * (room - len(children)))
+    return tuple(map(int, list_words(NUMBERS, np.array(words, dtype=np.uint64))))
+
+
+def node_words(stated_list: Sequence[int], key: Identity, node_key: Identity) -> tuple[int, ...]:
+    """The words of a node in the list of the one above it."""
+    return (int(key == node_key), *stated_list, *key.scalars())
+
+
+def stated_by(children: Sequence[Child], proven: Sequence[Proven], challenge: bytes, node_key: Identity) -> Stated:
     """What a node of these proofs states. Raises InvalidProof for a sum that does not exist."""
-    chain, sums = tuple(before), []
-    for child, own in zip(children, proven, strict=True):
-        if child.name_length is None:
-            chain, terminal = node_end(own.public)
+    words, sums = [], []
+    for child, own in zip(children, proven, strict=False):
+        if own.key is not None:
+            stated, terminal = node_statement(own.public)
+            words.append(node_words(stated, own.key, node_key))
         else:
-            chain = after_segment(child.shape, chain, own.name, own.public, own.proof.root, own.proof.anchor)
+            words.append(segment_digest(child.shape, own.name, own.public, own.proof.root, own.proof.anchor))
             terminal = _terminal(child.shape, own.proof)
         sums.append(terminal)
-    return Stated(challenge, tuple(before), chain, e_sum(sums))
+    return Stated(challenge, list_digest(words, len(children)), e_sum(sums), node_key)
 
 
-def after_segment(
-    shape: Shape, before: Sequence[int], name: str, public: Sequence[int], root: bytes, anchor: tuple[int, int, int]
-) -> tuple[int, ...]:
-    """`chained` of numbers."""
-    words = np.array(before, dtype=np.uint64), np.array(public, dtype=np.uint64)
-    return tuple(chained(NUMBERS, shape, words[0], name.encode(), words[1], root, anchor).tolist())
-
-
-def node_end(public: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
-    """The digest and the sum that a node's public values end with."""
-    a, b, c = public[-3:]
-    return tuple(public[-3 - DIGEST : -3]), (a, b, c)
+def node_statement(public: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
+    """The digest of the list and the sum among a node's public values."""
+    a, b, c = public[OCTETS + DIGEST :][:3]
+    return tuple(public[OCTETS:][:DIGEST]), (a, b, c)
 
 
 def _terminal(shape: Shape, proof: MultilinearProof) -> tuple[int, int, int]:
@@ -218,20 +280,27 @@ def _terminal(shape: Shape, proof: MultilinearProof) -> tuple[int, int, int]:
         raise InvalidProof("a sum of the global buses' fractions has the denominator zero") from None
 
 
+def in_every_place(children: Sequence[Child], proven: Sequence[Proven]) -> list[Proven]:
+    """A proof for each place: the first one's where a child is absent."""
+    return [*proven, *[proven[0]] * (len(children) - len(proven))]
+
+
 def node_fields(children: Sequence[Child], proven: Sequence[Proven], stated: Stated) -> Mapping[str, Words]:
     """The fields of the proofs as a node's circuit takes them, but for the openings of trees. Raises InvalidProof for a
     nonce that is no scalar."""
-    parts = (packed(stated.challenge), stated.before, stated.after, stated.sum)
+    parts = (packed(stated.challenge), stated.list, stated.sum, stated.node_key.scalars())
     fields = {name: _words(values) for (name, _), values in zip(STATED, parts, strict=True)}
-    for number, (child, own) in enumerate(zip(children, proven, strict=True)):
+    for number, own in enumerate(in_every_place(children, proven)):
         proof, prefix = own.proof, f"{number}."
         if any(nonce >= P for nonce in proof.nonces):
             raise InvalidProof("a nonce that is not below p")
         given: dict[str, Any] = {name: getattr(proof, name) for name in (*_ARRAYS, "anchor", "nonces")}
         given["layers"] = [v for layer in proof.layers for v in layer.reshape(-1).tolist()]
         given["root"], given["roots"] = _digests([proof.root]), _digests(proof.roots)
-        if child.name_length is None:
-            given["after"], given["sum"] = node_end(own.public)
+        given["present"] = [int(number < len(proven))]
+        if own.key is not None:
+            given["list"], given["sum"] = node_statement(own.public)
+            given["own"], given["key"] = [int(own.key == stated.node_key)], own.key.scalars()
         else:
             given["name"], given["public"] = packed(own.name.encode()), own.public
         fields |= {prefix + name: _words(values) for name, values in given.items()}
@@ -242,7 +311,7 @@ def node_trees(children: Sequence[Child], proven: Sequence[Proven]) -> list[Tree
     """The openings of the proofs, in the order of the circuit's trees. The circuit has the roots."""
     return [
         TreeClaim(tree, b"", opening)
-        for child, own in zip(children, proven, strict=True)
+        for child, own in zip(children, in_every_place(children, proven), strict=True)
         for (tree, _), opening in zip(tree_shapes(child.shape), own.proof.trees, strict=True)
     ]
 

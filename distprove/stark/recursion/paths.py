@@ -21,11 +21,13 @@ from kernels.interface.tree_hash import LEAF_TAG
 class OpenedPaths(Opened):
     """The rows of trees as symbols. The circuit hashes each up to its root when it is asked for."""
 
-    def __init__(self, symbols: Symbols, shape: Shape, root: Root, roots: Sequence[Root], first: int) -> None:
-        """`root` is that of the main tree, `roots` those of the later codewords. The preprocessed one is the key's. The
-        trees are numbered from `first` on."""
+    def __init__(
+        self, symbols: Symbols, shape: Shape, fixed: Wire | None, root: Root, roots: Sequence[Root], first: int
+    ) -> None:
+        """`fixed` is the root of the preprocessed tree, if there is one, `root` that of the main tree, `roots` those of
+        the later codewords. The trees are numbered from `first` on."""
         self._symbols, self._shape = symbols, shape
-        self._root, self._roots, self._first = root, roots, first
+        self._fixed, self._root, self._roots, self._first = fixed, root, roots, first
 
     def main(self, indices: Indices) -> Scalars:
         return self._single(self._first, self._shape.main_tree, self._root.wire, indices)
@@ -34,8 +36,8 @@ class OpenedPaths(Opened):
         tree = self._shape.preprocessed_tree
         if tree is None:
             return None
-        words = np.frombuffer(self._shape.key.preprocessed_root, dtype="<u8").tolist()
-        root = self._symbols.fixed(tuple(words))
+        root = self._fixed
+        assert root is not None, "the root of the key's tree"
         first = self._shape.rounds[0]
         dynamic = min(first.log_leaves, tree.log_leaves)
         count = 1 << (tree.log_leaves - dynamic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,27 +14,45 @@ from distprove.stark.air import Air, Bus
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.verifier import check_statement
 from distprove.stark.program import Program, Trace
+from distprove.stark.recursion.circuit import Circuit
 from distprove.stark.recursion.evaluation import evaluate
-from distprove.stark.recursion.layout import Layout
-from distprove.stark.recursion.node import STATED, Child, Proven, node_circuit, node_fields, node_trees, stated_by
+from distprove.stark.recursion.frame import Frame
+from distprove.stark.recursion.layout import Layout, node_tables
+from distprove.stark.recursion.node import (
+    STATED,
+    Child,
+    Identity,
+    Proven,
+    node_circuit,
+    node_fields,
+    node_trees,
+    stated_by,
+)
 from distprove.stark.recursion.tables import WIRE
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
-LEAST_HEIGHT = 4
-"""log2 of the rows of the lowest table."""
-
 
 class NodeProgram(Program):
-    """Proves that the proofs of some children verify. No command line reaches it."""
+    """Proves that the proofs of some children verify. Its rules are those of the frame, whatever the children."""
 
     name = "node"
 
-    def __init__(self, children: Sequence[Child]) -> None:
+    def __init__(self, children: Sequence[Child], frame: Frame) -> None:
+        """`children`: one for each place, all alike but for segments of other heights. Without any there are rules and
+        no circuit."""
         self.children = tuple(children)
-        self.circuit = node_circuit(self.children)
-        self.layout = Layout(self.circuit, LEAST_HEIGHT)
+        self.frame = frame
+
+    @cached_property
+    def circuit(self) -> Circuit:
+        return node_circuit(self.children)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Raises UsageError where the circuit is too large for the frame."""
+        return Layout(self.circuit, self.frame)
 
     @property
     def arguments(self) -> dict[str, int | str]:
@@ -41,7 +60,7 @@ class NodeProgram(Program):
 
     @property
     def tables(self) -> Sequence[Air]:
-        return self.layout.tables
+        return node_tables(STATED)
 
     @property
     def buses(self) -> Sequence[Bus]:
@@ -53,7 +72,7 @@ class NodeProgram(Program):
 
     @property
     def fixed_heights(self) -> Mapping[str, int]:
-        return self.layout.log_heights
+        return self.frame.log_heights
 
     def preprocessed(self) -> Mapping[str, NDArray[Any]]:
         return self.layout.preprocessed
@@ -61,23 +80,25 @@ class NodeProgram(Program):
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """The traces from a source of `node_source`. Raises FormatError, InvalidProof."""
         proven = []
-        for child, (name, public, record) in zip(self.children, source["children"], strict=True):
+        for child, (name, public, record, key) in zip(self.children, source["children"], strict=False):
             proof, _ = MultilinearProof.from_record(record, child.shape.key, name)
-            proven.append(Proven(name, tuple(public), proof))
-        return self.traces_of(proven, source["challenge"], source["before"])
+            proven.append(Proven(name, tuple(public), proof, None if key is None else Identity(*key)))
+        return self.traces_of(proven, source["challenge"], Identity(*source["node_key"]))
 
-    def traces_of(self, proven: Sequence[Proven], challenge: bytes, before: Sequence[int]) -> dict[str, NDArray[Any]]:
-        """The traces from the children's proofs, in a job of this challenge, after partitions of the digest `before`.
+    def traces_of(self, proven: Sequence[Proven], challenge: bytes, node_key: Identity) -> dict[str, NDArray[Any]]:
+        """The traces from the children's proofs, in a job of this challenge, in a tree with this key of nodes.
 
         Raises InvalidProof where a child does not verify, or is none of this circuit's.
         """
-        if len(proven) != len(self.children):
-            raise InvalidProof(f"{len(proven)} proofs for a node of {len(self.children)} children")
-        for child, own in zip(self.children, proven, strict=True):
+        if not 1 <= len(proven) <= len(self.children):
+            raise InvalidProof(f"{len(proven)} proofs for a node of at most {len(self.children)} children")
+        for child, own in zip(self.children, proven, strict=False):
+            if (own.key is None) != (child.name_length is not None):
+                raise InvalidProof(f"{own.name}: a segment in place of a node, or a node in place of a segment")
             if own.proof.log_heights != child.shape.log_heights:
                 raise InvalidProof(f"{own.name}: a proof of other heights than the circuit's")
             check_statement(child.shape.key, own.name, own.public, child.shape)
-        stated = stated_by(self.children, proven, challenge, before)
+        stated = stated_by(self.children, proven, challenge, node_key)
         fields = node_fields(self.children, proven, stated)
         made = evaluate(self.circuit, fields, node_trees(self.children, proven))
         made.check()
@@ -86,10 +107,14 @@ class NodeProgram(Program):
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         public = tuple(map(int, backend.to_host(inputs["stated"])))
-        return Trace([inputs[table] for table in self.layout.log_heights], public)
+        return Trace([inputs[table] for table in self.frame.log_heights], public)
 
 
-def node_source(proven: Sequence[Proven], challenge: bytes, before: Sequence[int]) -> dict[str, Any]:
+def node_source(proven: Sequence[Proven], challenge: bytes, node_key: Identity) -> dict[str, Any]:
     """The source of a node's partition, as plain data: what a worker needs to prove it."""
-    children = [[own.name, list(own.public), own.proof.to_record()] for own in proven]
-    return {"children": children, "challenge": challenge, "before": list(before)}
+    children = [[own.name, list(own.public), own.proof.to_record(), own.key and _plain(own.key)] for own in proven]
+    return {"children": children, "challenge": challenge, "node_key": _plain(node_key)}
+
+
+def _plain(key: Identity) -> list[bytes]:
+    return [key.digest, key.root]

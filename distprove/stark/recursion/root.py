@@ -16,7 +16,16 @@ from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.multilinear.verifier import RULES, check_statement, verify
-from distprove.stark.recursion.node import NODE, NODE_CHALLENGE, START, Stated, after_segment
+from distprove.stark.recursion.node import (
+    MOST_CHILDREN,
+    NODE,
+    NODE_CHALLENGE,
+    Identity,
+    Stated,
+    list_digest,
+    node_words,
+    segment_digest,
+)
 from distprove.stark.whole_job import verify_whole_job
 
 
@@ -37,34 +46,59 @@ class Listed:
         return self.listed
 
 
-def verify_root(
-    root_key: MultilinearKey,
-    record: Any,
-    total: Ext,
-    key: MultilinearKey,
-    partitions: Sequence[Commitment],
-    output: bytes | None = None,
-) -> None:
-    """Raise InvalidProof or FormatError unless the root's proof shows that these partitions are one job under `key`.
+@dataclass(frozen=True)
+class TreeVerifyingKeys:
+    """The keys of a tree over a job's partitions, as its verifier has them."""
 
-    `root_key` must come from whoever is trusted with keys: it is that of the tree over partitions of these heights. The
-    list travels beside the proof, and so does `total`, the sum of the global buses.
+    key: MultilinearKey
+    """Of the partitions."""
+    leaves: tuple[Identity, ...]
+    """Of each leaf, in order."""
+    node: Identity
+    root: MultilinearKey
+
+
+def verify_root(
+    keys: TreeVerifyingKeys, record: Any, total: Ext, partitions: Sequence[Commitment], output: bytes | None = None
+) -> None:
+    """Raise InvalidProof or FormatError unless the root's proof shows that these partitions are one job.
+
+    `keys` must be those of the tree over these partitions (`TreeKeys.verifying`): nothing in the proof chooses them.
+    The list travels beside the proof, and so does `total`, the sum of the global buses.
     """
-    chain: Sequence[int] = START
-    for partition in partitions:
-        name, public = partition.name, tuple(partition.public)
-        if not heights_fit(key, partition.log_heights):
-            raise InvalidProof(f"{name}: not the heights of a partition under this key")
-        shape = Shape(key, partition.log_heights)
-        check_statement(key, name, public, shape)
-        unpack(partition.main_root, (4,), name)  # the digest would be the same for another encoding of its words
-        anchor = element(unpack(partition.anchors, (3,), name))
-        chain = after_segment(shape, chain, name, public, partition.main_root, anchor)
+    key = keys.key
+    if not partitions or len(keys.leaves) != -(-len(partitions) // MOST_CHILDREN):
+        raise InvalidProof(f"{len(partitions)} partitions under {len(keys.leaves)} leaves")
+    segments = [checked_digest(key, partition) for partition in partitions]
+    stated = tree_digest(segments, keys.leaves, keys.node)
     challenge = multilinear_job_challenge(key, partitions)
-    proof, shape = MultilinearProof.from_record(record, root_key, "root")
+    proof, shape = MultilinearProof.from_record(record, keys.root, "root")
     if proof.challenge != NODE_CHALLENGE:
         raise InvalidProof("the root: a node's proof has no job of its own")
-    verify(root_key, NODE, Stated(challenge, START, tuple(chain), total).scalars(), proof, shape)
+    verify(keys.root, NODE, Stated(challenge, stated, total, keys.node).scalars(), proof, shape)
     listed = [Listed(p, challenge, (total,) if i == 0 else ()) for i, p in enumerate(partitions)]
     rules = replace(RULES, terminals=lambda _, part: part.sums)
     verify_whole_job(rules, key, [p.name for p in partitions], [p.public for p in partitions], listed, output)
+
+
+def checked_digest(key: MultilinearKey, partition: Commitment) -> tuple[int, ...]:
+    """The digest of a segment, after the checks that a circuit leaves out. Raises InvalidProof, FormatError."""
+    name, public = partition.name, tuple(partition.public)
+    if not heights_fit(key, partition.log_heights):
+        raise InvalidProof(f"{name}: not the heights of a partition under this key")
+    shape = Shape(key, partition.log_heights)
+    check_statement(key, name, public, shape)
+    unpack(partition.main_root, (4,), name)  # the digest would be the same for another encoding of its words
+    anchor = element(unpack(partition.anchors, (3,), name))
+    return segment_digest(shape, name, public, partition.main_root, anchor)
+
+
+def tree_digest(segments: Sequence[tuple[int, ...]], leaves: Sequence[Identity], node: Identity) -> tuple[int, ...]:
+    """The digest that the root states of these segments, under leaves of these keys and nodes of that one."""
+    below: list[tuple[int, ...]] = list(segments)
+    keys = list(leaves)
+    while keys:
+        digests = [list_digest(below[i * MOST_CHILDREN :][:MOST_CHILDREN], MOST_CHILDREN) for i in range(len(keys))]
+        below = [node_words(digest, key, node) for digest, key in zip(digests, keys, strict=True)]
+        keys = [node] * -(-len(below) // MOST_CHILDREN) if len(below) > 1 else []
+    return list_digest(below, 1)

@@ -114,6 +114,12 @@ class Symbols(Arithmetic[Wire]):
             wires += given.parts
         return tuple(wires)
 
+    def flag(self, field: str) -> Wire:
+        """The next scalar of a field of the proof, which must be 0 or 1."""
+        (flag,) = self.scalars(field, 1)
+        self.need_equal(self.mul(flag, flag), flag, f"{field} is neither 0 nor 1")
+        return flag
+
     def element(self, field: str) -> Wire:
         """The next element of a field of the proof."""
         return self._whole(field, 3)

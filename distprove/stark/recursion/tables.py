@@ -9,15 +9,20 @@ below p. Where a column says `times`, it is the number of reads for a writer and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from distprove.stark.air import Air, Bus, Table
 from distprove.stark.air.definition import Value
 from distprove.stark.recursion.circuit import BITS, HALF, WORDS
 from kernels.interface.tree_hash import NODE_TAG
+from kernels.maths.goldilocks import TWO_ADICITY
 from kernels.maths.poseidon2 import ALPHA, SBOXES, WIDTH, rounds
 
 WIRE = Bus("wire", fields=("number", "a", "b", "c", "d"))
+FIRST_PUBLIC = 2
+"""The wire of the first public value; those before it are the constants zero and one."""
+USED_BITS = POWER_BITS = TWO_ADICITY
+"""How many of the lowest bits of a scalar a circuit may read, and of an exponent. No domain is larger."""
 
 
 def _wire(number: Value, *words: Value) -> list[Value]:
@@ -30,7 +35,7 @@ class Relations(Air):
     main = {"a": 3, "b": 3, "c": 3, "d": 3}
     preprocessed = {"number": 4, "times": 4}
 
-    def __init__(self, name: str = "relations") -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
 
     @property
@@ -75,20 +80,21 @@ class Constants(Air):
 
 
 class Publics(Air):
-    """The public values, on the first row."""
+    """The public values, on the first row, where alone there are reads."""
 
     name = "publics"
     main = {"begins": 1}
 
-    def __init__(self, public: Mapping[str, int], wires: Sequence[tuple[int, int]]) -> None:
-        """`public`: names and numbers of elements, `wires`: number and reads of each element."""
-        self.public, self._wires = public, tuple(wires)
+    def __init__(self, public: Mapping[str, int]) -> None:
+        """`public`: names and numbers of elements. Their wires are numbered from FIRST_PUBLIC on."""
+        self.public = public
+        self.preprocessed = {"reads": sum(public.values())}
 
     def define(self, t: Table) -> None:
-        t.marks_first(t.this.begins)
+        t.marks_first(t.this.begins)  # a table has a main column
         values = [value for name in self.public for value in t.public[name]]
-        for (number, reads), value in zip(self._wires, values, strict=True):
-            t.send(WIRE, _wire(number, value), times=reads * t.this.begins, at_most=None)
+        for place, (value, reads) in enumerate(zip(values, t.fixed["reads"], strict=True)):
+            t.send(WIRE, _wire(FIRST_PUBLIC + place, value), times=reads, at_most=None)
 
 
 class Decompositions(Air):
@@ -96,12 +102,8 @@ class Decompositions(Air):
     by the lowest bits: the product of its powers by 2^i, less one and times the bit, plus one."""
 
     name = "bits"
-
-    def __init__(self, used: int, powered: int) -> None:
-        """`used`: how many of the lowest bits the circuit reads, and `powered` how many an exponent has."""
-        self._used = used
-        self.main = {"bit": BITS, "inverse": 1, "full": 1, "product": powered}
-        self.preprocessed = {"on": 1, "of": 1, "first": 1, "reads": 2 + used, "power": 2, "factor": powered}
+    main = {"bit": BITS, "inverse": 1, "full": 1, "product": POWER_BITS}
+    preprocessed = {"on": 1, "of": 1, "first": 1, "reads": 2 + USED_BITS, "power": 2, "factor": POWER_BITS}
 
     def define(self, t: Table) -> None:
         bits = t.this["bit"]
@@ -113,7 +115,7 @@ class Decompositions(Air):
         t.always(missing * t.this.full)
         t.always(low * t.this.full)
         t.receive(WIRE, _wire(t.fixed.of, low + high * (1 << HALF)), times=t.fixed.on, at_most=1)
-        for place, (value, reads) in enumerate(zip((low, high, *bits[: self._used]), t.fixed["reads"], strict=True)):
+        for place, (value, reads) in enumerate(zip((low, high, *bits[:USED_BITS]), t.fixed["reads"], strict=True)):
             t.send(WIRE, _wire(t.fixed.first + place, value), times=reads, at_most=None)
         before: Value = 1
         for product, bit, factor in zip(t.this["product"], bits, t.fixed["factor"], strict=False):
@@ -131,7 +133,6 @@ class Permutations(Air):
     the permutation, plus for a node that of the state.
     """
 
-    name = "poseidon2"
     main = {"state": WIDTH, "power": SBOXES, "place": 2}
     preprocessed = {
         "number": WIDTH,
@@ -145,6 +146,13 @@ class Permutations(Air):
         "node": 1,
         "binary": 1,
     }
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
 
     def define(self, t: Table) -> None:
         state, fixed = t.this["state"], t.fixed

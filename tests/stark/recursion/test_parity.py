@@ -15,7 +15,7 @@ from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.recursion.circuit import Circuit
 from distprove.stark.recursion.evaluation import Evaluation, evaluate
-from distprove.stark.recursion.node import START, Child, Proven, node_circuit, node_fields, node_trees, stated_by
+from distprove.stark.recursion.node import Child, Identity, Proven, node_circuit, node_fields, node_trees, stated_by
 from kernels.interface.tree_hash import TreeHash
 from tests.stark.test_multilinear_mutations import mutations
 from tests.support.multilinear_jobs import MultilinearJob, prove_program
@@ -23,6 +23,8 @@ from tests.support.stark_programs import Ring, Sparse
 
 SMALL = Parameters(1, 2, (5,) * 8, 2, 0, log_final=1, tree_hash=TreeHash.POSEIDON2)
 """Parameters with several rounds of WHIR for small tables. Not for use."""
+NODE_KEY = Identity(bytes(32), bytes(32))
+"""A leaf takes any key of nodes."""
 
 
 @cache
@@ -68,7 +70,7 @@ def evaluated(job: str, number: int, record: Mapping[str, Any], **stated: Any) -
         if own.log_heights != child.shape.log_heights:
             return None
         given = [Proven(stated.get("name", honest.name), tuple(stated.get("public", honest.public)), proof)]
-        fields = node_fields([child], given, stated_by([child], given, proof.challenge, START))
+        fields = node_fields([child], given, stated_by([child], given, proof.challenge, NODE_KEY))
     except (InvalidProof, FormatError):
         return None
     return evaluate(circuit, fields, node_trees([child], given))

@@ -14,6 +14,7 @@ import pytest
 from distprove.stark.air.check import Failure, check_trace
 from distprove.stark.field import P, Words
 from distprove.stark.multilinear.proof import MultilinearProof
+from distprove.stark.multilinear.prover import commit, prove
 from distprove.stark.multilinear.proving_key import make_key
 from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.multilinear.shape import Shape
@@ -33,14 +34,24 @@ from distprove.stark.recursion.circuit import (
     Wire,
 )
 from distprove.stark.recursion.evaluation import evaluate
-from distprove.stark.recursion.node import NODE, START, Child, Proven, node_fields, node_trees, stated_by
+from distprove.stark.recursion.layout import Layout
+from distprove.stark.recursion.node import (
+    KEY,
+    NODE,
+    NODE_CHALLENGE,
+    Child,
+    Proven,
+    node_circuit,
+    node_fields,
+    node_trees,
+    stated_by,
+)
 from distprove.stark.recursion.program import NodeProgram
-from distprove.stark.recursion.prover import prove_node
-from distprove.stark.recursion.tables import Decompositions
+from distprove.stark.recursion.tables import FIRST_PUBLIC, POWER_BITS, USED_BITS, Decompositions
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.poseidon2 import round_constants, rounds
-from tests.stark.recursion.test_parity import made
+from tests.stark.recursion.test_parity import NODE_KEY, made
 from tests.stark.test_multilinear_mutations import mutations
 from tests.support import plain_poseidon2
 
@@ -56,7 +67,7 @@ class Case:
         if record is not None:
             proof, _ = MultilinearProof.from_record(record, children[0].shape.key, own.name)
             own = Proven(own.name, own.public, proof)
-        stated = stated_by(children, [own], self.proven.proof.challenge, START)
+        stated = stated_by(children, [own], self.proven.proof.challenge, NODE_KEY)
         evaluated = evaluate(self.program.circuit, node_fields(children, [own], stated), node_trees(children, [own]))
         return self.program.layout.traces(evaluated), stated.scalars(), evaluated.faults
 
@@ -72,7 +83,9 @@ class Case:
 def case(name: str) -> Case:
     own = made(name).proofs[1]
     proof, shape = MultilinearProof.from_record(own.data, made(name).key, own.name)
-    return Case(NodeProgram([Child(shape, len(own.name))]), Proven(own.name, tuple(own.public), proof))
+    children = [Child(shape, len(own.name))]
+    frame = Layout(node_circuit(children)).frame
+    return Case(NodeProgram(children, frame), Proven(own.name, tuple(own.public), proof))
 
 
 @pytest.mark.parametrize("name", ["fibonacci", "range-check", "global", "sparse"])
@@ -111,8 +124,9 @@ def test_every_cell_is_bound(place: tuple[str, str, int, int]) -> None:
 
 
 def test_a_public_value_is_bound() -> None:
+    """But for the key of nodes, which a leaf only passes on."""
     traces, public, _ = case("fibonacci").traces()
-    for place in range(len(public)):
+    for place in range(len(public) - KEY):
         changed = [*public]
         changed[place] = (changed[place] + 1) % P
         assert case("fibonacci").failures(traces, tuple(changed))
@@ -170,11 +184,12 @@ def test_the_multiplicities_of_each_wire_cancel(name: str) -> None:
         ("joins", (0, 1, 2, 3, 8), (4, 5, 6, 7, 9)),
         ("constants", (0,), (5,)),
         ("poseidon2", (34,), (35,)),
+        ("more poseidon2", (34,), (35,)),
     ):
-        for number, column in zip(numbers, times, strict=True) if table in fixed else ():
+        for number, column in zip(numbers, times, strict=True):
             for wire, count in zip(fixed[table][number].tolist(), fixed[table][column].tolist(), strict=True):
                 sums[wire] += count if count != read else -1
-    poseidon = fixed["poseidon2"].tolist()
+    poseidon = np.concatenate([fixed["poseidon2"], fixed["more poseidon2"]], axis=1).tolist()
     for row in zip(*poseidon, strict=True):
         state, sponge, out, reads, child, bits, node, binary = (
             *(row[:16], row[16], row[17], row[18:34], row[36], row[37:39]),
@@ -186,27 +201,24 @@ def test_the_multiplicities_of_each_wire_cancel(name: str) -> None:
         sums.subtract([child, bits[0], *([] if binary else [bits[1]])] if node else [])
     for on, of, first, *rest in zip(*fixed["bits"].tolist(), strict=True):
         sums[of] -= on
-        used = sum(program.layout.tables[4].preprocessed.values()) - 5 - program.layout.tables[4].preprocessed["factor"]
-        for place, count in enumerate(rest[:used]):
+        for place, count in enumerate(rest[: 2 + USED_BITS]):
             sums[first + place] += count
-        power, count = rest[used : used + 2]
+        power, count = rest[2 + USED_BITS : 4 + USED_BITS]
         sums[power] += count
-    public = {o.out.number: o.out for o in program.circuit.operations if isinstance(o, Public)}
-    reads_of = program.circuit.reads()
-    for number in public:
-        sums[number] += reads_of[number]
+    for place, counts in enumerate(fixed["publics"].tolist()):
+        sums[FIRST_PUBLIC + place] += sum(counts)
     assert {wire: total for wire, total in sums.items() if total} == {}
 
 
 @pytest.mark.parametrize("value", [0, 5, (1 << HALF) - 2])
 def test_a_scalar_has_one_decomposition(value: int) -> None:
     """The bits of value + p would be another index for a query."""
-    table = Decompositions(1, 1)
+    table = Decompositions()
     fixed = np.zeros((sum(table.preprocessed.values()), 16), dtype=np.uint64)
 
     def trace(number: int) -> Words:
         columns = np.zeros((sum(table.main.values()), 16), dtype=np.uint64)
-        columns[-1] = 1
+        columns[-POWER_BITS:] = 1
         columns[BITS] = pow(-((1 << HALF) - 1), -1, P)
         columns[:BITS, 0] = [number >> i & 1 for i in range(BITS)]
         missing = ((number >> HALF) - ((1 << HALF) - 1)) % P
@@ -234,8 +246,10 @@ def test_a_node_proves_at_full_parameters() -> None:
     params = choose_parameters(own.program, 1, grinding=4, hash="poseidon2")
     with CpuBackend() as backend:
         pk = make_key(own.program, params, backend)
-        proven = prove_node(pk, [own.proven], own.proven.proof.challenge, START, Steps())
+        inputs = own.program.traces_of([own.proven], own.proven.proof.challenge, NODE_KEY)
+        committed = commit(pk, NODE, inputs, Steps())
+        proven: MultilinearProof = prove(pk, committed, NODE_CHALLENGE, Steps())
     assert pk.key.params.security_bits == 128
-    proof, shape = MultilinearProof.from_record(proven.proof.to_record(), pk.key)
+    proof, shape = MultilinearProof.from_record(proven.to_record(), pk.key)
     assert shape == Shape(pk.key, tuple(pk.key.fixed_heights))
-    verify(pk.key, NODE, proven.public, proof, shape)
+    verify(pk.key, NODE, committed.commitment.public, proof, shape)

@@ -1,138 +1,194 @@
-"""Trees of nodes: a job of four segments becomes one proof, and what a cheating prover could put into it is refused."""
+"""Trees of nodes: a job becomes one proof, and what a cheating prover could put into it is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+import numpy as np
 import pytest
 
-from distprove.errors import FormatError, InvalidProof
+from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P
 from distprove.stark.heights import encode_heights
-from distprove.stark.multilinear.key import compile_key
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
-from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
+from distprove.stark.multilinear.proving_key import MultilinearProvingKey
 from distprove.stark.multilinear.security import choose_parameters
-from distprove.stark.recursion.node import START, Child, Proven, node_end
+from distprove.stark.recursion.evaluation import evaluate
+from distprove.stark.recursion.frame import KINDS, Frame
+from distprove.stark.recursion.node import (
+    OCTETS,
+    Identity,
+    Proven,
+    list_digest,
+    node_fields,
+    node_statement,
+    node_trees,
+    node_words,
+    stated_by,
+)
 from distprove.stark.recursion.program import NodeProgram
-from distprove.stark.recursion.prover import node_child, prove_node
 from distprove.stark.recursion.root import verify_root
 from distprove.stark.recursion.security import tree_layers
+from distprove.stark.recursion.tree import (
+    Form,
+    TreeKeys,
+    TreeParameters,
+    frame_of,
+    leaf_forms,
+    node_child,
+    plan_tree,
+    segments_of,
+)
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
+from kernels.cpu.poseidon2 import DIGEST
 from kernels.interface.tree_hash import TreeHash
 from tests.support import second_root_verifier as second
 from tests.support.multilinear_jobs import MultilinearJob, prove_program
 from tests.support.second_verifier import Refused
 from tests.support.stark_programs import Fibonacci, Ring
 
-SMALL = Parameters(1, 2, (4,) * 8, 2, 0, log_final=2, tree_hash=TreeHash.POSEIDON2)
-NODES = Parameters(1, 4, (2,) * 8, 2, 0, log_final=3, tree_hash=TreeHash.POSEIDON2)
+SMALL = Parameters(1, 2, (2,) * 8, 2, 0, log_final=2, tree_hash=TreeHash.POSEIDON2)
+NODES = Parameters(1, 4, (1,) * 8, 2, 0, log_final=3, tree_hash=TreeHash.POSEIDON2)
+ROOT = Parameters(2, 4, (1,) * 8, 2, 0, log_final=3, tree_hash=TreeHash.POSEIDON2)
 """Not for use: parameters of little work."""
 
 
-def segments(job: MultilinearJob) -> list[tuple[Child, Proven]]:
-    found = []
-    for own in job.proofs:
-        proof, shape = MultilinearProof.from_record(own.data, job.key, own.name)
-        found.append((Child(shape, len(own.name)), Proven(own.name, tuple(own.public), proof)))
-    return found
+def segments(job: MultilinearJob) -> list[Proven]:
+    parsed = [(own, MultilinearProof.from_record(own.data, job.key, own.name)[0]) for own in job.proofs]
+    return [Proven(own.name, tuple(own.public), proof) for own, proof in parsed]
 
 
 def listed(proven: Sequence[Proven]) -> list[Commitment]:
     return [own.proof.commitment(own.name, own.public) for own in proven]
 
 
+def forms_of(proven: Sequence[Proven]) -> list[Form]:
+    return [Form(own.proof.log_heights, len(own.name)) for own in proven]
+
+
 @dataclass(frozen=True)
 class Tree:
     job: MultilinearJob
+    keys: TreeKeys
     segments: list[Proven]
-    leaf: MultilinearProvingKey
-    root: MultilinearProvingKey
-    leaves: list[Proven]
-    proven: Proven
+    nodes: list[Proven]
+
+    @classmethod
+    def of(cls, job: MultilinearJob, backend: CpuBackend) -> Tree:
+        given = segments(job)
+        frame = frame_of(job.key, forms_of(given)[:4], NODES)
+        keys = TreeKeys(job.key, TreeParameters(NODES, ROOT), frame, backend)
+        made = {own.name: own for own in given}
+        plan = plan_tree([own.name for own in given])
+        for node in plan:
+            children = [made[name] for name in node.children]
+            made[node.name] = keys.prove(node, children, given[0].proof.challenge, Steps())
+            keys.verify(node, made[node.name], children)
+        return cls(job, keys, given, [made[node.name] for node in plan])
+
+    @property
+    def proven(self) -> Proven:
+        return self.nodes[-1]
 
     def check(self, **changed: object) -> None:
         """Verify the root, with some of what stands beside it changed."""
         given: dict[str, object] = {
             "record": canonical.decode(canonical.encode(self.proven.proof.to_record()), "root"),
-            "total": node_end(self.proven.public)[1],
+            "total": node_statement(self.proven.public)[1],
             "partitions": listed(self.segments),
             **changed,
         }
-        verify_root(self.root.key, key=self.job.key, **given)  # type: ignore[arg-type]
+        verify_root(self.keys.verifying(given["partitions"]), **given)  # type: ignore[arg-type]
+
+    def second_accepts(self, **changed: object) -> bool:
+        """Whether the second verifier accepts the root, with some of what stands beside it changed."""
+        given: dict[str, object] = {
+            "total": node_statement(self.proven.public)[1],
+            "partitions": listed(self.segments),
+            **changed,
+        }
+        partitions = [
+            (c.name, list(encode_heights(c.log_heights)), list(c.public), c.main_root, c.anchors)
+            for c in given["partitions"]  # type: ignore[attr-defined]
+        ]
+        record = canonical.decode(canonical.encode(self.proven.proof.to_record()), "root")
+        forms = forms_of(self.segments)
+        leaves = [self.keys.leaf(forms[i : i + 4]) for i in range(0, len(forms), 4)]
+        keys = [self.keys.root.key, self.keys.node.key, self.job.key, *[leaf.key for leaf in leaves]]
+        root, node, key, *leaf = (each.to_record() for each in keys)
+        try:
+            second.verify_root(root, node, leaf, record, given["total"], key, partitions)  # type: ignore[arg-type]
+        except Refused:
+            return False
+        return True
 
 
 @pytest.fixture(scope="module")
 def tree() -> Iterator[Tree]:
-    """Four partitions with global buses, two nodes of two of them, and a node of these."""
-    job = prove_program(Ring(3), partitions=4, params=SMALL)
-    children, proven = zip(*segments(job), strict=True)
-    challenge = proven[0].proof.challenge
+    """Five partitions with global buses: two leaves, one of them of one partition, a node, and the root."""
     with CpuBackend() as backend:
-        leaf = make_key(NodeProgram(children[:2]), NODES, backend)
-        first = prove_node(leaf, proven[:2], challenge, START, Steps())
-        second = prove_node(leaf, proven[2:], challenge, node_end(first.public)[0], Steps())
-        root = make_key(NodeProgram([node_child(leaf)] * 2), NODES, backend)
-        made = prove_node(root, [first, second], challenge, START, Steps())
-        yield Tree(job, list(proven), leaf, root, [first, second], made)
+        yield Tree.of(prove_program(Ring(3), partitions=5, params=SMALL), backend)
 
 
-def test_a_job_of_four_segments_ends_in_one_proof(tree: Tree) -> None:
+def test_a_job_of_five_segments_ends_in_one_proof(tree: Tree) -> None:
     tree.check()
+    assert tree.second_accepts()
 
 
-def second_accepts(tree: Tree, **changed: object) -> bool:
-    """Whether the second verifier accepts the root, with some of what stands beside it changed."""
-    given: dict[str, object] = {
-        "total": node_end(tree.proven.public)[1],
-        "partitions": listed(tree.segments),
-        **changed,
-    }
-    partitions = [
-        (c.name, list(encode_heights(c.log_heights)), list(c.public), c.main_root, c.anchors)
-        for c in given["partitions"]  # type: ignore[attr-defined]
-    ]
-    record = canonical.decode(canonical.encode(tree.proven.proof.to_record()), "root")
-    keys = tree.root.key.to_record(), tree.job.key.to_record()
-    try:
-        second.verify_root(keys[0], record, given["total"], keys[1], partitions)  # type: ignore[arg-type]
-    except Refused:
-        return False
-    return True
+@pytest.mark.parametrize("count", [1, 4, 5, 16, 17, 70])
+def test_a_tree_has_each_partition_once_and_in_order(count: int) -> None:
+    partitions = [f"part-{i}" for i in range(count)]
+    nodes = plan_tree(partitions)
+    assert len({node.name for node in nodes}) == len(nodes)
+    known, below = {node.name: node for node in nodes}, [nodes[-1].name]
+    assert len(nodes[-1].children) == 1
+    while below[0] in known:
+        assert all(1 <= len(known[name].children) <= 4 for name in below)
+        below = [child for name in below for child in known[name].children]
+    assert below == partitions
+    places = {node.name: i for i, node in enumerate(nodes)}
+    assert all(places.get(child, -1) < places[node.name] for node in nodes for child in node.children)
 
 
-def test_a_second_verifier_of_the_root(tree: Tree) -> None:
-    assert second_accepts(tree)
-    first, *others = listed(tree.segments)
-    assert not second_accepts(tree, partitions=others)
-    assert not second_accepts(tree, partitions=[*others, first])
-    assert not second_accepts(tree, partitions=[replace(first, anchors=first.anchors[8:] + bytes(8)), *others])
-    assert not second_accepts(tree, total=(1, 2, 3))
+def test_a_job_of_one_segment_without_a_global_bus() -> None:
+    """The job's challenge binds names and not roots."""
+    with CpuBackend() as backend:
+        tree = Tree.of(prove_program(Fibonacci(4), partitions=1, params=SMALL), backend)
+        tree.check()
+        assert tree.second_accepts()
+        (only,) = listed(tree.segments)
+        for changed in ([], [only, only], [replace(only, main_root=tree.proven.proof.root)]):
+            with pytest.raises((InvalidProof, FormatError)):
+                tree.check(partitions=changed)
+            assert not tree.second_accepts(partitions=changed)
 
 
 def test_the_root_binds_the_list_of_partitions(tree: Tree) -> None:
     partitions = listed(tree.segments)
-    first, second, third, fourth = partitions
+    first, two, three, four, five = partitions
     public = (*first.public[:-1], first.public[-1] ^ 1)
     for changed in (
-        [second, first, third, fourth],
-        [first, second, third],
-        [first, second, third, third],
-        [*partitions, replace(fourth, name="more")],
-        [replace(first, name="other"), second, third, fourth],
-        [replace(first, public=public), second, third, fourth],
-        [replace(first, main_root=bytes([first.main_root[0] ^ 1]) + first.main_root[1:]), second, third, fourth],
-        [replace(first, anchors=bytes([first.anchors[0] ^ 1]) + first.anchors[1:]), second, third, fourth],
+        [two, first, three, four, five],
+        [first, two, three, four],
+        [first, two, three, four, four],
+        [five, two, three, four, first],
+        [*partitions, replace(five, name="more")],
+        [replace(first, name="part-x"), two, three, four, five],
+        [replace(first, public=public), two, three, four, five],
+        [replace(first, main_root=bytes([first.main_root[0] ^ 1]) + first.main_root[1:]), two, three, four, five],
+        [replace(first, anchors=bytes([first.anchors[0] ^ 1]) + first.anchors[1:]), two, three, four, five],
         [],
     ):
         assert changed != partitions
         with pytest.raises((InvalidProof, FormatError)):
             tree.check(partitions=changed)
+        assert not tree.second_accepts(partitions=changed)
 
 
 @pytest.mark.parametrize("root", [b"", bytes(3), bytes(31), bytes(33), P.to_bytes(8, "little") + bytes(24)])
@@ -141,37 +197,20 @@ def test_a_listed_root_has_one_encoding(tree: Tree, root: bytes) -> None:
     first, *others = listed(tree.segments)
     with pytest.raises(FormatError):
         tree.check(partitions=[replace(first, main_root=root), *others])
-    assert not second_accepts(tree, partitions=[replace(first, main_root=root), *others])
-
-
-def test_a_tree_over_segments_without_a_global_bus() -> None:
-    """The job's challenge binds their names and not their roots."""
-    job = prove_program(Fibonacci(4), partitions=2, params=SMALL)
-    children, proven = zip(*segments(job), strict=True)
-    with CpuBackend() as backend:
-        key = make_key(NodeProgram(children), NODES, backend)
-        made = prove_node(key, proven, proven[0].proof.challenge, START, Steps())
-    tree = Tree(job, list(proven), key, key, [made], made)
-    tree.check()
-    assert second_accepts(tree)
-    first, second = listed(proven)
-    for changed in ([second, first], [first], [first, replace(second, main_root=first.main_root)]):
-        with pytest.raises((InvalidProof, FormatError)):
-            tree.check(partitions=changed)
-        assert not second_accepts(tree, partitions=changed)
+    assert not tree.second_accepts(partitions=[replace(first, main_root=root), *others])
 
 
 def test_the_root_binds_the_sum_of_the_global_buses(tree: Tree) -> None:
-    a, b, c = node_end(tree.proven.public)[1]
+    a, b, c = node_statement(tree.proven.public)[1]
     for total in ((a + 1) % P, b, c), (0, 0, 1), (0, 0), (0, 0, 0, 0):
         with pytest.raises((InvalidProof, FormatError)):
             tree.check(total=total)
-        assert not second_accepts(tree, total=total)
+        assert not tree.second_accepts(total=total)
 
 
 def test_a_root_under_another_key(tree: Tree) -> None:
     """A leaf's proof is none of the root's, and a root's record cannot name a job of its own."""
-    record = canonical.decode(canonical.encode(tree.leaves[0].proof.to_record()), "leaf")
+    record = canonical.decode(canonical.encode(tree.nodes[0].proof.to_record()), "leaf")
     with pytest.raises((InvalidProof, FormatError)):
         tree.check(record=record)
     own = canonical.decode(canonical.encode(tree.proven.proof.to_record()), "root")
@@ -179,37 +218,39 @@ def test_a_root_under_another_key(tree: Tree) -> None:
         tree.check(record={**own, "challenge": bytes([1]) + bytes(31)})
 
 
-def refused(tree: Tree, key: MultilinearProvingKey, proven: Sequence[Proven], before: Sequence[int] = START) -> None:
+def refused(tree: Tree, key: MultilinearProvingKey, proven: Sequence[Proven]) -> None:
     program = key.program
     assert isinstance(program, NodeProgram)
     with pytest.raises(InvalidProof):
-        program.traces_of(proven, tree.segments[0].proof.challenge, before)
+        program.traces_of(proven, tree.segments[0].proof.challenge, Identity.of(tree.keys.node.key))
 
 
-def test_children_out_of_order_or_of_another_job(tree: Tree) -> None:
-    first, second = tree.leaves
-    for children in ([second, first], [first, first], [second, second], [first], [first, second, second]):
-        refused(tree, tree.root, children)
-    refused(tree, tree.root, [first, second], before=(1, 0, 0, 0))
-    other = prove_program(Ring(3), partitions=3, params=SMALL)
-    strange = [own for _, own in segments(other)]
-    refused(tree, tree.leaf, strange[:2])
-    refused(tree, tree.leaf, [tree.segments[0], strange[1]])
+def test_children_of_another_job_or_number(tree: Tree) -> None:
+    leaf = tree.keys.leaf(forms_of(tree.segments)[:4])
+    strange = segments(prove_program(Ring(3), partitions=4, params=SMALL))
+    refused(tree, leaf, strange)
+    refused(tree, leaf, [*tree.segments[:3], strange[3]])
+    refused(tree, leaf, tree.segments)
+    refused(tree, leaf, [])
+    refused(tree, leaf, tree.nodes[:2])
+    refused(tree, tree.keys.node, tree.segments[:2])
+    refused(tree, tree.keys.root, tree.nodes[:2])
 
 
 def test_a_forged_child(tree: Tree) -> None:
     """Of which a public value, an opening, or what a node states is another."""
-    first, second = tree.segments[:2]
+    leaf = tree.keys.leaf(forms_of(tree.segments)[:4])
+    first, *others = tree.segments[:4]
     public = (*first.public[:-1], (first.public[-1] + 1) % P)
-    refused(tree, tree.leaf, [replace(first, public=public), second])
+    refused(tree, leaf, [replace(first, public=public), *others])
     openings = first.proof.openings.copy()
     openings[0, 0] = (int(openings[0, 0]) + 1) % P
-    refused(tree, tree.leaf, [replace(first, proof=replace(first.proof, openings=openings)), second])
-    node, beside = tree.leaves
-    for place in (12, 16):  # the digest after it, and the sum; the rest is the node's own
+    refused(tree, leaf, [replace(first, proof=replace(first.proof, openings=openings)), *others])
+    node, beside = tree.nodes[:2]
+    for place in (OCTETS, OCTETS + DIGEST):  # the digest of its list, and the sum; the rest is the node's own
         changed = [*node.public]
         changed[place] ^= 1
-        refused(tree, tree.root, [replace(node, public=tuple(changed)), beside])
+        refused(tree, tree.keys.node, [replace(node, public=tuple(changed)), beside])
 
 
 class OtherRing(Ring):
@@ -220,33 +261,97 @@ class OtherRing(Ring):
 
 def test_a_child_under_another_key(tree: Tree) -> None:
     other = prove_program(OtherRing(3), partitions=4, params=SMALL)
-    strange = [own for _, own in segments(other)]
     assert other.key.digest != tree.job.key.digest
-    assert strange[0].proof.log_heights == tree.segments[0].proof.log_heights
-    program = tree.leaf.program
+    refused(tree, tree.keys.leaf(forms_of(tree.segments)[:4]), segments(other))
+
+
+def test_a_leaf_under_another_key(tree: Tree) -> None:
+    """A node takes any leaf's key and states it: another one is another digest, which the root's verifier does not
+    have. That it were the key of nodes is no way out, either."""
+    first, second_leaf = tree.nodes[:2]
+    assert first.key is not None
+    assert second_leaf.key is not None
+    other = Identity(first.key.digest, bytes(32))
+    refused(tree, tree.keys.node, [first, replace(second_leaf, key=other)])
+    refused(tree, tree.keys.node, [first, replace(second_leaf, key=Identity.of(tree.keys.node.key))])
+    lists = [node_statement(leaf.public)[0] for leaf in (first, second_leaf)]
+    node = Identity.of(tree.keys.node.key)
+    words = [node_words(own, leaf.key or node, node) for own, leaf in zip(lists, tree.nodes, strict=False)]
+    honest = list_digest(words, 4)
+    assert node_statement(tree.nodes[2].public)[0] == honest
+    assert list_digest([node_words(own, other, node) for own in lists], 4) != honest
+
+
+def faults_with(tree: Tree, **changed: Sequence[int]) -> list[str]:
+    """The faults of the node's circuit with some fields changed, when the digest that it states fits them."""
+    program = tree.keys.node.program
     assert isinstance(program, NodeProgram)
+    node = Identity.of(tree.keys.node.key)
+    children = tree.nodes[:2]
+    stated = stated_by(program.children, children, tree.segments[0].proof.challenge, node)
+    fields = dict(node_fields(program.children, children, stated))
+    for name, values in changed.items():
+        place = name.replace("child_", "").replace("_", ".", 1)
+        fields[place] = np.array(values, dtype=np.uint64)
+    found = evaluate(program.circuit, fields, node_trees(program.children, children))
+    return found.faults
+
+
+def test_marks_of_a_child(tree: Tree) -> None:
+    """Whether a child is there, and whether it is under the key of nodes, are 0 or 1, and go into the digest."""
+    assert faults_with(tree) == []
+    other = "the children are not those of the stated digest"
+    assert other in faults_with(tree, child_1_present=[0])
+    assert other in faults_with(tree, child_2_present=[1])
+    assert "1.present is neither 0 nor 1" in faults_with(tree, child_1_present=[2])
+    assert "1.own is neither 0 nor 1" in faults_with(tree, child_1_own=[2])
+    assert "a node's key is not the one of nodes" in faults_with(tree, child_1_own=[1])
+
+
+def test_a_circuit_too_large_for_its_frame(tree: Tree) -> None:
+    forms = forms_of(tree.segments)[:4]
+    low = Frame(dict.fromkeys(tree.keys.frame.log_heights, 4))
+    with pytest.raises(UsageError, match="too large"):
+        _ = NodeProgram(segments_of(tree.job.key, forms), low).layout
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 24, 25, 32, 1000, 4096])
+def test_a_frame_has_room(count: int) -> None:
+    rows = dict.fromkeys(KINDS, count)
+    frame = Frame.fitting(rows)
+    assert frame.has_room(rows)
+    assert all(count <= 16 or frame.room(kind) < 2 * count for kind in KINDS)
+    assert not frame.has_room({**rows, "joins": 1 << 20})
+
+
+def test_all_nodes_of_a_frame_have_the_same_rules(tree: Tree) -> None:
+    """Their keys differ in the root alone."""
+    forms = forms_of(tree.segments)
+    keys = [tree.keys.node.key, tree.keys.leaf(forms[:4]).key, tree.keys.leaf(forms[4:]).key]
+    for one, other in pairwise([{**key.to_record(), "preprocessed_root": b""} for key in keys]):
+        assert one == other
+    assert len({key.preprocessed_root for key in keys}) == 2  # both leaves have partitions of one form
+
+
+def test_the_forms_of_a_leaf() -> None:
+    one, two = Form((4,), 6), Form((5,), 6)
+    assert leaf_forms([one, two]) == (one, two, one, one)
+
+
+def test_partitions_of_heights_that_no_leaf_has(tree: Tree) -> None:
+    first, *others = listed(tree.segments)
+    taller = replace(first, log_heights=tuple((h or 0) + 1 for h in first.log_heights))
     with pytest.raises(InvalidProof):
-        program.traces_of(strange[:2], strange[0].proof.challenge, START)
-
-
-def test_a_node_of_four_children_and_one_of_one(tree: Tree) -> None:
-    children, proven = zip(*segments(tree.job), strict=True)
-    challenge = proven[0].proof.challenge
-    four = NodeProgram(children).traces_of(proven, challenge, START)
-    assert four["stated"].tolist() == list(tree.proven.public)  # whatever the tree between
-    one = NodeProgram(children[:1]).traces_of(proven[:1], challenge, START)
-    assert node_end(one["stated"].tolist())[0] != node_end(four["stated"].tolist())[0]
-    taller = prove_program(Ring(4), partitions=4, params=SMALL)
-    with pytest.raises(InvalidProof, match="other heights"):
-        NodeProgram(children[:1]).traces_of([segments(taller)[0][1]], challenge, START)
+        tree.check(partitions=[taller, *others])
 
 
 def test_the_bits_of_a_tree_are_told_by_layer(tree: Tree) -> None:
     heights = [own.proof.log_heights for own in tree.segments]
-    layers = tree_layers(tree.job.key, heights, [(tree.leaf.key, 2), (tree.root.key, 1)])
-    assert [(layer.program, layer.proofs) for layer in layers] == [("test-ring", 4), ("node", 2), ("node", 1)]
-    program = tree.root.program
-    strong = compile_key(program, choose_parameters(program, 1, grinding=16, hash="poseidon2"))
-    strong_layer = tree_layers(tree.job.key, heights, [(strong, 1)])[-1]
+    layers = tree_layers(tree.job.key, heights, [(tree.keys.node.key, 3), (tree.keys.root.key, 1)])
+    assert [(layer.program, layer.proofs) for layer in layers] == [("test-ring", 5), ("node", 3), ("node", 1)]
+    program = tree.keys.node.program
+    strong = choose_parameters(program, 1, grinding=16, hash="poseidon2")
+    child = node_child(tree.keys.frame, strong)
+    strong_layer = tree_layers(tree.job.key, heights, [(child.shape.key, 1)])[-1]
     assert strong_layer.bits >= 128 > max(layer.bits for layer in layers)
     assert all(layer.weakest.startswith("WHIR queries") for layer in layers)  # of which these keys have too few
