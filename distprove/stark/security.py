@@ -316,7 +316,7 @@ def choose_parameters(
     log_blowup = blowup.bit_length() - 1
     if blowup != 1 << log_blowup:
         raise UsageError(f"blowup must be 2, 4 or 8, not {blowup}")
-    names = [each.value for each in TreeHash]
+    names = [TreeHash.KECCAK.value, TreeHash.POSEIDON2.value]
     if hash not in names:
         raise UsageError(f"hash must be {' or '.join(names)}, not {hash!r}")
     params = Parameters(log_blowup, queries or 1, grinding, security, tree_hash=TreeHash(hash))

@@ -214,7 +214,7 @@ class Poseidon2Transcript(DuplexTranscript, NumberTranscript):
 
 def work_is_done(seed: bytes, nonce: int, bits: int, tree_hash: TreeHash = TreeHash.KECCAK) -> bool:
     """Whether `nonce` does the work of `bits` bits for `seed`, as `GoldilocksKernels.grind` defines it."""
-    if tree_hash is TreeHash.POSEIDON2:
+    if tree_hash is not TreeHash.KECCAK:
         if nonce >= P:
             return False
         state = work_state(np.frombuffer(seed, dtype="<u8").tolist(), nonce)

@@ -28,7 +28,7 @@ def leaf_digests(tree_hash: TreeHash, rows: Bytes) -> Bytes:
         raise SizeError(f"rows to hash have shape (m, k) and dtype uint8, not {rows.shape} {rows.dtype}")
     out = np.empty((len(rows), DIGEST_BYTES), dtype=np.uint8)
     flat = np.ascontiguousarray(rows).reshape(-1)
-    native.hash_rows(native.Pool(1), _instruction_set, tree_hash.value, flat, rows.shape[1], out.reshape(-1))
+    native.hash_rows(native.Pool(1), _instruction_set, tree_hash.function, flat, rows.shape[1], out.reshape(-1))
     return out
 
 
@@ -46,5 +46,5 @@ def node_digests(tree_hash: TreeHash, children: Sequence[Bytes], tag: int = NODE
     out = np.empty((DIGEST_WORDS, count), dtype=np.uint64)
     if count:
         into = out.reshape(-1)
-        native.gl_parents(native.Pool(1), _instruction_set, tree_hash.value, tag, level, 1, len(children), into)
+        native.gl_parents(native.Pool(1), _instruction_set, tree_hash.function, tag, level, 1, len(children), into)
     return np.ascontiguousarray(out.T).astype("<u8", copy=False).view(np.uint8).reshape(shape)

@@ -38,7 +38,7 @@ from kernels.interface.tree_hash import TreeHash
 from kernels.maths.goldilocks import TWO_ADICITY, Ext, P
 
 SEED_BYTES = 32
-MAX_GRIND_BITS = {TreeHash.KECCAK: 64, TreeHash.POSEIDON2: 40}
+MAX_GRIND_BITS = {TreeHash.KECCAK: 64, TreeHash.POSEIDON2: 40, TreeHash.POSEIDON2_BINARY: 40}
 
 Elementwise = Literal["add", "sub", "mul"]
 Words = NDArray[np.uint64]

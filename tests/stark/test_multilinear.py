@@ -97,7 +97,7 @@ def test_the_size_of_a_proof_is_foretold(job: MultilinearJob) -> None:
     assert_size_is_foretold(job)
 
 
-@pytest.mark.parametrize("hash_", ["keccak256", "poseidon2"])
+@pytest.mark.parametrize("hash_", ["keccak256", "poseidon2", "poseidon2-binary"])
 def test_the_size_of_a_proof_of_tall_trees_is_foretold(hash_: str) -> None:
     """Nodes of Poseidon2 have four children, so that its paths are longer."""
     job = prove_program("wide-fibonacci", {"rows": 1 << 12, "width": 16}, hash=hash_)

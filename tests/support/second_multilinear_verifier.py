@@ -174,8 +174,9 @@ class Key(s.Key):
             integer(self.params[name], least, most)
         need(1 <= len(self.params["queries"]) <= 8, "no queries, or for too many rounds")
         self.queries = [integer(q, 1, 1024) for q in self.params["queries"]]
-        need(self.params["hash"] in ("keccak256", "poseidon2"), "a hash of another name")
-        self.poseidon2 = self.params["hash"] == "poseidon2"
+        need(self.params["hash"] in ("keccak256", "poseidon2", "poseidon2-binary"), "a hash of another name")
+        self.poseidon2 = self.params["hash"] != "keccak256"
+        self.binary = self.params["hash"] == "poseidon2-binary"
         need(1 <= len(record["tables"]) <= 512, "no tables, or too many")
         self.tables: list[Any] = [Table(t) for t in record["tables"]]
         need(len({t["name"] for t in record["tables"]}) == len(self.tables), "two tables of one name")
@@ -306,12 +307,12 @@ class Proof:
         self.nonces = [integer(nonce, 0, 2**64 - 1) for nonce in listed(record["nonces"], M)]
         self.final = elements(record["final"], 2**x.f)
         first = x.rounds[0]
-        hashed = key.poseidon2
-        self.trees = [(Tree([(first.domain - first.k, x.main.w * 2**first.k)], x.r, hashed), first.queries)]
+        hashed = key.poseidon2, key.binary
+        self.trees = [(Tree([(first.domain - first.k, x.main.w * 2**first.k)], x.r, *hashed), first.queries)]
         if x.fixed.w:
-            self.trees.append((Tree([(x.fixed.m + x.r, x.fixed.w)], x.r, hashed), first.queries * 2**first.k))
+            self.trees.append((Tree([(x.fixed.m + x.r, x.fixed.w)], x.r, *hashed), first.queries * 2**first.k))
         for r in x.rounds[1:]:
-            self.trees.append((Tree([(r.domain - r.k, 3 * 2**r.k)], r.domain - r.m, hashed), r.queries))
+            self.trees.append((Tree([(r.domain - r.k, 3 * 2**r.k)], r.domain - r.m, *hashed), r.queries))
         self.paths, self.rows = [], []
         for opened, (tree, q) in zip(listed(record["trees"], len(self.trees)), self.trees, strict=True):
             fields(opened, {"path": bytes, "rows": list})

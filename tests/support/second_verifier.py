@@ -186,15 +186,17 @@ Rows = dict[int, list[int]]
 class Tree:
     """What a tree holds: (log leaves, width) of each matrix."""
 
-    def __init__(self, matrices: list[tuple[int, int]], b: int = 0, poseidon2: bool = False) -> None:
+    def __init__(
+        self, matrices: list[tuple[int, int]], b: int = 0, poseidon2: bool = False, binary: bool = False
+    ) -> None:
         self.matrices = matrices
         self.L = max(log for log, _ in matrices)
-        self.poseidon2 = poseidon2
+        self.poseidon2, self.binary = poseidon2, binary or not poseidon2
         self.stops = {2**b, 1, *(2**log for log, _ in matrices)}
 
     def above(self, s: int) -> int:
         """The size of the level above that of s > 1 nodes."""
-        binary = not self.poseidon2 or s == 2 or s // 2 in self.stops
+        binary = self.binary or s == 2 or s // 2 in self.stops
         return s // 2 if binary else s // 4
 
     @property

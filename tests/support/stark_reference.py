@@ -113,7 +113,7 @@ class ReferenceTree:
         size = max(sizes)
         self.levels = [self._hash_rows(size)]
         while size > 1:
-            binary = tree_hash is TreeHash.KECCAK or size == 2 or size // 2 in stops
+            binary = tree_hash is not TreeHash.POSEIDON2 or size == 2 or size // 2 in stops
             size //= 2 if binary else 4
             below = self.levels[-1]
             level = [self._node(below[i::size]) for i in range(size)]
@@ -304,7 +304,7 @@ class ReferenceKernels(GoldilocksKernels):
     def _grind(self, seed: bytes, bits: int, tree_hash: TreeHash) -> int:
         head = GRIND_TAG.to_bytes(8, "little") + seed
         nonce = 0
-        if tree_hash is TreeHash.POSEIDON2:
+        if tree_hash is not TreeHash.KECCAK:
             while not plain_poseidon2.works(elements(seed), nonce, bits, GRIND_TAG):
                 nonce += 1
             return nonce

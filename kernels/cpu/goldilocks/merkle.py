@@ -45,19 +45,21 @@ class Hasher:
         header += [0] * (len(header) % 2)
         words = np.array(header, dtype="<u4").view("<u8").astype(np.uint64)
         flat = [m.reshape(-1) for m in matrices]
-        self.native.gl_leaves(self.pool, self.instruction_set, self.tree_hash.value, flat, words, blowup, n, arity, out)
+        self.native.gl_leaves(
+            self.pool, self.instruction_set, self.tree_hash.function, flat, words, blowup, n, arity, out
+        )
 
     def parents(self, level: Words, blowup: int, out: Words) -> None:
         """Write `out`, the level above `level`."""
         cosets = blowup if len(level) > 4 * blowup else 1
         arity = len(level) // len(out)
         self.native.gl_parents(
-            self.pool, self.instruction_set, self.tree_hash.value, NODE_TAG, level, cosets, arity, out
+            self.pool, self.instruction_set, self.tree_hash.function, NODE_TAG, level, cosets, arity, out
         )
 
     def inject(self, nodes: Words, leaves: Words) -> None:
         """Hash the level `leaves` into the level `nodes`, node by node."""
-        name = self.tree_hash.value
+        name = self.tree_hash.function
         self.native.gl_inject(self.pool, self.instruction_set, name, INJECT_TAG, nodes, leaves, nodes)
 
 

@@ -73,7 +73,7 @@ class CpuTransforms:
         if bits > MAX_GRIND_BITS:
             raise SizeError(f"grinding takes at most {MAX_GRIND_BITS} bits on the CPU, not {bits}")
         words = np.frombuffer(seed, dtype="<u8").astype(np.uint64)
-        return int(self._native.gl_grind(self._pool, self._set, tree_hash.value, GRIND_TAG, words, bits))
+        return int(self._native.gl_grind(self._pool, self._set, tree_hash.function, GRIND_TAG, words, bits))
 
 
 def _in_place(columns: Words, out: Words) -> bool:

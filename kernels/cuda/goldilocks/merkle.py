@@ -26,8 +26,8 @@ from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import MerkleTree, TreeOpening
 from kernels.interface.tree_hash import GRIND_TAG, INJECT_TAG, LEAF_TAG, NODE_TAG, TreeHash
 
-RATE_LANES = {TreeHash.KECCAK: 17, TreeHash.POSEIDON2: 12}
-STATE_LANES = {TreeHash.KECCAK: 25, TreeHash.POSEIDON2: 16}
+RATE_LANES = {TreeHash.KECCAK: 17, TreeHash.POSEIDON2: 12, TreeHash.POSEIDON2_BINARY: 12}
+STATE_LANES = {TreeHash.KECCAK: 25, TreeHash.POSEIDON2: 16, TreeHash.POSEIDON2_BINARY: 16}
 MATRICES = 8
 """Matrices per launch of leaves. Must equal MATRICES in tree_rows.h."""
 RESUME, FINISH = 1, 2
