@@ -12,14 +12,14 @@ from dataclasses import dataclass
 KINDS = ("relations", "joins", "constants", "publics", "bits", "poseidon2")
 """The kinds of operations: their first tables have these names."""
 MORE = {"relations": "more relations", "poseidon2": "more poseidon2"}
-"""The second tables, by kind."""
+"""The second tables, by kind. A frame has them where rows are few more than a power of two."""
 LEAST = 4
 """log2 of the rows of the lowest table."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """log2 of the rows of each table, in the order of the tables."""
+    """log2 of the rows of each of its tables, in their order."""
 
     log_heights: Mapping[str, int]
 
@@ -29,18 +29,16 @@ class Frame:
         heights: dict[str, int] = {}
         for kind in KINDS:
             count = max(rows[kind], 1)
-            height, rest = max(LEAST, (count - 1).bit_length()), 0
-            if kind in MORE:
-                full = count.bit_length() - 1
-                if full >= LEAST and 0 < count - (1 << full) <= 1 << (full - 1):
-                    height, rest = full, count - (1 << full)
-                heights[MORE[kind]] = max(LEAST, (rest - 1).bit_length() if rest else 0)
-            heights[kind] = height
-        return cls({name: heights[name] for kind in KINDS for name in (kind, MORE.get(kind)) if name})
+            heights[kind] = max(LEAST, (count - 1).bit_length())
+            full = count.bit_length() - 1
+            rest = count - (1 << full)
+            if kind in MORE and full >= LEAST and 0 < rest <= 1 << (full - 1):
+                heights[kind], heights[MORE[kind]] = full, max(LEAST, (rest - 1).bit_length())
+        return cls(heights)
 
     def room(self, kind: str) -> int:
         """Rows of all tables of a kind."""
-        return sum(1 << self.log_heights[name] for name in (kind, MORE.get(kind)) if name)
+        return sum(1 << self.log_heights[name] for name in (kind, MORE.get(kind, "")) if name in self.log_heights)
 
     def has_room(self, rows: Mapping[str, int]) -> bool:
         """Whether so many rows of each kind fit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -57,9 +57,9 @@ _WIRES = {
 """Wires whose values fill a row of a table."""
 
 
-def node_tables(public: Sequence[tuple[str, int]]) -> list[Air]:
-    """The tables of every circuit with these public values, names and numbers of scalars."""
-    return [
+def node_tables(public: Sequence[tuple[str, int]], names: Iterable[str]) -> list[Air]:
+    """The tables of these names for a circuit with these public values, names and numbers of scalars."""
+    tables: list[Air] = [
         Relations("relations"),
         Relations("more relations"),
         Joins(),
@@ -69,6 +69,8 @@ def node_tables(public: Sequence[tuple[str, int]]) -> list[Air]:
         Permutations("poseidon2"),
         Permutations("more poseidon2"),
     ]
+    known = {table.name: table for table in tables}
+    return [known[name] for name in names]
 
 
 @dataclass
@@ -87,7 +89,7 @@ class Layout:
         """Raises UsageError for a circuit that is too large for the frame."""
         self.circuit = circuit
         self._reads = circuit.reads()
-        self._rows = {air.name: Rows(air) for air in node_tables(circuit.public)}
+        self._rows = {air.name: Rows(air) for air in node_tables(circuit.public, (*KINDS, *MORE.values()))}
         self._place()
         self.rows = {kind: len(self._rows[kind].fixed) for kind in KINDS}
         """How many rows of each kind are in use."""
@@ -96,6 +98,7 @@ class Layout:
             raise UsageError(f"a circuit of {self.rows} rows, too large for tables of 2^{self.frame.log_heights}")
         for kind, more in MORE.items():
             self._split(self._rows[kind], self._rows[more], 1 << self.frame.log_heights[kind])
+        self._rows = {name: self._rows[name] for name in self.frame.log_heights}
 
     @property
     def log_heights(self) -> Mapping[str, int]:

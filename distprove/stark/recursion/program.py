@@ -60,7 +60,7 @@ class NodeProgram(Program):
 
     @property
     def tables(self) -> Sequence[Air]:
-        return node_tables(STATED)
+        return node_tables(STATED, self.frame.log_heights)
 
     @property
     def buses(self) -> Sequence[Bus]:

@@ -55,7 +55,7 @@ from tests.support.stark_programs import Fibonacci, Ring
 
 SMALL = Parameters(1, 2, (2,) * 8, 2, 0, log_final=2, tree_hash=TreeHash.POSEIDON2)
 NODES = Parameters(1, 4, (1,) * 8, 2, 0, log_final=3, tree_hash=TreeHash.POSEIDON2)
-ROOT = Parameters(2, 4, (1,) * 8, 2, 0, log_final=3, tree_hash=TreeHash.POSEIDON2)
+ROOT = Parameters(2, 4, (1,) * 8, 2, 0, log_final=3, tree_hash=TreeHash.POSEIDON2_BINARY)
 """Not for use: parameters of little work."""
 
 
