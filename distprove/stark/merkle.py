@@ -103,30 +103,6 @@ def openings_hold(trees: Sequence[TreeClaim], paths: QueryPaths) -> bool:
     return all(bytes(roots[place, 0]) == trees[i].root for place, i in enumerate(members))
 
 
-def opened_nodes(tree: TreeClaim, paths: QueryPaths) -> dict[int, dict[int, bytes]] | None:
-    """The nodes of the levels of a tree of one matrix, by log2 of their number: those that are hashed from the opened
-    rows, and those of the path. The root is not compared. None unless there are exactly the rows and nodes that this
-    takes.
-
-    `openings_hold` checks trees; this is for whoever needs each query's own path.
-    """
-    if not _is_whole(tree, paths):
-        return None
-    shape, read = tree.shape, 0
-    digests = _leaves([tree], paths)[0, shape.log_leaves]
-    found: dict[int, dict[int, bytes]] = {}
-    for below, above in pairwise(shape.levels):
-        missing = paths.missing_of(below, above) - (1 << below)
-        given = tree.opening.path[read : read + len(missing)]
-        read += len(missing)
-        numbers = np.concatenate([paths.known(below), missing])
-        children = np.concatenate([digests, given])
-        order = np.argsort(numbers)
-        found[below] = dict(zip(numbers.tolist(), map(bytes, children), strict=True))
-        digests = node_digests(shape.tree_hash, list(children[order].reshape(1 << (below - above), -1, 32)))
-    return found
-
-
 def _is_whole(tree: TreeClaim, paths: QueryPaths) -> bool:
     """Whether a claim has exactly as many rows and nodes as the queries need, so that none is left unchecked, and nodes
     in their one encoding."""

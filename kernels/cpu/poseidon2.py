@@ -11,6 +11,8 @@ from kernels.errors import SizeError
 from kernels.host.native import native
 
 WIDTH, RATE, DIGEST = 16, 12, 4
+INSTRUCTION_SET: str = native.gl_instruction_sets()[-1]
+"""The widest vectors of this CPU, for functions that permute many states."""
 
 
 def permute(state: NDArray[np.uint64]) -> None:

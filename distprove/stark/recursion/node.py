@@ -18,8 +18,9 @@ and counts nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,11 @@ class Child:
     name_length: int | None
     """Bytes of a segment's name; None for a node."""
 
+    @property
+    def form(self) -> Hashable:
+        """What the part of the circuit that verifies the child depends on."""
+        return self.shape.key.digest, self.shape.log_heights, self.name_length
+
 
 @dataclass(frozen=True)
 class Proven:
@@ -139,9 +145,10 @@ def node_circuit(children: Sequence[Child]) -> Circuit:
     given = {name: s.public(name, count) for name, count in STATED}
     listed: list[Wire] = []
     total, trees = s.zero, 0
+    inputs = [wire for wires in given.values() for wire in wires]
     for number, child in enumerate(children):
-        verified = _segment if child.name_length is not None else _node
-        words, terminal = verified(s, child, f"{number}.", given, trees)
+        verify_child = partial(_verified, s, child, f"{number}.", given, trees)
+        *words, terminal = s.repeated(child.form, f"{number}.", trees, inputs, verify_child)
         present = s.flag(f"{number}.present") if number else s.one
         listed += [present, *[s.mul(present, word) for word in words]]
         total = s.add(total, s.mul(present, terminal))
@@ -154,6 +161,13 @@ def node_circuit(children: Sequence[Child]) -> Circuit:
 
 Given = Mapping[str, tuple[Wire, ...]]
 """The public values."""
+
+
+def _verified(s: Symbols, child: Child, prefix: str, given: Given, first_tree: int) -> list[Wire]:
+    """Verify a child: its words in the list, and then the sum of the global buses' fractions."""
+    verified = _segment if child.name_length is not None else _node
+    words, terminal = verified(s, child, prefix, given, first_tree)
+    return [*words, terminal]
 
 
 def _segment(s: Symbols, child: Child, prefix: str, given: Given, first_tree: int) -> tuple[list[Wire], Wire]:

@@ -133,7 +133,7 @@ class OpenedPaths(Opened):
         """The scalars of the digest of a node of two or four children."""
         s = self._symbols
         state = [*children, *BINARY_REST] if len(children) < WIDTH else list(children)
-        outs = s.permute(state).outs[:DIGEST]
+        outs = s.permute(state)[:DIGEST]
         return tuple(s.add(s.scalar(x), out) for x, out in zip(state[:DIGEST], outs, strict=True))
 
     def _absorbed(self, message: Sequence[Wire | int]) -> list[Wire | int]:
@@ -143,7 +143,7 @@ class OpenedPaths(Opened):
             block: list[Wire | int] = list(message[start : start + RATE])
             state = [*block, *[0] * (RATE - len(block)), *state[RATE:]]
             if start + RATE < len(message):
-                state = [*self._symbols.permute(state).outs]
+                state = [*self._symbols.permute(state)]
         return state
 
     def _sponge(self, message: Sequence[Wire | int], expected: Wire | None = None) -> Wire:
@@ -156,7 +156,7 @@ class OpenedPaths(Opened):
 
     def _sponge_parts(self, message: Sequence[Wire | int]) -> tuple[Wire, ...]:
         state = self._absorbed(message)
-        return self._symbols.permute(state).outs[:DIGEST]
+        return self._symbols.permute(state)[:DIGEST]
 
 
 def _leaf_words(tree: TreeShape, row: Sequence[Wire]) -> list[Wire | int]:

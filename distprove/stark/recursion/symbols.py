@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -15,25 +15,16 @@ from distprove.stark.arithmetic import Arithmetic, Elements, Indices, Scalars
 from distprove.stark.field import P
 from distprove.stark.recursion.circuit import (
     BITS,
+    HALVES,
+    NONE,
     WORDS,
-    Bits,
     Circuit,
-    Constant,
-    Given,
     Index,
-    Join,
-    OpenedNode,
-    OpenedTree,
-    Operation,
-    Permutation,
-    Power,
-    Public,
-    Relation,
     SiblingPlace,
-    Step,
+    Target,
     Wire,
-    simplified,
 )
+from distprove.stark.recursion.recorder import Part, Recorder
 from distprove.stark.transcript import GRIND_LABEL, DuplexTranscript, work_state
 from kernels.cpu.poseidon2 import DIGEST, WIDTH
 from kernels.interface.row_program import Op
@@ -63,36 +54,80 @@ def scalar_array(wires: Sequence[Wire]) -> Scalars:
     return out
 
 
+@dataclass(frozen=True)
+class Decomposition:
+    """The 64 bits of a scalar, the lowest first, as a number below p; and its lower and upper half as scalars."""
+
+    number: int
+    of: Wire
+    bits: tuple[Wire, ...]
+    halves: tuple[Wire, Wire]
+
+
+@dataclass
+class _Scope:
+    """What a part of a circuit may use again."""
+
+    relations: dict[tuple[str, int, int], Wire] = field(default_factory=dict)
+    decomposed: dict[int, Decomposition] = field(default_factory=dict)
+    """By the number of the scalar."""
+    by_bit: dict[int, Decomposition] = field(default_factory=dict)
+    """By the number of the lowest bit."""
+    powered: set[int] = field(default_factory=set)
+    """Numbers of the decomposed scalars whose lowest bits are an exponent."""
+    leaves: dict[Index, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Repeated:
+    """A part of a circuit, with what it depended on."""
+
+    part: Part
+    prefix: str
+    trees: int
+    inputs: tuple[Wire, ...]
+    outs: tuple[Wire, ...]
+
+
 class Symbols(Arithmetic[Wire]):
     """Records operations. Equal ones are recorded once, and those of constants are computed."""
 
     def __init__(self) -> None:
-        self._operations: list[Operation] = []
-        self._wires = 0
+        self._record = Recorder()
         self._constants: dict[tuple[int, ...], Wire] = {}
         self._values: dict[int, int] = {}
         """The values of constant scalars, by the wire's number."""
-        self._relations: dict[tuple[str, int, int], Wire] = {}
         self._joined: dict[int, tuple[Wire, ...]] = {}
         """The parts of elements, by the wire's number."""
-        self._decomposed: dict[int, Bits] = {}
-        """By the number of the scalar."""
-        self._decompositions: dict[int, Wire] = {}
-        """The decomposed scalars, by the number of their lowest bit."""
-        self._powers: dict[int, Power] = {}
-        """By the number of the scalar whose lowest bits are the exponent."""
-        self._places: dict[str, int] = {}
+        self._scope = _Scope()
+        self._repeated: dict[Any, _Repeated] = {}
         self._public: list[tuple[str, int]] = []
-        self._publics = 0
         self.zero = self.constant(0)
         self.one = self.constant(1)
 
     def circuit(self) -> Circuit:
-        powered = [
-            replace(o, power=self._powers.get(o.of.number)) if isinstance(o, Bits) else o for o in self._operations
-        ]
-        operations = simplified(powered, self.zero, self.one)
-        return Circuit(tuple(operations), self._wires, tuple(self._public))
+        return self._record.circuit(self._public, self.zero.number, self.one.number)
+
+    def repeated(
+        self, key: Hashable, prefix: str, trees: int, inputs: Sequence[Wire], make: Callable[[], Sequence[Wire]]
+    ) -> Sequence[Wire]:
+        """The results of a part of the circuit that depends on `inputs` alone: what `make` returns. A part of a known
+        key is not made but copied.
+
+        The part's fields of the proof begin with `prefix`, and its trees are numbered from `trees` on.
+        """
+        found = self._repeated.get(key)
+        if found is None:
+            self._record.cut()
+            outer, self._scope = self._scope, _Scope()
+            outs = make()
+            self._scope = outer
+            self._repeated[key] = _Repeated(self._record.cut(), prefix, trees, tuple(inputs), tuple(outs))
+            return outs
+        wires = {wire.number: wire.number for wire in self._constants.values() if wire.number < found.part.wires.start}
+        wires |= {old.number: new.number for old, new in zip(found.inputs, inputs, strict=True)}
+        moved = self._record.copy(found.part, wires, (found.prefix, prefix), trees - found.trees)
+        return [Wire(int(moved[wire.number])) for wire in found.outs]
 
     # -- what a proof gives -----------------------------------------------------------------------------------------
 
@@ -101,23 +136,20 @@ class Symbols(Arithmetic[Wire]):
         self._public.append((field, count))
         wires = self._new(count)
         for wire in wires:
-            self._add(Public(self._publics, wire))
-            self._publics += 1
+            self._record.public(wire.number)
         return wires
 
     def scalars(self, field: str, count: int) -> tuple[Wire, ...]:
         """The next scalars of a field of the proof."""
-        wires: list[Wire] = []
+        wires = self._new(count)
         for start in range(0, count, WORDS):
-            given = self._given(field, min(WORDS, count - start))
-            self._add(given)
-            wires += given.parts
-        return tuple(wires)
+            self._record.given(wires[start].number, min(WORDS, count - start), field=field)
+        return wires
 
     def flag(self, field: str) -> Wire:
-        """The next scalar of a field of the proof, which must be 0 or 1."""
+        """The next scalar of a field of the proof, which must be 0 or 1. The fault is the same for all children."""
         (flag,) = self.scalars(field, 1)
-        self.need_equal(self.mul(flag, flag), flag, f"{field} is neither 0 nor 1")
+        self.need_equal(self.mul(flag, flag), flag, f"{field.rpartition('.')[2]} is neither 0 nor 1")
         return flag
 
     def element(self, field: str) -> Wire:
@@ -133,39 +165,40 @@ class Symbols(Arithmetic[Wire]):
         """The element of three scalars, or the digest of four."""
         (out,) = self._new(1)
         self._joined[out.number] = tuple(parts)
-        self._add(Join(tuple(parts), out))
+        self._record.join([part.number for part in parts], out.number)
         return out
 
     def opened(self, tree: int, leaves: Sequence[Index], width: int) -> list[tuple[Wire, ...]]:
         """The given rows of a tree at some leaves. Whoever takes them must hash them to the root."""
-        rows = []
-        for _ in leaves:
-            wires = self._new(width)
-            starts = range(0, width, WORDS)
-            rows.append(tuple(Given("", start, wires[start : start + WORDS]) for start in starts))
-        self._add(OpenedTree(tree, tuple(leaves), tuple(rows)))
+        rows = [self._new(width) for _ in leaves]
+        numbers = [self._leaf(leaf, fresh=True) for leaf in leaves]
+        self._record.opened_tree(tree, numbers[0], len(leaves), rows[0][0].number, width)
         for row in rows:
-            self._operations += row
-        return [tuple(wire for given in row for wire in given.parts) for row in rows]
+            for start in range(0, width, WORDS):
+                self._record.given(row[start].number, min(WORDS, width - start))
+        return rows
 
     def opened_node(self, tree: int, leaf: Index, log_size: int, flipped: int) -> tuple[Wire, ...]:
-        """The scalars of a given digest of a tree (`OpenedNode`)."""
-        given = Given("", 0, self._new(DIGEST))
-        self._add(OpenedNode(tree, leaf, log_size, flipped, given))
-        self._add(given)
-        return given.parts
+        """The scalars of a given digest of a tree: of the node beside a leaf's ancestor at the level of 2^log_size
+        nodes, whose number differs in bit `flipped`."""
+        parts = self._new(DIGEST)
+        self._record.opened_node(tree, self._leaf(leaf), log_size, flipped, parts[0].number)
+        self._record.given(parts[0].number, DIGEST)
+        return parts
+
+    def _leaf(self, leaf: Index, fresh: bool = False) -> int:
+        """The row of a leaf's index; those of a tree that is opened follow each other."""
+        found = None if fresh else self._scope.leaves.get(leaf)
+        if found is None:
+            first = leaf.bits[0].number if leaf.bits else self.zero.number
+            found = self._scope.leaves[leaf] = self._record.index(first, len(leaf.bits), leaf.upper)
+        return found
 
     def _whole(self, field: str, count: int) -> Wire:
         (out,) = self._new(1)
-        given = self._given(field, count, out)
-        self._joined[out.number] = given.parts
-        self._add(given)
+        self._joined[out.number] = parts = self._new(count)
+        self._record.given(parts[0].number, count, out.number, field)
         return out
-
-    def _given(self, field: str, count: int, out: Wire | None = None) -> Given:
-        place = self._places.get(field, 0)
-        self._places[field] = place + count
-        return Given(field, place, self._new(count), out)
 
     # -- field ------------------------------------------------------------------------------------------------------
 
@@ -180,7 +213,7 @@ class Symbols(Arithmetic[Wire]):
             self._constants[value] = wire
             if not any(value[1:]):
                 self._values[wire.number] = value[0]
-            self._add(Constant(value, wire))
+            self._record.constant(value, wire.number)
         return wire
 
     def scalar(self, value: Any) -> Wire:
@@ -195,8 +228,7 @@ class Symbols(Arithmetic[Wire]):
         x, y = self._values.get(a.number), self._values.get(b.number)
         if x is not None and y is not None:
             return self.constant(x + y)
-        a, b = sorted((a, b), key=lambda wire: wire.number)
-        return self._result("+", a, b)
+        return self._result("+", a, b) if a.number < b.number else self._result("+", b, a)
 
     def sub(self, a: Wire, b: Wire) -> Wire:
         if b is self.zero:
@@ -214,22 +246,20 @@ class Symbols(Arithmetic[Wire]):
             return self.zero
         if x == 1 or y == 1:
             return b if x == 1 else a
-        a, b = sorted((a, b), key=lambda wire: wire.number)
-        return self._result("*", a, b)
+        return self._result("*", a, b) if a.number < b.number else self._result("*", b, a)
 
     def _result(self, operator: str, a: Wire, b: Wire) -> Wire:
         key = operator, a.number, b.number
-        wire = self._relations.get(key)
+        wire = self._scope.relations.get(key)
         if wire is None:
-            (wire,) = self._new(1)
-            self._relations[key] = wire
+            wire = self._scope.relations[key] = Wire(self._record.new(1))
             match operator:
                 case "+":
-                    self._add(Relation(a, self.one, b, wire, "d"))
+                    self._record.relation(a.number, self.one.number, b.number, wire.number, Target.D)
                 case "-":
-                    self._add(Relation(b, self.one, wire, a, "c"))
+                    self._record.relation(b.number, self.one.number, wire.number, a.number, Target.C)
                 case _:
-                    self._add(Relation(a, b, self.zero, wire, "d"))
+                    self._record.relation(a.number, b.number, self.zero.number, wire.number, Target.D)
         return wire
 
     # -- arrays -----------------------------------------------------------------------------------------------------
@@ -278,11 +308,12 @@ class Symbols(Arithmetic[Wire]):
         assert len(index.bits) == bits, "the whole index"
         if not bits:
             return self.one
-        own = self._decompositions[index.bits[0].number]
-        if own.number in self._powers:
+        own = self._scope.by_bit[index.bits[0].number]
+        if own.of.number in self._scope.powered:
             raise UsageError("two powers by one index; circuits have room for one")
+        self._scope.powered.add(own.of.number)
         (out,) = self._new(1)
-        self._powers[own.number] = Power(base, bits, out)
+        self._record.power(own.number, base, bits, out.number)
         return out
 
     def inverses(self, a: Scalars) -> Scalars:
@@ -293,7 +324,8 @@ class Symbols(Arithmetic[Wire]):
         if a is self.one:
             return a
         (inverse,) = self._new(1)
-        self._add(Relation(a, inverse, self.zero, self.one, "b", otherwise))
+        wires = a.number, inverse.number, self.zero.number, self.one.number
+        self._record.relation(*wires, Target.B, otherwise)
         return inverse
 
     def program_at(self, program: PointProgram, this: Sequence[Any], next_: Sequence[Any], scalars: Elements) -> Wire:
@@ -317,7 +349,8 @@ class Symbols(Arithmetic[Wire]):
     # -- conditions -------------------------------------------------------------------------------------------------
 
     def need_equal(self, a: Wire, b: Wire, otherwise: str) -> None:
-        self._add(Relation(a, self.one, self.zero, b, None, otherwise))
+        wires = a.number, self.one.number, self.zero.number, b.number
+        self._record.relation(*wires, Target.NOTHING, otherwise)
 
     def need_all_equal(self, a: Elements, b: Elements, otherwise: str) -> None:
         for x, y in zip(self.elements(a), self.elements(b), strict=True):
@@ -328,34 +361,39 @@ class Symbols(Arithmetic[Wire]):
 
     # -- bits and hashing -------------------------------------------------------------------------------------------
 
-    def bits(self, of: Wire) -> Bits:
+    def bits(self, of: Wire) -> Decomposition:
         """The decomposition of a scalar."""
-        found = self._decomposed.get(of.number)
+        found = self._scope.decomposed.get(of.number)
         if found is None:
-            low, high = self._new(2)
-            found = self._decomposed[of.number] = Bits(of, self._new(BITS), (low, high))
-            self._decompositions[found.bits[0].number] = of
-            self._add(found)
+            wires = self._new(HALVES + BITS)
+            number = self._record.bits(of.number, wires[0].number)
+            found = Decomposition(number, of, wires[HALVES:], (wires[0], wires[1]))
+            self._scope.decomposed[of.number] = self._scope.by_bit[found.bits[0].number] = found
         return found
 
-    def permute(self, state: Sequence[Any], digest: Wire | None = None) -> Permutation:
+    def permute(self, state: Sequence[Any], digest: Wire | None = None) -> tuple[Wire, ...]:
         """The permutation of 16 scalars, which may be numbers. `digest`, if given, must be the first four."""
-        wires = tuple(self.scalar(value) for value in state)
-        made = Permutation(wires, self._new(WIDTH), digest, digest is not None)
-        self._add(made)
-        return made
+        return self._permute(state, NONE if digest is None else digest.number, digest is not None)
 
     def hashed(self, state: Sequence[Any]) -> Wire:
         """The digest that the permutation of 16 scalars begins with."""
         (digest,) = self._new(1)
-        wires = tuple(self.scalar(value) for value in state)
-        self._add(Permutation(wires, self._new(WIDTH), digest))
+        self._permute(state, digest.number, False)
         return digest
 
+    def _permute(self, state: Sequence[Any], digest: int, expected: bool) -> tuple[Wire, ...]:
+        numbers = [self.scalar(value).number for value in state]
+        outs = self._new(WIDTH)
+        self._record.permutation(numbers, outs[0].number, digest, expected)
+        return outs
+
     def step(self, child: Wire, position: Sequence[Wire], place: SiblingPlace, root: Wire | None = None) -> Wire:
-        """The digest of the node above `child`, which must be `root` if that is given."""
+        """The digest of the node above `child`, which must be `root` if that is given. The position has one bit for a
+        node of two children, two for one of four, the lower first."""
         out = root or self._new(1)[0]
-        self._add(Step(child, tuple(position), out, place, root is not None))
+        bits = [bit.number for bit in position]
+        leaf = self._leaf(place.leaf)
+        self._record.step(child.number, bits, out.number, root is not None, place.tree, leaf, place.log_size)
         return out
 
     def transcript(self, purpose: bytes, tree_hash: TreeHash) -> SymbolTranscript:
@@ -374,7 +412,7 @@ class Symbols(Arithmetic[Wire]):
         return Octets(self.bits(nonce).halves, 8)
 
     def need_work(self, seed: Sequence[Wire], nonce: Wire, bits: int, tree_hash: TreeHash, otherwise: str) -> None:
-        first = self.permute(work_state(seed, nonce)).outs[0]
+        first = self.permute(work_state(seed, nonce))[0]
         low = self.bits(first).bits[:bits]  # each is 0 or 1, so that their sum is zero for zeros alone
         self.need_equal(self.sum(low), self.zero, otherwise)
 
@@ -383,11 +421,8 @@ class Symbols(Arithmetic[Wire]):
         return self._joined[element.number]
 
     def _new(self, count: int) -> tuple[Wire, ...]:
-        first, self._wires = self._wires, self._wires + count
-        return tuple(Wire(number) for number in range(first, first + count))
-
-    def _add(self, operation: Operation) -> None:
-        self._operations.append(operation)
+        first = self._record.new(count)
+        return tuple(map(Wire, range(first, first + count)))
 
 
 def _each(function: Callable[[Any, Any], Wire], a: Scalars, b: Scalars) -> Scalars:
@@ -403,7 +438,7 @@ class SymbolTranscript(DuplexTranscript):
         super().__init__(purpose)
 
     def _permuted(self, state: list[Any]) -> list[Any]:
-        return list(self._symbols.permute(state).outs)
+        return list(self._symbols.permute(state))
 
     def absorb(self, label: bytes, data: bytes | Octets) -> None:
         if isinstance(data, Octets):

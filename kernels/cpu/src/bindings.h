@@ -54,5 +54,6 @@ void bind_inner_products(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_goldilocks(nb::module_& m);
 void bind_riscv(nb::module_& m);
+void bind_recursion(nb::module_& m);
 
 }  // namespace dp

@@ -74,7 +74,9 @@ struct KeccakHash {
     return n;
   }
 
-  static constexpr HashOps ops(const HashOps* narrower) { return {LANES, narrower, &leaves, &pairs, nullptr, &rows, &grind}; }
+  static constexpr HashOps ops(const HashOps* narrower) {
+    return {LANES, narrower, &leaves, &pairs, nullptr, &rows, &grind, nullptr, nullptr};
+  }
 };
 
 }  // namespace dp

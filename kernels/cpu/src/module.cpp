@@ -14,5 +14,6 @@ NB_MODULE(DP_MODULE, m) {
   dp::bind_rows(m);
   dp::bind_goldilocks(m);
   dp::bind_riscv(m);
+  dp::bind_recursion(m);
   dp::bind_canonical_scan(m);
 }

@@ -10,6 +10,7 @@ namespace poseidon2 {
 
 constexpr int WIDTH = 16, RATE = 12, DIGEST = 4, HALF_FULL = 4, PARTIAL = 22;
 constexpr u64 SPONGE_TAG = 1;  // in the capacity of a sponge, before the length of its message
+constexpr u64 NODE_TAG = 2;    // after the two children of a node
 
 #if DP_DEVICE && !defined(DP_EMULATE)
 #define DP_CONSTANTS __device__ __constant__
@@ -143,16 +144,28 @@ DP_HD void external(typename A::T (&s)[WIDTH]) {
   for (int i = 0; i < WIDTH; ++i) s[i] = A::narrow(y[i] + column[i % 4]);
 }
 
-template <class A>
-DP_HD void full_round(typename A::T (&s)[WIDTH], const u64* constants) {
+constexpr int POWERS = 2 * HALF_FULL * WIDTH + PARTIAL;  // that a permutation takes: 16 a full round, one a partial one
+
+// Called with each power in turn, its number first.
+struct Unseen {
+  template <class T>
+  DP_HD void operator()(int, const T&) const {}
+};
+
+template <class A, class Seen>
+DP_HD void full_round(typename A::T (&s)[WIDTH], const u64* constants, int first, const Seen& seen) {
   DP_PRAGMA(unroll)
-  for (int i = 0; i < WIDTH; ++i) s[i] = power7<A>(A::add(s[i], A::round_constant(constants[i])));
+  for (int i = 0; i < WIDTH; ++i) {
+    s[i] = power7<A>(A::add(s[i], A::round_constant(constants[i])));
+    seen(first + i, s[i]);
+  }
   external<A>(s);
 }
 
-template <class A>
-DP_HD void partial_round(typename A::T (&s)[WIDTH], u64 constant) {
+template <class A, class Seen>
+DP_HD void partial_round(typename A::T (&s)[WIDTH], u64 constant, int number, const Seen& seen) {
   s[0] = power7<A>(A::add(s[0], A::round_constant(constant)));
+  seen(number, s[0]);
   auto sum = A::wide(s[0]) + s[1];
   DP_PRAGMA(unroll)
   for (int i = 2; i < WIDTH; ++i) sum = sum + s[i];
@@ -164,15 +177,17 @@ DP_HD void partial_round(typename A::T (&s)[WIDTH], u64 constant) {
 #undef DP_INTERNAL
 }
 
-template <class A>
-DP_HD void permute(typename A::T (&s)[WIDTH]) {
+template <class A, class Seen = Unseen>
+DP_HD void permute(typename A::T (&s)[WIDTH], const Seen& seen = {}) {
+  constexpr int FIRST = HALF_FULL * WIDTH;  // power of the partial rounds
   external<A>(s);
   DP_PRAGMA(unroll 1)
-  for (int r = 0; r < HALF_FULL; ++r) full_round<A>(s, FULL_CONSTANTS + r * WIDTH);
+  for (int r = 0; r < HALF_FULL; ++r) full_round<A>(s, FULL_CONSTANTS + r * WIDTH, r * WIDTH, seen);
   DP_PRAGMA(unroll 1)
-  for (int r = 0; r < PARTIAL; ++r) partial_round<A>(s, PARTIAL_CONSTANTS[r]);
+  for (int r = 0; r < PARTIAL; ++r) partial_round<A>(s, PARTIAL_CONSTANTS[r], FIRST + r, seen);
   DP_PRAGMA(unroll 1)
-  for (int r = HALF_FULL; r < 2 * HALF_FULL; ++r) full_round<A>(s, FULL_CONSTANTS + r * WIDTH);
+  for (int r = HALF_FULL; r < 2 * HALF_FULL; ++r)
+    full_round<A>(s, FULL_CONSTANTS + r * WIDTH, r * WIDTH + PARTIAL, seen);
 }
 
 }  // namespace poseidon2

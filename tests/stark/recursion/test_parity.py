@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from distprove.errors import FormatError, InvalidProof, UsageError
+from distprove.stark.field import Words
+from distprove.stark.merkle import TreeClaim
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
-from distprove.stark.recursion.circuit import Circuit
+from distprove.stark.recursion.circuit import WORDS, Circuit
 from distprove.stark.recursion.evaluation import Evaluation, evaluate
 from distprove.stark.recursion.node import Child, Identity, Proven, node_circuit, node_fields, node_trees, stated_by
 from kernels.interface.tree_hash import TreeHash
 from tests.stark.test_multilinear_mutations import mutations
+from tests.support import plain_evaluation
 from tests.support.multilinear_jobs import MultilinearJob, prove_program
 from tests.support.stark_programs import Ring, Sparse
 
@@ -61,8 +64,11 @@ def verified(job: MultilinearJob, number: int) -> str | None:
     return None
 
 
-def evaluated(job: str, number: int, record: Mapping[str, Any], **stated: Any) -> Evaluation | None:
-    """The circuit of this partition's shape on a proof; None where that is no proof of this shape."""
+Inputs = tuple[Circuit, Mapping[str, Words], list[TreeClaim]]
+
+
+def inputs(job: str, number: int, record: Mapping[str, Any], **stated: Any) -> Inputs | None:
+    """The circuit of this partition's shape with a proof; None where that is no proof of this shape."""
     circuit, child = circuit_of(job, number)
     honest = made(job).proofs[number]
     try:
@@ -73,7 +79,12 @@ def evaluated(job: str, number: int, record: Mapping[str, Any], **stated: Any) -
         fields = node_fields([child], given, stated_by([child], given, proof.challenge, NODE_KEY))
     except (InvalidProof, FormatError):
         return None
-    return evaluate(circuit, fields, node_trees([child], given))
+    return circuit, fields, node_trees([child], given)
+
+
+def evaluated(job: str, number: int, record: Mapping[str, Any], **stated: Any) -> Evaluation | None:
+    found = inputs(job, number, record, **stated)
+    return None if found is None else evaluate(*found)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -109,6 +120,21 @@ def test_the_circuit_refuses_what_the_verifier_does(name: str) -> None:
             unlike += [] if refused and (not early or fault.endswith(found.faults[0])) else [what]
     assert unlike == []
     assert same > 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_native_code_finds_what_the_operations_say(name: str) -> None:
+    """Every wire, state and fault of an honest proof, and of some changes in each field."""
+    honest = made(name).proofs[1].data
+    for record in [honest, *(changed for _, changed in islice(mutations(honest), 0, None, 29))]:
+        found = inputs(name, 1, record)
+        if found is None:
+            continue
+        plain, native = plain_evaluation.evaluate(*found), evaluate(*found)
+        values = [(*value, *[0] * (WORDS - len(value))) for value in plain.values]
+        assert native.values.tolist() == list(map(list, values))
+        assert native.states.tolist() == plain.states
+        assert (native.faults, native.unfit) == (plain.faults, plain.unfit)
 
 
 @pytest.mark.parametrize("name", ["global", "range-check"])

@@ -19,20 +19,7 @@ from distprove.stark.multilinear.proving_key import make_key
 from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.verifier import verify
-from distprove.stark.recursion.circuit import (
-    BITS,
-    HALF,
-    Bits,
-    Constant,
-    Given,
-    Join,
-    Operation,
-    Permutation,
-    Public,
-    Relation,
-    Step,
-    Wire,
-)
+from distprove.stark.recursion.circuit import BITS, HALF
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.layout import Layout
 from distprove.stark.recursion.node import (
@@ -54,6 +41,7 @@ from kernels.maths.poseidon2 import round_constants, rounds
 from tests.stark.recursion.test_parity import NODE_KEY, made
 from tests.stark.test_multilinear_mutations import mutations
 from tests.support import plain_poseidon2
+from tests.support.circuit_operations import OpenedTree, operations_of, read_by, written_by
 
 
 @dataclass(frozen=True)
@@ -145,31 +133,18 @@ def test_an_unsatisfied_circuit_has_no_trace() -> None:
     assert tried > 15
 
 
-def written_by(operation: Operation) -> list[Wire]:
-    match operation:
-        case Relation():
-            return [] if operation.out is None else [operation.out]
-        case Given():
-            return [*operation.parts, *([operation.out] if operation.out else [])]
-        case Bits():
-            return [*operation.bits, *operation.halves, *([operation.power.out] if operation.power else [])]
-        case Permutation():
-            return [*operation.outs, *([operation.digest] if operation.digest and not operation.expected else [])]
-        case Step():
-            return [] if operation.expected else [operation.out]
-        case Constant() | Public() | Join():
-            return [operation.out]
-        case _:
-            return []
-
-
 @pytest.mark.parametrize("name", ["fibonacci", "range-check", "global", "sparse", "no skip"])
 def test_each_wire_is_written_once(name: str) -> None:
     """On which the bus of wires rests: a second writer could give a reader another value."""
     circuit = case(name).program.circuit
-    written = [wire.number for operation in circuit.operations for wire in written_by(operation)]
+    operations = [*operations_of(circuit)]
+    given = [wire for o in operations if isinstance(o, OpenedTree) for row in o.rows for wire in row]
+    written = [wire for operation in operations for wire in written_by(operation)]
     assert len(written) == len(set(written))
-    assert {number for number, reads in circuit.reads().items() if reads} <= set(written)
+    assert set(given) <= set(written)
+    reads = Counter(wire for operation in operations for wire in read_by(operation))
+    assert {*reads} <= set(written)
+    assert circuit.reads().tolist() == [reads[wire] for wire in range(circuit.wires)]
 
 
 @pytest.mark.parametrize("name", ["range-check", "sparse"])

@@ -303,8 +303,8 @@ def test_marks_of_a_child(tree: Tree) -> None:
     other = "the children are not those of the stated digest"
     assert other in faults_with(tree, child_1_present=[0])
     assert other in faults_with(tree, child_2_present=[1])
-    assert "1.present is neither 0 nor 1" in faults_with(tree, child_1_present=[2])
-    assert "1.own is neither 0 nor 1" in faults_with(tree, child_1_own=[2])
+    assert "present is neither 0 nor 1" in faults_with(tree, child_1_present=[2])
+    assert "own is neither 0 nor 1" in faults_with(tree, child_1_own=[2])
     assert "a node's key is not the one of nodes" in faults_with(tree, child_1_own=[1])
 
 

@@ -1,0 +1,167 @@
+// Python bindings of the circuits of the recursion; distprove/stark/recursion/evaluation.py is their face.
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "bindings.h"
+#include "goldilocks_ops.h"
+#include "hash/poseidon2.h"
+#include "recursion_circuit.h"
+
+namespace dp {
+
+namespace {
+
+using namespace recursion;
+
+using InWords = nb::ndarray<const u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using InNumbers = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OutWords = nb::ndarray<u64, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+const HashOps& poseidon2_of(const std::string& name) {
+  for (const GoldilocksOps* ops : goldilocks_ops())
+    if (name == ops->name) return *ops->poseidon2;
+  throw std::invalid_argument("unknown instruction set " + name);
+}
+
+// A table's rows, copied.
+template <class Row>
+std::vector<Row> rows_of(const InNumbers& array, const char* what) {
+  static_assert(std::is_trivially_copyable_v<Row> && sizeof(Row) % sizeof(u32) == 0, "a row is words");
+  std::vector<Row> rows(count_of(array, sizeof(Row) / sizeof(u32), what));
+  if (!rows.empty()) std::memcpy((void*)rows.data(), array.data(), array.size() * sizeof(u32));
+  return rows;
+}
+
+std::vector<u64> words_of(const InWords& array) { return {array.data(), array.data() + array.size()}; }
+
+template <class Row>
+void take(const nb::dict& tables, const char* name, std::vector<Row>& rows) {
+  rows = rows_of<Row>(nb::cast<InNumbers>(tables[name]), name);
+}
+
+void make(Circuit* self, u32 wires, u32 messages, InBytes kinds, nb::dict tables, nb::dict words) {
+  Tables made;
+  made.kinds.assign(kinds.data(), kinds.data() + kinds.size());
+  take(tables, "constants", made.constants);
+  take(tables, "publics", made.publics);
+  take(tables, "givens", made.givens);
+  take(tables, "joins", made.joins);
+  take(tables, "relations", made.relations);
+  take(tables, "bits", made.bits);
+  take(tables, "permutations", made.permutations);
+  take(tables, "steps", made.steps);
+  take(tables, "opened_trees", made.opened_trees);
+  take(tables, "opened_nodes", made.opened_nodes);
+  take(tables, "indices", made.indices);
+  made.constant_words = words_of(nb::cast<InWords>(words["constant_words"]));
+  made.bases = words_of(nb::cast<InWords>(words["bases"]));
+  made.fixed_parts = words_of(nb::cast<InWords>(words["fixed_parts"]));
+  nb::gil_scoped_release release;
+  new (self) Circuit(wires, messages, std::move(made));
+}
+
+// Levels, header, rows, width, path. The arrays are the caller's.
+TreeOpening opening_of(const nb::tuple& given) {
+  const InWords header = nb::cast<InWords>(given[1]), rows = nb::cast<InWords>(given[2]), path = nb::cast<InWords>(given[4]);
+  const size_t width = nb::cast<size_t>(given[3]);
+  return {nb::cast<std::vector<int>>(given[0]), words_of(header), rows.data(), count_of(rows, width, "rows"), width,
+          path.data(), count_of(path, poseidon2::DIGEST, "path")};
+}
+
+// Messages of the faults, and unfit trees.
+nb::tuple evaluate(const Circuit& circuit, const std::string& set, InWords publics, InWords given,
+                   const std::vector<u64>& fields, const nb::list& trees, OutWords values, OutWords states) {
+  Proof proof{publics.data(), publics.size(), given.data(), given.size(), fields, {}};
+  for (const nb::handle tree : trees) proof.trees.push_back(opening_of(nb::cast<nb::tuple>(tree)));
+  expect(values, circuit.wires() * WORDS, "values");
+  expect(states, circuit.states() * poseidon2::WIDTH, "states");
+  const HashOps& hash = poseidon2_of(set);
+  u64 *const to = values.data(), *const permuted = states.data();
+  Found found;
+  {
+    nb::gil_scoped_release release;
+    found = circuit.evaluate(hash, proof, to, permuted);
+  }
+  nb::list faults, unfit;
+  for (const Fault& fault : found.faults) faults.append(fault.message);
+  for (const u32 tree : found.unfit) unfit.append(tree);
+  return nb::make_tuple(faults, unfit);
+}
+
+// Rows that are made side by side before they go to their columns. Columns lie a power of two apart, where a few lines of
+// each would evict each other from the cache.
+constexpr size_t BLOCK = 128;
+
+// make(begin, count, block) for rows [begin, begin + count) of `columns` columns, each BLOCK words after the last in `block`,
+// and from there to the columns of `height` rows.
+template <class Make>
+void by_blocks(Pool& pool, size_t rows, size_t columns, size_t height, u64* out, const Make& make) {
+  pool.ranges((rows + BLOCK - 1) / BLOCK, 8, [&](size_t first, size_t last) {
+    std::vector<u64> block(columns * BLOCK);
+    for (size_t begin = first * BLOCK; begin < std::min(last * BLOCK, rows); begin += BLOCK) {
+      const size_t count = std::min(BLOCK, rows - begin);
+      make(begin, count, block.data());
+      for (size_t c = 0; c < columns; ++c)
+        std::memcpy(out + c * height + begin, &block[c * BLOCK], count * sizeof(u64));
+    }
+  });
+}
+
+// Columns of `height` rows from wires (rows, operands): `words` words of each operand. The rows after them are zero.
+void wire_columns(Pool& pool, InWords values, InNumbers wires, size_t operands, size_t words, size_t height, OutWords out) {
+  const size_t rows = count_of(wires, operands, "wires"), count = count_of(values, WORDS, "values");
+  if (words == 0 || words > WORDS || rows > height) throw std::invalid_argument("wires: no such shape");
+  expect(out, operands * words * height, "out");
+  const u32* const from = wires.data();
+  const u64* const in = values.data();
+  u64* const to = out.data();
+  nb::gil_scoped_release release;
+  for (size_t i = 0; i < rows * operands; ++i)
+    if (from[i] >= count) throw std::invalid_argument("wires: beyond the last");
+  by_blocks(pool, rows, operands * words, height, to, [&](size_t begin, size_t size, u64* block) {
+    for (size_t i = 0; i < size; ++i)
+      for (size_t o = 0; o < operands; ++o) {
+        const u64* const value = in + from[(begin + i) * operands + o] * WORDS;
+        for (size_t w = 0; w < words; ++w) block[(o * words + w) * BLOCK + i] = value[w];
+      }
+  });
+  for (size_t c = 0; c < operands * words; ++c) std::fill(to + c * height + rows, to + (c + 1) * height, 0);
+}
+
+constexpr size_t EXPANDED = poseidon2::WIDTH + poseidon2::POWERS;
+
+// The columns of states (n, 16) and of the powers that their permutations take. The rows after them are those of the state
+// of zeros.
+void poseidon2_columns(Pool& pool, const std::string& set, InWords states, size_t height, OutWords out) {
+  const HashOps& hash = poseidon2_of(set);
+  const size_t n = count_of(states, poseidon2::WIDTH, "states");
+  if (n > height) throw std::invalid_argument("states: more than the rows");
+  expect(out, EXPANDED * height, "out");
+  const u64* const in = states.data();
+  u64* const to = out.data();
+  nb::gil_scoped_release release;
+  by_blocks(pool, n, EXPANDED, height, to, [&](size_t begin, size_t size, u64* block) {
+    const size_t whole = size / hash.lanes * hash.lanes;
+    hash.expand(in + begin * poseidon2::WIDTH, whole, block, BLOCK);
+    POSEIDON2_PORTABLE.expand(in + (begin + whole) * poseidon2::WIDTH, size - whole, block + whole, BLOCK);
+  });
+  const u64 zeros[poseidon2::WIDTH] = {};
+  u64 row[EXPANDED];
+  POSEIDON2_PORTABLE.expand(zeros, 1, row, 1);
+  for (size_t c = 0; c < EXPANDED; ++c) std::fill(to + c * height + n, to + (c + 1) * height, row[c]);
+}
+
+}  // namespace
+
+void bind_recursion(nb::module_& m) {
+  nb::class_<Circuit>(m, "RecursionCircuit", "A circuit of the recursion (docs/recursion.md).")
+      .def("__init__", &make, nb::arg("wires"), nb::arg("messages"), nb::arg("kinds"), nb::arg("tables"), nb::arg("words"))
+      .def_prop_ro("states", &Circuit::states)
+      .def("evaluate", &evaluate);
+  m.def("wire_columns", &wire_columns);
+  m.def("poseidon2_columns", &poseidon2_columns);
+}
+
+}  // namespace dp

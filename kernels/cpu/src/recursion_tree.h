@@ -1,0 +1,59 @@
+// An opening of a Merkle tree under Poseidon2 as each query's own path: the nodes that several queries share are given or
+// hashed once.
+#pragma once
+#include <vector>
+
+#include "hash_ops.h"
+#include "views.h"
+
+namespace dp {
+namespace recursion {
+
+// The opened rows of a tree of one matrix in ascending order of their leaves, and the nodes of the path, level by level
+// from the lowest up, in ascending order.
+struct TreeOpening {
+  std::vector<int> levels;  // log2 of the nodes of each level, from the leaves to the root
+  std::vector<u64> header;  // what a leaf hashes before its row
+  const u64* rows;
+  size_t row_count, width;
+  const u64* path;
+  size_t path_count;
+};
+
+// Permutes n states of 16 words, one after the other. `out` may be `states`.
+void permute_states(const HashOps& hash, const u64* states, size_t n, u64* out);
+
+class OpenedNodes {
+ public:
+  // Opens the leaves of these numbers, modulo the tree's. Returns whether there are exactly the rows and nodes that this
+  // takes, and nodes in their one encoding; the root is not compared. Without, no row and no node is known.
+  bool open(const HashOps& hash, const TreeOpening& tree, const std::vector<u64>& leaves);
+
+  // The row of a leaf; null where it is not known.
+  const u64* row(u64 leaf) const;
+
+  // The children of the node above a leaf's ancestor at the level of 2^log_size nodes, `arity` of them, four words each;
+  // null where they are not known.
+  const u64* children(u64 leaf, u32 log_size, size_t arity) const;
+
+  // The node at the level of 2^log_size nodes that a leaf of this number has for an ancestor; null where it is not known.
+  const u64* node(u64 leaf, u32 log_size) const;
+
+ private:
+  struct Level {
+    u32 below, above;
+    std::vector<u64> parents;   // ascending
+    std::vector<u64> children;  // of each parent
+  };
+
+  bool rise(const HashOps& hash, const TreeOpening& tree);
+
+  std::vector<Level> levels_;
+  std::vector<u64> leaves_;  // ascending
+  u64 mask_ = 0;
+  size_t width_ = 0;
+  const u64* rows_ = nullptr;
+};
+
+}  // namespace recursion
+}  // namespace dp
