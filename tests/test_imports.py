@@ -33,6 +33,7 @@ NOT_FOR_VERIFIERS = (
     "distprove.stark.multilinear.proving_key",
     "distprove.stark.multilinear.prover",
     "distprove.stark.multilinear.vectors",
+    "distprove.stark.recursion.circuit_cache",
     "distprove.stark.recursion.columns",
     "distprove.stark.recursion.evaluation",
     "distprove.stark.recursion.layout",

@@ -15,6 +15,7 @@ from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.verifier import check_statement
 from distprove.stark.program import Program, Trace
 from distprove.stark.recursion.circuit import Circuit
+from distprove.stark.recursion.circuit_cache import kept_circuit
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.frame import Frame
 from distprove.stark.recursion.layout import Layout, node_tables
@@ -23,7 +24,6 @@ from distprove.stark.recursion.node import (
     Child,
     Identity,
     Proven,
-    node_circuit,
     node_fields,
     node_trees,
     stated_by,
@@ -47,7 +47,7 @@ class NodeProgram(Program):
 
     @cached_property
     def circuit(self) -> Circuit:
-        return node_circuit(self.children)
+        return kept_circuit(self.children)
 
     @cached_property
     def layout(self) -> Layout:

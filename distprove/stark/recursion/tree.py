@@ -22,9 +22,10 @@ from distprove.stark.multilinear.prover import commit, prove
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.multilinear.verifier import verify
+from distprove.stark.recursion.circuit_cache import kept_circuit
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.layout import Layout
-from distprove.stark.recursion.node import MOST_CHILDREN, NODE, NODE_CHALLENGE, Child, Identity, Proven, node_circuit
+from distprove.stark.recursion.node import MOST_CHILDREN, NODE, NODE_CHALLENGE, Child, Identity, Proven
 from distprove.stark.recursion.program import NodeProgram, node_source
 from distprove.stark.recursion.root import TreeVerifyingKeys
 from distprove.steps import Steps
@@ -170,16 +171,16 @@ def node_child(frame: Frame, params: Parameters) -> Child:
 
 def root_frame(below: Frame, params: Parameters) -> Frame:
     """The lowest frame of a root over a node of this frame."""
-    return Layout(node_circuit([node_child(below, params)])).frame
+    return Layout(kept_circuit([node_child(below, params)])).frame
 
 
 def frame_of(key: MultilinearKey, forms: Sequence[Form], params: Parameters) -> Frame:
     """The lowest frame with room for a leaf over partitions of these forms, and for a node over nodes of that frame.
     Raises InvalidProof for heights that no partition can have."""
-    rows = Layout(node_circuit(segments_of(key, leaf_forms(forms)))).rows
+    rows = Layout(kept_circuit(segments_of(key, leaf_forms(forms)))).rows
     while True:
         frame = Frame.fitting(rows)
-        own = Layout(node_circuit([node_child(frame, params)] * MOST_CHILDREN)).rows
+        own = Layout(kept_circuit([node_child(frame, params)] * MOST_CHILDREN)).rows
         if frame.has_room(own):
             return frame
         rows = {kind: max(rows[kind], own[kind]) for kind in KINDS}

@@ -159,6 +159,8 @@ void bind_recursion(nb::module_& m) {
   nb::class_<Circuit>(m, "RecursionCircuit", "A circuit of the recursion (docs/recursion.md).")
       .def("__init__", &make, nb::arg("wires"), nb::arg("messages"), nb::arg("kinds"), nb::arg("tables"), nb::arg("words"))
       .def_prop_ro("states", &Circuit::states)
+      .def_prop_ro("publics", &Circuit::publics)
+      .def_prop_ro("fields", &Circuit::fields)
       .def("evaluate", &evaluate);
   m.def("wire_columns", &wire_columns);
   m.def("poseidon2_columns", &poseidon2_columns);

@@ -107,6 +107,8 @@ class Circuit {
   Circuit(u32 wires, u32 messages, Tables tables);
 
   u32 wires() const { return wires_; }
+  size_t publics() const { return tables_.publics.size(); }
+  size_t fields() const { return field_sizes_.size(); }  // up to the last that is read
   size_t states() const { return tables_.permutations.size() + tables_.steps.size(); }
 
   // Computes `values`, four words of each wire, all zero before, and `states`, 16 words of each permutation and step in
