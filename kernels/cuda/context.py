@@ -1,10 +1,9 @@
-"""A device before there is a backend: makes its context through the driver alone, and tells its name."""
+"""A device before there is a backend: makes its context through the driver alone, and tells its UUID."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
-from typing import Any
+from uuid import UUID
 
 
 def make_context(device: int) -> None:
@@ -16,8 +15,19 @@ def make_context(device: int) -> None:
         driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
 
 
-def uuid_of(properties: Mapping[str, Any]) -> str:
-    """The UUID in a device's properties, as the driver's tools write it; "" where there is none."""
-    told = bytes(properties.get("uuid", b"")).hex()[:32].ljust(32, "0")
-    parts = (told[:8], told[8:12], told[12:16], told[16:20], told[20:])
-    return f"GPU-{'-'.join(parts)}" if properties.get("uuid") else ""
+def uuid_of(device: int) -> str:
+    """The UUID of a device as the driver's tools write it; "" where the driver does not tell. Opens no device.
+
+    The driver is asked itself: CuPy's properties end a UUID at its first zero byte.
+    """
+    handle, told = ctypes.c_int(), (ctypes.c_ubyte * 16)()
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        unknown = (
+            driver.cuInit(0)
+            or driver.cuDeviceGet(ctypes.byref(handle), device)
+            or driver.cuDeviceGetUuid_v2(told, handle)
+        )
+    except (OSError, AttributeError):  # no driver, or one older than CUDA 11.4
+        return ""
+    return "" if unknown else f"GPU-{UUID(bytes=bytes(told))}"

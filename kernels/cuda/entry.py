@@ -41,16 +41,6 @@ def open_ahead(device: int) -> None:
     cupy.cuda.runtime.memGetInfo()
 
 
-def identify(device: int) -> str:
-    """The UUID of a device, without opening it; "" where the runtime does not tell."""
-    import cupy
-
-    try:
-        return uuid_of(cupy.cuda.runtime.getDeviceProperties(device))
-    except cupy.cuda.runtime.CUDARuntimeError:
-        return ""
-
-
 ENTRY = BackendEntry(
     "CUDA",
     "kernels.cuda.backend:CudaBackend",
@@ -58,6 +48,6 @@ ENTRY = BackendEntry(
     likely_devices,
     "kernels.cuda.context:make_context",
     open_ahead,
-    identify,
+    uuid_of,
     PINNED_BYTES,
 )

@@ -341,7 +341,7 @@ class CudaDevice:
         # Made once: every proof asks for `info`, and looking up what is installed takes over a millisecond.
         self._details = {
             "index": index,
-            "uuid": uuid_of(properties),
+            "uuid": uuid_of(index),
             "arch": self.arch,
             "multiprocessors": self.sm_count,
             "driver": cupy.cuda.runtime.driverGetVersion(),

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 from typer.testing import CliRunner
@@ -25,7 +24,6 @@ from distprove.cli.app import app
 from distprove.errors import ClusterError, JobFailed
 from distprove.host.set_aside import FILE, SetAside, clear, remember, remembered
 from distprove.settings import ExecutorSettings
-from kernels.cuda.context import uuid_of
 from tests.support.toy_system import TOY_BACKEND, Faults, ToySystem, toy_uuid
 
 Make = Callable[..., Faults]
@@ -148,12 +146,6 @@ def test_a_node_reads_and_writes_its_own_list(state: Path) -> None:
             worker.serve(spec)
     finally:
         worker._started.end()  # type: ignore[union-attr]
-
-
-def test_a_gpu_is_named_as_the_driver_names_it() -> None:
-    told = UUID("12345678-9abc-def0-1234-56789abcdef0")
-    assert uuid_of({"uuid": told.bytes}) == f"GPU-{told}"
-    assert uuid_of({}) == ""
 
 
 def test_a_service_gives_up_such_a_device_for_all_jobs(state: Path, faults: Make, tmp_path: Path) -> None:
