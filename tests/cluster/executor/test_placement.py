@@ -278,4 +278,7 @@ def test_what_nodes_verify_for_each_other_is_shared_out(provers: tuple[int, ...]
     homes = [each.id for each, count in zip(nodes, provers, strict=True) for _ in range(count)]
     assert [provers_for(each, nodes, homes) for each in nodes] == verifies
     assert provers_for(node(0, 1, "without"), [*nodes, node(0, 1, "without")], homes) == 0
-    assert (how_many(0, 128), how_many(8, 128), how_many(8, 16)) == (0, 16, 4)
+
+
+def test_a_prover_has_four_verifiers_where_there_are_cores_for_them() -> None:
+    assert [how_many(*each) for each in ((0, 128), (1, 128), (8, 128), (8, 16), (1, 2))] == [0, 4, 32, 4, 1]
