@@ -22,7 +22,7 @@ from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
 from distprove.stark.options import StarkOptions
-from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, fits, leaves_room, usable
+from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, leaves_room, usable
 from distprove.stark.program import Cut, JobProgram, Program, whole_trace
 from distprove.stark.programs import load_program
 from distprove.stark.provable import check_program, check_security, least_heights
@@ -157,8 +157,8 @@ class StarkSystem:
             heights = self.log_heights or self.program.log_heights(self.partitions)
         except UsageError:
             return 1
-        small = fits(self.key, heights, SMALL_BYTES)
-        return 2 if small and fits(self.key, heights, usable(memory() // 2 - CONTEXT_BYTES)) else 1
+        fits = partial(engine_of(self.params).fits, self.key, heights)
+        return 2 if fits(SMALL_BYTES) and fits(usable(memory() // 2 - CONTEXT_BYTES)) else 1
 
     def plan(self) -> list[Partition]:
         """The program's slices as partitions. Cached, since a program may read a whole file for them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from distprove.host.cgroup import memory_available
@@ -44,9 +43,6 @@ class MultilinearSystem(StarkSystem):
 
     def key_bytes(self) -> int:
         return key_bytes(self.key)
-
-    def provers_per_gpu(self, memory: Callable[[], int]) -> int:
-        return 1
 
     def prover(self, shared: SharedFiles, backend: Backend) -> MultilinearProver:
         return MultilinearProver(self, backend)

@@ -18,6 +18,8 @@ from cluster.executor.placement import Node, place
 from cluster.executor.verifiers import how_many, provers_for
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
+from distprove.stark.multilinear.system import MultilinearSystem
+from distprove.stark.options import StarkOptions
 from distprove.stark.params import Parameters
 from distprove.stark.plan import CONTEXT_BYTES, plans
 from distprove.stark.programs.registry import load_program
@@ -178,6 +180,9 @@ def test_a_stark_asks_for_two_provers_where_partitions_are_many_and_small() -> N
     assert provers_per_gpu(small, lambda: enough) == 2
     assert provers_per_gpu(small, lambda: 2 * (CONTEXT_BYTES + peak)) == 1, "what no plan counts wants room, too"
     assert provers_per_gpu(small, lambda: 0) == 1, "how large the GPUs are is not known"
+
+    options = StarkOptions("wide-fibonacci", {"rows": 1 << 16, "width": 64}, partitions=16, engine="multilinear")
+    assert provers_per_gpu(MultilinearSystem.from_options(options), lambda: whole) == 2
 
     def never() -> int:
         raise AssertionError("nobody's GPUs matter here")
