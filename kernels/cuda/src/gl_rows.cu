@@ -80,10 +80,25 @@ extern "C" __global__ void gl_divide(const u64* a, const u64* b, u64* out, u64 t
   }
 }
 
-// counts[rows[i]] += times[i]; rows beyond m count nowhere.
+// counts[rows[i]] += times[i]; rows beyond m count nowhere. Most lookups name few rows, and additions to one place wait for
+// each other: so lanes of a warp that name one row add up first, each the next of its peers, then the next but one, ...
 extern "C" __global__ void gl_count(const u64* rows, const u64* times, unsigned long long* counts, u64 n, u64 m) {
-  u64 i = global_thread();
-  if (i < n && times[i] && rows[i] < m) atomicAdd(counts + rows[i], (unsigned long long)times[i]);
+  constexpr u32 ALL = 0xffffffff;
+  const u64 i = global_thread();
+  const u32 lane = threadIdx.x % 32;
+  unsigned long long sum = i < n ? times[i] : 0;
+  const u64 row = sum && rows[i] < m ? rows[i] : m;
+  const u32 peers = __match_any_sync(ALL, row);
+  u32 place = __popc(peers & ((1u << lane) - 1)), later = peers & ~((2u << lane) - 1);
+  const bool first = place == 0;
+  while (__any_sync(ALL, later != 0)) {
+    const u32 next = later ? __ffs(later) - 1 : lane;
+    const unsigned long long other = __shfl_sync(ALL, sum, next);
+    if (later) sum += other;
+    later &= ~__ballot_sync(ALL, place & 1);  // these are added up
+    place >>= 1;
+  }
+  if (first && row < m) atomicAdd(counts + row, sum);
 }
 
 struct FoldStep {

@@ -46,7 +46,6 @@ __device__ __forceinline__ bool sum_all(const Step& step, u64 items, u32 log_cla
 // The threads of one block. Its first warp draws from transcripts.
 struct Block {
   u64 first, stride;
-  u64* drawing;
 
   __device__ void sync() const { __syncthreads(); }
   __device__ Ext sum(const Ext& v) const {
@@ -57,7 +56,7 @@ struct Block {
     return total;
   }
   __device__ bool leads() const { return threadIdx.x < WarpLanes::count; }
-  __device__ WarpLanes lanes() const { return {threadIdx.x, drawing}; }
+  __device__ WarpLanes lanes() const { return {threadIdx.x}; }
 };
 
 #define DP_EACH(name, Step)                                                                                        \
@@ -76,15 +75,13 @@ struct Block {
   extern "C" __global__ void __launch_bounds__(THREADS) ml_##name(const __grid_constant__ steps::Step step, u64 items, \
                                                                  u64* partial, u32* ended) {                       \
     __shared__ Ext sums[steps::Step::SUMS];                                                                        \
-    __shared__ u64 drawing[WarpLanes::WORDS];                                                                      \
     if (!sum_all(step, items, 0, partial, ended, [&](int k, u32, const Ext& v) { sums[k] = v; })) return;          \
     __syncthreads();                                                                                               \
-    if (threadIdx.x < WarpLanes::count) step.finish(WarpLanes{threadIdx.x, drawing}, sums);                        \
+    if (threadIdx.x < WarpLanes::count) step.finish(WarpLanes{threadIdx.x}, sums);                                 \
   }
 #define DP_BLOCK(name, Step)                                                                                       \
   extern "C" __global__ void __launch_bounds__(THREADS, 1) ml_##name(const __grid_constant__ steps::Step step) {   \
-    __shared__ u64 drawing[WarpLanes::WORDS];                                                                      \
-    step(Block{threadIdx.x, blockDim.x, drawing});                                                                 \
+    step(Block{threadIdx.x, blockDim.x});                                                                          \
   }
 DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM)
 DP_DEVICE_STEPS(DP_EACH, DP_SUM)

@@ -2,8 +2,8 @@
 // loads and stores the state as words.
 //
 // Some lanes draw together, the host's one (`Alone`) or those of a warp: all call with the same arguments, and all get the
-// challenge. They have a number (`lane` of `count`), a Keccak state in common with as much room behind it, `permute` the
-// state and `sync`.
+// challenge. They have a number (`lane` of `count`) and `sync`. `sponge` hashes blocks of Keccak's rate, whose words a function
+// gives by their numbers; of the state that it returns `word` has each word in every lane. `permute` permutes Poseidon2's state.
 #pragma once
 #include "field/goldilocks.h"
 #include "hash/keccak.h"
@@ -26,10 +26,22 @@ struct Label {
 
 struct Alone {
   static constexpr u32 lane = 0, count = 1;
-  mutable u64 state[50];
+  struct State {
+    u64 words[25];
+  };
 
   void sync() const {}
-  void permute() const { keccak::permute(*reinterpret_cast<u64(*)[25]>(state)); }
+  template <class Word>
+  State sponge(u32 blocks, const Word& word_of) const {
+    State state = {};
+    for (u32 b = 0; b < blocks; ++b) {
+      for (u32 i = 0; i < keccak::RATE_LANES; ++i) state.words[i] ^= word_of(b * keccak::RATE_LANES + i);
+      keccak::permute(state.words);
+    }
+    return state;
+  }
+  u64 word(const State& state, u32 i) const { return state.words[i]; }
+  void permute(u64 (&state)[poseidon2::WIDTH]) const { poseidon2::permute<poseidon2::Scalar>(state); }
 };
 
 struct Transcript {
@@ -38,103 +50,110 @@ struct Transcript {
 
   template <class Lanes>
   DP_COLD void absorb(const Lanes& lanes, Label label, const Ext* elements, u32 count) {
-    if (hash) return message(lanes, 0x10, label, elements, count);
-    digest(lanes, {0x10, label.length, label.bytes, label.length, state, elements, count, true});
+    if (hash) message(lanes, 0x10, label, elements, count);
+    else digest(lanes, Message(0x10, state, label.length, label.bytes, label.length).with(elements, count));
   }
 
   template <class Lanes>
   DP_COLD Ext extension(const Lanes& lanes, Label label) {
     if (hash) {
       message(lanes, 0x11, label, nullptr, 0);
-      if (lanes.lane == 0 && at) permute();
-      lanes.sync();
+      if (at) {
+        lanes.sync();  // every lane has read `at`
+        lanes.permute(state);
+        if (lanes.lane == 0) at = 0;
+        lanes.sync();
+      }
       return {{state[0], state[1], state[2]}};
     }
-    digest(lanes, {0x11, label.length, label.bytes, label.length, state, nullptr, 0, false});
+    digest(lanes, Message(0x11, state, label.length, label.bytes, label.length));
     Ext out;
     u32 found = 0;
-    for (u64 counter = 0; found < 3; ++counter) {  // its lowest byte is in the label's length's place
-      squeeze(lanes, {0x12, counter & 0xff, counter >> 8, 7, state, nullptr, 0, false});
-      for (int i = 0; i < 4 && found < 3; ++i)
-        if (lanes.state[i] < P) out.c[found++] = lanes.state[i];
+    for (u64 counter = 0; found < 3; ++counter) {  // its lowest byte is in the place of a label's length
+      const auto block = squeeze(lanes, Message(0x12, state, counter & 0xff, counter >> 8, 7));
+      for (int i = 0; i < 4 && found < 3; ++i) {
+        const u64 word = lanes.word(block, i);
+        if (word < P) out.c[found++] = word;
+      }
     }
     return out;
   }
 
  private:
-  // What Keccak hashes: kind, state, a byte `mark`, some bytes of `text`, and with `sized` the data's length; the data.
+  // What Keccak hashes: a byte `kind`, the chain's state, a byte `mark`, some bytes of `text`; and perhaps the data's length
+  // in 8 bytes, and the data.
   struct Message {
-    u64 kind, mark, text;
+    u64 kind, chain[4], mark, text;
     u32 text_bytes;
-    const u64* state;
-    const Ext* data;
-    u32 count;
-    bool sized;
+    const Ext* data = nullptr;
+    u32 words = 0;
+    bool sized = false;
 
+    DP_HD Message(u64 kind, const u64* state, u64 mark, u64 text, u32 text_bytes)
+        : kind(kind), chain{state[0], state[1], state[2], state[3]}, mark(mark), text(text), text_bytes(text_bytes) {}
+    DP_HD Message with(const Ext* elements, u32 count) const {
+      Message sent = *this;
+      sent.data = elements, sent.words = 3 * count, sent.sized = true;
+      return sent;
+    }
     DP_HD u32 header() const { return 34 + text_bytes + (sized ? 8 : 0); }
-    DP_HD u32 bytes() const { return header() + 24 * count; }
+    DP_HD u32 bytes() const { return header() + 8 * words; }
+    DP_HD u32 blocks() const { return bytes() / (8 * keccak::RATE_LANES) + 1; }
+    // Word `number` of the padded message.
+    DP_HD u64 word(u32 number) const {
+      const int begin = 8 * (int)number, first = (int)header();
+      u64 v = part(kind, -begin) | part(mark, 33 - begin) | part(text, 34 - begin) | part(1, (int)bytes() - begin);
+DP_PRAGMA(unroll)
+      for (int k = 0; k < 4; ++k) v |= part(chain[k], 1 + 8 * k - begin);
+      if (sized) v |= part(8 * (u64)words, first - 8 - begin);
+      if (begin + 8 > first) {
+        const u32 last = (u32)(begin + 7 - first) / 8;  // of the data's words that have bytes here
+        if (last < words) v |= part(element_word(last), first + 8 * (int)last - begin);
+        if (last && last <= words) v |= part(element_word(last - 1), first + 8 * (int)last - 8 - begin);
+      }
+      return number + 1 == blocks() * keccak::RATE_LANES ? v | 0x8000000000000000ull : v;
+    }
+
+   private:
+    DP_HD u64 element_word(u32 i) const { return data[i / 3].c[i % 3]; }
+    // The bytes of a word that begins `at` bytes behind the first of another one, or before it, that lie in that one.
+    static DP_HD u64 part(u64 value, int at) {
+      if (at <= -8 || at >= 8) return 0;
+      return at < 0 ? value >> (-8 * at) : value << (8 * at);
+    }
   };
 
-  // Leaves the digest in the lanes' state. The parts of a block are put side by side.
   template <class Lanes>
-  static DP_COLD void squeeze(const Lanes& lanes, const Message& message) {
-    constexpr u32 RATE = 8 * keccak::RATE_LANES, PARTS = 9;  // without data
-    const u32 bytes = message.bytes(), header = message.header(), blocks = bytes / RATE + 1;
-    u64* const window = lanes.state + 25;
-    unsigned char* const into = reinterpret_cast<unsigned char*>(window);
-    lanes.sync();
-    for (u32 i = lanes.lane; i < 25; i += lanes.count) lanes.state[i] = 0;
-    for (u32 b = 0; b < blocks; ++b) {
-      const u32 begin = b * RATE, first = begin > header ? (begin - header) / 8 : 0;
-      for (u32 i = lanes.lane; i < keccak::RATE_LANES; i += lanes.count) window[i] = 0;
-      lanes.sync();
-      for (u32 i = lanes.lane; i < PARTS + keccak::RATE_LANES + 1; i += lanes.count) {
-        const u32 word = first + i - PARTS;
-        u32 at = 0, size = 1;
-        u64 value = message.kind;
-        if (i >= PARTS) {
-          at = header + 8 * word, size = word < 3 * message.count ? 8 : 0;
-          if (size) value = message.data[word / 3].c[word % 3];
-        } else if (i < 4) at = 1 + 8 * i, value = message.state[i], size = 8;
-        else if (i == 5) at = 33, value = message.mark;
-        else if (i == 6) at = 34, value = message.text, size = message.text_bytes;
-        else if (i == 7) at = 34 + message.text_bytes, value = (u64)24 * message.count, size = message.sized ? 8 : 0;
-        else if (i == 8) at = bytes, value = 1;
-        for (u32 k = 0; k < size; ++k)
-          if (at + k - begin < RATE) into[at + k - begin] = (unsigned char)(value >> (8 * k));
-      }
-      lanes.sync();
-      for (u32 i = lanes.lane; i < keccak::RATE_LANES; i += lanes.count)
-        lanes.state[i] ^= window[i] ^ (b + 1 == blocks && i + 1 == keccak::RATE_LANES ? 0x8000000000000000ull : 0);
-      lanes.sync();
-      lanes.permute();
-    }
+  static DP_HD auto squeeze(const Lanes& lanes, const Message& message) {
+    return lanes.sponge(message.blocks(), [&](u32 number) { return message.word(number); });
   }
   template <class Lanes>
   DP_HD void digest(const Lanes& lanes, const Message& message) {
-    squeeze(lanes, message);
-    for (u32 i = lanes.lane; i < 4; i += lanes.count) state[i] = lanes.state[i];
+    const auto block = squeeze(lanes, message);
+    for (u32 i = 0; i < 4; ++i) {
+      const u64 word = lanes.word(block, i);
+      if (lanes.lane == 0) state[i] = word;
+    }
     lanes.sync();
   }
 
-  // Poseidon2: a duplex sponge in overwrite mode, by one lane.
-  DP_HD void permute() {
-    poseidon2::permute<poseidon2::Scalar>(state);
-    at = 0;
-  }
-  DP_HD void push(u64 element) {
-    state[at++] = element;
-    if (at == poseidon2::RATE) permute();
-  }
+  // Poseidon2: a duplex sponge in overwrite mode.
   template <class Lanes>
   DP_HD void message(const Lanes& lanes, u64 kind, Label label, const Ext* elements, u32 count) {
-    if (lanes.lane == 0) {
-      push(kind + ((u64)label.length << 8) + ((u64)(3 * count) << 16));
-      for (u64 left = label.bytes, size = label.length, i = 0; i < size; i += 7, left >>= 56)
-        push(left & ((1ull << 56) - 1));
-      for (u32 i = 0; i < count; ++i)
-        for (int c = 0; c < 3; ++c) push(elements[i].c[c]);
-    }
+    u32 place = (u32)at;
+    lanes.sync();  // every lane has read it
+    const auto push = [&](u64 element) {
+      if (lanes.lane == 0) state[place] = element;
+      if (++place < poseidon2::RATE) return;
+      lanes.sync();
+      lanes.permute(state);
+      place = 0;
+    };
+    push(kind + ((u64)label.length << 8) + ((u64)(3 * count) << 16));
+    for (u64 left = label.bytes, size = label.length, i = 0; i < size; i += 7, left >>= 56)
+      push(left & ((1ull << 56) - 1));
+    for (u32 i = 0; i < 3 * count; ++i) push(elements[i / 3].c[i % 3]);
+    if (lanes.lane == 0) at = place;
     lanes.sync();
   }
 };
