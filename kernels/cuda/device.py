@@ -200,6 +200,9 @@ class Device(Protocol):
     def prepare(self, source: KernelSource) -> None:
         """Begin to compile `source` in the background."""
 
+    def compiled(self, source: KernelSource) -> bool:
+        """Whether `source` is compiled, so that its kernels are there at once; otherwise it is prepared."""
+
     def kernel(self, source: KernelSource, name: str) -> Kernel:
         """Return a kernel of `source`, compiled and loaded on first use. Raises BackendError."""
 

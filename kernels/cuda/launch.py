@@ -559,6 +559,9 @@ class CudaDevice:
     def prepare(self, source: KernelSource) -> None:
         self.compiler.start(source)
 
+    def compiled(self, source: KernelSource) -> bool:
+        return source in self._modules or self.compiler.start(source).done()
+
     def kernel(self, source: KernelSource, name: str) -> Kernel:
         self._device.use()
         key = (source, name)

@@ -37,6 +37,19 @@ def test_rules_in_pieces(emulated: CudaBackend, piece: int) -> None:
         kernels.clear()
 
 
+def test_programs_of_tall_tables_are_compiled(emulated: CudaBackend) -> None:
+    kernels = emulated.multilinear
+    assert isinstance(kernels, CudaMultilinear)
+    kernels.compiled_work = 1
+    try:
+        for seed in (1, 2):
+            leaves(emulated, np.random.default_rng(seed))
+            row_rounds(emulated, np.random.default_rng(seed))
+        assert kernels._compiled
+    finally:
+        del kernels.compiled_work
+
+
 def test_large_programs_are_compiled(emulated: CudaBackend) -> None:
     kernels = emulated.multilinear
     kernels.large = 40

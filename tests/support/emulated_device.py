@@ -367,6 +367,9 @@ class EmulatedDevice:
     def prepare(self, source: KernelSource) -> None:
         return
 
+    def compiled(self, source: KernelSource) -> bool:
+        return True
+
     def kernel(self, source: KernelSource, name: str) -> EmulatedKernel:
         if (source, name) not in self._kernels:
             assert self._recorded is None, f"{name} is not loaded"

@@ -1,14 +1,17 @@
-"""Rules of tables on CUDA: tasks for the interpreter in `cuda/src/multilinear_rules.cu`, all tables in one launch."""
+"""Rules of tables on CUDA: tasks for the interpreter in `cuda/src/multilinear_rules.cu`, all tables in one launch. For
+leaves and the univariate round programs of tall tables are compiled in the background, and then have own launches."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from kernels.cuda.device import ByValue, Device, Kernel, grid_for
+from kernels.cuda.goldilocks.compiled_rules import compiled_source
 from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
@@ -20,6 +23,7 @@ from kernels.maths.goldilocks import P, root_of_unity
 from kernels.maths.goldilocks_runs import coset_shift
 from kernels.source import KernelSource
 
+T = TypeVar("T")
 RULES = KernelSource("multilinear_rules")
 THREADS = 256
 """Threads of a block, the most of one that runs rules. Must equal that in class_sums.h."""
@@ -30,6 +34,9 @@ SCRATCH = 1 << 30
 LARGE = 1 << 14
 """Instructions of a program beyond which it is compiled for the univariate round: an interpreter takes four times as
 long as straight-line code, and more kernels than these pay."""
+COMPILED_WORK, COMPILED_LENGTH = 1 << 24, 1 << 10
+"""Least product of rows and instructions of a program that is compiled by itself, and most of its instructions: a compiler
+takes seconds for these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +55,12 @@ class _Bound:
 class CudaRules(RowKernels):
     """Runs rules of tables on one device."""
 
-    piece, large = PIECE, LARGE
+    piece, large, compiled_work = PIECE, LARGE, COMPILED_WORK
 
     def __init__(self, device: Device, rows: GoldilocksKernels) -> None:
         """`rows` compiles large programs."""
         self._device, self._rows = device, rows
+        self._compiled: weakref.WeakKeyDictionary[RuleCode, KernelSource] = weakref.WeakKeyDictionary()
         self._codes: weakref.WeakKeyDictionary[RuleProgram, tuple[RuleCode, Array, int]] = weakref.WeakKeyDictionary()
 
     def clear_codes(self) -> None:
@@ -81,12 +89,24 @@ class CudaRules(RowKernels):
             self._codes[program] = code, instructions, self._address(instructions)
         return self._codes[program]
 
+    def _source(self, rules: _Bound, rows: int, *, leaves: bool = False) -> KernelSource:
+        """What runs a program on so many rows: a kernel of its own if that pays and is compiled, else the interpreter."""
+        size = int(rules.code.code.size)
+        if size > COMPILED_LENGTH or size * rows < self.compiled_work:
+            return RULES
+        if rules.code not in self._compiled:
+            self._compiled[rules.code] = compiled_source(rules.code, leaves=leaves)
+        own = self._compiled[rules.code]
+        return own if self._device.compiled(own) else RULES
+
     # -- leaves -------------------------------------------------------------------------------------------------------
 
     def _leaves(self, tasks: Sequence[LeafTask]) -> None:
-        if not tasks:
-            return
-        kernel, threads, shared = self._prepared("rules_of_leaves", [task.rules for task in tasks], 1)
+        for source, own in _by(tasks, lambda task: self._source(task.rules, int(task.cells.shape[1]), leaves=True)):
+            self._leaves_by(source, own)
+
+    def _leaves_by(self, source: KernelSource, tasks: Sequence[LeafTask]) -> None:
+        kernel, threads, shared = self._prepared(source, "rules_of_leaves", [task.rules for task in tasks], 1)
         places, told, blocks = [], [], 0
         first = len(tasks) * _LEAF_WORDS
         for task in sorted(tasks, key=lambda task: -task.rules.code.code.size):
@@ -111,21 +131,33 @@ class CudaRules(RowKernels):
         log_run, rules = made.log_run, made.rules
         if log_run > MAX_LOG_RUN:
             raise SizeError(f"runs of 2^{log_run} elements; at most 2^{MAX_LOG_RUN}")
-        size, begin, sums = 1 << log_run, self._address(base), self._address(made.sums)
-        kernel, threads, shared = self._prepared("rules_on_cosets", [rule.rules for rule in rules], 1, least=size)
+        size = 1 << log_run
         cosets = max((rule.cosets.stop for rule in rules), default=0)
         shifts = [coset_shift(log_run, coset) for coset in range(cosets)]
         share = pow(size, -1, P)
         factors = self._upload(
             np.array([[pow(s, k, P) * share % P for k in range(size)] for s in shifts], dtype=np.uint64)
         )
-        groups: dict[tuple[int, int], list[int]] = {}
+        given: list[tuple[int, int]] = []
         for number, rule in enumerate(rules):
             for coset in rule.cosets:
                 if rule.rules.code.code.size > self.large:
                     self._add_large(base.reshape(-1), made, number, coset, factors)
                 else:
-                    groups.setdefault((rule.first, coset), []).append(number)
+                    given.append((number, coset))
+        for source, own in _by(given, lambda at: self._source(rules[at[0]].rules, 1 << rules[at[0]].log_rows)):
+            self._add_on_cosets(source, own, base, made, factors)
+
+    def _add_on_cosets(
+        self, source: KernelSource, given: Iterable[tuple[int, int]], base: Array, made: RowRounds, factors: Array
+    ) -> None:
+        """Add the sums of rules on cosets, both by numbers, by one launch."""
+        log_run, rules, groups = made.log_run, made.rules, dict[tuple[int, int], list[int]]()
+        for number, coset in given:
+            groups.setdefault((rules[number].first, coset), []).append(number)
+        begin, sums = self._address(base), self._address(made.sums)
+        bound = [rules[number].rules for numbers in groups.values() for number in numbers]
+        kernel, threads, shared = self._prepared(source, "rules_on_cosets", bound, 1, least=1 << log_run)
         work = sorted(groups.items(), key=lambda group: -sum(rules[n].rules.code.code.size for n in group[1]))
         tables: list[list[int]] = []
         tasks: list[list[int]] = []
@@ -141,8 +173,6 @@ class CudaRules(RowKernels):
                 tasks.append([*rules[number].rules.words, sums + 8 * HALVES * at])
             items += grid_for(rows, threads)
             room = max(room, rule.cells * threads if coset else 0)
-        if not items:
-            return
         resident = max(1, kernel.blocks_per_sm(threads)) * self._device.sm_count
         blocks = min(items, resident, max(self._device.sm_count, SCRATCH // (8 * room + 1)))
         held = self._upload(
@@ -151,8 +181,8 @@ class CudaRules(RowKernels):
         scratch, taken = self._empty((blocks * room + 1,)), self._device.zeros((1,), np.uint32)
         sizes = np.uint32(len(tables)), np.uint32(items)
         runs = np.uint32(log_run), np.uint64(root_of_unity(log_run))
-        given = (held, *sizes, held[_COSET_WORDS * len(tables) :], *runs, scratch, np.uint64(room), taken)
-        kernel.launch(blocks, threads, given, shared=shared)
+        read = (held, *sizes, held[_COSET_WORDS * len(tables) :], *runs, scratch, np.uint64(room), taken)
+        kernel.launch(blocks, threads, read, shared=shared)
 
     def _add_large(self, base: Array, made: RowRounds, number: int, coset: int, factors: Array) -> None:
         """Add the sums of one rule on one coset, by a program that is compiled."""
@@ -177,7 +207,7 @@ class CudaRules(RowKernels):
     # -- rounds over rows ---------------------------------------------------------------------------------------------
 
     def _round_sums(self, made: RowRounds) -> Callable[[int, Array], None]:
-        kernel, threads, shared = self._prepared("rules_of_rows", [rule.rules for rule in made.rules], 3)
+        kernel, threads, shared = self._prepared(RULES, "rules_of_rows", [rule.rules for rule in made.rules], 3)
         sums, parts = self._address(made.row_sums), []
         order = sorted(range(len(made.rules)), key=lambda n: -made.rules[n].rules.code.code.size)
         for number in order:
@@ -213,16 +243,26 @@ class CudaRules(RowKernels):
 
     # -- what all of them are given -----------------------------------------------------------------------------------
 
-    def _prepared(self, name: str, rules: Sequence[_Bound], words: int, *, least: int = 32) -> tuple[Kernel, int, int]:
+    def _prepared(
+        self, source: KernelSource, name: str, rules: Sequence[_Bound], words: int, *, least: int = 32
+    ) -> tuple[Kernel, int, int]:
         """A kernel that runs rules, its threads, and the bytes of its slots, which have so many words each."""
-        slot = 8 * words * max((own.code.slots for own in rules), default=1)
+        slot = 8 * words * max((own.code.slots for own in rules), default=1) if source == RULES else 0
         threads = THREADS
         while threads > max(32, least) and slot * threads > SHARED:
             threads //= 2
-        kernel = self._device.kernel(RULES, name)
+        kernel = self._device.kernel(source, name)
         if slot * threads > self._device.shared_limit - kernel.resources.shared:
             raise SizeError(f"a row program of {slot} bytes a row; a block has {self._device.shared_limit}")
         return kernel, threads, slot * threads
+
+
+def _by(given: Sequence[T], source: Callable[[T], KernelSource]) -> list[tuple[KernelSource, list[T]]]:
+    """What is run by each source, in order."""
+    found: dict[KernelSource, list[T]] = {}
+    for own in given:
+        found.setdefault(source(own), []).append(own)
+    return list(found.items())
 
 
 _LEAF_WORDS, _COSET_WORDS, _ROUND_WORDS = 8, 11, 12

@@ -4,49 +4,15 @@
 #include "class_sums.h"
 #include "multilinear_steps.h"
 #include "register_transform.h"
+#include "rule_cells.h"
 
 using namespace dp;
 using namespace dp::gl;
 
-// A program, or a piece of one.
-struct Code {
-  const u64 *code, *constants, *coefficients;
-  u64 instructions;
-};
-
-struct Base {  // column c of this row is `pitch` after that of c - 1
-  using Value = u64;
-  using Sum = ExtSum;
-  const u64* row;
-  u64 pitch;
-
-  __device__ __forceinline__ u64 cell(u64 column) const { return row[column * pitch]; }
-  static __device__ __forceinline__ u64 constant(u64 v) { return v; }
-  static __device__ __forceinline__ u64 slot(const u64* slots, u32 number) { return slots[number * blockDim.x]; }
-  static __device__ __forceinline__ void keep(u64* slots, u32 number, u64 v) { slots[number * blockDim.x] = v; }
-};
-
-struct Between {  // the cells at the integer `at` between this row and the next one, as vectors of F
-  using Value = Ext;
-  using Sum = ExtProductSum;
-  const u64* row;
-  u64 rows, pitch, at;
-
-  __device__ __forceinline__ Ext cell(u64 column) const {
-    const u64* p = row + column * rows;
-    const Ext even = steps::load(p, pitch);
-    if (at == 0) return even;
-    return add(even, mul(sub(steps::load(p + 1, pitch), even), at));
-  }
-  static __device__ __forceinline__ Ext constant(u64 v) { return embed(v); }
-  static __device__ __forceinline__ Ext slot(const u64* slots, u32 number) {
-    return steps::load(slots + 3 * number * blockDim.x, blockDim.x);
-  }
-  static __device__ __forceinline__ void keep(u64* slots, u32 number, const Ext& v) {
-    steps::store(slots + 3 * number * blockDim.x, blockDim.x, v);
-  }
-};
-
+// Text that cuda/goldilocks/compiled_rules.py makes has `run` for one program, and includes this file for its kernels.
+#ifndef DP_COMPILED
+#define DP_LEAVES 1
+#define DP_COSETS 1
 constexpr u32 ADD = 0, SUB = 1, MUL = 2, ACCUMULATE = 3;  // must equal those in cuda/goldilocks/rule_code.py; last is EMIT
 constexpr u32 CELL = 1, CONSTANT = 2;
 
@@ -54,13 +20,13 @@ template <class Cells>
 __device__ __forceinline__ typename Cells::Value operand(const Code& program, const Cells& cells, const u64* slots, u32 given) {
   const u32 kind = given >> 18, number = given & ((1u << 18) - 1);
   if (kind == CELL) return cells.cell(number);
-  if (kind == CONSTANT) return Cells::constant(__ldg(program.constants + number));
+  if (kind == CONSTANT) return constant<Cells>(program, number);
   return Cells::slot(slots, number);
 }
 
 // Runs a program on one row and calls emit(output, value).
 template <class Cells, class Emit>
-__device__ __forceinline__ void interpret(const Code& program, const Cells& cells, u64* slots, const Emit& emit) {
+__device__ __forceinline__ void run(const Code& program, const Cells& cells, u64* slots, const Emit& emit) {
   typename Cells::Sum sum;
   const u64 *code = program.code, *const end = code + program.instructions;
   u64 next = __ldg(code);
@@ -75,8 +41,7 @@ __device__ __forceinline__ void interpret(const Code& program, const Cells& cell
     }
     const typename Cells::Value x = operand(program, cells, slots, a);
     if (operation == ACCUMULATE) {
-      const u64* c = program.coefficients + 3 * b;
-      sum.add(Ext{{__ldg(c), __ldg(c + 1), __ldg(c + 2)}}, x);
+      sum.add(coefficient(program, b), x);
       continue;
     }
     const typename Cells::Value y = operand(program, cells, slots, b);
@@ -86,12 +51,13 @@ __device__ __forceinline__ void interpret(const Code& program, const Cells& cell
     else Cells::keep(slots, slot, mul(x, y));
   }
 }
+#endif
 
 // The sum of a program's outputs on a row.
 template <class Cells>
 __device__ __forceinline__ Ext folded(const Code& program, const Cells& cells, u64* slots) {
   Ext found = embed(0);
-  interpret(program, cells, slots, [&](u32, const Ext& v) { found = add(found, v); });
+  run(program, cells, slots, [&](u32, const Ext& v) { found = add(found, v); });
   return found;
 }
 
@@ -118,6 +84,7 @@ __device__ __forceinline__ void add_sums(const Ext& found, u32 log_classes, u64*
   }
 }
 
+#if DP_LEAVES
 struct LeafTask {
   Code program;
   const u64* cells;
@@ -131,12 +98,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) rules_of_leaves(const L
   const u64 row = (blockIdx.x - task.first_block) * blockDim.x + threadIdx.x;
   if (row >= task.rows) return;
   const u64* const places = reinterpret_cast<const u64*>(tasks) + task.places;
-  interpret(task.program, Base{task.cells + row, task.rows}, shared + threadIdx.x, [&](u32 output, const Ext& v) {
+  run(task.program, Base{task.cells + row, task.rows}, shared + threadIdx.x, [&](u32 output, const Ext& v) {
     const u64* place = places + 2 * output;
     if (place[0]) steps::store(reinterpret_cast<u64*>(place[0]) + row, place[1], v);
   });
 }
 
+#endif
+
+#if DP_COSETS
 // The rules of a table on one coset. Items are its tiles of a row a thread.
 struct CosetTable {
   const u64 *cells, *factors;  // what moves coefficients to the coset, with 2^-log_run; null on the domain itself
@@ -221,25 +191,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     }
   }
 }
+#endif
 
-// Moves all runs of `in` to a coset, for programs that are compiled.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rules_move(const u64* in, u64* out, u64 runs, u32 log_run, u64 root, const u64* factors) {
-  const u64 i = global_thread(), at = i << log_run;
-  if (i >= runs) return;
-  if (log_run == LOG_RUN) move_run(in + at, out + at, factors);
-  else move_any_run(in + at, out + at, log_run, root, factors);
-}
-
-// Adds eq times values (3, rows) to the sums of the places in a run.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rules_weigh(const u64* values, u64 rows, u32 log_run, const __grid_constant__ steps::RowWeights eq, u64* sums) {
-  const u64 row = global_thread();
-  Ext found = embed(0);
-  if (row < rows) found = mul(steps::load(values + row, rows), eq.at(0, row >> log_run));
-  add_sums(found, log_run, sums);
-}
-
+#ifndef DP_COMPILED
 // A piece of a table's rules at one integer, in rounds over its rows.
 struct RoundTask {
   Code program;
@@ -264,3 +218,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   }
   add_sums(found, 0, task.sums);
 }
+
+// Moves all runs of `in` to a coset, for programs that are compiled.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rules_move(const u64* in, u64* out, u64 runs, u32 log_run, u64 root, const u64* factors) {
+  const u64 i = global_thread(), at = i << log_run;
+  if (i >= runs) return;
+  if (log_run == LOG_RUN) move_run(in + at, out + at, factors);
+  else move_any_run(in + at, out + at, log_run, root, factors);
+}
+
+// Adds eq times values (3, rows) to the sums of the places in a run.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    rules_weigh(const u64* values, u64 rows, u32 log_run, const __grid_constant__ steps::RowWeights eq, u64* sums) {
+  const u64 row = global_thread();
+  Ext found = embed(0);
+  if (row < rows) found = mul(steps::load(values + row, rows), eq.at(0, row >> log_run));
+  add_sums(found, log_run, sums);
+}
+#endif
