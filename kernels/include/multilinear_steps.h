@@ -5,6 +5,7 @@
 // The fractions 0/1 that pad a scope are not stored.
 #pragma once
 #include "field/goldilocks.h"
+#include "field/goldilocks_products.h"
 #include "field/goldilocks_sum.h"
 #include "hash/transcript.h"
 #include "multilinear_rows.h"
@@ -83,7 +84,7 @@ struct Layer {
     const u64* p = in + 2 * j;
     Ext p0 = load(p, 2 * n), q0 = load(p + n, 2 * n), p1 = embed(0), q1 = embed(1);
     if (2 * j + 1 < n) p1 = load(p + 1, 2 * n), q1 = load(p + n + 1, 2 * n);
-    store(out + j, 2 * half, add(mul(p0, q1), mul(p1, q0)));
+    store(out + j, 2 * half, sum_of_products(p0, q1, p1, q0));
     store(out + half + j, 2 * half, mul(q0, q1));
   }
 };
@@ -113,22 +114,33 @@ struct LayerState {
   Ext inverse[COORDINATES], rest[COORDINATES];  // of the point; for a round the weight of the fractions 0/1 that pad
 };
 
-// A scope's fractions (3, 2, n), or with `folded` p_0, p_1 + batch q_1, q_0, q_1 of their pairs, (3, 4, n).
+// A row of a layer: p_0, p_1, q_0, q_1 of a pair of fractions.
+struct LayerRow {
+  Ext v[4];
+};
+
+// A scope's fractions (3, 2, n), or with `folded` p_0, p_1 + batch q_1, q_0, q_1 of their rows, (3, 4, n).
 struct Segment {
   const u64* in;
   u64 n, folded;
 
   DP_HD u64 length() const { return folded ? n : (n + 1) / 2; }
-  DP_HD Ext value(u64 j, int k, const Ext& batch) const {
+  DP_HD LayerRow row(u64 j, const Ext& batch) const {
     if (folded) {
-      if (j < n) return load(in + k * n + j, 4 * n);
-      return k == 0 ? embed(0) : k == 1 ? batch : embed(1);
+      if (j >= n) return padding(batch);
+      return {{load(in + j, 4 * n), load(in + n + j, 4 * n), load(in + 2 * n + j, 4 * n), load(in + 3 * n + j, 4 * n)}};
     }
-    const u64 at = 2 * j + (k & 1);
-    if (k == 0) return at < n ? load(in + at, 2 * n) : embed(0);
-    const Ext q = at < n ? load(in + n + at, 2 * n) : embed(1);
-    return k > 1 ? q : at < n ? add(load(in + at, 2 * n), mul(q, batch)) : batch;
+    const u64 at = 2 * j;
+    LayerRow row{{embed(0), embed(0), embed(1), embed(1)}};
+    if (at < n) row.v[0] = load(in + at, 2 * n), row.v[2] = load(in + n + at, 2 * n);
+    if (at + 1 < n) row.v[1] = load(in + at + 1, 2 * n), row.v[3] = load(in + n + at + 1, 2 * n);
+    return row;
   }
+  // What row() gives becomes what the rounds are over.
+  DP_HD void batched(LayerRow& row, const Ext& batch) const {
+    if (!folded) row.v[1] = add(row.v[1], mul(row.v[3], batch));
+  }
+  static DP_HD LayerRow padding(const Ext& batch) { return {{embed(0), batch, embed(1), embed(1)}}; }
 };
 
 // What the rounds of a layer read. The weights are products of a low and a high part of each row; of both parts, and of the
@@ -237,29 +249,34 @@ struct LayerRound {
   DP_HD u64 pairs(u64 scope) const { return (length(scope) + 1) / 2; }
   // what the next round is over
   DP_HD Segment over(u64 scope) const { return fold ? Segment{folded[scope], length(scope), 1} : in[scope]; }
-  DP_HD Ext value(u64 scope, u64 j, int k) const {
+  DP_HD LayerRow row(u64 scope, u64 j) const {
     const LayerState& s = *rows.state;
     const Segment& segment = in[scope];
-    if (!fold) return segment.value(j, k, s.batch);
     const u64 half = length(scope);
-    if (j >= half) return k == 0 ? embed(0) : k == 1 ? s.batch : embed(1);
-    const Ext even = segment.value(2 * j, k, s.batch), odd = segment.value(2 * j + 1, k, s.batch);
-    const Ext v = between(even, odd, s.drawn[s.round - 1]);
-    store(folded[scope] + k * half + j, 4 * half, v);
-    return v;
+    if (fold && j >= half) return Segment::padding(s.batch);
+    LayerRow row = segment.row(fold ? 2 * j : j, s.batch);
+    if (fold) {
+      const LayerRow odd = segment.row(2 * j + 1, s.batch);
+      const Ext r = s.drawn[s.round - 1];
+DP_PRAGMA(unroll)
+      for (int k = 0; k < 4; ++k) row.v[k] = between(row.v[k], odd.v[k], r);
+    }
+    segment.batched(row, s.batch);
+    if (fold) {
+DP_PRAGMA(unroll)
+      for (int k = 0; k < 4; ++k) store(folded[scope] + k * half + j, 4 * half, row.v[k]);
+    }
+    return row;
   }
   DP_HD void operator()(u64 i, Ext (&sums)[SUMS]) const {
     const u64 scope = i >= pairs(0), j = scope ? i - pairs(0) : i;
-    Ext low = embed(0), square = embed(0);
-DP_PRAGMA(unroll)
-    for (int k = 0; k < 2; ++k) {  // two of the four values at a time: fewer registers
-      const Ext a = value(scope, 2 * j, k), b = value(scope, 2 * j, 3 - k);
-      accumulate(low, mul(a, b));
-      accumulate(square, mul(sub(value(scope, 2 * j + 1, k), a), sub(value(scope, 2 * j + 1, 3 - k), b)));
-    }
+    const LayerRow even = row(scope, 2 * j);
     const Ext weight = rows.weight(rows.state->round, scope, j);
-    accumulate(sums[0], mul(low, weight));
-    accumulate(sums[1], mul(square, weight));
+    accumulate(sums[0], mul(sum_of_products(even.v[0], even.v[3], even.v[1], even.v[2]), weight));
+    LayerRow step = row(scope, 2 * j + 1);
+DP_PRAGMA(unroll)
+    for (int k = 0; k < 4; ++k) step.v[k] = sub(step.v[k], even.v[k]);
+    accumulate(sums[1], mul(sum_of_products(step.v[0], step.v[3], step.v[1], step.v[2]), weight));
   }
   template <class Lanes>
   DP_HD void finish(const Lanes& lanes, const Ext (&sums)[SUMS]) const {
@@ -306,18 +323,15 @@ struct Layers {
   template <class Lanes>
   DP_HD void end(const Lanes& lanes, const LayerRound& round) const {
     LayerState& s = *rows.state;
-    Ext values[4], odd[4];
     const u64 both = rows.scopes > 1, variables = s.variables;
-    for (int k = 0; k < 4; ++k) {
-      values[k] = round.value(0, 0, k);
-      if (variables) odd[k] = round.value(both, !both, k);
-    }
+    LayerRow row = round.row(0, 0);
+    Ext(&values)[4] = row.v;
     if (variables) {
-      Ext step[4];
-      for (int k = 0; k < 4; ++k) step[k] = sub(odd[k], values[k]);
-      rows.end_round(lanes, add(mul(values[0], values[3]), mul(values[1], values[2])),
-                     add(mul(step[0], step[3]), mul(step[1], step[2])));
-      for (int k = 0; k < 4; ++k) values[k] = add(values[k], mul(step[k], s.drawn[s.round - 1]));
+      LayerRow step = round.row(both, !both);
+      for (int k = 0; k < 4; ++k) step.v[k] = sub(step.v[k], values[k]);
+      rows.end_round(lanes, sum_of_products(values[0], values[3], values[1], values[2]),
+                     sum_of_products(step.v[0], step.v[3], step.v[1], step.v[2]));
+      for (int k = 0; k < 4; ++k) values[k] = add(values[k], mul(step.v[k], s.drawn[s.round - 1]));
     }
     values[1] = sub(values[1], mul(s.batch, values[3]));
     s.transcript.absorb(lanes, "children", values, 4);
@@ -451,7 +465,7 @@ struct PairRound {
   }
   DP_HD void operator()(u64 j, Ext (&sums)[2]) const {
     const Ext v = value(2 * j, 0), odd_v = value(2 * j + 1, 0), u = value(2 * j, 1), odd_u = value(2 * j + 1, 1);
-    accumulate(sums[0], add(mul(v, odd_u), mul(odd_v, u)));
+    accumulate(sums[0], sum_of_products(v, odd_u, odd_v, u));
     accumulate(sums[1], mul(odd_v, odd_u));
   }
 };

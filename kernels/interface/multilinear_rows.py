@@ -37,6 +37,11 @@ from kernels.maths.goldilocks_runs import LOG_COSETS, coset_shift, from_cosets, 
 HALVES, POINTS = 6, 8
 """Words of a sum, and most points of a step of sums. Must equal those in multilinear_rows.h."""
 
+LARGE = 1 << 14
+"""Instructions of a program beyond which a device moves its table's cells to a coset in memory of its own."""
+MOVED_BYTES = 4 << 30
+"""Most bytes of cells that are moved at once, unless those of one run take more."""
+
 _WEIGHTS = struct((WORD, "low high middle end"))
 _STATE = struct((STATE, "transcript"), (WORD, "round"), (EXT, "nu"), (("u8", (COORDINATES + 1, 3)), "drawn"))
 _RULE = struct((WORD, "variables degree constrains kind coset_sums sums matrix"), (EXT, "claim"))

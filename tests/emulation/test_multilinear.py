@@ -50,14 +50,17 @@ def test_programs_of_tall_tables_are_compiled(emulated: CudaBackend) -> None:
         del kernels.compiled_work
 
 
-def test_large_programs_are_compiled(emulated: CudaBackend) -> None:
+@pytest.mark.parametrize("moved_bytes", [1, 4096, 1 << 30])
+def test_large_programs_are_compiled(emulated: CudaBackend, moved_bytes: int) -> None:
+    """For some rows after the others where memory for cells on a coset is short."""
     kernels = emulated.multilinear
-    kernels.large = 40
+    assert isinstance(kernels, CudaMultilinear)
+    kernels.large, kernels.moved_bytes = 40, moved_bytes
     try:
         for seed in (0, 3, 5):
             row_rounds(emulated, np.random.default_rng(seed))
     finally:
-        del kernels.large
+        del kernels.large, kernels.moved_bytes
 
 
 @pytest.mark.parametrize("log_n", range(10))

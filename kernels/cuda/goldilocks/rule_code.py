@@ -28,8 +28,8 @@ MOST = 1 << 18
 """Most slots, cells and constants of a program."""
 
 PIECE = 96
-"""Instructions after which the code of a fold goes on in another piece. Pieces run side by side: a round over few rows takes
-as long as the longest, 0.4 us an instruction on an H200."""
+"""Instructions after which the code of a fold goes on in another piece. Pieces run side by side: a round over few rows
+takes as long as the longest, 0.4 us an instruction on an H200."""
 FEW_SLOTS = 32
 """Values are computed again where more slots than these would be needed to keep them."""
 

@@ -17,7 +17,7 @@ from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.multilinear import MAX_LOG_RUN, LeafTask
-from kernels.interface.multilinear_rows import HALVES, RowKernels, RowRounds, RuleProgram
+from kernels.interface.multilinear_rows import HALVES, LARGE, MOVED_BYTES, RowKernels, RowRounds, RuleProgram
 from kernels.interface.steps import Words
 from kernels.maths.goldilocks import P, root_of_unity
 from kernels.maths.goldilocks_runs import coset_shift
@@ -31,12 +31,9 @@ SHARED = 48 << 10
 """Bytes of shared memory for the slots of a block that runs rules, unless its least number of threads needs more."""
 SCRATCH = 1 << 30
 """Most bytes that blocks have for cells on cosets, unless a block for each multiprocessor needs more."""
-LARGE = 1 << 14
-"""Instructions of a program beyond which it is compiled for the univariate round: an interpreter takes four times as
-long as straight-line code, and more kernels than these pay."""
 COMPILED_WORK, COMPILED_LENGTH = 1 << 24, 1 << 10
-"""Least product of rows and instructions of a program that is compiled by itself, and most of its instructions: a compiler
-takes seconds for these."""
+"""Least product of rows and instructions of a program that is compiled by itself, and most of its instructions: a
+compiler takes seconds for these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +52,7 @@ class _Bound:
 class CudaRules(RowKernels):
     """Runs rules of tables on one device."""
 
-    piece, large, compiled_work = PIECE, LARGE, COMPILED_WORK
+    piece, large, compiled_work, moved_bytes = PIECE, LARGE, COMPILED_WORK, MOVED_BYTES
 
     def __init__(self, device: Device, rows: GoldilocksKernels) -> None:
         """`rows` compiles large programs."""
@@ -90,7 +87,7 @@ class CudaRules(RowKernels):
         return self._codes[program]
 
     def _source(self, rules: _Bound, rows: int, *, leaves: bool = False) -> KernelSource:
-        """What runs a program on so many rows: a kernel of its own if that pays and is compiled, else the interpreter."""
+        """What runs a program on so many rows: its own kernel if that pays and is compiled, else the interpreter."""
         size = int(rules.code.code.size)
         if size > COMPILED_LENGTH or size * rows < self.compiled_work:
             return RULES
@@ -185,24 +182,29 @@ class CudaRules(RowKernels):
         kernel.launch(blocks, threads, read, shared=shared)
 
     def _add_large(self, base: Array, made: RowRounds, number: int, coset: int, factors: Array) -> None:
-        """Add the sums of one rule on one coset, by a program that is compiled."""
+        """Add the sums of one rule on one coset, by a program that is compiled, for as many rows at a time as the
+        memory for moved cells takes. More kernels than those of these few programs do not pay: an interpreter takes
+        four times as long."""
         rule, log_run = made.rules[number], made.log_run
-        rows = 1 << rule.log_rows
+        rows = height = 1 << rule.log_rows
         cells = base[rule.first : rule.first + rule.cells * rows].reshape(rule.cells, rows)
-        if coset:
-            moved, runs = self._empty((rule.cells, rows)), rule.cells * rows >> log_run
-            sizes = np.uint64(runs), np.uint32(log_run), np.uint64(root_of_unity(log_run))
-            kernel = self._device.kernel(RULES, "rules_move")
-            kernel.launch(grid_for(runs, THREADS), THREADS, (cells, moved, *sizes, factors[coset]))
-            cells = moved
-        program = rule.rules.program
-        given = [cells[begin:end] if begin < end else None for begin, end in program.spans]
-        values = self._rows.evaluate(program.on_coset, given, rule.rules.scalars)
+        while coset and height > 1 << log_run and 8 * rule.cells * height > self.moved_bytes:
+            height //= 2
+        program, weights = rule.rules.program, ByValue(made.weights[rule.log_rows - log_run])
         sums = made.sums[made.coset_sums[number] + coset - rule.cosets.start << log_run :]
-        weights = ByValue(made.weights[rule.log_rows - log_run])
-        kernel = self._device.kernel(RULES, "rules_weigh")
-        sizes_ = np.uint64(rows), np.uint32(log_run)
-        kernel.launch(grid_for(rows, THREADS), THREADS, (values, *sizes_, weights, sums))
+        moved = self._empty((rule.cells, height)) if coset else cells
+        for begin in range(0, rows, height):
+            if coset:
+                runs = rule.cells * height >> log_run
+                sizes = np.uint64(runs), np.uint64(rows), np.uint64(height), np.uint32(log_run)
+                kernel = self._device.kernel(RULES, "rules_move")
+                read = base[rule.first + begin :], moved, *sizes, np.uint64(root_of_unity(log_run)), factors[coset]
+                kernel.launch(grid_for(runs, THREADS), THREADS, read)
+            given = [moved[first:end] if first < end else None for first, end in program.spans]
+            values = self._rows.evaluate(program.on_coset, given, rule.rules.scalars)
+            kernel = self._device.kernel(RULES, "rules_weigh")
+            own = np.uint64(begin), np.uint64(height), np.uint32(log_run)
+            kernel.launch(grid_for(height, THREADS), THREADS, (values, *own, weights, sums))
 
     # -- rounds over rows ---------------------------------------------------------------------------------------------
 

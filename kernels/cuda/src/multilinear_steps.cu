@@ -72,8 +72,8 @@ struct Block {
     });                                                                                                            \
   }
 #define DP_ROUND(name, Step)                                                                                       \
-  extern "C" __global__ void __launch_bounds__(THREADS) ml_##name(const __grid_constant__ steps::Step step, u64 items, \
-                                                                 u64* partial, u32* ended) {                       \
+  extern "C" __global__ void __launch_bounds__(THREADS, 2) ml_##name(const __grid_constant__ steps::Step step,     \
+                                                                    u64 items, u64* partial, u32* ended) {         \
     __shared__ Ext sums[steps::Step::SUMS];                                                                        \
     if (!sum_all(step, items, 0, partial, ended, [&](int k, u32, const Ext& v) { sums[k] = v; })) return;          \
     __syncthreads();                                                                                               \
