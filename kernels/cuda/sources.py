@@ -11,7 +11,7 @@ from kernels.cuda.backend import CudaBackend
 from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
-from kernels.cuda.goldilocks.multilinear import STEPS
+from kernels.cuda.goldilocks.multilinear import BLOCKS, STEPS
 from kernels.cuda.goldilocks.rules import RULES
 from kernels.cuda.goldilocks.tree import POSEIDON2
 from kernels.cuda.ntt import LARGER
@@ -54,6 +54,7 @@ def all_sources() -> list[KernelSource]:
         *goldilocks,
         POSEIDON2,
         STEPS,
+        BLOCKS,
         RULES,
         *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS),
     ]

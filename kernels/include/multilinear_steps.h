@@ -580,13 +580,16 @@ struct ApplyRuns {
   SUM(weighted_runs, WeightedRuns) \
   EACH(apply_runs, ApplyRuns)
 
-// Rounds that end on the device, and what one block does.
-#define DP_ROUND_STEPS(ROUND, BLOCK) \
-  ROUND(layer_round, LayerRound)     \
-  ROUND(pair_rounds, PairRounds)     \
-  BLOCK(small_layers, SmallLayers)   \
-  BLOCK(layers, Layers)              \
-  BLOCK(skip_round, SkipRound)       \
+// Rounds that end on the device.
+#define DP_ROUND_STEPS(ROUND)    \
+  ROUND(layer_round, LayerRound) \
+  ROUND(pair_rounds, PairRounds)
+
+// What one block does.
+#define DP_BLOCK_STEPS(BLOCK)      \
+  BLOCK(small_layers, SmallLayers) \
+  BLOCK(layers, Layers)            \
+  BLOCK(skip_round, SkipRound)     \
   BLOCK(row_round, RowRound)
 
 // Those that a backend needs whose row programs have a matrix of outputs.

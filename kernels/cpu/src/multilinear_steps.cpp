@@ -92,7 +92,7 @@ struct Known {
 #define DP_ROUND(name, Step) {#name, {&round<steps::Step>, 0}},
 #define DP_BLOCK(name, Step) {#name, {&block<steps::Step>, 0}},
 const std::map<std::string, Known> KNOWN = {DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM) DP_ROW_PROGRAM_STEPS(DP_EACH, DP_SUM)
-                                                DP_ROUND_STEPS(DP_ROUND, DP_BLOCK)};
+                                                DP_ROUND_STEPS(DP_ROUND) DP_BLOCK_STEPS(DP_BLOCK)};
 
 }  // namespace
 

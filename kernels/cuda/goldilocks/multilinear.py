@@ -20,6 +20,8 @@ from kernels.interface.steps import Words
 from kernels.source import KernelSource
 
 STEPS = KernelSource("multilinear_steps")
+BLOCKS = KernelSource("multilinear_steps", (("DP_ONE_BLOCK", "1"),))
+"""The steps of one block."""
 MAX_BLOCKS_PER_SM = 4
 """Most blocks of a step with sums for each multiprocessor: the last one to end adds up those of all."""
 ROUND_SUMS = 2
@@ -42,7 +44,7 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
         """The sums of the blocks of the step that runs."""
 
     def prepare(self) -> None:
-        for source in (STEPS, RULES, self._extend.profile.source):
+        for source in (STEPS, BLOCKS, RULES, self._extend.profile.source):
             self._device.prepare(source)
 
     def clear(self) -> None:
@@ -104,7 +106,7 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
         kernel.launch(blocks, THREADS, (ByValue(arguments), np.uint64(items), partial, self._ended))
 
     def _run_block(self, step: str, arguments: Any) -> None:
-        self._device.kernel(STEPS, f"ml_{step}").launch(1, THREADS, (ByValue(arguments),))
+        self._device.kernel(BLOCKS, f"ml_{step}").launch(1, THREADS, (ByValue(arguments),))
 
     def _summing(self, step: str, items: int, words: int) -> tuple[Kernel, int, Array]:
         """The kernel of a step with sums, its number of blocks, and memory for each one's sums of `words`."""

@@ -83,6 +83,10 @@ struct Block {
   extern "C" __global__ void __launch_bounds__(THREADS, 1) ml_##name(const __grid_constant__ steps::Step step) {   \
     step(Block{threadIdx.x, blockDim.x});                                                                          \
   }
+#ifdef DP_ONE_BLOCK
+DP_BLOCK_STEPS(DP_BLOCK)
+#else
 DP_MULTILINEAR_STEPS(DP_EACH, DP_SUM)
 DP_DEVICE_STEPS(DP_EACH, DP_SUM)
-DP_ROUND_STEPS(DP_ROUND, DP_BLOCK)
+DP_ROUND_STEPS(DP_ROUND)
+#endif

@@ -169,7 +169,7 @@ DP_HD u64 reduce160(u64 lo, u64 hi, u32 carried) { return sub(reduce128(hi, lo),
 #endif
 
 // x^3 = x + 1, x^4 = x^2 + x. The device adds the products up first: three reductions in place of nine.
-DP_HD Ext mul(const Ext& a, const Ext& b) {
+DP_HD Ext inline_mul(const Ext& a, const Ext& b) {
 #if DP_PTX
   u64 lo3 = a.c[1] * b.c[2], hi3 = __umul64hi(a.c[1], b.c[2]), lo4 = a.c[2] * b.c[2], hi4 = __umul64hi(a.c[2], b.c[2]);
   u32 carried3 = 0;
@@ -198,6 +198,13 @@ DP_HD Ext mul(const Ext& a, const Ext& b) {
   return {{add(mul(a.c[0], b.c[0]), c3), add(m1, c34), add(m2, c4)}};
 #endif
 }
+
+#ifdef DP_ONE_BLOCK  // a block that is alone waits for its instructions: they are few enough to be kept near
+DP_COLD Ext called_mul(Ext a, Ext b) { return inline_mul(a, b); }
+DP_HD Ext mul(const Ext& a, const Ext& b) { return called_mul(a, b); }
+#else
+DP_HD Ext mul(const Ext& a, const Ext& b) { return inline_mul(a, b); }
+#endif
 
 // 1 / a = adjugate(a) / norm(a): the first row of the adjugate of the matrix of multiplication by a, and its determinant,
 // which is in the base field and zero for zero only.

@@ -7,7 +7,7 @@ namespace gl {
 
 // a b + c d, reduced as one product is.
 DP_HD Ext sum_of_products(const Ext& a, const Ext& b, const Ext& c, const Ext& d) {
-#if DP_PTX
+#if DP_PTX && !defined(DP_ONE_BLOCK)
   u64 lo3 = a.c[1] * b.c[2], hi3 = __umul64hi(a.c[1], b.c[2]), lo4 = a.c[2] * b.c[2], hi4 = __umul64hi(a.c[2], b.c[2]);
   u32 carried3 = 0, carried4 = 0;
   add_product(lo3, hi3, carried3, a.c[2], b.c[1]);
