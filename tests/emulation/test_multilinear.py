@@ -43,7 +43,6 @@ def test_programs_of_tall_tables_are_compiled(emulated: CudaBackend) -> None:
     kernels.compiled_work = 1
     try:
         for seed in (1, 2):
-            leaves(emulated, np.random.default_rng(seed))
             row_rounds(emulated, np.random.default_rng(seed))
         assert kernels._compiled
     finally:

@@ -12,15 +12,13 @@ _NUMBER = (1 << 18) - 1
 """The bits of an operand that are its number."""
 
 
-def compiled_source(code: RuleCode, *, leaves: bool) -> KernelSource:
-    """The kernel of `multilinear_rules.cu` for one program: that of leaves, or that of cosets."""
+def compiled_source(code: RuleCode) -> KernelSource:
+    """The kernel `rules_on_cosets` of `multilinear_rules.cu` for one program."""
     lines = [line for word in code.code.tolist() for line in _lines(word)]
     slots = ", ".join(f"s{number}" for number in range(code.slots))
     text = "\n".join(
         (
             "#define DP_COMPILED",
-            f"#define DP_LEAVES {int(leaves)}",
-            f"#define DP_COSETS {int(not leaves)}",
             '#include "rule_cells.h"',
             "using namespace dp;",
             "using namespace dp::gl;",

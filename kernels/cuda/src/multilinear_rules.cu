@@ -9,10 +9,8 @@
 using namespace dp;
 using namespace dp::gl;
 
-// Text that cuda/goldilocks/compiled_rules.py makes has `run` for one program, and includes this file for its kernels.
+// Text that cuda/goldilocks/compiled_rules.py makes has `run` for one program, and includes this file for rules_on_cosets.
 #ifndef DP_COMPILED
-#define DP_LEAVES 1
-#define DP_COSETS 1
 constexpr u32 ADD = 0, SUB = 1, MUL = 2, ACCUMULATE = 3;  // must equal those in cuda/goldilocks/rule_code.py; last is EMIT
 constexpr u32 CELL = 1, CONSTANT = 2;
 
@@ -84,29 +82,6 @@ __device__ __forceinline__ void add_sums(const Ext& found, u32 log_classes, u64*
   }
 }
 
-#if DP_LEAVES
-struct LeafTask {
-  Code program;
-  const u64* cells;
-  u64 rows, first_block;
-  u64 places;  // words after the first task: where each output is written, or null, and its pitch
-};
-
-extern "C" __global__ void __launch_bounds__(THREADS, 2) rules_of_leaves(const LeafTask* tasks, u32 count) {
-  DP_DYNAMIC_SHARED(u64, shared);
-  const LeafTask& task = tasks[last_before(count, blockIdx.x, [&](u32 i) { return tasks[i].first_block; })];
-  const u64 row = (blockIdx.x - task.first_block) * blockDim.x + threadIdx.x;
-  if (row >= task.rows) return;
-  const u64* const places = reinterpret_cast<const u64*>(tasks) + task.places;
-  run(task.program, Base{task.cells + row, task.rows}, shared + threadIdx.x, [&](u32 output, const Ext& v) {
-    const u64* place = places + 2 * output;
-    if (place[0]) steps::store(reinterpret_cast<u64*>(place[0]) + row, place[1], v);
-  });
-}
-
-#endif
-
-#if DP_COSETS
 // The rules of a table on one coset. Items are its tiles of a row a thread.
 struct CosetTable {
   const u64 *cells, *factors;  // what moves coefficients to the coset, with 2^-log_run; null on the domain itself
@@ -191,9 +166,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     }
   }
 }
-#endif
-
 #ifndef DP_COMPILED
+struct LeafTask {
+  Code program;
+  const u64* cells;
+  u64 rows, first_block;
+  u64 places;  // words after the first task: where each output is written, or null, and its pitch
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2) rules_of_leaves(const LeafTask* tasks, u32 count) {
+  DP_DYNAMIC_SHARED(u64, shared);
+  const LeafTask& task = tasks[last_before(count, blockIdx.x, [&](u32 i) { return tasks[i].first_block; })];
+  const u64 row = (blockIdx.x - task.first_block) * blockDim.x + threadIdx.x;
+  if (row >= task.rows) return;
+  const u64* const places = reinterpret_cast<const u64*>(tasks) + task.places;
+  run(task.program, Base{task.cells + row, task.rows}, shared + threadIdx.x, [&](u32 output, const Ext& v) {
+    const u64* place = places + 2 * output;
+    if (place[0]) steps::store(reinterpret_cast<u64*>(place[0]) + row, place[1], v);
+  });
+}
+
 // A piece of a table's rules at one integer, in rounds over its rows.
 struct RoundTask {
   Code program;
