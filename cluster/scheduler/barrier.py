@@ -6,13 +6,15 @@ Partitions that need others take no part in the barrier. They wait for the proof
 
 from __future__ import annotations
 
+from typing import cast
+
 from cluster.scheduler.events import StoreBarrier
 from cluster.scheduler.jobs import Barrier, Job
 from cluster.scheduler.rules import Stage
 from cluster.scheduler.state import State
 from distprove.errors import FormatError, InvalidProof, JobFailed
 from distprove.formats import canonical
-from distprove.system import ChecksCommitments, DrawsChallenge, Partition, PartitionProof, ProofSystem
+from distprove.system import ChecksCommitments, DrawsChallenge, Partition, PartitionProof, ProofSystem, implements
 
 
 def raise_barrier(state: State, job: Job) -> None:
@@ -39,8 +41,8 @@ def raise_barrier(state: State, job: Job) -> None:
 
 def draw_challenge(system: ProofSystem, commitments: dict[str, bytes]) -> bytes:
     """The challenge that binds all partitions: the system's own, or a digest of the commitments by name, in order."""
-    if isinstance(system, DrawsChallenge):
-        return system.draw_challenge(list(commitments.values()))
+    if implements(type(system), DrawsChallenge):
+        return cast(DrawsChallenge, system).draw_challenge(list(commitments.values()))
     listed = [list(c) for c in commitments.items()]
     return canonical.digest("distprove/challenge/1", system.name, system.key_digest(), listed)
 
@@ -48,9 +50,9 @@ def draw_challenge(system: ProofSystem, commitments: dict[str, bytes]) -> bytes:
 def made_under(system: ProofSystem, partition: Partition, proof: PartitionProof, barrier: Barrier) -> bool:
     """Whether a proof names the commitment and challenge of this barrier; True where the partition takes no part in it,
     or the system cannot tell."""
-    if not partition.commits or not isinstance(system, DrawsChallenge):
+    if not partition.commits or not implements(type(system), DrawsChallenge):
         return True
     try:
-        return system.made_under(proof) == (barrier[0].get(proof.name), barrier[1])
+        return cast(DrawsChallenge, system).made_under(proof) == (barrier[0].get(proof.name), barrier[1])
     except FormatError:
         return False

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cluster.scheduler.world import Choices, failure_of, shorten
 
-SCHEDULES = int(os.environ.get("DISTPROVE_SCHEDULES", "10000"))
-"""Schedules in all, of some 40 events each."""
+SCHEDULES = int(os.environ.get("DISTPROVE_SCHEDULES", "2500"))
+"""Schedules in all, of some 40 events each. Campaigns play more (`distprove.measure.campaign.schedules`)."""
 FIRST = int(os.environ.get("DISTPROVE_FIRST_SCHEDULE", "0"))
 STEPS = 60
 """Things that happen at random, before the schedule comes to its end without further faults."""
