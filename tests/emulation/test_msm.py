@@ -276,6 +276,11 @@ def test_sizes(n: int) -> None:
     check(BN254, Group.G1, SMALL, [rng.randrange(BN254.fr.modulus) for _ in range(n)], start=7)
 
 
+def test_windows_of_the_default_profile() -> None:
+    rng = random.Random(6)
+    check(BN254, Group.G1, MsmProfile(), [rng.randrange(BN254.fr.modulus) for _ in range(3)])
+
+
 @pytest.mark.parametrize("multiples", [1, 2, 3, 20])
 def test_tables_of_few_multiples(multiples: int) -> None:
     """Less memory, more sets of buckets, the same sum; the last set may have fewer windows than the others."""

@@ -1,23 +1,11 @@
 // Enough of CUDA's device language for g++ to run the project's kernels on the host, one block after another.
 //
-// Every thread of a block is a fiber (ucontext). A fiber runs until it meets a barrier or a warp collective; fibers are
-// resumed in alternating order, so that a missing barrier is likely to show as a wrong result. A block that cannot go on
-// (a barrier that some threads do not reach, a collective whose mask names lanes that do not come) stops with an error.
+// cuda_on_host.cpp has the threads, and is compiled once. This header is compiled with every kernel, so it includes no
+// large header of the standard library.
 #pragma once
-#include <csetjmp>
-#include <ucontext.h>
-
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <map>
-#include <memory>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #define DP_EMULATE 1
 
@@ -36,90 +24,33 @@ namespace dp_emulation {
 
 using Mask = std::uint32_t;
 
-struct Collective {  // the lanes of one mask meeting at one place
-  Mask arrived = 0;
-  unsigned generation = 0;
-  std::uint64_t values[32] = {}, results[32] = {};
-};
-
-struct Warp {
-  std::map<Mask, Collective> collectives;
-};
-
 struct Thread {
-  ucontext_t context;  // where it starts
-  std::jmp_buf left;   // where it goes on: a jump asks nothing of the system, as a change of contexts does
-  bool begun = false;
   uint3 index;
-  unsigned linear = 0, lane = 0, warp = 0;
-  bool done = false;
+  unsigned linear, lane, warp;
 };
 
 struct Block {
   uint3 index, size, grid;
-  std::vector<Thread> threads;
-  std::vector<Warp> warps;
-  unsigned alive = 0, at_barrier = 0, barrier_generation = 0;
-  int barrier_sum = 0, barrier_result = 0;
-  bool progress = false;
-  std::jmp_buf scheduler;
-  unsigned char* shared = nullptr;
+  unsigned count;  // threads
+  unsigned char* shared;
 };
 
-constexpr std::size_t STACK_BYTES = 256 << 10;
+// Calls `function`, a kernel, with the arguments at `args`.
+using Call = void (*)(void* function, void** args);
 
-inline Block* block = nullptr;
-inline Thread* self = nullptr;
+extern Block* block;
+extern Thread* self;
 
-[[noreturn]] inline void fail(const char* what) {
-  std::fprintf(stderr, "kernel emulation: %s (block %u, thread %u)\n", what, block->index.x, self ? self->linear : 0);
-  std::fflush(stderr);
-  std::abort();
-}
-
-inline void yield() {
-  Thread* me = self;
-  if (_setjmp(me->left) == 0) _longjmp(block->scheduler, 1);
-  self = me;
-}
+void yield();
 
 // A barrier over all threads that still run, with a sum over them (for __syncthreads_count and its kin).
-inline int barrier(int value = 0) {
-  const unsigned generation = block->barrier_generation;
-  block->progress = true;
-  block->barrier_sum += value;
-  ++block->at_barrier;
-  while (block->barrier_generation == generation) {
-    if (block->at_barrier == block->alive) {
-      block->barrier_result = block->barrier_sum;
-      block->at_barrier = 0;
-      block->barrier_sum = 0;
-      ++block->barrier_generation;
-      block->progress = true;
-    } else {
-      yield();
-    }
-  }
-  return block->barrier_result;
-}
+int barrier(int value = 0);
 
-// Deposit a value and wait for every lane of `mask`; the returned array holds what each lane gave.
-inline const std::uint64_t* meet(Mask mask, std::uint64_t value) {
-  if (!(mask >> self->lane & 1)) fail("a lane calls a collective whose mask leaves it out");
-  Collective& c = block->warps[self->warp].collectives[mask];
-  c.values[self->lane] = value;
-  c.arrived |= Mask(1) << self->lane;
-  block->progress = true;
-  const unsigned generation = c.generation;
-  if (c.arrived == mask) {
-    std::copy(c.values, c.values + 32, c.results);
-    c.arrived = 0;
-    ++c.generation;
-  } else {
-    while (c.generation == generation) yield();
-  }
-  return c.results;
-}
+// Deposits a value and waits for every lane of `mask`; the returned array holds what each lane gave.
+const std::uint64_t* meet(Mask mask, std::uint64_t value);
+
+// Runs a kernel. One launch at a time in a process.
+void launch(Call call, void* function, void** args, const unsigned* grid, const unsigned* size, std::size_t shared);
 
 template <class T>
 std::uint64_t to_word(T v) {
@@ -145,90 +76,17 @@ T shuffle(Mask mask, T v, int source, int low, int high) {
 
 inline int segment(int width) { return (int)self->lane / width * width; }
 
-struct Launch {
-  void (*call)(void* function, void** args);
-  void* function;
-  void** args;
+template <class... A>
+struct Called {  // a constructor, because only in braces are arguments evaluated in their order
+  Called(void (*f)(A...), A... a) { f(a...); }
 };
-inline const Launch* launching = nullptr;
-
-inline void fiber_main() {
-  launching->call(launching->function, launching->args);
-  self->done = true;
-  --block->alive;
-  block->progress = true;
-  _longjmp(block->scheduler, 1);
-}
-
-// Runs a thread until it yields or ends.
-inline void resume(Thread& t) {
-  if (_setjmp(block->scheduler) != 0) return;
-  if (t.begun) _longjmp(t.left, 1);
-  t.begun = true;
-  setcontext(&t.context);
-}
-
-inline void run_block(Block& b, std::vector<std::unique_ptr<unsigned char[]>>& stacks) {
-  const unsigned count = b.size.x * b.size.y * b.size.z;
-  block = &b;
-  b.threads.assign(count, Thread{});
-  b.warps.assign((count + 31) / 32, Warp{});
-  b.alive = count;
-  while (stacks.size() < count) stacks.emplace_back(new unsigned char[STACK_BYTES]);
-  for (unsigned i = 0; i < count; ++i) {
-    Thread& t = b.threads[i];
-    t.index = {i % b.size.x, i / b.size.x % b.size.y, i / b.size.x / b.size.y};
-    t.linear = i;
-    t.lane = i % 32;
-    t.warp = i / 32;
-    getcontext(&t.context);
-    t.context.uc_stack.ss_sp = stacks[i].get();
-    t.context.uc_stack.ss_size = STACK_BYTES;
-    t.context.uc_link = nullptr;
-    makecontext(&t.context, fiber_main, 0);
-  }
-  for (bool forward = true; b.alive; forward = !forward) {
-    b.progress = false;
-    for (unsigned k = 0; k < count; ++k) {
-      Thread& t = b.threads[forward ? k : count - 1 - k];
-      if (t.done) continue;
-      self = &t;
-      resume(t);
-    }
-    self = nullptr;
-    if (!b.progress) fail("no thread can go on: a barrier or a warp collective is not reached by all it waits for");
-  }
-}
-
-template <class... A, std::size_t... I>
-void call_with(void (*f)(A...), void** args, std::index_sequence<I...>) {
-  f(*static_cast<std::remove_cv_t<A>*>(args[I])...);
-}
 
 template <class... A>
-void launch(void (*f)(A...), const unsigned* grid, const unsigned* size, std::size_t shared, void** args) {
-  using Function = void (*)(A...);
-  Launch l{[](void* function, void** a) {
-             call_with(reinterpret_cast<Function>(function), a, std::index_sequence_for<A...>{});
-           },
-           reinterpret_cast<void*>(f), args};
-  launching = &l;
-  std::vector<std::unique_ptr<unsigned char[]>> stacks;
-  std::vector<std::uint64_t> memory(shared / 8 + 2);
-  Block b;
-  b.size = {size[0], size[1], size[2]};
-  b.grid = {grid[0], grid[1], grid[2]};
-  b.shared = reinterpret_cast<unsigned char*>(memory.data());
-  if (reinterpret_cast<std::uintptr_t>(b.shared) % 16) b.shared += 8;
-  for (unsigned z = 0; z < grid[2]; ++z)
-    for (unsigned y = 0; y < grid[1]; ++y)
-      for (unsigned x = 0; x < grid[0]; ++x) {
-        std::fill(memory.begin(), memory.end(), 0xa5a5a5a5a5a5a5a5ull);  // shared memory starts with rubbish
-        b.index = {x, y, z};
-        b.at_barrier = 0;
-        run_block(b, stacks);
-      }
-  block = nullptr;
+void launch_kernel(void (*f)(A...), const unsigned* grid, const unsigned* size, std::size_t shared, void** args) {
+  const Call call = [](void* function, void** a) {
+    Called<A...>{reinterpret_cast<void (*)(A...)>(function), *static_cast<A*>(*a++)...};
+  };
+  launch(call, reinterpret_cast<void*>(f), args, grid, size, shared);
 }
 
 // Sizes of the kernel's parameters, and how many there are: the caller checks its arguments against them.
@@ -244,7 +102,7 @@ int parameter_sizes(void (*)(A...), std::size_t* sizes, int room) {
 // One per kernel, after its definition; the test harness writes these lines.
 #define DP_EMULATED_KERNEL(name)                                                                                   \
   extern "C" void emulate_##name(const unsigned* grid, const unsigned* size, std::size_t shared, void** args) {    \
-    dp_emulation::launch(&name, grid, size, shared, args);                                                         \
+    dp_emulation::launch_kernel(&name, grid, size, shared, args);                                                         \
   }                                                                                                                \
   extern "C" int parameters_##name(std::size_t* sizes, int room) {                                                 \
     return dp_emulation::parameter_sizes(&name, sizes, room);                                                      \
@@ -278,7 +136,7 @@ inline void __nanosleep(unsigned) { dp_emulation::yield(); }
 
 // Lanes of a partial last warp do not exist, so a full mask there means the lanes that do.
 inline unsigned __activemask() {
-  const unsigned count = (unsigned)dp_emulation::block->threads.size(), first = dp_emulation::self->warp * 32;
+  const unsigned count = dp_emulation::block->count, first = dp_emulation::self->warp * 32;
   return count - first >= 32 ? 0xffffffffu : (1u << (count - first)) - 1;
 }
 
@@ -343,9 +201,9 @@ T atomicSub(T* p, U v) { T o = *p; *p = o - (T)v; return o; }
 template <class T, class U>
 T atomicExch(T* p, U v) { T o = *p; *p = (T)v; return o; }
 template <class T, class U>
-T atomicMax(T* p, U v) { T o = *p; *p = std::max(o, (T)v); return o; }
+T atomicMax(T* p, U v) { T o = *p; *p = o < (T)v ? (T)v : o; return o; }
 template <class T, class U>
-T atomicMin(T* p, U v) { T o = *p; *p = std::min(o, (T)v); return o; }
+T atomicMin(T* p, U v) { T o = *p; *p = (T)v < o ? (T)v : o; return o; }
 template <class T, class U>
 T atomicOr(T* p, U v) { T o = *p; *p = o | (T)v; return o; }
 template <class T, class U>
@@ -369,5 +227,7 @@ inline unsigned __brev(unsigned x) {
 }
 inline unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned s) { return s & 31 ? hi << (s & 31) | lo >> (32 - (s & 31)) : hi; }
 inline unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned s) { return s & 31 ? lo >> (s & 31) | hi << (32 - (s & 31)) : lo; }
-using std::max;
-using std::min;
+template <class T>
+T max(T a, T b) { return a < b ? b : a; }
+template <class T>
+T min(T a, T b) { return b < a ? b : a; }

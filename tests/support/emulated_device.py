@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,32 +53,42 @@ def compiler() -> str | None:
 def build(source: KernelSource) -> Path:
     """The shared library of a kernel source; built once per content of source, headers and shim,
     for all checkouts of this machine."""
-    program = compiler()
-    assert program is not None, "no C++ compiler"
     text = flatten(source)
     defines = [f"-D{name}={value}" for name, value in source.defines]
-    key = hashlib.sha256(repr((text, SHIM.read_text(), defines)).encode()).hexdigest()[:32]
-    library = _cache / f"{source.name}-{key}.so"
+    return _built(source.name, source.title, f'#include "{SHIM}"\n{text}', defines, (str(_threads()),))
+
+
+@cache
+def _threads() -> Path:
+    """The library that runs the threads of every kernel."""
+    path = SHIM.with_suffix(".cpp")
+    return _built(path.stem, path.name, path.read_text(), [f"-I{SHIM.parent}", "-O2"], ())
+
+
+def _built(name: str, title: str, text: str, options: Sequence[str], libraries: Sequence[str]) -> Path:
+    """The shared library of a text, with an entry for each kernel in it."""
+    program = compiler()
+    assert program is not None, "no C++ compiler"
+    key = hashlib.sha256(repr((text, SHIM.read_text(), options, libraries)).encode()).hexdigest()[:32]
+    library = _cache / f"{name}-{key}.so"
     if library.is_file():
         return library
     _cache.mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_cache) as folder:
         path = Path(folder) / "kernel.cpp"
-        text = f'#include "{SHIM}"\n' + text
         path.write_text(text)
-        flags = [program, "-std=c++17", "-x", "c++", *defines]
-        expanded = subprocess.run(
-            [*flags, "-E", "-P", "-D__global__=dp_kernel_marker", str(path)], capture_output=True, text=True, check=True
-        ).stdout
-        kernels = sorted(set(_KERNEL.findall(expanded)))
-        path.write_text(text + "".join(f"DP_EMULATED_KERNEL({name})\n" for name in kernels))
-        out = Path(folder) / "kernel.so"
         # Checked jumps refuse those between the stacks of threads.
-        command = [*flags, "-U_FORTIFY_SOURCE", "-D__global__=", "-O1", "-w", "-fPIC", "-shared"]
-        command += [str(path), "-o", str(out)]
+        flags = [program, "-std=c++17", "-x", "c++", "-O1", "-w", "-U_FORTIFY_SOURCE", *options, str(path)]
+        if libraries:
+            expand = [*flags, "-E", "-P", "-D__global__=dp_kernel_marker"]
+            expanded = subprocess.run(expand, capture_output=True, text=True, check=True).stdout
+            kernels = sorted(set(_KERNEL.findall(expanded)))
+            path.write_text(text + "".join(f"DP_EMULATED_KERNEL({name})\n" for name in kernels))
+        out = Path(folder) / "kernel.so"
+        command = [*flags, "-D__global__=", "-fPIC", "-shared", "-x", "none", *libraries, "-o", str(out)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            raise AssertionError(f"{source.title} does not compile for the host:\n{done.stderr[:8000]}")
+            raise AssertionError(f"{title} does not compile for the host:\n{done.stderr[:8000]}")
         os.replace(out, library)
     return library
 
