@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,11 @@ from distprove.errors import AirError
 from distprove.stark import field
 from distprove.stark.air.compiler import number_buses
 from distprove.stark.air.definition import Air, Bus, Constraint, Definition, Interaction, Layout, layout_of, trace_air
-from distprove.stark.air.expression import MAIN, PREPROCESSED, SELECTORS
+from distprove.stark.air.expression import MAIN, PREPROCESSED, SELECTORS, Graph
 from distprove.stark.air.lowering import lower
+from distprove.stark.air.on_rows import RowsProgram
 from distprove.stark.field import P, Words
-from kernels.interface.row_program import Op, RowProgram
+from kernels.interface.row_program import Op
 from kernels.maths.goldilocks import root_of_unity
 
 Indices = NDArray[np.int64]
@@ -194,10 +195,16 @@ class _Table:
         if self.fixed.shape[1] != self.height:
             raise AirError(f"{name}: {self.fixed.shape[1]} preprocessed rows for {self.height} rows of the trace")
         self.public = public
-        self._inputs = {PREPROCESSED: self.fixed, MAIN: self.main, SELECTORS: selectors_on_trace(self.height)}
+        self._matrices = {PREPROCESSED: lambda: self.fixed, MAIN: lambda: self.main, SELECTORS: lambda: self._selectors}
+
+    @cached_property
+    def _selectors(self) -> Words:
+        return selectors_on_trace(self.height)
 
     def check_constraints(self) -> list[Failure]:
         constraints = self.definition.constraints
+        if not constraints:
+            return []
         program = self._program([constraint.node for constraint in constraints])
         first = np.full(len(constraints), self.height)
         counts = np.zeros(len(constraints), dtype=np.int64)
@@ -216,16 +223,21 @@ class _Table:
         """Add this table's tuples to the tallies, and report multiplicities that exceed their declared bound."""
         failures = []
         interactions = self.definition.interactions
-        nodes = [node for i in interactions for node in (*i.values, i.times)]
-        blocks = list(self._blocks(self._program(nodes))) if interactions else []
+        if not interactions:
+            return []
+        blocks = self._blocks(self._program([interaction.times for interaction in interactions]))
+        all_times = np.concatenate([block for _, block in blocks], axis=1)
+        # Most rows of a large table, such as one of fixed tuples, send nothing: their values are not computed.
+        used = np.flatnonzero(all_times.any(axis=0))
+        blocks = self._blocks(self._program([node for each in interactions for node in each.values]), used)
+        all_values = np.concatenate([block for _, block in blocks], axis=1)
         start = 0
-        for interaction in interactions:
+        for interaction, times in zip(interactions, all_times, strict=True):
             bus, stop = interaction.bus, start + interaction.bus.width
-            values = np.concatenate([block[start:stop] for _, block in blocks], axis=1)
-            times = np.concatenate([block[stop] for _, block in blocks])
-            start = stop + 1
+            values = all_values[start:stop]
+            start = stop
             tallies = near if bus.scope == "local" else far
-            tallies.setdefault(bus, _Tally(bus)).add(self.name, interaction, values, times)
+            tallies.setdefault(bus, _Tally(bus)).add(self.name, interaction, values, times, used)
             if interaction.at_most is not None and (times > interaction.at_most).any():
                 over = np.flatnonzero(times > interaction.at_most)
                 row = int(over[0])
@@ -241,21 +253,16 @@ class _Table:
                 )
         return failures
 
-    def _program(self, nodes: list[int]) -> RowProgram:
-        return lower(
-            self.definition.graph,
-            nodes,
-            widths=(len(self.fixed), len(self.main), 0, 3),
-            scalars=len(self.public),
-        )
+    def _program(self, nodes: list[int]) -> RowsProgram:
+        return _prepared(self.definition.graph, tuple(nodes), (len(self.fixed), len(self.main), 0, 3), len(self.public))
 
-    def _blocks(self, program: RowProgram) -> list[tuple[int, Words]]:
-        """The first row and the program's outputs, (outputs, rows), of each block of rows."""
-        size = max(1, BLOCK_BYTES // (8 * max(1, len(program.code))))
-        return [
-            (start, _run(program, self._inputs, self.public, np.arange(start, min(start + size, self.height))))
-            for start in range(0, self.height, size)
-        ]
+    def _blocks(self, program: RowsProgram, rows: Indices | None = None) -> list[tuple[int, Words]]:
+        """The program's outputs, (outputs, rows), of each block of `rows`, by default of all: with the number of rows
+        before it. There is at least one block."""
+        rows = np.arange(self.height) if rows is None else rows
+        size = max(1, BLOCK_BYTES // (8 * max(1, program.size)))
+        starts = range(0, max(1, len(rows)), size)
+        return [(start, program(self._matrices, self.public, rows[start : start + size])) for start in starts]
 
     def _cells(self, constraint: Constraint, row: int) -> tuple[tuple[str, int], ...]:
         cells = []
@@ -283,11 +290,14 @@ class _Tally:
         self._values: list[Words] = []
         self._times: list[Words] = []
 
-    def add(self, table: str, interaction: Interaction, values: Words, times: Words) -> None:
-        rows = np.flatnonzero(times)
+    def add(self, table: str, interaction: Interaction, values: Words, times: Words, used: Indices) -> None:
+        """Add an interaction's tuples: `values`, (width, len(used)), of the rows `used`; `times` of all rows. Other
+        rows than these have no times."""
+        chosen = np.flatnonzero(times[used])
+        rows = used[chosen]
         self._places.append((table, interaction.sends, rows.astype(np.uint64)))
         self._notes.append(interaction.note)
-        self._values.append(values[:, rows].T)
+        self._values.append(values[:, chosen].T)
         self._times.append(times[rows])
 
     def add_boundary(self, term: BoundaryTuple) -> None:
@@ -358,24 +368,10 @@ def selectors_on_trace(n: int) -> Words:
     return out
 
 
-def _run(program: RowProgram, inputs: Mapping[int, Words], public: Words, rows: Indices) -> Words:
-    """Evaluate a program over the base field on the given rows: its outputs, (outputs, rows)."""
-    height = inputs[MAIN].shape[1]
-    indices = (rows, (rows + 1) % height)
-    values: list[Words] = []
-    for op, a, b, c in program.code.tolist():
-        if op == Op.LOAD:
-            values.append(inputs[a][b][indices[c]])
-        elif op == Op.CONST:
-            values.append(np.full(len(rows), program.constants[a], dtype=np.uint64))
-        elif op == Op.BASE_SCALAR:
-            values.append(np.full(len(rows), public[a]))
-        else:
-            values.append(_ARITHMETIC[Op(op)](values[a], values[b]))
-    return np.stack([values[v] for v in program.outputs]) if program.outputs else np.zeros((0, len(rows)), np.uint64)
-
-
-_ARITHMETIC = {Op.ADD: field.add, Op.SUB: field.sub, Op.MUL: field.mul}
+@lru_cache(maxsize=64)
+def _prepared(graph: Graph, nodes: tuple[int, ...], widths: tuple[int, ...], scalars: int) -> RowsProgram:
+    """The program of the nodes. Whoever looks for a wrong cell checks the same tables again and again."""
+    return RowsProgram(lower(graph, nodes, widths=widths, scalars=scalars))
 
 
 def _sums(times: Words, group: Indices, count: int) -> Words:
@@ -394,9 +390,10 @@ def _matrix(values: object, width: int, what: str) -> Words:
     n = array.shape[1]
     if not 0 < n <= MAX_HEIGHT or n & (n - 1):
         raise AirError(f"{what} has {n} rows, expected a power of two")
-    if array.dtype.kind not in "iu" or (array.size and (int(array.min()) < 0 or int(array.max()) >= P)):
+    kind = array.dtype.kind
+    if kind not in "iu" or (array.size and ((kind == "i" and int(array.min()) < 0) or int(array.max()) >= P)):
         raise AirError(f"{what} holds values that are not integers from 0 to p - 1")
-    return array.astype(np.uint64)
+    return array.astype(np.uint64, copy=False)
 
 
 def _flatten(public: Public) -> tuple[dict[str, tuple[int, int]], Words]:

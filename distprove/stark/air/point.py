@@ -50,7 +50,7 @@ class _Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Cells:
+class Cells:
     """The leaves that load from one row of one matrix: their places among the values, and the columns they load."""
 
     matrix: int
@@ -68,7 +68,7 @@ class PointProgram:
             raise SizeError("only a program that folds has one value at a point")
         self.program = program
         code, (kinds, swapped) = program.code, _classify(program.code)
-        keys = _depths(program) * len(_Kind) + kinds
+        keys = depths(program) * len(_Kind) + kinds
         order = np.argsort(keys, kind="stable")
         place = np.empty(len(order), dtype=np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
@@ -76,7 +76,7 @@ class PointProgram:
         keys, self._kinds = keys[order], kinds[order]
         self._first = int(np.searchsorted(keys, len(_Kind)))  # leaves, of depth 0, are at places 0, 1, ..
         self._leaves, operations = code[order[: self._first]], order[self._first :]
-        self._cells = _cells(self._leaves, len(program.widths))
+        self._cells = cells_of(self._leaves, len(program.widths))
         a, b, swapped = code[operations, 1], code[operations, 2], swapped[operations]
         self._a, self._b = place[np.where(swapped, b, a)], place[np.where(swapped, a, b)]
         self.steps = _steps(keys, self._kinds, self._first)
@@ -135,13 +135,14 @@ class PointProgram:
         return np.ascontiguousarray(out.T)
 
 
-def _cells(leaves: NDArray[np.int32], matrices: int) -> list[_Cells]:
+def cells_of(leaves: NDArray[np.int32], matrices: int) -> list[Cells]:
+    """The cells that instructions (n, 4) load, by matrix and row: their places are those among the instructions."""
     op, matrix, column, next_row = leaves.T
     found = []
     for m, c in itertools.product(range(matrices), (0, 1)):
         places = np.flatnonzero((op == Op.LOAD) & (matrix == m) & (next_row == c))
         if len(places):
-            found.append(_Cells(m, c, places, column[places].astype(np.int64)))
+            found.append(Cells(m, c, places, column[places].astype(np.int64)))
     return found
 
 
@@ -159,17 +160,17 @@ def _steps(keys: Indices, kinds: NDArray[np.int8], first: int) -> list[_Step]:
     return [_Step(_Kind(kind), *edge) for kind, edge in zip(found, itertools.pairwise(edges), strict=True)]
 
 
-def _depths(program: RowProgram) -> Indices:
+def depths(program: RowProgram) -> Indices:
     """The depth of each value in the expression graph: 0 for a leaf, and more than that of its operands else."""
-    depths = array("i")
+    found = array("i")
     first = int(Op.ADD)
     for op, a, b, _ in program.instructions():
         if op < first:
-            depths.append(0)
+            found.append(0)
         else:
-            x, y = depths[a], depths[b]
-            depths.append(1 + (x if x > y else y))
-    return np.array(depths, dtype=np.int64)
+            x, y = found[a], found[b]
+            found.append(1 + (x if x > y else y))
+    return np.array(found, dtype=np.int64)
 
 
 def _classify(code: NDArray[np.int32]) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
