@@ -48,26 +48,24 @@ DP_HD u32 mad_low_end(u32 a, u32 b, u32 c) {
 
 #else
 
-inline u32& flag() {
-  static thread_local u32 value = 0;
-  return value;
-}
+// One thread at a time runs emulated kernels. A variable whose address nobody takes stays in a register within a chain.
+static u32 flag = 0;
 DP_HD u32 add_with(u32 a, u32 b, u32 in) {
   u64 t = (u64)a + b + in;
-  flag() = (u32)(t >> 32);
+  flag = (u32)(t >> 32);
   return (u32)t;
 }
 DP_HD u32 sub_with(u32 a, u32 b, u32 in) {
   u64 t = (u64)a - b - in;
-  flag() = (u32)(t >> 32) & 1;
+  flag = (u32)(t >> 32) & 1;
   return (u32)t;
 }
 DP_HD u32 add_start(u32 a, u32 b) { return add_with(a, b, 0); }
-DP_HD u32 add(u32 a, u32 b) { return add_with(a, b, flag()); }
-DP_HD u32 add_end(u32 a, u32 b) { return a + b + flag(); }
+DP_HD u32 add(u32 a, u32 b) { return add_with(a, b, flag); }
+DP_HD u32 add_end(u32 a, u32 b) { return a + b + flag; }
 DP_HD u32 sub_start(u32 a, u32 b) { return sub_with(a, b, 0); }
-DP_HD u32 sub(u32 a, u32 b) { return sub_with(a, b, flag()); }
-DP_HD u32 sub_end(u32 a, u32 b) { return a - b - flag(); }
+DP_HD u32 sub(u32 a, u32 b) { return sub_with(a, b, flag); }
+DP_HD u32 sub_end(u32 a, u32 b) { return a - b - flag; }
 DP_HD void mul_pair(u32* r, u32 a, u32 b) {
   u64 t = (u64)a * b;
   r[0] = (u32)t;
@@ -76,11 +74,11 @@ DP_HD void mul_pair(u32* r, u32 a, u32 b) {
 DP_HD void mad_pair_with(u32* r, u32 a, u32 b, u32 c0, u32 c1, u32 in) {
   u64 t = (u64)a * b;
   r[0] = add_with((u32)t, c0, in);
-  r[1] = add_with((u32)(t >> 32), c1, flag());
+  r[1] = add_with((u32)(t >> 32), c1, flag);
 }
 DP_HD void mad_pair_start(u32* r, u32 a, u32 b, u32 c0, u32 c1) { mad_pair_with(r, a, b, c0, c1, 0); }
-DP_HD void mad_pair(u32* r, u32 a, u32 b, u32 c0, u32 c1) { mad_pair_with(r, a, b, c0, c1, flag()); }
-DP_HD u32 mad_low_end(u32 a, u32 b, u32 c) { return a * b + c + flag(); }
+DP_HD void mad_pair(u32* r, u32 a, u32 b, u32 c0, u32 c1) { mad_pair_with(r, a, b, c0, c1, flag); }
+DP_HD u32 mad_low_end(u32 a, u32 b, u32 c) { return a * b + c + flag; }
 
 #endif
 
