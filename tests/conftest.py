@@ -15,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from tests.support.distribution import rank_of, unit_of
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Ray reads these when it is imported, which a test module may do while tests are collected. With a niceness of 15, as
@@ -40,34 +42,25 @@ RAY_TIMEOUT = 1200
 """Seconds that a test over Ray has, unless it says more: at a load of 60 a node took five minutes to come and go."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("ray") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(RAY_TIMEOUT))
+    if hasattr(config, "workerinput"):  # one of several processes
+        items.sort(key=lambda item: rank_of(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests of a file in one process, where they share fixtures, and the folder `cluster` in one, but for what
-    needs no Ray: a second Ray would start beside the first one, and take as long again."""
+    """Spread the units of `tests.support.distribution` over the processes, in the order of the collected tests."""
     from xdist.scheduler import LoadScopeScheduling
 
-    without_ray = (
-        "/service/",
-        "/record/",
-        "/governor/",
-        "test_dispatch",
-        "test_faults",
-        "test_deploy",
-        "test_processes",
-    )
-
-    class ByFile(LoadScopeScheduling):
+    class ByUnit(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return "cluster" if "/cluster/" in file and not any(part in file for part in without_ray) else file
+            return unit_of(nodeid)
 
-    return ByFile(config, log)
+    config.option.loadscopereorder = False
+    return ByUnit(config, log)
 
 
 @pytest.fixture(scope="session")

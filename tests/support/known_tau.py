@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -35,15 +36,26 @@ def write_known_tau(
             out.append(out[-1] * tau % p)
         return out
 
-    def lagrange(log_n: int, factor: int) -> list[int]:
-        if log_n < smallest:
-            return [0] * (1 << log_n)
+    @cache
+    def unscaled(log_n: int) -> list[int]:
+        """x / (tau - x) for each x of a domain, with one inversion for all."""
         n, root = 1 << log_n, curve.fr.root_of_unity(log_n)
-        scale = (pow(tau, n, p) - 1) * pow(n, -1, p) * factor % p
-        xs = [1]
-        while len(xs) < n:
+        xs, products = [1], [1]
+        for _ in range(n):
+            products.append(products[-1] * (tau - xs[-1]) % p)
             xs.append(xs[-1] * root % p)
-        return [scale * x * pow(tau - x, -1, p) % p for x in xs]
+        out, inverse = [0] * n, pow(products[-1], -1, p)
+        for i in reversed(range(n)):
+            out[i] = xs[i] * inverse * products[i] % p
+            inverse = inverse * (tau - xs[i]) % p
+        return out
+
+    def lagrange(log_n: int, factor: int) -> list[int]:
+        n = 1 << log_n
+        if log_n < smallest:
+            return [0] * n
+        scale = (pow(tau, n, p) - 1) * pow(n, -1, p) * factor % p
+        return [scale * each % p for each in unscaled(log_n)]
 
     groups = {2: Group.G1, 3: Group.G2, 4: Group.G1, 5: Group.G1}
     factors = {2: 1, 3: 1, 4: alpha, 5: beta}
