@@ -47,8 +47,10 @@ def second_accepts(job: MultilinearJob) -> bool:
     return True
 
 
-def first_accepts(job: MultilinearJob) -> bool:
+def first_accepts(job: MultilinearJob, changed: int = 0) -> bool:
+    """`changed`: the partition to look at first, which saves the others' verification where it is refused."""
     try:
+        job.check_partition(changed)
         job.check()
     except (InvalidProof, FormatError):
         return False
@@ -99,7 +101,7 @@ def of_bytes(value: bytes) -> Iterator[tuple[str, bytes]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_change_of_every_field_is_refused(name: str) -> None:
     job = made(name)
-    accepted = [what for what, record in mutations(job.proofs[1].data) if first_accepts(job.with_record(1, record))]
+    accepted = [what for what, record in mutations(job.proofs[1].data) if first_accepts(job.with_record(1, record), 1)]
     # A nonce is any that does the work, which changes the queries and so the openings.
     assert accepted == []
 

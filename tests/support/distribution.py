@@ -12,9 +12,7 @@ RAY = "ray"
 
 _FIXTURES = ("ray_cluster", "ray_settings", "own_ray")
 
-LONGEST: tuple[str, ...] = (
-    RAY,
-)
+LONGEST: tuple[str, ...] = (RAY,)
 """Units that take more than ten seconds of a core, or that wait as long, the longest first."""
 
 

@@ -232,7 +232,8 @@ def verify(
         f = lib.FQ12.one()
         for one, two in pairs:
             f = f * lib.pairing(two, one, final_exponentiate=False)
-        return lib.final_exponentiate(f) ** (curve.exponent % r_)
+        f = lib.final_exponentiate(f) ** abs(curve.exponent)
+        return f if curve.exponent > 0 else lib.FQ12.one() / f
 
     def g1(*terms: tuple[int, Point]) -> Point:
         total = lib.Z1
