@@ -93,6 +93,7 @@ nb::tuple evaluate(const Circuit& circuit, const std::string& set, InWords publi
 // Rows that are made side by side before they go to their columns. Columns lie a power of two apart, where a few lines of
 // each would evict each other from the cache.
 constexpr size_t BLOCK = 128;
+constexpr size_t AHEAD = 48;  // wires that are fetched before their turn
 
 // make(begin, count, block) for rows [begin, begin + count) of `columns` columns, each BLOCK words after the last in `block`,
 // and from there to the columns of `height` rows.
@@ -121,9 +122,13 @@ void wire_columns(Pool& pool, InWords values, InNumbers wires, size_t operands, 
   for (size_t i = 0; i < rows * operands; ++i)
     if (from[i] >= count) throw std::invalid_argument("wires: beyond the last");
   by_blocks(pool, rows, operands * words, height, to, [&](size_t begin, size_t size, u64* block) {
+    const u32* const own = from + begin * operands;
+    const size_t left = (rows - begin) * operands;
     for (size_t i = 0; i < size; ++i)
       for (size_t o = 0; o < operands; ++o) {
-        const u64* const value = in + from[(begin + i) * operands + o] * WORDS;
+        const size_t at = i * operands + o;
+        if (at + AHEAD < left) __builtin_prefetch(in + own[at + AHEAD] * WORDS);
+        const u64* const value = in + own[at] * WORDS;
         for (size_t w = 0; w < words; ++w) block[(o * words + w) * BLOCK + i] = value[w];
       }
   });

@@ -16,6 +16,7 @@ using poseidon2::WIDTH;
 
 constexpr size_t BITS = 64, HALF = BITS / 2;  // of a scalar
 constexpr u32 MOST_LOG_LEAVES = 60;
+constexpr size_t AHEAD = 12;  // relations whose wires are fetched before their turn
 
 [[noreturn]] void refuse(const char* why) { throw std::invalid_argument(std::string("a circuit: ") + why); }
 
@@ -55,6 +56,14 @@ class Circuit::Scheduler {
     }
     for (size_t kind = 0; kind < KINDS; ++kind) need(next[kind] == sizes[kind], "its kinds of operations");
     circuit_.operations_ = sorted(operations_);
+    std::vector<Relation> relations;  // in the new order, so that they are read one after the other
+    relations.reserve(t.relations.size());
+    for (Operation& operation : circuit_.operations_) {
+      if (operation.kind != Kind::RELATION) continue;
+      relations.push_back(t.relations[operation.row]);
+      operation.row = (u32)relations.size() - 1;
+    }
+    circuit_.tables_.relations = std::move(relations);
     circuit_.permutations_ = sorted(permutations_);
     circuit_.levels_.resize(levels_);
     for (const auto& [level, operation] : operations_) ++circuit_.levels_[level].operations;
@@ -261,7 +270,10 @@ class Circuit::Evaluation {
   void apply(const Operation& operation) {
     const u32 row = operation.row;
     switch (operation.kind) {
-      case Kind::RELATION: relate(tables_.relations[row], operation.number); break;
+      case Kind::RELATION:
+        prefetch(row + AHEAD);
+        relate(tables_.relations[row], operation.number);
+        break;
       case Kind::CONSTANT:
         std::memcpy(words(tables_.constants[row].out), &tables_.constant_words[row * WORDS], WORDS * sizeof(u64));
         break;
@@ -290,6 +302,11 @@ class Circuit::Evaluation {
       }
       case Kind::PERMUTATION: case Kind::STEP: break;  // `permute`
     }
+  }
+
+  void prefetch(size_t row) const {
+    if (row >= tables_.relations.size()) return;
+    for (const u32 wire : tables_.relations[row].wires) __builtin_prefetch(words(wire));
   }
 
   void relate(const Relation& relation, u32 number) {
@@ -334,25 +351,30 @@ class Circuit::Evaluation {
 
   // The permutations and steps of a level, from `begin` on.
   void permute(size_t begin, size_t end) {
-    if (begin == end) return;
+    waiting_.clear();
     before_.resize((end - begin) * WIDTH);
-    after_.resize(before_.size());
     for (size_t i = begin; i < end; ++i) {
       const Operation& operation = circuit_.permutations_[i];
-      u64* const state = &before_[(i - begin) * WIDTH];
+      u64* const state = states_ + operation.state * (size_t)WIDTH;
       if (operation.kind == Kind::STEP) {
-        fill(tables_.steps[operation.row], state);
+        const Step& step = tables_.steps[operation.row];
+        if (const u64* const digest = fill(step, state)) {
+          meet(step.out, step.expected, digest, operation.number);
+          continue;
+        }
       } else {
         const u32* const wires = tables_.permutations[operation.row].state;
         // The words of a given root may be any.
         for (int k = 0; k < WIDTH; ++k) state[k] = gl::canonical(scalar(wires[k]));
       }
-      std::memcpy(states_ + operation.state * (size_t)WIDTH, state, WIDTH * sizeof(u64));
+      std::memcpy(&before_[waiting_.size() * WIDTH], state, WIDTH * sizeof(u64));
+      waiting_.push_back(operation);
     }
-    permute_states(hash_, before_.data(), end - begin, after_.data());
-    for (size_t i = begin; i < end; ++i) {
-      const Operation& operation = circuit_.permutations_[i];
-      const u64 *const before = &before_[(i - begin) * WIDTH], *const after = &after_[(i - begin) * WIDTH];
+    after_.resize(before_.size());
+    permute_states(hash_, before_.data(), waiting_.size(), after_.data());
+    for (size_t i = 0; i < waiting_.size(); ++i) {
+      const Operation& operation = waiting_[i];
+      const u64 *const before = &before_[i * WIDTH], *const after = &after_[i * WIDTH];
       if (operation.kind == Kind::STEP) {
         const Step& step = tables_.steps[operation.row];
         u64 digest[WORDS];
@@ -366,17 +388,21 @@ class Circuit::Evaluation {
     }
   }
 
-  // The state of a node: its children, with the one on the path at its place.
-  void fill(const Step& step, u64* state) const {
+  // Writes the state of a node: its children, with the one on the path at its place. Returns the node's digest where it is
+  // known from the opening, which has the same child; or null.
+  const u64* fill(const Step& step, u64* state) const {
     const bool binary = step.position[1] == NONE;
     const size_t arity = binary ? 2 : 4;
+    const OpenedNodes::Node node = trees_[step.tree].above(number_of(step.leaf), step.log_size, arity);
     std::fill(state, state + WIDTH, 0);
-    if (const u64* const children = trees_[step.tree].children(number_of(step.leaf), step.log_size, arity))
-      std::memcpy(state, children, arity * WORDS * sizeof(u64));
+    if (node.children) std::memcpy(state, node.children, arity * WORDS * sizeof(u64));
     if (binary) state[2 * WORDS] = poseidon2::NODE_TAG;
     size_t at = scalar(step.position[0]) & 1;
     if (!binary) at |= (scalar(step.position[1]) & 1) << 1;
-    std::memcpy(state + at * WORDS, words(step.child), WORDS * sizeof(u64));
+    u64* const child = state + at * WORDS;
+    if (node.children && equal(child, words(step.child))) return node.digest;
+    std::memcpy(child, words(step.child), WORDS * sizeof(u64));
+    return nullptr;
   }
 
   // Writes a digest, or compares it with the expected one.
@@ -391,6 +417,7 @@ class Circuit::Evaluation {
   const Proof& proof_;
   u64 *values_, *states_;
   std::vector<OpenedNodes> trees_;
+  std::vector<Operation> waiting_;
   std::vector<u64> before_, after_;
   std::vector<Fault> faults_;
   std::vector<Unfit> unfit_;

@@ -4,7 +4,8 @@
 // wire is four elements of F_p; values lie wire after wire.
 // Order: operations are sorted by the number of permutations that precede them on any path. Permutations of one number
 // do not depend on each other and run side by side in the lanes of HashOps::permute. Other operations keep their order.
-// Bound: by the latency of loads of wires for relations (some 20 ns each), and by the permutations.
+// Bound: by the permutations, and by the loads of wires for relations, which are fetched ahead. The steps of a path mostly
+// take their digest from the opened tree, whose nodes are hashed once for all queries.
 #pragma once
 #include <vector>
 

@@ -104,7 +104,7 @@ bool OpenedNodes::rise(const HashOps& hash, const TreeOpening& tree) {
   std::vector<u64> known = leaves_, digests = leaf_digests(hash, tree);
   const u64 *path = tree.path, *const end = path + tree.path_count * DIGEST;
   for (size_t i = 0; i + 1 < tree.levels.size(); ++i) {
-    levels_.push_back({(u32)tree.levels[i], (u32)tree.levels[i + 1], {}, {}});
+    levels_.push_back({(u32)tree.levels[i], (u32)tree.levels[i + 1], {}, {}, {}});
     Level& level = levels_.back();
     const size_t arity = (size_t)1 << (level.below - level.above);
     for (const u64 number : known) level.parents.push_back(number & low_bits(level.above));
@@ -124,7 +124,7 @@ bool OpenedNodes::rise(const HashOps& hash, const TreeOpening& tree) {
         std::memcpy(to, from, DIGEST * sizeof(u64));
       }
     known = level.parents;
-    if (level.above) digests = node_digests(hash, level.children, arity);
+    digests = level.digests = node_digests(hash, level.children, arity);
   }
   return path == end;
 }
@@ -134,19 +134,19 @@ const u64* OpenedNodes::row(u64 leaf) const {
   return rows_ && place < leaves_.size() ? rows_ + place * width_ : nullptr;
 }
 
-const u64* OpenedNodes::children(u64 leaf, u32 log_size, size_t arity) const {
+OpenedNodes::Node OpenedNodes::above(u64 leaf, u32 log_size, size_t arity) const {
   for (const Level& level : levels_) {
     if (level.below != log_size || (size_t)1 << (level.below - level.above) != arity) continue;
     const size_t place = place_of(level.parents, leaf & low_bits(level.above));
-    return place < level.parents.size() ? &level.children[place * arity * DIGEST] : nullptr;
+    if (place < level.parents.size()) return {&level.children[place * arity * DIGEST], &level.digests[place * DIGEST]};
   }
-  return nullptr;
+  return {nullptr, nullptr};
 }
 
 const u64* OpenedNodes::node(u64 leaf, u32 log_size) const {
   for (const Level& level : levels_) {
     if (level.below != log_size) continue;
-    const u64* const all = children(leaf, log_size, (size_t)1 << (level.below - level.above));
+    const u64* const all = above(leaf, log_size, (size_t)1 << (level.below - level.above)).children;
     return all ? all + (leaf >> level.above & low_bits(level.below - level.above)) * DIGEST : nullptr;
   }
   return nullptr;

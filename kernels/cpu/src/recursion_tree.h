@@ -32,9 +32,12 @@ class OpenedNodes {
   // The row of a leaf; null where it is not known.
   const u64* row(u64 leaf) const;
 
-  // The children of the node above a leaf's ancestor at the level of 2^log_size nodes, `arity` of them, four words each;
-  // null where they are not known.
-  const u64* children(u64 leaf, u32 log_size, size_t arity) const;
+  struct Node {
+    const u64 *children, *digest;  // four words each
+  };
+
+  // The node of so many children above a leaf's ancestor at the level of 2^log_size nodes; null where it is not known.
+  Node above(u64 leaf, u32 log_size, size_t arity) const;
 
   // The node at the level of 2^log_size nodes that a leaf of this number has for an ancestor; null where it is not known.
   const u64* node(u64 leaf, u32 log_size) const;
@@ -44,6 +47,7 @@ class OpenedNodes {
     u32 below, above;
     std::vector<u64> parents;   // ascending
     std::vector<u64> children;  // of each parent
+    std::vector<u64> digests;   // of the parents
   };
 
   bool rise(const HashOps& hash, const TreeOpening& tree);
