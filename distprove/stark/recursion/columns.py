@@ -1,14 +1,20 @@
-"""Main columns of the tables from the values of wires, in native code."""
+"""Main columns of the tables from the values of wires and from the states that permutations take."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
+from distprove.stark.air import CppRows
 from distprove.stark.field import Words
 from distprove.stark.recursion.circuit import Numbers
-from kernels.cpu.poseidon2 import INSTRUCTION_SET
+from distprove.stark.recursion.tables import Permutations
 from kernels.host.native import native
-from kernels.maths.poseidon2 import SBOXES, WIDTH
+
+PERMUTATION_ROWS = CppRows(Path(__file__).with_name("permutations.cpp"), Permutations.main, ("states", "places"))
+"""Makes the columns of permutations where the trace is: a state is a tenth of its row. Takes `states` (16 n,) and
+`places` (2 n,), state after state."""
 
 
 def wire_columns(values: Words, wires: Numbers, words: int, height: int) -> Words:
@@ -18,15 +24,4 @@ def wire_columns(values: Words, wires: Numbers, words: int, height: int) -> Word
     out = np.empty((operands * words, height), dtype=np.uint64)
     flat = values.reshape(-1), wires.reshape(-1)
     native.wire_columns(native.Pool(1), *flat, operands, words, height, out.reshape(-1))
-    return out
-
-
-def permutation_columns(states: Words, places: Words) -> Words:
-    """The columns (168, height) of the permutations of states (n, 16): state, powers, and places (2, height). Rows
-    after the n-th permute zeros."""
-    height = places.shape[1]
-    out = np.empty((WIDTH + SBOXES + len(places), height), dtype=np.uint64)
-    expanded = out[: WIDTH + SBOXES].reshape(-1)
-    native.poseidon2_columns(native.Pool(1), INSTRUCTION_SET, states.reshape(-1), height, expanded)
-    out[WIDTH + SBOXES :] = places
     return out

@@ -15,7 +15,7 @@ from distprove.stark.recursion.circuit import (
     HALF,
     Circuit,
 )
-from distprove.stark.recursion.columns import permutation_columns, wire_columns
+from distprove.stark.recursion.columns import PERMUTATION_ROWS, wire_columns
 from distprove.stark.recursion.evaluation import Evaluation
 from distprove.stark.recursion.frame import KINDS, MORE, Frame
 from distprove.stark.recursion.rows import rows_of
@@ -28,6 +28,12 @@ from distprove.stark.recursion.tables import (
     Publics,
     Relations,
 )
+from kernels.interface.arrays import Array
+from kernels.interface.backend import Backend
+from kernels.maths.poseidon2 import WIDTH
+
+PERMUTED = ("poseidon2", MORE["poseidon2"])
+"""The tables whose rows the backend makes."""
 
 
 def node_tables(public: Sequence[tuple[str, int]], names: Iterable[str]) -> list[Air]:
@@ -76,11 +82,34 @@ class Layout:
         out[:, : len(rows)] = rows.T
         return out
 
-    def traces(self, made: Evaluation) -> list[Words]:
-        """The main columns of each table."""
-        return [self._trace(name, made) for name in self.log_heights]
+    def inputs(self, made: Evaluation) -> dict[str, Words]:
+        """What `traces` takes, as host arrays: the main columns, or for permutations their states and places."""
+        found: dict[str, Words] = {}
+        first = 0
+        for name in self.log_heights:
+            if name in PERMUTED:
+                wires = self._rows[name].wires
+                states, places = made.states[first:][: len(wires)], made.values[wires, 0]
+                first += len(wires)
+                # Without a row one of zeros, as all others are then: a row function takes no empty array.
+                found[f"{name} states"] = states.reshape(-1) if len(wires) else np.zeros(WIDTH, dtype=np.uint64)
+                found[f"{name} places"] = places.reshape(-1) if len(wires) else np.zeros(2, dtype=np.uint64)
+            else:
+                found[name] = self._main(name, made)
+        return found
 
-    def _trace(self, name: str, made: Evaluation) -> Words:
+    def traces(self, inputs: Mapping[str, Array], backend: Backend) -> list[Array]:
+        """The main columns of each table from `inputs` in the backend's memory. Raises BackendError."""
+        return [
+            PERMUTATION_ROWS.make(
+                backend, 1 << log_height, states=inputs[f"{name} states"], places=inputs[f"{name} places"]
+            )
+            if name in PERMUTED
+            else inputs[name]
+            for name, log_height in self.log_heights.items()
+        ]
+
+    def _main(self, name: str, made: Evaluation) -> Words:
         height, rows = 1 << self.log_heights[name], self._rows[name]
         match name:
             case "publics":
@@ -92,10 +121,6 @@ class Layout:
             case "bits":
                 (values,) = wire_columns(made.values, rows.wires, 1, height)
                 return _decomposed(values, self._columns(rows.fixed[:, -POWER_BITS:], name))
-            case "poseidon2" | "more poseidon2":
-                first = len(self._rows["poseidon2"].fixed)
-                states = made.states[:first] if name == "poseidon2" else made.states[first:]
-                return permutation_columns(states, wire_columns(made.values, rows.wires, 1, height))
             case _:
                 return wire_columns(made.values, rows.wires, 1, height)
 

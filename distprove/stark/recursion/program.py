@@ -16,6 +16,7 @@ from distprove.stark.multilinear.verifier import check_statement
 from distprove.stark.program import Program, Trace
 from distprove.stark.recursion.circuit import Circuit
 from distprove.stark.recursion.circuit_cache import kept_circuit
+from distprove.stark.recursion.columns import PERMUTATION_ROWS
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.frame import Frame
 from distprove.stark.recursion.layout import Layout, node_tables
@@ -38,6 +39,7 @@ class NodeProgram(Program):
     """Proves that the proofs of some children verify. Its rules are those of the frame, whatever the children."""
 
     name = "node"
+    row_functions = (PERMUTATION_ROWS,)
 
     def __init__(self, children: Sequence[Child], frame: Frame) -> None:
         """`children`: one for each place, all alike but for segments of other heights. Without any there are rules and
@@ -83,10 +85,10 @@ class NodeProgram(Program):
         for child, (name, public, record, key) in zip(self.children, source["children"], strict=False):
             proof, _ = MultilinearProof.from_record(record, child.shape.key, name)
             proven.append(Proven(name, tuple(public), proof, None if key is None else Identity(*key)))
-        return self.traces_of(proven, source["challenge"], Identity(*source["node_key"]))
+        return self.inputs_of(proven, source["challenge"], Identity(*source["node_key"]))
 
-    def traces_of(self, proven: Sequence[Proven], challenge: bytes, node_key: Identity) -> dict[str, NDArray[Any]]:
-        """The traces from the children's proofs, in a job of this challenge, in a tree with this key of nodes.
+    def inputs_of(self, proven: Sequence[Proven], challenge: bytes, node_key: Identity) -> dict[str, NDArray[Any]]:
+        """What `trace` takes, from the children's proofs, in a job of this challenge, in a tree with this key of nodes.
 
         Raises InvalidProof where a child does not verify, or is none of this circuit's.
         """
@@ -102,12 +104,11 @@ class NodeProgram(Program):
         fields = node_fields(self.children, proven, stated)
         made = evaluate(self.circuit, fields, node_trees(self.children, proven))
         made.check()
-        traces = zip(self.layout.log_heights, self.layout.traces(made), strict=True)
-        return {**dict(traces), "stated": np.array(stated.scalars(), dtype=np.uint64)}
+        return {**self.layout.inputs(made), "stated": np.array(stated.scalars(), dtype=np.uint64)}
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         public = tuple(map(int, backend.to_host(inputs["stated"])))
-        return Trace([inputs[table] for table in self.frame.log_heights], public)
+        return Trace(self.layout.traces(inputs, backend), public)
 
 
 def node_source(proven: Sequence[Proven], challenge: bytes, node_key: Identity) -> dict[str, Any]:

@@ -90,25 +90,10 @@ nb::tuple evaluate(const Circuit& circuit, const std::string& set, InWords publi
   return nb::make_tuple(faults, unfit);
 }
 
-// Rows that are made side by side before they go to their columns. Columns lie a power of two apart, where a few lines of
-// each would evict each other from the cache.
+// Rows that are gathered before they go to their columns. Columns lie a power of two apart, where a few lines of each would
+// evict each other from the cache.
 constexpr size_t BLOCK = 128;
 constexpr size_t AHEAD = 48;  // wires that are fetched before their turn
-
-// make(begin, count, block) for rows [begin, begin + count) of `columns` columns, each BLOCK words after the last in `block`,
-// and from there to the columns of `height` rows.
-template <class Make>
-void by_blocks(Pool& pool, size_t rows, size_t columns, size_t height, u64* out, const Make& make) {
-  pool.ranges((rows + BLOCK - 1) / BLOCK, 8, [&](size_t first, size_t last) {
-    std::vector<u64> block(columns * BLOCK);
-    for (size_t begin = first * BLOCK; begin < std::min(last * BLOCK, rows); begin += BLOCK) {
-      const size_t count = std::min(BLOCK, rows - begin);
-      make(begin, count, block.data());
-      for (size_t c = 0; c < columns; ++c)
-        std::memcpy(out + c * height + begin, &block[c * BLOCK], count * sizeof(u64));
-    }
-  });
-}
 
 // Columns of `height` rows from wires (rows, operands): `words` words of each operand. The rows after them are zero.
 void wire_columns(Pool& pool, InWords values, InNumbers wires, size_t operands, size_t words, size_t height, OutWords out) {
@@ -121,41 +106,22 @@ void wire_columns(Pool& pool, InWords values, InNumbers wires, size_t operands, 
   nb::gil_scoped_release release;
   for (size_t i = 0; i < rows * operands; ++i)
     if (from[i] >= count) throw std::invalid_argument("wires: beyond the last");
-  by_blocks(pool, rows, operands * words, height, to, [&](size_t begin, size_t size, u64* block) {
-    const u32* const own = from + begin * operands;
-    const size_t left = (rows - begin) * operands;
-    for (size_t i = 0; i < size; ++i)
-      for (size_t o = 0; o < operands; ++o) {
-        const size_t at = i * operands + o;
-        if (at + AHEAD < left) __builtin_prefetch(in + own[at + AHEAD] * WORDS);
-        const u64* const value = in + own[at] * WORDS;
-        for (size_t w = 0; w < words; ++w) block[(o * words + w) * BLOCK + i] = value[w];
-      }
+  const size_t columns = operands * words;
+  pool.ranges((rows + BLOCK - 1) / BLOCK, 8, [&](size_t first, size_t last) {
+    std::vector<u64> block(columns * BLOCK);
+    for (size_t begin = first * BLOCK; begin < std::min(last * BLOCK, rows); begin += BLOCK) {
+      const size_t size = std::min(BLOCK, rows - begin), left = (rows - begin) * operands;
+      const u32* const own = from + begin * operands;
+      for (size_t i = 0, at = 0; i < size; ++i)
+        for (size_t o = 0; o < operands; ++o, ++at) {
+          if (at + AHEAD < left) __builtin_prefetch(in + own[at + AHEAD] * WORDS);
+          const u64* const value = in + own[at] * WORDS;
+          for (size_t w = 0; w < words; ++w) block[(o * words + w) * BLOCK + i] = value[w];
+        }
+      for (size_t c = 0; c < columns; ++c) std::memcpy(to + c * height + begin, &block[c * BLOCK], size * sizeof(u64));
+    }
   });
-  for (size_t c = 0; c < operands * words; ++c) std::fill(to + c * height + rows, to + (c + 1) * height, 0);
-}
-
-constexpr size_t EXPANDED = poseidon2::WIDTH + poseidon2::POWERS;
-
-// The columns of states (n, 16) and of the powers that their permutations take. The rows after them are those of the state
-// of zeros.
-void poseidon2_columns(Pool& pool, const std::string& set, InWords states, size_t height, OutWords out) {
-  const HashOps& hash = poseidon2_of(set);
-  const size_t n = count_of(states, poseidon2::WIDTH, "states");
-  if (n > height) throw std::invalid_argument("states: more than the rows");
-  expect(out, EXPANDED * height, "out");
-  const u64* const in = states.data();
-  u64* const to = out.data();
-  nb::gil_scoped_release release;
-  by_blocks(pool, n, EXPANDED, height, to, [&](size_t begin, size_t size, u64* block) {
-    const size_t whole = size / hash.lanes * hash.lanes;
-    hash.expand(in + begin * poseidon2::WIDTH, whole, block, BLOCK);
-    POSEIDON2_PORTABLE.expand(in + (begin + whole) * poseidon2::WIDTH, size - whole, block + whole, BLOCK);
-  });
-  const u64 zeros[poseidon2::WIDTH] = {};
-  u64 row[EXPANDED];
-  POSEIDON2_PORTABLE.expand(zeros, 1, row, 1);
-  for (size_t c = 0; c < EXPANDED; ++c) std::fill(to + c * height + n, to + (c + 1) * height, row[c]);
+  for (size_t c = 0; c < columns; ++c) std::fill(to + c * height + rows, to + (c + 1) * height, 0);
 }
 
 }  // namespace
@@ -168,7 +134,6 @@ void bind_recursion(nb::module_& m) {
       .def_prop_ro("fields", &Circuit::fields)
       .def("evaluate", &evaluate);
   m.def("wire_columns", &wire_columns);
-  m.def("poseidon2_columns", &poseidon2_columns);
 }
 
 }  // namespace dp

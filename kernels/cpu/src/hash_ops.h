@@ -30,12 +30,8 @@ struct HashOps {
   // Least i < n whose nonce first + i does the work of `bits` bits for the seed (4 words); n if there is none.
   size_t (*grind)(u64 tag, const u64* seed, u64 first, size_t n, int bits);
 
-  // The rest is null for a hash whose states are not of 16 elements.
-  // Permutes n states, one after the other. `out` may be `states`.
+  // Permutes n states of 16 elements, one after the other. `out` may be `states`. Null for a hash with other states.
   void (*permute)(const u64* states, size_t n, u64* out);
-  // Each state as a row of columns: its 16 elements, then the powers that its permutation takes. Column c at columns + c
-  // stride.
-  void (*expand)(const u64* states, size_t n, u64* columns, size_t stride);
 };
 
 extern const HashOps KECCAK_PORTABLE, POSEIDON2_PORTABLE;

@@ -75,7 +75,7 @@ struct KeccakHash {
   }
 
   static constexpr HashOps ops(const HashOps* narrower) {
-    return {LANES, narrower, &leaves, &pairs, nullptr, &rows, &grind, nullptr, nullptr};
+    return {LANES, narrower, &leaves, &pairs, nullptr, &rows, &grind, nullptr};
   }
 };
 

@@ -104,19 +104,13 @@ struct Poseidon2Hash {
     return n;
   }
 
-  // States side by side, from where they lie one after the other.
-  static void load(const u64* states, T (&s)[WIDTH]) {
-    u64 words[WIDTH][LANES];
-    for (size_t l = 0; l < LANES; ++l)
-      for (int k = 0; k < WIDTH; ++k) words[k][l] = states[l * WIDTH + k];
-    for (int k = 0; k < WIDTH; ++k) s[k] = A::load(words[k]);
-  }
-
   static void permute(const u64* states, size_t n, u64* out) {
     for (size_t i = 0; i < n; i += LANES) {
       T s[WIDTH];
       u64 words[WIDTH][LANES];
-      load(states + i * WIDTH, s);
+      for (size_t l = 0; l < LANES; ++l)
+        for (int k = 0; k < WIDTH; ++k) words[k][l] = states[(i + l) * WIDTH + k];
+      for (int k = 0; k < WIDTH; ++k) s[k] = A::load(words[k]);
       poseidon2::permute<A>(s);
       for (int k = 0; k < WIDTH; ++k) A::store(words[k], s[k]);
       for (size_t l = 0; l < LANES; ++l)
@@ -124,18 +118,8 @@ struct Poseidon2Hash {
     }
   }
 
-  static void expand(const u64* states, size_t n, u64* columns, size_t stride) {
-    for (size_t i = 0; i < n; i += LANES) {
-      T s[WIDTH];
-      load(states + i * WIDTH, s);
-      for (int k = 0; k < WIDTH; ++k) A::store(columns + k * stride + i, s[k]);
-      u64* const powers = columns + WIDTH * stride + i;
-      poseidon2::permute<A>(s, [=](int number, const T& power) { A::store(powers + number * stride, power); });
-    }
-  }
-
   static constexpr HashOps ops(const HashOps* narrower) {
-    return {LANES, narrower, &leaves, &pairs, &quads, &rows, &grind, &permute, &expand};
+    return {LANES, narrower, &leaves, &pairs, &quads, &rows, &grind, &permute};
   }
 };
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
-import pytest
-
 import kernels
-from kernels.host.native import native
-from kernels.maths.goldilocks import P
-from kernels.maths.poseidon2 import SBOXES, rounds
 from tests.support import plain_poseidon2 as plain
 
 PLONKY3_INPUT = """
@@ -56,21 +50,3 @@ def test_the_kernels_have_the_constants_of_the_lfsr() -> None:
     half = plain.WIDTH * plain.FULL // 2
     first, partial, last = (plain.CONSTANTS[a:b] for a, b in ((0, half), (half, -half), (-half, None)))
     assert found == {"FULL_CONSTANTS": first + last, "PARTIAL_CONSTANTS": partial}
-
-
-@pytest.mark.parametrize("instruction_set", native.gl_instruction_sets())
-def test_the_columns_of_permutations(instruction_set: str) -> None:
-    """States, powers in the order of the rounds, and rows that permute zeros; for whole groups of lanes and a rest."""
-    generator = np.random.default_rng(5)
-    states = generator.integers(0, P, (21, plain.WIDTH), dtype=np.uint64)
-    columns = np.empty((plain.WIDTH + SBOXES, 32), dtype=np.uint64)
-    native.poseidon2_columns(native.Pool(2), instruction_set, states.reshape(-1), 32, columns.reshape(-1))
-    for row, state in enumerate([*states.tolist(), *[[0] * plain.WIDTH] * 11]):
-        powers: list[int] = []
-
-        def power(x: int, constant: int, powers: list[int] = powers) -> int:
-            powers.append(pow(x + constant, 7, P))
-            return powers[-1]
-
-        rounds(state, power, lambda a, b: (a + b) % P, lambda a, c: a * c % P)
-        assert columns[:, row].tolist() == state + powers

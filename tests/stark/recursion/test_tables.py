@@ -57,7 +57,9 @@ class Case:
             own = Proven(own.name, own.public, proof)
         stated = stated_by(children, [own], self.proven.proof.challenge, NODE_KEY)
         evaluated = evaluate(self.program.circuit, node_fields(children, [own], stated), node_trees(children, [own]))
-        return self.program.layout.traces(evaluated), stated.scalars(), evaluated.faults
+        with CpuBackend() as backend:
+            traces = self.program.layout.traces(self.program.layout.inputs(evaluated), backend)
+        return traces, stated.scalars(), evaluated.faults
 
     def failures(self, traces: list[Words], public: tuple[int, ...]) -> list[Failure]:
         values, named = iter(public), {}
@@ -221,7 +223,7 @@ def test_a_node_proves_at_full_parameters() -> None:
     params = choose_parameters(own.program, 1, grinding=4, hash="poseidon2")
     with CpuBackend() as backend:
         pk = make_key(own.program, params, backend)
-        inputs = own.program.traces_of([own.proven], own.proven.proof.challenge, NODE_KEY)
+        inputs = own.program.inputs_of([own.proven], own.proven.proof.challenge, NODE_KEY)
         committed = commit(pk, NODE, inputs, Steps())
         proven: MultilinearProof = prove(pk, committed, NODE_CHALLENGE, Steps())
     assert pk.key.params.security_bits == 128

@@ -222,7 +222,7 @@ def refused(tree: Tree, key: MultilinearProvingKey, proven: Sequence[Proven]) ->
     program = key.program
     assert isinstance(program, NodeProgram)
     with pytest.raises(InvalidProof):
-        program.traces_of(proven, tree.segments[0].proof.challenge, Identity.of(tree.keys.node.key))
+        program.inputs_of(proven, tree.segments[0].proof.challenge, Identity.of(tree.keys.node.key))
 
 
 def test_children_of_another_job_or_number(tree: Tree) -> None:

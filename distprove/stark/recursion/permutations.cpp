@@ -1,0 +1,18 @@
+// The columns of the table `poseidon2`: row i permutes state i, 16 words of `states`, and has two words of `places`. Rows
+// beyond the last state permute zeros.
+#include "hash/poseidon2.h"
+
+DP_ROW void row(const Inputs& in, u64 i, Row& out) {
+  constexpr int WIDTH = dp::poseidon2::WIDTH, PLACE = 2;
+  const bool given = i < in.places.n / PLACE;
+  u64 state[WIDTH];
+#pragma unroll
+  for (int k = 0; k < WIDTH; ++k) {
+    state[k] = given ? in.states[i * WIDTH + k] : 0;
+    out[column::state + k] = state[k];
+  }
+  dp::poseidon2::permute<dp::poseidon2::Scalar>(
+      state, [&](int number, u64 power) { out[column::power + number] = power; });
+#pragma unroll
+  for (int k = 0; k < PLACE; ++k) out[column::place + k] = given ? in.places[i * PLACE + k] : 0;
+}
