@@ -45,7 +45,7 @@ _FIELD = 3
 
 @dataclass(frozen=True)
 class Part:
-    """What a recorder has got between two places."""
+    """The operations between two places of a record."""
 
     wires: range
     fields: tuple[str, ...]

@@ -127,7 +127,9 @@ class Symbols(Arithmetic[Wire]):
         wires = {wire.number: wire.number for wire in self._constants.values() if wire.number < found.part.wires.start}
         wires |= {old.number: new.number for old, new in zip(found.inputs, inputs, strict=True)}
         moved = self._record.copy(found.part, wires, (found.prefix, prefix), trees - found.trees)
-        return [Wire(int(moved[wire.number])) for wire in found.outs]
+        outs = [Wire(int(moved[wire.number])) for wire in found.outs]
+        assert all(wire.number != NONE for wire in outs), "a part's results are its own, its inputs or constants"
+        return outs
 
     # -- what a proof gives -----------------------------------------------------------------------------------------
 

@@ -62,9 +62,10 @@ void make(Circuit* self, u32 wires, u32 messages, InBytes kinds, nb::dict tables
   new (self) Circuit(wires, messages, std::move(made));
 }
 
-// Levels, header, rows, width, path. The arrays are the caller's.
+// Levels, header, rows, width, path. The arrays are the caller's, and must be taken as they are: a copy would not live on.
 TreeOpening opening_of(const nb::tuple& given) {
-  const InWords header = nb::cast<InWords>(given[1]), rows = nb::cast<InWords>(given[2]), path = nb::cast<InWords>(given[4]);
+  const auto words = [&](size_t place) { return nb::cast<InWords>(given[place], false); };
+  const InWords header = words(1), rows = words(2), path = words(4);
   const size_t width = nb::cast<size_t>(given[3]);
   return {nb::cast<std::vector<int>>(given[0]), words_of(header), rows.data(), count_of(rows, width, "rows"), width,
           path.data(), count_of(path, poseidon2::DIGEST, "path")};
