@@ -303,7 +303,9 @@ def expand(
             files[(text,)] = text
             continue
         try:
-            found = sorted(_matches(search, base / pattern, text, base, suffix), key=natural_key)
+            found = _matches(search, base / pattern, text, base, suffix)
+            if len(found) > 1:
+                found.sort(key=natural_key)
         except OSError as error:  # a name that no file can have, a folder that may not be read
             raise typed(error, pattern) from None
         except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 
 from distprove.entry import Entry
@@ -18,5 +19,11 @@ DEFAULT = "groth16"
 
 def entry_of(system: str) -> Entry:
     """The entry of a system in `SYSTEMS`."""
-    entry: Entry = import_module(SYSTEMS[system]).ENTRY
+    return _entry_in(SYSTEMS[system])
+
+
+@cache
+def _entry_in(module: str) -> Entry:
+    """The entry in a module. Cached: a service asks four times for each job, and an import asks for locks."""
+    entry: Entry = import_module(module).ENTRY
     return entry

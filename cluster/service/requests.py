@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from glob import has_magic
 from itertools import takewhile
 from pathlib import Path
@@ -28,8 +28,6 @@ and finding out where one leads takes time that grows with the square of its len
 
 _ZERO = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """A zero byte in JSON, and no backslash before `u0000`."""
-Looked = set[Path | tuple[Path, str]]
-"""Paths that were seen to be allowed, and texts of jobs that mean such a path, by the base they are relative to."""
 ELSEWHERE = "a link leads to a file that is not in a folder that this service takes files from"
 
 
@@ -57,6 +55,18 @@ class Limits:
     """Whether jobs may name programs of their own, MODULE:CLASS, which the service then imports and runs."""
 
 
+@dataclass
+class Looked:
+    """What was looked at for jobs that are asked for together, or that begin together."""
+
+    bases: dict[str, Path] = field(default_factory=dict)
+    """Where the bases of jobs lead."""
+    allowed: set[Path] = field(default_factory=set)
+    """Paths that were seen to be allowed."""
+    texts: set[tuple[Path, str]] = field(default_factory=set)
+    """Texts of jobs that mean such a path, by the base they are relative to."""
+
+
 def job_of(
     request: JobRequest, settings: ExecutorSettings, limits: Limits, folder: Path, looked: Looked | None = None
 ) -> Job:
@@ -78,35 +88,32 @@ def job_of(
         raise UsageError("a job names its `system`, and both `system` and `title` are strings")
     if len(title) > MAX_TITLE:
         raise UsageError(f"a title has at most {MAX_TITLE} characters, not {len(title)}")
-    base = Path(request.base or "/")
-    if not base.is_absolute():
-        raise UsageError("the base of a job is an absolute path on the service's machine")
-    base = _real(base)
-    looked = set() if looked is None else looked
+    looked = Looked() if looked is None else looked
+    base = looked.bases.get(request.base) or _real_base(request.base)
+    looked.bases[request.base] = base
 
     def judged(text: str) -> str:
         """A text that names files, once it is seen to lead to an allowed place; without `..`, which would have what it
         means depend on folders elsewhere, and tell of them."""
-        if (base, text) in looked:
+        if (base, text) in looked.texts:
             return text
         if is_url(text):
             raise UsageError("this service fetches nothing from elsewhere: name files of its own machine, not URLs")
-        place = _before_patterns(Path(text))
-        rest = Path(text).relative_to(place)
+        place, rest = _before_patterns(Path(text))
         if ".." in place.parts:
             place = _real((base / place).parent) / place.name if place.name != ".." else _real(base / place)
         path = base / place
-        if path not in looked:
+        if path not in looked.allowed:
             real, is_inside = _real(path), _is_in(path, limits)
             note = "" if os.path.isabs(text) or _is_in(base, limits) else f": paths of this job are relative to {base}"
             _require_allowed(real, limits, folder, named=real if is_inside else path, note=note)
             if ".." in rest.parts:
                 _require_allowed(Path(os.path.normpath(path / rest)), limits, folder)
             if not has_magic(text):
-                looked.add(path)
+                looked.allowed.add(path)
         meant = str(place / rest) if text else text
-        if meant == text and path in looked:
-            looked.add((base, text))
+        if meant == text and path in looked.allowed:
+            looked.texts.add((base, text))
         return meant
 
     named = options_of(table).with_files(table, judged)
@@ -124,13 +131,13 @@ def require_allowed_files(job: Job, limits: Limits, folder: Path, looked: Looked
     submitted, and when it begins: it may have waited while links were laid, or been taken by a service with other
     limits. Those that were `looked` at just before are not looked at again; the others are added."""
     for path in job.files:
-        if path in looked:
+        if path in looked.allowed:
             continue
         try:
             _require_allowed(_real(path), limits, folder)
         except UsageError:  # which may name what a pattern found by a link
             raise UsageError(ELSEWHERE) from None
-        looked.add(path)
+        looked.allowed.add(path)
 
 
 def files_stay_allowed(limits: Limits, folder: Path) -> AbstractContextManager[None]:
@@ -200,9 +207,20 @@ def _texts(value: Any) -> Iterator[str]:
                 yield from _texts(inner)
 
 
-def _before_patterns(path: Path) -> Path:
-    """The part of a path that names one place: what comes before wildcards."""
-    return Path(*takewhile(lambda part: not has_magic(part), path.parts))
+def _real_base(base: str) -> Path:
+    """Where the base of a job leads. Raises UsageError."""
+    path = Path(base or "/")
+    if not path.is_absolute():
+        raise UsageError("the base of a job is an absolute path on the service's machine")
+    return _real(path)
+
+
+def _before_patterns(path: Path) -> tuple[Path, Path]:
+    """The part of a path that names one place, which is what comes before wildcards; and the rest."""
+    if not has_magic(str(path)):
+        return path, Path()
+    place = Path(*takewhile(lambda part: not has_magic(part), path.parts))
+    return place, path.relative_to(place)
 
 
 def _real(path: Path) -> Path:

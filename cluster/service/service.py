@@ -293,7 +293,7 @@ class Service:
         what is known of it or why it is refused. Those that are refused leave the others as they are."""
         told: list[JobView | DistproveError | None] = [None] * len(requests)
         asked: dict[int, _Asked] = {}
-        looked: Looked = set()
+        looked = Looked()
         for place, request in enumerate(requests):
             try:
                 found = self._asked(request, looked)
@@ -592,7 +592,7 @@ class Service:
     def _prove(self, ticket: _Ticket) -> None:
         job, out = ticket.job, Path(ticket.view.run)
         assert job is not None, "it is not over"
-        require_allowed_files(job, self.limits, self.folder, set())
+        require_allowed_files(job, self.limits, self.folder, Looked())
         with files_stay_allowed(self.limits, self.folder):
             if out.parent != self.folder / RUNS:
                 allowed_out(out, self.limits, self.folder)
@@ -649,7 +649,7 @@ class Service:
                     self._sorting = False
                     self._ended_one.notify_all()
                     return
-            looked: Looked = set()
+            looked = Looked()
             for start in range(0, len(fresh), CHUNK):
                 with _briefly_held(self._reading):
                     found = [(ticket, self._as_short(ticket, looked)) for ticket in fresh[start : start + CHUNK]]

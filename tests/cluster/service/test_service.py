@@ -24,7 +24,7 @@ from cluster.record.run import StoredRun
 from cluster.record.story import read_report
 from cluster.scheduler.loop import Client, Scheduler
 from cluster.service import service as service_module
-from cluster.service.requests import Limits, require_allowed_files
+from cluster.service.requests import Limits, Looked, require_allowed_files
 from cluster.service.service import RUNS, Service
 from cluster.service.store import FILE
 from cluster.service.systems import Systems
@@ -794,7 +794,7 @@ def test_files_are_looked_at_again_when_a_job_begins(place: Place) -> None:
     service = place.open(Limits(running=1, allow_code=True, roots=(inside, place.folder / "service")))
     for id in ("before", "linked"):
         assert "not in a folder that this service takes files from" in str(await_end(service, id, PATIENCE).error)
-    looked: set[Path] = set()
+    looked = Looked()
     refused = Job.from_options("groth16", base=inside, zkey="a.zkey", witnesses=["w.wtns"])
     for _ in range(2):  # of jobs that begin together, one that is refused lets no other one pass
         with pytest.raises(UsageError, match="not in a folder"):
