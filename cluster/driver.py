@@ -127,15 +127,14 @@ def drive(
             # 4. Bind them, in the plan's order, and read back what will be published before calling it done.
             ordered = [proofs[p.name] for p in plan]
             proof = Proof.assemble(system, ordered)
+            encoded = begin(2, proof.to_bytes)  # half of it is hashing, which lets go of the lock
             if isinstance(system, VerifiesJob):
-                binding = begin(2, lambda: proof.binding)  # mostly hashing, which lets go of the lock
                 try:
                     system.verify_job(ordered)
                 except (InvalidProof, FormatError) as error:
                     raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
-                binding()
             explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
-            _publish(run, proof)
+            _publish(run, proof, encoded())
             if isinstance(system, Aggregates) and (made := aggregated(system, proof, client, run)):
                 run.folder.write(*made)
                 report.aggregate = made[0]
@@ -197,9 +196,9 @@ def _follow(
         status.post(client.view)
 
 
-def _publish(run: Run, proof: Proof) -> None:
-    """Write the bound proof, and before it its output. It gets its name only once it was read back."""
-    content = proof.to_bytes()
+def _publish(run: Run, proof: Proof, content: bytes) -> None:
+    """Write the bound proof, whose bytes are `content`, and before it its output. It gets its name only once it was
+    read back."""
 
     def read_back() -> None:
         Proof.from_bytes(content, written=proof)

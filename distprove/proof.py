@@ -46,6 +46,7 @@ from distprove.formats.files import read_bounded, write_atomically
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
 from distprove.host import forks
+from distprove.host.beside import begin
 from distprove.system import (
     DeviceTask,
     FindsInvalid,
@@ -66,6 +67,8 @@ KEY_FILE = "verifying_key.msgpack"
 """Name of the verifying key's file in a run folder, where the proof does not carry the key."""
 OUTPUT_FILE = "output.bin"
 """Name of the file in a run folder that holds the job's output of variable length."""
+LONG = 1 << 18
+"""Bytes of a partition's data from which hashing them takes several times as long as the start of a thread."""
 MAX_BYTES = 1 << 30
 MAX_OUTPUT = 1 << 24
 """Maximum bytes of a job's output."""
@@ -143,25 +146,42 @@ class Proof:
     @cached_property
     def binding(self) -> bytes:
         """The checksum of everything in the file, 32 bytes."""
-        # As `canonical.digest` of the domain and of job digest, key and list of data, without a copy of all data.
-        hashed = hashlib.sha256(canonical.array_header(2) + canonical.encode("distprove/binding/1"))
-        hashed.update(canonical.array_header(3) + canonical.encode(self.job_digest))
-        hashed.update(canonical.encode(self.verification_key) + canonical.array_header(len(self.partitions)))
+        hashed = self._binding_begun()
         for partition in self.partitions:
             hashed.update(partition.encode())
         return hashed.digest()
 
+    def _binding_begun(self) -> hashlib._Hash:
+        """The hash of the binding, up to the data of the partitions."""
+        # As `canonical.digest` of the domain and of job digest, key and list of data, without a copy of all data.
+        hashed = hashlib.sha256(canonical.array_header(2) + canonical.encode("distprove/binding/1"))
+        hashed.update(canonical.array_header(3) + canonical.encode(self.job_digest))
+        hashed.update(canonical.encode(self.verification_key) + canonical.array_header(len(self.partitions)))
+        return hashed
+
     def to_bytes(self) -> bytes:
-        """Encode the proof as the content of proof.msgpack."""
-        first = {"binding": self.binding, "format": FORMAT, "job": self.job_digest, "key": self.key_digest}
+        """Encode the proof as the content of proof.msgpack. A binding that is not known is hashed on the way, so that
+        each partition is encoded once."""
+        known = vars(self).get("binding")
+        hashed = self._binding_begun()
+        first = {"binding": known or bytes(32), "format": FORMAT, "job": self.job_digest, "key": self.key_digest}
         last = {"system": self.system, "verification_key": self.verification_key, "version": VERSION}
         # One map of all these keys, in their order, with the partitions between them. No copy is made beside it.
         content = io.BytesIO()
         content.writelines([b"\x88", canonical.entries(first), canonical.encode("partitions")])
         content.write(canonical.array_header(len(self.partitions)))
         for partition in self.partitions:
-            content.writelines(partition_parts(partition, partition.encode()))
+            data = partition.encode()
+            # Hashing long data lets go of the interpreter's lock: the copy is made beside it.
+            done = begin(2 if known is None and len(data) >= LONG else 1, partial(hashed.update, data))
+            content.writelines(partition_parts(partition, data))
+            if known is None:
+                done()
         content.write(canonical.entries(last))
+        if known is None:
+            vars(self)["binding"] = hashed.digest()
+            content.seek(len(BEGINS) + len(canonical.bytes_header(32)))
+            content.write(self.binding)
         return content.getvalue()
 
     @classmethod
@@ -280,8 +300,8 @@ def _some_invalid(verifier: Verifier, proofs: list[PartitionProof]) -> list[str]
     """Names of invalid proofs of a batch that does not hold, in order; more than are told end the search, as to find
     them all in a file of nothing else takes many times what it takes to verify one that holds."""
     bad: list[str] = []
-    for begin in range(0, len(proofs), SEARCHED):
-        some = proofs[begin : begin + SEARCHED]
+    for start in range(0, len(proofs), SEARCHED):
+        some = proofs[start : start + SEARCHED]
         bad += [some[i].name for i in invalid_among(verifier, some)]
         if len(bad) > NAMED:
             break
@@ -295,10 +315,10 @@ def _invalid_apart(verifier: Verifier, proofs: list[PartitionProof], processes: 
     def holds(index: int) -> bool:
         return _holds(partial(verifier.verify, proofs[index]))
 
-    begin = time.perf_counter()
+    began = time.perf_counter()
     found = {0: holds(0)}
     left = range(1, len(proofs))
-    if (time.perf_counter() - begin) * len(left) > FORKS_PAY and forks.can_fork():
+    if (time.perf_counter() - began) * len(left) > FORKS_PAY and forks.can_fork():
         found |= forks.verdicts(holds, left, min(processes, len(left)))
     return [proof.name for index, proof in enumerate(proofs) if not (found[index] if index in found else holds(index))]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from distprove.errors import FormatError, InvalidProof
 from distprove.formats import canonical
-from distprove.proof import Proof, encode_partition, encode_public, fingerprint, job_digest, partition_digest
+from distprove.proof import LONG, Proof, encode_partition, encode_public, fingerprint, job_digest, partition_digest
 from distprove.stark.key_front import MAX_BYTES as MAX_KEY_BYTES
 from distprove.stark.keyfile import read_key
 from distprove.system import SHORT, PartitionProof
@@ -63,6 +63,19 @@ def test_round_trip(proof: Proof, tmp_path: Path) -> None:
     assert again.to_bytes() == proof.to_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["proof.msgpack"]
     again.verify(Judge(), expected_job=proof.job_digest)
+
+
+@pytest.mark.parametrize("size", [1, LONG + 1])
+def test_a_binding_is_the_same_whether_it_is_hashed_on_the_way_or_before(size: int) -> None:
+    """Beside the copy for long data, and on the same thread for short ones."""
+    data = {"bytes": bytes(size)}
+    before, way = (make(bound(0, "a", (7,), data), bound(1, "b", (), {"says": "good"})) for _ in range(2))
+    listed = [before.job_digest, KEY, [each.data for each in before.partitions]]
+    assert before.binding == canonical.digest("distprove/binding/1", *listed)
+    content = way.to_bytes()
+    assert way.binding == before.binding
+    assert content == before.to_bytes()
+    assert Proof.from_bytes(content).binding == before.binding
 
 
 @pytest.mark.parametrize("read", [Proof.read, Proof.read_from, lambda path: Proof.read_from(path.parent), read_key])
