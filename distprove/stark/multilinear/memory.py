@@ -11,7 +11,6 @@ The stages are the steps of `prover.commit` and `prover.prove`, with the data th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.shape import Shape, heights_fit
@@ -85,13 +84,14 @@ def opening_bytes(shape: Shape, held: int, codewords: int) -> int:
     pair = 2 * VECTOR << m
     # The combined columns on their way into the pair; or the pair at each fold of the first round.
     most = held + pair + max(VECTOR << m, sum(pair >> i for i in range(1, rounds[0].log_fold - 1)))
-    before = 0
-    for earlier, later in pairwise(rounds):
-        made = (VECTOR << later.log_domain) + (2 * DIGEST << later.log_leaves)
-        folded = 3 * (pair >> m - earlier.log_folded)  # the pair, and the one before, of twice its length
-        claims = 2 * VECTOR << earlier.log_leaves
-        most = max(most, held + folded + before + made + max(codewords, claims))
-        before, codewords = made, 0
+    # A round's tree is opened when that of the round after the next is made; the main stack's, whose codewords may have
+    # to be made for it, beside the second of these.
+    trees = [(VECTOR << r.log_domain) + (2 * DIGEST << r.log_leaves) for r in rounds[1:]]
+    for i, round_ in enumerate(rounds):
+        folded = 3 * (pair >> m - round_.log_folded)  # the pair, and the one before, of twice its length
+        claims = 2 * VECTOR << round_.log_leaves if i < len(trees) else 0
+        opened = codewords if i == min(1, len(trees)) else 0
+        most = max(most, held + folded + sum(trees[max(0, i - 2) : i + 1]) + max(opened, claims))
     return most
 
 

@@ -52,6 +52,8 @@ def prove_opening(
     roots, samples, nonces = [], [], []
     trees: list[TreeOpening] = []
     tree: MerkleTree = main.tree
+    queried: tuple[int, MerkleTree, list[int]] | None = None
+    """The round, tree and leaves that are still to be opened: the device has the next round to do meanwhile."""
     final: Words | None = None
     for i, round_ in enumerate(shape.rounds):
         if round_.log_fold:
@@ -63,6 +65,8 @@ def prove_opening(
             following = shape.rounds[i + 1]
             codeword = kernels.encode(pair[0], following.log_domain - following.log_size)
             next_tree = goldilocks.commit([codeword], log_arity=following.log_fold, tree_hash=params.tree_hash)
+        if queried is not None:
+            trees += _open(backend, shape, main, fixed, *queried)
         if round_.log_fold:
             transcript.resume(made.transcript)
             folds.append(made.sent)
@@ -77,14 +81,13 @@ def prove_opening(
             transcript.sample_value(samples[-1])
         nonces.append(goldilocks.grind(transcript.grinding_seed(), params.grinding_bits, tree_hash=params.tree_hash))
         indices = transcript.queries(nonces[-1], round_.queries, round_.log_leaves)
-        trees += goldilocks.open([tree], indices) if i else main.open(backend, indices)
-        if i == 0 and fixed is not None:
-            own = preprocessed_queries(shape, np.array(indices, dtype=np.int64))
-            trees += goldilocks.open([fixed.tree], own)
+        queried = i, tree, indices
         if not last:
             _add_claims(backend, z, indices, round_.log_leaves, shape.rounds[i + 1].log_size, transcript, pair[1])
         tree = next_tree
     assert final is not None, "there is a last round"
+    assert queried is not None, "and it is queried"
+    trees += _open(backend, shape, main, fixed, *queried)
     return Opening(
         np.concatenate([np.zeros((0, 2, 3), dtype=np.uint64), *folds]),
         tuple(roots),
@@ -103,6 +106,24 @@ def combine_stacks(backend: Backend, shape: Shape, main: Stacked, fixed: Stacked
     if fixed is not None:
         own = combined(backend, fixed, weights[main.stack.width :])
         kernels.add_to(out, own, step=1 << (shape.log_height - fixed.stack.log_height))
+
+
+def _open(
+    backend: Backend,
+    shape: Shape,
+    main: Stacked,
+    fixed: Stacked | None,
+    number: int,
+    tree: MerkleTree,
+    indices: Sequence[int],
+) -> list[TreeOpening]:
+    """Open the trees of a round, by its number, at the leaves that it queries. The first has the stacks' trees."""
+    if number:
+        return backend.goldilocks.open([tree], indices)
+    trees = main.open(backend, indices)
+    if fixed is not None:
+        trees += backend.goldilocks.open([fixed.tree], preprocessed_queries(shape, np.array(indices, dtype=np.int64)))
+    return trees
 
 
 def _add_claims(
