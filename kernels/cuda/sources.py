@@ -10,8 +10,10 @@ import numpy as np
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
+from kernels.cuda.goldilocks.compiled_rules import compiled_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.multilinear import BLOCKS, STEPS
+from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
 from kernels.cuda.goldilocks.rules import RULES
 from kernels.cuda.goldilocks.tree import POSEIDON2
 from kernels.cuda.ntt import LARGER
@@ -39,7 +41,7 @@ class _Recorder:
 def all_sources() -> list[KernelSource]:
     """Return the sources for every field, curve and group, as the profiles in use compile them, each once.
 
-    Row programs and row functions are known only at run time; a sample stands for each.
+    Row programs, rules of tables and row functions are known only at run time; a sample stands for each.
     """
     recorder = _Recorder()
     backend = CudaBackend(cast(Device, recorder))
@@ -47,6 +49,7 @@ def all_sources() -> list[KernelSource]:
         backend.prepare(curve)
         backend.inner_products.prepare(curve)
     goldilocks = goldilocks_sources([sample_program()], [SAMPLE])
+    rules = compiled_source(RuleCode(sample_program(), [0], PIECE))
     sources = [
         WORDS,
         CSR,
@@ -56,6 +59,7 @@ def all_sources() -> list[KernelSource]:
         STEPS,
         BLOCKS,
         RULES,
+        rules,
         *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS),
     ]
     sources += [profile.source(curve.fr) for profile in LARGER for curve in CURVES]

@@ -35,6 +35,7 @@ MEASURED = {
     "lde_strided_forward": 16,
     "lde_strided_inverse": 16,
     "msm_merge": 64,
+    "ml_layer_round": 80,  # without, each product of a row reduced by itself, it took a sixth longer
     "msm_sum": 64,  # 12 over G1 of BLS12-381, whose MSMs an ordinate reduced once makes 2 % faster
 }
 """Bytes that a thread of these kernels may spill over any group or field: on an H200 the shape that spills them was the
