@@ -62,6 +62,13 @@ LAYOUTS: Layouts = {
 """The structs of multilinear_rows.h."""
 
 
+def moved_rows(cells: int, rows: int, least: int, most: int = MOVED_BYTES) -> int:
+    """How many of a table's rows of so many cells, a power of two and at least `least`, are moved at once."""
+    while rows > least and 8 * cells * rows > most:
+        rows //= 2
+    return rows
+
+
 @dataclass(frozen=True, eq=False)
 class RuleProgram:
     """A program of a table's rules. Its cells are numbered."""

@@ -36,6 +36,7 @@ SHAPES: Mapping[str, tuple[str | Program, Mapping[str, int | str], tuple[int | N
     "riscv, 2^21": ("riscv", GUEST, (21, *FIBONACCI[1:]), "speed"),
     "riscv, 2^21, rate 1/4": ("riscv", GUEST, (21, *FIBONACCI[1:]), "size"),
     "riscv, tall": ("riscv", GUEST, TALL, "speed"),
+    "keccak-f": ("keccak-f", {"permutations": 5461}, (17,), "speed"),
 }
 STEPS = {"leaves": "gkr", "cells": "cells"}
 

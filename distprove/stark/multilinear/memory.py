@@ -18,7 +18,7 @@ from distprove.stark.multilinear.stacking import Stack
 from distprove.stark.plan import PARTITION_BYTES, MemoryPlan
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
-from kernels.interface.multilinear_rows import LARGE, MOVED_BYTES
+from kernels.interface.multilinear_rows import LARGE, moved_rows
 
 WORD, DIGEST = 8, 32
 VECTOR = 3 * WORD
@@ -62,8 +62,8 @@ def stages(shape: Shape, *, streamed: bool = False) -> dict[str, int]:
     layers = 2 * FRACTION * sum(1 << block.log_height for blocks in shape.leaves.scopes.values() for block in blocks)
     vectors = 3 * cells >> log_skip
     # What is moved to a coset, of a table whose rules are many; others move tiles in scratch of their own.
-    large = [WORD * t.cells << h for t, h in tables if any(len(program.code) > LARGE for program in t.programs)]
-    moved = max((min(size, MOVED_BYTES) for size in large), default=0)
+    large = [(t.cells, 1 << h) for t, h in tables if any(len(program.code) > LARGE for program in t.programs)]
+    moved = max((WORD * width * moved_rows(width, rows, 1 << log_skip) for width, rows in large), default=0)
     kinds = (4 * 3 * stack + 3 * 3 * stack_bytes(shape.preprocessed)) >> log_skip
     pair = 6 * stack >> log_skip
     return {

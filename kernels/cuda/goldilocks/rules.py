@@ -20,7 +20,15 @@ from kernels.errors import SizeError
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.multilinear import MAX_LOG_RUN, LeafTask
-from kernels.interface.multilinear_rows import HALVES, LARGE, MOVED_BYTES, RowKernels, RowRounds, RuleProgram
+from kernels.interface.multilinear_rows import (
+    HALVES,
+    LARGE,
+    MOVED_BYTES,
+    RowKernels,
+    RowRounds,
+    RuleProgram,
+    moved_rows,
+)
 from kernels.interface.steps import Words
 from kernels.maths.goldilocks import P, root_of_unity
 from kernels.maths.goldilocks_runs import coset_shift
@@ -187,10 +195,9 @@ class CudaRules(RowKernels):
         memory for moved cells takes. More kernels than those of these few programs do not pay: an interpreter takes
         four times as long."""
         rule, log_run = made.rules[number], made.log_run
-        rows = height = 1 << rule.log_rows
+        rows = 1 << rule.log_rows
+        height = moved_rows(rule.cells, rows, 1 << log_run, self.moved_bytes) if coset else rows
         cells = base[rule.first : rule.first + rule.cells * rows].reshape(rule.cells, rows)
-        while coset and height > 1 << log_run and 8 * rule.cells * height > self.moved_bytes:
-            height //= 2
         program, weights = rule.rules.program, ByValue(made.weights[rule.log_rows - log_run])
         sums = made.sums[made.coset_sums[number] + coset - rule.cosets.start << log_run :]
         moved = self._empty((rule.cells, height)) if coset else cells
