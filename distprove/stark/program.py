@@ -58,6 +58,9 @@ class Trace:
     public: tuple[int, ...]
 
 
+KEPT_CLASSES = 8
+"""Maximum number of classes of programs whose traced tables a process keeps."""
+
 _COMPILED = ("definitions", "_counting", "_compiled", "_rules")
 """What a program caches of its compiled tables."""
 
@@ -129,6 +132,8 @@ class Program(ABC):
     def definitions(self) -> list[Definition]:
         """The traced `tables`. Raises AirError."""
         layout = self.statement.layout()
+        if self._of_class:
+            return list(_tables_traced(type(self), tuple(layout.items())))
         return [trace_air(air, layout) for air in self.tables]
 
     @cached_property
@@ -137,11 +142,18 @@ class Program(ABC):
 
     @cached_property
     def _compiled(self) -> tuple[CompiledAir, ...]:
+        if self._of_class:
+            return _tables_compiled(type(self), tuple(self.statement.layout().items()), tuple(self._numbers.items()))
         return tuple(compile_definition(definition, self._numbers) for definition in self.definitions)
 
     @cached_property
     def _rules(self) -> tuple[Rules, ...]:
         return tuple(compile_rules(definition, self._numbers) for definition in self.definitions)
+
+    @property
+    def _of_class(self) -> bool:
+        """Whether all programs of the class have the same tables, which are traced and compiled once then."""
+        return getattr(type(self), "tables", None) is self.tables
 
     @property
     def _numbers(self) -> dict[str, int]:
@@ -308,3 +320,18 @@ def whole_trace(
         optional = [air.name in program.optional for air in program.tables]
         program.counting.fill(trace.main, fixed, trace.public, optional, backend)
     return trace
+
+
+@lru_cache(maxsize=KEPT_CLASSES)
+def _tables_traced(kind: type[Program], layout: tuple[tuple[str, tuple[int, int]], ...]) -> tuple[Definition, ...]:
+    """The traced tables of a class of programs, for public values of this layout."""
+    tables: Any = kind.tables
+    return tuple(trace_air(air, dict(layout)) for air in tables)
+
+
+@lru_cache(maxsize=KEPT_CLASSES)
+def _tables_compiled(
+    kind: type[Program], layout: tuple[tuple[str, tuple[int, int]], ...], numbers: tuple[tuple[str, int], ...]
+) -> tuple[CompiledAir, ...]:
+    """The compiled tables of a class of programs; `numbers` are those of its buses."""
+    return tuple(compile_definition(definition, dict(numbers)) for definition in _tables_traced(kind, layout))

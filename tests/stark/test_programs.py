@@ -53,6 +53,14 @@ def test_a_cut_chain_is_noticed() -> None:
         check(*prove_job(program, 2))
 
 
+def test_tables_that_all_programs_of_a_class_have_are_compiled_once() -> None:
+    one, other = (load_program("fibonacci", {"rows": rows}) for rows in (16, 32))
+    assert one.compiled_tables is other.compiled_tables
+    assert one.definitions[0] is other.definitions[0]
+    narrow, wide = (load_program("wide-fibonacci", {"rows": 16, "width": width}) for width in (3, 4))
+    assert narrow.definitions[0].main != wide.definitions[0].main
+
+
 def test_wide_fibonacci() -> None:
     program = load_program("wide-fibonacci", {"rows": 8, "width": 5})
     check(*prove_job(program, 2))

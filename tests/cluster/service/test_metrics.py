@@ -35,8 +35,8 @@ from tests.support.made_runs import BEGAN, MadeRun
 from tests.support.scraped import samples
 from tests.support.toy_system import TOY_BACKEND
 
-CROWD = 5_000
-"""Jobs that end between two scrapes: eight seconds of a busy service."""
+CROWD = 1_200
+"""Jobs that end between two scrapes: more than a service keeps of any list of jobs that ended."""
 
 
 def job(service: FakeService, id: str, **facts: object) -> None:
