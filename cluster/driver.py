@@ -20,7 +20,7 @@ from cluster.record.report import REPORT, PartitionReport, Report, public_messag
 from cluster.record.run import Barrier, Run, json_text
 from cluster.record.status import StatusFile, status_view
 from cluster.record.timeline import FILE, Session, place_of, read_timeline, timeline_json
-from cluster.scheduler.barrier import draw_challenge, made_under
+from cluster.scheduler.barrier import draw_challenge, made_of, made_under
 from cluster.scheduler.events import Note, Proved, StoreBarrier, Tell
 from cluster.scheduler.jobs import Job, Progress
 from cluster.scheduler.loop import Client
@@ -297,10 +297,15 @@ def take_up(
                 del found[partition.name]
                 _discard(run, partition, report, "it was proven for another list of partitions")
     needs = {p.name: p.needs for p in plan if p.needs}
+    planned = {p.name: p for p in plan}
     for name in TopologicalSorter(needs).static_order() if needs else ():  # what others need comes first
-        if name in found and any(needed not in found for needed in needs.get(name, ())):
+        if name not in found or name not in needs:
+            continue
+        alone = any(needed not in found for needed in needs[name])
+        if alone or not made_of(system, planned[name], found[name], [found[needed] for needed in needs[name]]):
             del found[name]
-            _discard(run, next(p for p in plan if p.name == name), report, "a proof that it needs is lost")
+            reason = "a proof that it needs is lost" if alone else "it was made of others than those that it needs"
+            _discard(run, planned[name], report, reason)
     for entry in report.partitions:
         if entry.name in found:
             entry.status = "resumed"

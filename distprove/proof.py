@@ -6,11 +6,14 @@ Layout (canonical MessagePack, see `distprove.formats.canonical`; every map has 
      verification_key: map, version: 1}
     partition = {data: map, digest: bin32, name: str, public: [bin...]}
 
+Version 2 has one proof of all partitions together, `whole: map`, behind `version: 2`. The data of its partitions are
+what this proof is about, and prove nothing by themselves.
+
 Public values are big-endian without leading zeros (zero is one zero byte). The digests, all SHA-256 with domains:
 
     partition digest = H(key digest, index, name, public values[, heights])   one partition's statement and index
     job digest       = H(system, key digest, count, partition digests)        the statement of the whole file
-    binding          = H(job digest, verification key, data of every partition)
+    binding          = H(job digest, verification key, data of every partition[, whole])
 
 `heights` is the field of that name in the data of a system whose proofs are of tables (a STARK): log2 of the rows of
 each table, one byte per table. A system without tables (Groth16) has no such field, and the digest leaves it out.
@@ -58,9 +61,10 @@ from distprove.system import (
 )
 
 FORMAT = "distprove.proof"
-BEGINS = b"\x88\xa7binding"
-"""The first bytes of every proof file: a map of eight entries, the first of which is the binding."""
-VERSION = 1
+BEGINS = (b"\x88\xa7binding", b"\x89\xa7binding")
+"""The first bytes of every proof file, of either version: a map of eight or nine entries, the first of which is the
+binding."""
+VERSION, WHOLE_VERSION = 1, 2
 PROOF_FILE = "proof.msgpack"
 """Name of the proof file in a run folder."""
 KEY_FILE = "verifying_key.msgpack"
@@ -102,6 +106,27 @@ class TakesOutput(Protocol):
         """The verifier of the job with this output."""
 
 
+@runtime_checkable
+class VerifiesWhole(Protocol):
+    """Optional interface of a verifier that can verify one proof of all partitions of a job."""
+
+    def verify_whole(self, partitions: Sequence[PartitionProof], whole: dict[str, Any], output: bytes | None) -> None:
+        """Verify `whole`, under which the partitions are one job, with its output, if it has one. Raises InvalidProof,
+        OutputMissing, FormatError."""
+
+    def explain_whole(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
+        """As `distprove.system.Explains`, of partitions of which one proof holds."""
+
+
+@runtime_checkable
+class BindsWhole(Protocol):
+    """Optional interface of a proof system that ends a job in one proof of all partitions."""
+
+    def bind_whole(self, proofs: Sequence[PartitionProof]) -> tuple[Sequence[PartitionProof], dict[str, Any]] | None:
+        """The partitions as they are listed beside the one proof, and that proof, from all proofs of the plan; None for
+        a job that ends in a proof for each partition."""
+
+
 @dataclass(frozen=True, repr=False)
 class Proof:
     """The proof of a job. `assemble`, `from_bytes` and `read` make it, with digests that are correct."""
@@ -114,6 +139,8 @@ class Proof:
     output: bytes | None = field(default=None, compare=False)
     """The job's output of variable length, if it has one and it is at hand. It lies beside the file and is no part of
     it: the public values have its length and digest. Nothing is known of it until the proof is verified."""
+    whole: dict[str, Any] | None = None
+    """One proof of all partitions together, in the proof system's own encoding; None where each has a proof."""
 
     def __repr__(self) -> str:
         """What it is of, without its bytes."""
@@ -124,19 +151,26 @@ class Proof:
     @classmethod
     def assemble(cls, system: ProofSystem, partitions: Sequence[PartitionProof]) -> Proof:
         """Bind verified partition proofs, given in the job's order, into one proof."""
-        bound = cls.bind(system.name, system.key_digest(), system.verification_key(), partitions)
+        made = system.bind_whole(partitions) if isinstance(system, BindsWhole) else None
+        listed, whole = (partitions, None) if made is None else made
+        bound = cls.bind(system.name, system.key_digest(), system.verification_key(), listed, whole)
         return replace(bound, output=system.output()) if isinstance(system, HasOutput) else bound
 
     @classmethod
     def bind(
-        cls, system: str, key: bytes, verification_key: dict[str, Any], partitions: Sequence[PartitionProof]
+        cls,
+        system: str,
+        key: bytes,
+        verification_key: dict[str, Any],
+        partitions: Sequence[PartitionProof],
+        whole: dict[str, Any] | None = None,
     ) -> Proof:
         """As `assemble`, with the proof system's name, its key's digest and its verification key."""
         bound = tuple(
             p.named_by(partition_digest(key, index, p.name, p.public, heights_of(p)))
             for index, p in enumerate(partitions)
         )
-        return cls(system, key, verification_key, bound)
+        return cls(system, key, verification_key, bound, whole=whole)
 
     @cached_property
     def job_digest(self) -> bytes:
@@ -149,15 +183,22 @@ class Proof:
         hashed = self._binding_begun()
         for partition in self.partitions:
             hashed.update(partition.encode())
+        self._bind_whole(hashed)
         return hashed.digest()
 
     def _binding_begun(self) -> hashlib._Hash:
         """The hash of the binding, up to the data of the partitions."""
-        # As `canonical.digest` of the domain and of job digest, key and list of data, without a copy of all data.
+        # As `canonical.digest` of the domain and of job digest, key, list of data and the one proof, if there is one,
+        # without a copy of all data.
         hashed = hashlib.sha256(canonical.array_header(2) + canonical.encode("distprove/binding/1"))
-        hashed.update(canonical.array_header(3) + canonical.encode(self.job_digest))
+        hashed.update(canonical.array_header(3 if self.whole is None else 4) + canonical.encode(self.job_digest))
         hashed.update(canonical.encode(self.verification_key) + canonical.array_header(len(self.partitions)))
         return hashed
+
+    def _bind_whole(self, hashed: hashlib._Hash) -> None:
+        """Hash what the binding has behind the data of the partitions."""
+        if self.whole is not None:
+            hashed.update(canonical.encode(self.whole))
 
     def to_bytes(self) -> bytes:
         """Encode the proof as the content of proof.msgpack. A binding that is not known is hashed on the way, so that
@@ -165,10 +206,12 @@ class Proof:
         known = vars(self).get("binding")
         hashed = self._binding_begun()
         first = {"binding": known or bytes(32), "format": FORMAT, "job": self.job_digest, "key": self.key_digest}
-        last = {"system": self.system, "verification_key": self.verification_key, "version": VERSION}
+        last: dict[str, Any] = {"system": self.system, "verification_key": self.verification_key}
+        last |= {"version": VERSION} if self.whole is None else {"version": WHOLE_VERSION, "whole": self.whole}
         # One map of all these keys, in their order, with the partitions between them. No copy is made beside it.
         content = io.BytesIO()
-        content.writelines([b"\x88", canonical.entries(first), canonical.encode("partitions")])
+        header = BEGINS[self.whole is not None][:1]
+        content.writelines([header, canonical.entries(first), canonical.encode("partitions")])
         content.write(canonical.array_header(len(self.partitions)))
         for partition in self.partitions:
             data = partition.encode()
@@ -179,8 +222,9 @@ class Proof:
                 done()
         content.write(canonical.entries(last))
         if known is None:
+            self._bind_whole(hashed)
             vars(self)["binding"] = hashed.digest()
-            content.seek(len(BEGINS) + len(canonical.bytes_header(32)))
+            content.seek(len(BEGINS[0]) + len(canonical.bytes_header(32)))
             content.write(self.binding)
         return content.getvalue()
 
@@ -194,9 +238,11 @@ class Proof:
         top = canonical.decode(data, what)
         if not isinstance(top, dict) or top.get("format") != FORMAT:
             raise FormatError(f"{what}: not a distprove proof")
-        if top.get("version") != VERSION:
-            raise FormatError(f"{what}: version {top.get('version')!r}; this distprove reads version {VERSION}")
+        if top.get("version") not in (VERSION, WHOLE_VERSION):
+            known = f"{VERSION} and {WHOLE_VERSION}"
+            raise FormatError(f"{what}: version {top.get('version')!r}; this distprove reads versions {known}")
         fields = {"format": str, "version": int, "system": str, "key": bytes, "verification_key": dict}
+        fields |= {"whole": dict} if top["version"] == WHOLE_VERSION else {}
         check_fields(top, {**fields, "job": bytes, "partitions": list, "binding": bytes}, what)
         if not top["partitions"]:
             raise FormatError(f"{what}: no partitions")
@@ -205,7 +251,7 @@ class Proof:
             raise InvalidProof(f"{what}: two partitions have the same name")
         if len(top["key"]) != 32:
             raise FormatError(f"{what}: a key's digest has 32 bytes")
-        proof = cls(top["system"], top["key"], top["verification_key"], partitions)
+        proof = cls(top["system"], top["key"], top["verification_key"], partitions, whole=top.get("whole"))
         if proof == written:
             proof = written
         for index, partition in enumerate(partitions if proof is not written else ()):
@@ -264,6 +310,9 @@ class Proof:
             )
         if expected_job is not None and expected_job != self.job_digest:
             raise InvalidProof(f"the proof is of job {self.job_digest.hex()}, not of {expected_job.hex()}")
+        if self.whole is not None:
+            self._verify_whole(verifier, self.whole)
+            return
         listed = list(self.partitions)
         if processes > 1 and isinstance(verifier, VerifiesInPython) and verifier.verifies_in_python:
             bad = _invalid_apart(verifier, listed, processes)
@@ -272,14 +321,24 @@ class Proof:
         if bad:
             raise InvalidProof(f"does not verify: {', '.join(bad[:NAMED])}{' ...' if len(bad) > NAMED else ''}")
         if self.output is not None:
-            if not isinstance(verifier, TakesOutput) or not verifier.has_output:
-                raise InvalidProof(
-                    f"an output lies beside the proof ({OUTPUT_FILE}), and the statement of this proof has none: "
-                    "nothing is proven of these bytes; move them elsewhere"
-                )
-            verifier = verifier.with_output(self.output)
+            verifier = self._takes_output(verifier).with_output(self.output)
         if isinstance(verifier, VerifiesJob):
             verifier.verify_job(self.partitions)
+
+    def _verify_whole(self, verifier: Verifier, whole: dict[str, Any]) -> None:
+        if not isinstance(verifier, VerifiesWhole):
+            raise FormatError(f"a proof of {self.system} has no one proof of all its partitions")
+        if self.output is not None:
+            self._takes_output(verifier)
+        verifier.verify_whole(self.partitions, whole, self.output)
+
+    def _takes_output(self, verifier: Verifier) -> TakesOutput:
+        if not isinstance(verifier, TakesOutput) or not verifier.has_output:
+            raise InvalidProof(
+                f"an output lies beside the proof ({OUTPUT_FILE}), and the statement of this proof has none: "
+                "nothing is proven of these bytes; move them elsewhere"
+            )
+        return verifier
 
 
 @runtime_checkable

@@ -391,6 +391,15 @@ class ChecksCommitments(Protocol):
 
 
 @runtime_checkable
+class ChecksChildren(Protocol):
+    """Optional interface of a proof system some of whose partitions need others."""
+
+    def made_of(self, partition: Partition, proof: PartitionProof, children: Sequence[PartitionProof]) -> bool:
+        """Whether the proof of a partition that needs others states what follows from their proofs, in the order of
+        `Partition.needs`. This does not verify it."""
+
+
+@runtime_checkable
 class VerifiesInPython(Protocol):
     """Optional interface of a verifier, which every `ProofSystem` has."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
-from distprove.proof import Proof, TakesOutput
+from distprove.proof import Proof, TakesOutput, VerifiesWhole
 from distprove.registry import SYSTEMS, entry_of
 from distprove.system import Compares, Explains, KnowsWeakness
 
@@ -82,7 +82,11 @@ def verify_proof(
             raise UsageError("an output is given, and the statement of this proof has none")
         proof = replace(proof, output=output)
     proof.verify(verifier, expected_job, threads)
-    proven = verifier.explain(proof.partitions) if isinstance(verifier, Explains) else {}
+    proven: dict[str, Any] = {}
+    if proof.whole is not None and isinstance(verifier, VerifiesWhole):
+        proven = verifier.explain_whole(proof.partitions)
+    elif isinstance(verifier, Explains):
+        proven = verifier.explain(proof.partitions)
     bits = proven.get("security", {}).get("bits", math.inf)
     if not bits >= least_security:  # a least_security that is no number asks for more than there is
         raise InvalidProof(f"the proof holds, with {bits} proven bits of security; {least_security:g} are asked for")

@@ -38,7 +38,7 @@ NOT_FOR_VERIFIERS = (
     "distprove.stark.recursion.evaluation",
     "distprove.stark.recursion.layout",
     "distprove.stark.recursion.program",
-    "distprove.stark.recursion.prover",
+    "distprove.stark.recursion.tree",
 )
 """What a verifier does not import, be it later; for types alone it may."""
 REACHED = {
@@ -48,7 +48,13 @@ REACHED = {
     "distprove.stark.recursion.root": set[str](),
 }
 RECURSION = "distprove.stark.recursion"
-"""A room of its own, until a job can ask for one proof: nothing else imports it."""
+DOORS = {
+    ("distprove.stark.systems", f"{RECURSION}.system"),
+    ("distprove.stark.job_verifier", f"{RECURSION}.whole"),
+    ("distprove.stark.keyfile", f"{RECURSION}.tree_keys"),
+    *(("distprove.cli.security", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
+}
+"""A room of its own: what else imports it, each when a job ends in one proof."""
 
 
 @cache
@@ -166,11 +172,11 @@ def test_a_verifier_reaches_nothing_of_a_prover(verifier: str) -> None:
     assert found == REACHED[verifier]
 
 
-def test_recursion_is_reached_from_nowhere() -> None:
+def test_recursion_is_reached_through_its_doors() -> None:
     def within(module: str) -> bool:
         return module == RECURSION or module.startswith(f"{RECURSION}.")
 
-    assert {(a, b) for a, b in edges() if within(b) and not within(a)} == set()
+    assert {(a, b) for a, b in edges() if within(b) and not within(a)} == DOORS
 
 
 def private_parts(tree: ast.AST) -> Iterable[str]:

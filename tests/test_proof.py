@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,44 @@ def test_round_trip(proof: Proof, tmp_path: Path) -> None:
     assert again.to_bytes() == proof.to_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["proof.msgpack"]
     again.verify(Judge(), expected_job=proof.job_digest)
+
+
+class WholeJudge(Judge):
+    """A verifier of one proof of all partitions that says "good", and names them."""
+
+    def verify_whole(self, partitions: Sequence[PartitionProof], whole: dict[str, Any], output: bytes | None) -> None:
+        if whole != {"says": "good", "of": [p.name for p in partitions]}:
+            raise InvalidProof("another proof")
+
+    def explain_whole(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
+        return {}
+
+
+def test_one_proof_of_all_partitions(proof: Proof, tmp_path: Path) -> None:
+    """A file of another version, with the digests of the same job; the partitions are not verified one by one."""
+    listed = [replace(p, data={"stands": p.name}) for p in proof.partitions]
+    whole = {"says": "good", "of": ["a", "b", "c"]}
+    one = Proof.bind("toy", b"k" * 32, KEY, listed, whole)
+    assert one.job_digest == proof.job_digest
+    content = one.to_bytes()
+    decoded = canonical.decode(content, "proof")
+    assert canonical.encode(decoded) == content
+    assert decoded["version"] == 2
+    one.write(tmp_path / "proof.msgpack")
+    again = Proof.read(tmp_path / "proof.msgpack")
+    assert again == one
+    again.verify(WholeJudge(), expected_job=proof.job_digest)
+    with pytest.raises(FormatError, match="no one proof of all its partitions"):
+        again.verify(Judge())
+    with pytest.raises(InvalidProof, match="another proof"):
+        Proof.bind("toy", b"k" * 32, KEY, listed, {"says": "good", "of": ["a", "c", "b"]}).verify(WholeJudge())
+    with pytest.raises(InvalidProof, match="an output lies beside"):
+        replace(again, output=b"more").verify(WholeJudge())
+    with pytest.raises(InvalidProof, match="does not match its binding"):
+        Proof.from_bytes(canonical.encode({**decoded, "whole": {**whole, "says": "better"}}))
+    for changed in ({**decoded, "version": 1}, {k: v for k, v in decoded.items() if k != "whole"}):
+        with pytest.raises(FormatError):
+            Proof.from_bytes(canonical.encode(changed))
 
 
 @pytest.mark.parametrize("size", [1, LONG + 1])

@@ -168,7 +168,8 @@ class StoredRun:
         if not self.folder.has(PROOF_FILE):
             return {}
         with suppress(InputError, InvalidProof):  # a damaged one is made again
-            return {proof.name: proof for proof in Proof.read_from(self.path, with_output=False).partitions}
+            bound = Proof.read_from(self.path, with_output=False)
+            return {proof.name: proof for proof in bound.partitions} if bound.whole is None else {}
         return {}
 
     def stored(self) -> set[str]:

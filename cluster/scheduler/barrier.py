@@ -6,6 +6,7 @@ Partitions that need others take no part in the barrier. They wait for the proof
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from cluster.scheduler.events import StoreBarrier
@@ -14,7 +15,15 @@ from cluster.scheduler.rules import Stage
 from cluster.scheduler.state import State
 from distprove.errors import FormatError, InvalidProof, JobFailed
 from distprove.formats import canonical
-from distprove.system import ChecksCommitments, DrawsChallenge, Partition, PartitionProof, ProofSystem, implements
+from distprove.system import (
+    ChecksChildren,
+    ChecksCommitments,
+    DrawsChallenge,
+    Partition,
+    PartitionProof,
+    ProofSystem,
+    implements,
+)
 
 
 def raise_barrier(state: State, job: Job) -> None:
@@ -56,3 +65,13 @@ def made_under(system: ProofSystem, partition: Partition, proof: PartitionProof,
         return cast(DrawsChallenge, system).made_under(proof) == (barrier[0].get(proof.name), barrier[1])
     except FormatError:
         return False
+
+
+def made_of(
+    system: ProofSystem, partition: Partition, proof: PartitionProof, children: Sequence[PartitionProof]
+) -> bool:
+    """Whether a proof states what follows from the proofs that its partition needs; True where it needs none, or the
+    system cannot tell."""
+    if not partition.needs or not implements(type(system), ChecksChildren):
+        return True
+    return cast(ChecksChildren, system).made_of(partition, proof, children)

@@ -23,7 +23,7 @@ from cluster.record.report import public_message
 from cluster.record.timeline import Span
 from cluster.scheduler import assign, faults, keys
 from cluster.scheduler import events as e
-from cluster.scheduler.barrier import made_under, raise_barrier
+from cluster.scheduler.barrier import made_of, made_under, raise_barrier
 from cluster.scheduler.jobs import Job, PartitionState
 from cluster.scheduler.rules import OVER, Fact, Stage
 from cluster.scheduler.state import Key, State
@@ -383,6 +383,8 @@ def _succeeded(state: State, job: Job, partition: PartitionState, worker: Worker
         faults.bad_proof(state, job, partition, "the prover returned the proof of another partition")
     elif job.barrier is not None and not made_under(job.system, partition.planned, proof, job.barrier):
         faults.bad_proof(state, job, partition, "the proof was made under another commitment or challenge")
+    elif not made_of(job.system, partition.planned, proof, job.children(partition)):
+        faults.bad_proof(state, job, partition, "the proof was made of others than those that it needs")
     else:
         state.apply(job, partition, Fact.PROVEN)
         return True

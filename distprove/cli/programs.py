@@ -7,9 +7,9 @@ program of one's own is named MODULE:CLASS and takes its arguments as `--with NA
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -45,7 +45,9 @@ class Soundness(SettingsGroup):
     """Options that the parameters of a proof follow from."""
 
     settings, panel = StarkOptions, SECURITY
-    only = ("engine", "prefer", "blowup", "security", "grinding", "queries", "hash")
+    only: ClassVar[Collection[str]] = ("engine", "prefer", "blowup", "security", "grinding", "queries", "hash")
+    not_of_engine: ClassVar[Collection[str]] = ("engine", "one_proof")
+    """Those that the engine's choice of parameters does not take."""
 
     @property
     def prefer(self) -> str:
@@ -60,7 +62,7 @@ class Soundness(SettingsGroup):
         told. Raises UsageError."""
         from distprove.stark.engine import engine_named
 
-        given = {name: value for name, value in self.values.items() if name != "engine"}
+        given = {name: value for name, value in self.values.items() if name not in self.not_of_engine}
         return engine_named(self.values["engine"]).choose(program, partitions, known=known, **given)
 
 

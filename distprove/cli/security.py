@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distprove.cli.console import escape, out, plain_table, print_json
@@ -12,13 +12,26 @@ from distprove.cli.programs import Partitions, Soundness, program_app
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from distprove.stark.program import Program
+
+
+class JobSoundness(Soundness):
+    """With the option by which a job ends in one proof."""
+
+    only = (*Soundness.only, "one_proof")
+
+    @property
+    def one_proof(self) -> bool:
+        chosen: bool = self.values["one_proof"]
+        return chosen
+
 
 @takes_groups
 def security(
     program: str,
     arguments: Mapping[str, int | str],
     *,
-    soundness: Soundness,
+    soundness: JobSoundness,
     partitions: Partitions = None,
     as_json: AsJson = False,
 ) -> None:
@@ -26,24 +39,45 @@ def security(
     from distprove.formats.owncode import own_faults
     from distprove.stark.engine import engine_of
     from distprove.stark.example import counted
+    from distprove.stark.options import check_one_proof
     from distprove.stark.programs import load_program
     from distprove.stark.security import told_heights
 
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
-        count, known = counted(loaded, partitions)
+        if soundness.one_proof:
+            check_one_proof(soundness.values["engine"], soundness.values["hash"])
+        count, known = counted(loaded, partitions, level=soundness.one_proof)
         params = soundness.choose(loaded, count, known)
         key = engine_of(params).compile_key(loaded, params)
         heights = told_heights(loaded, count, known)
     record = engine_of(key).security(key, heights).to_record()
+    if soundness.one_proof:
+        record = _with_tree(record, loaded, params, heights)
     if as_json:
         print_json({"program": loaded.name, "arguments": dict(loaded.arguments), "security": record})
     else:
         show_security(out(), record)
 
 
+def _with_tree(
+    record: dict[str, Any], program: Program, params: Any, heights: Sequence[Sequence[int | None]]
+) -> dict[str, Any]:
+    """The record with the layers of the tree over partitions of these heights. Raises UsageError."""
+    from distprove.stark.keyfile import key_of
+    from distprove.stark.recursion.plan import Form
+    from distprove.stark.recursion.tree_keys import planned_layers
+    from distprove.stark.recursion.whole import with_layers
+
+    forms = [Form.of(f"part-{number:04}", own) for number, own in enumerate(heights)]
+    key: Any = key_of(program, params)  # of the multilinear engine, as was checked
+    return with_layers(record, planned_layers(key, forms))
+
+
 def show_security(console: Console, record: dict[str, Any]) -> None:
     """A row for each round, then what they come to. `record` is that of a `SecurityReport`."""
+    from distprove.cli.summary import layer_line
+
     table = plain_table("round", numbers=("bits",))
     table.add_column("error, at most", overflow="fold")
     for entry in record["rounds"]:
@@ -55,6 +89,8 @@ def show_security(console: Console, record: dict[str, Any]) -> None:
         f"blow-up {record['blowup']}, {record['grinding_bits']} bits of work; tables of {heights} rows, "
         f"{record['columns']} opened values"
     )
+    for layer in record.get("layers", ()):
+        console.print(escape(layer_line(layer)))
     unique = record["unique_decoding"]
     enough = f"{unique['queries']}" if unique["queries"] else "no number of"
     console.print(

@@ -152,7 +152,14 @@ def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(
         ("security", f"{security['bits']:.2f} bits, proven ({detail}, {security['grinding_bits']} bits of work)")
     )
+    rows += [("layer", layer_line(layer)) for layer in security.get("layers", ())]
     return rows
+
+
+def layer_line(layer: dict[str, Any]) -> str:
+    """A layer of the tree of a job that ends in one proof, in words."""
+    proofs = f"{layer['proofs']} proof{'s' * (layer['proofs'] != 1)}"
+    return f"{layer['program']}: {proofs} of {layer['bits']:.2f} bits, {layer['cells']:,} cells in all"
 
 
 def key_line(digest: str, facts: dict[str, Any]) -> str:

@@ -140,6 +140,7 @@ def verify(
             {
                 "status": "verified",
                 "system": loaded.system,
+                "one_proof": loaded.whole is not None,
                 "partitions": [
                     {"name": p.name, "public": [str(v) for v in p.public], **_named(verified, p.public)}
                     for p in loaded.partitions
@@ -160,7 +161,9 @@ def verify(
         console = out()
         table = facts_table()
         count = len(loaded.partitions)
-        table.add_row("result", f"[bold green]verified[/]: {count} partition{'s' * (count != 1)}, {loaded.system}")
+        together = " in one proof" if loaded.whole is not None else ""
+        told = f"{count} partition{'s' * (count != 1)}{together}, {loaded.system}"
+        table.add_row("result", f"[bold green]verified[/]: {told}")
         for name, value in proven_rows(verified.proven):
             table.add_row(name, escape(value))
             if name == "output" and loaded.output is not None:

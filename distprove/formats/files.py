@@ -196,13 +196,22 @@ def require_file(what: str, path: Path) -> None:
         raise InputError(f"{what}: no file at {path}")
 
 
+BEGIN = 64
+"""Bytes at the beginning of a file that may tell its kind."""
+
+
 def read_bounded(
-    path: Path, limit: int, descriptor: int | None = None, *, begins: bytes = b"", kind: str = "a file of its kind"
+    path: Path,
+    limit: int,
+    descriptor: int | None = None,
+    *,
+    begins: bytes | tuple[bytes, ...] = b"",
+    kind: str = "a file of its kind",
 ) -> bytes:
     """The content of a regular file of at most `limit` bytes, closed at the end if it was open under `descriptor`.
 
-    A file that does not begin with `begins` is refused before it is read, as none of this `kind`. Raises InputError or
-    FormatError.
+    A file that does not begin with `begins`, or with one of them, is refused before it is read, as none of this `kind`.
+    Raises InputError or FormatError.
     """
     if descriptor is None:
         try:
@@ -217,7 +226,7 @@ def read_bounded(
     with open(descriptor, "rb") as file:
         if size > limit:
             raise FormatError(f"{path}: larger than {limit} bytes")
-        if os.pread(descriptor, len(begins), 0) != begins:
+        if not os.pread(descriptor, BEGIN, 0).startswith(begins):
             raise FormatError(f"{path}: not {kind}: it begins with other bytes")
         # Reading allocates what it asks for: the file's size, not the limit, and a byte more to see that it ends there.
         data = file.read(size + 1)

@@ -81,7 +81,7 @@ class Folder:
         """Whether there is anything of that name, be it a link: opening it tells what is wrong with it."""
         return self._facts(name) is not None
 
-    def read(self, name: str, limit: int, *, begins: bytes = b"") -> bytes:
+    def read(self, name: str, limit: int, *, begins: bytes | tuple[bytes, ...] = b"") -> bytes:
         """The content of a regular file of at most `limit` bytes. Raises InputError, and FormatError for more bytes, or
         other ones at the file's start than `begins`."""
         return read_bounded(self.path / name, limit, self.open_file(name), begins=begins, kind=f"a {name}")

@@ -15,22 +15,24 @@ if TYPE_CHECKING:
 
 def verifier(own_key: dict[str, Any], vk: Path | None) -> Verifier:
     from distprove.stark.job_verifier import StarkVerifier
-    from distprove.stark.keyfile import program_of, read_key, shipped_key
+    from distprove.stark.keyfile import node_key, program_of, read_key, shipped_key
 
     if vk is None:
-        return StarkVerifier(*shipped_key(own_key))
+        return StarkVerifier(*shipped_key(own_key), node_key=node_key)
     key = read_key(vk)
     if not key.is_named(own_key):
         raise InvalidProof("the proof names another program, other arguments or parameters than the key that is given")
-    return StarkVerifier(key, program_of(key))
+    return StarkVerifier(key, program_of(key), node_key=node_key)
 
 
 def own_verifier(own_key: dict[str, Any], program: OwnProgram) -> Verifier:
     from distprove.stark.job_verifier import StarkVerifier
+    from distprove.stark.keyfile import node_key
     from distprove.stark.keyfile import own_key as key_of_own
 
     key, made = key_of_own(own_key, program)
-    return StarkVerifier(key, made, asked={n: v for n, v in program.arguments.items() if n in made.compared})
+    asked = {n: v for n, v in program.arguments.items() if n in made.compared}
+    return StarkVerifier(key, made, asked=asked, node_key=node_key)
 
 
 def export(proof: Proof, run: Path, folder: Path) -> Exported:

@@ -86,13 +86,16 @@ def checked_output(program: Program, output: bytes | None) -> bytes | None:
     return output
 
 
-def counted(program: Program, partitions: int | None) -> tuple[int, Sequence[Sequence[int | None]] | None]:
+def counted(
+    program: Program, partitions: int | None, *, level: bool = False
+) -> tuple[int, Sequence[Sequence[int | None]] | None]:
     """The number of partitions of a job, and log2 of the rows of their tables as its cut tells them: of a program that
-    knows them only when it was cut, and None for any other, of which a job has one partition by default. Raises
-    UsageError and CodeFault."""
+    knows them only when it was cut, and None for any other, of which a job has one partition by default. With `level`
+    as a job has them that ends in one proof. Raises UsageError and CodeFault."""
     if not program.cuts_itself:
         return partitions or 1, None
     made = cut(program, partitions)
+    made = program.levelled(made) if level else made
     return len(made.slices), made.log_heights
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from distprove.entry import Exported
 from distprove.errors import InputError, InvalidProof
+from distprove.formats import canonical
 from distprove.formats.folder import Folder
 from distprove.formats.names import unique
 from distprove.proof import KEY_FILE, OUTPUT_FILE, PROOF_FILE, Proof, encode_partition
@@ -14,10 +15,13 @@ from distprove.stark.key_front import MAX_BYTES
 from distprove.stark.keyfile import key_content, parse_key, shipped_key
 from distprove.stark.programs import PROGRAMS
 
+WHOLE_FILE = "one_proof.msgpack"
+"""Name of the file of the one proof of a job that ends in one."""
+
 
 def export(proof: Proof, run: Path, folder: Path) -> Exported:
-    """Write the verifying key, each partition's proof as the map that stands in proof.msgpack, canonically encoded, and
-    the job's output, if one lies beside the proof.
+    """Write the verifying key, each partition's proof as the map that stands in proof.msgpack, canonically encoded, the
+    one proof of a job that ends in one, and the job's output, if one lies beside the proof.
 
     Raises InvalidProof when the proof is of another key.
     """
@@ -25,11 +29,14 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
     key = shipped_key(proof.verification_key)[0] if shipped else _key_in(run)
     if key.digest != proof.key_digest:
         raise InvalidProof("the key is not that of the proof")
-    names = unique([Path(KEY_FILE).stem, *(partition.name for partition in proof.partitions)])[1:]
+    taken = [Path(name).stem for name in (KEY_FILE, WHOLE_FILE)[: 1 if proof.whole is None else 2]]
+    names = unique([*taken, *(partition.name for partition in proof.partitions)])[len(taken) :]
     with Folder.make(folder, private=False) as out:
         out.write_new(KEY_FILE, key_content(key))
         for name, partition in zip(names, proof.partitions, strict=True):
             out.write_new(f"{name}.msgpack", encode_partition(partition))
+        if proof.whole is not None:
+            out.write_new(WHOLE_FILE, canonical.encode(proof.whole))
         if proof.output is not None:
             out.write_new(OUTPUT_FILE, proof.output)
     file = run / PROOF_FILE if run.is_dir() else run

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from distprove.errors import InvalidProof, UsageError
 from distprove.formats.owncode import own_faults
 from distprove.stark.engine import AnyKey, engine_of
+from distprove.stark.heights import LogHeights
 from distprove.stark.output import digest_of
 from distprove.stark.program import Program
 from distprove.system import PartitionProof
@@ -17,8 +18,8 @@ from distprove.system import PartitionProof
 class StarkVerifier:
     """Verifies partition proofs, and whole jobs, under one verifying key.
 
-    Implements `Verifier` and `TakesOutput` of `distprove.proof`, and `VerifiesInPython`, `VerifiesJob`, `Explains`
-    and `Compares` of `distprove.system`.
+    Implements `Verifier`, `TakesOutput` and `VerifiesWhole` of `distprove.proof`, and `VerifiesInPython`,
+    `VerifiesJob`, `Explains` and `Compares` of `distprove.system`.
     """
 
     verifies_in_python = True
@@ -29,10 +30,15 @@ class StarkVerifier:
         program: Program | None = None,
         output: bytes | None = None,
         asked: Mapping[str, Any] | None = None,
+        *,
+        node_key: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         """`program` is the key's program, if it is available, to explain the public values. `output` is the job's, if
-        its statement has one of variable length. `asked` are arguments that `compare` compares."""
+        its statement has one of variable length. `asked` are arguments that `compare` compares.
+        `node_key` makes the keys of a tree's nodes (`distprove.stark.keyfile`). It is given here, since a verifier
+        imports nothing of provers; without it no job that ends in one proof is verified."""
         self.key, self.program, self.output, self.asked = key, program, output, asked or {}
+        self._node_key = node_key
         self._engine = engine_of(key)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -47,7 +53,7 @@ class StarkVerifier:
         return self.key.statement.output is not None
 
     def with_output(self, output: bytes) -> StarkVerifier:
-        return StarkVerifier(self.key, self.program, output, self.asked)
+        return StarkVerifier(self.key, self.program, output, self.asked, node_key=self._node_key)
 
     def key_digest(self) -> bytes:
         return self.key.digest
@@ -72,6 +78,11 @@ class StarkVerifier:
         """
         parsed = [self._engine.part(p.data, self.key, p.name) for p in proofs]
         self._engine.verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed, self.output)
+
+    def verify_whole(self, partitions: Sequence[PartitionProof], whole: dict[str, Any], output: bytes | None) -> None:
+        from distprove.stark.recursion.whole import verify_whole
+
+        verify_whole(self.key, self._tree_keys(), partitions, whole, output)
 
     def compare(self, proofs: Sequence[PartitionProof], exit_code: int, public_input: Path | bytes | None) -> None:
         public = [proof.public for proof in proofs]
@@ -98,6 +109,26 @@ class StarkVerifier:
         maker ties the arguments in the key to its tables.
         """
         heights = [self._engine.heights_in(p.data, self.key, p.name) for p in proofs]
+        return self._explained(proofs, heights, self._engine.security(self.key, heights).to_record())
+
+    def explain_whole(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
+        """As `explain`, of a job that ends in one proof. Its bits are those of the weakest layer of its tree."""
+        from distprove.stark.recursion.whole import heights_of_listed, layers_of, with_layers
+
+        key: Any = self.key  # of the multilinear engine, or no one proof holds
+        heights = list(heights_of_listed(key, partitions).values())
+        record = self._engine.security(key, heights).to_record()
+        layers = layers_of(key, self._tree_keys(), partitions)
+        return self._explained(partitions, heights, with_layers(record, layers))
+
+    def _tree_keys(self) -> Callable[[Any, Any], Any]:
+        if self._node_key is None:
+            raise UsageError("this verifier was made without the keys of trees, and verifies no proof of a whole job")
+        return self._node_key
+
+    def _explained(
+        self, proofs: Sequence[PartitionProof], heights: Sequence[LogHeights], security: dict[str, Any]
+    ) -> dict[str, Any]:
         says: dict[str, str] = {}
         if self.program is not None:
             with own_faults(self.program.__module__):
@@ -113,5 +144,5 @@ class StarkVerifier:
             "arguments": dict(self.key.arguments) if self.program is not None else {},
             "says": says,
             "public": [list(named) for named in self.key.statement.public],
-            "security": self._engine.security(self.key, heights).to_record(),
+            "security": security,
         }

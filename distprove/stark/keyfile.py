@@ -176,3 +176,11 @@ def program_of(key: AnyKey) -> Program | None:
     except InputError:
         return None
     return program if made.digest == key.digest else None
+
+
+def node_key(key: Any, kind: Any) -> Any:
+    """The key of a node of the tree over partitions under `key`: `distprove.stark.recursion.tree_keys.node_key`, which
+    few verifiers need and import."""
+    from distprove.stark.recursion.tree_keys import node_key
+
+    return node_key(key, kind)

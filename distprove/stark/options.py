@@ -56,6 +56,12 @@ class StarkOptions(Options):
         TreeHash.KECCAK.value,
         flag="--hash",
     )
+    one_proof: bool = setting(
+        "end in one proof of all partitions, which a tree of further ones makes; needs engine multilinear and hash "
+        "poseidon2",
+        False,
+        flag="--one-proof",
+    )
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
@@ -85,10 +91,18 @@ class StarkOptions(Options):
         if self.blowup not in (None, 2, 4, 8):
             raise UsageError(f"blowup must be 2, 4 or 8, not {self.blowup}")
         super().check()
+        if self.one_proof:
+            check_one_proof(self.engine, self.hash)
         for source in self.sources:
             require_file(source.name, source.path)
         if not names_code(self.program):
             load_program(self.program, self.arguments)  # it refuses what no job can prove
+
+
+def check_one_proof(engine: str, hash: str) -> None:
+    """Raise UsageError unless proofs of this engine and hash can be verified in a circuit."""
+    if engine != ENGINES[1] or hash != TreeHash.POSEIDON2.value:
+        raise UsageError("`one_proof` needs `engine` multilinear and `hash` poseidon2")
 
 
 def _arguments(program: str, given: Mapping[str, Any], base: Path, prefer: str) -> dict[str, int | str]:

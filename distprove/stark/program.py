@@ -234,6 +234,15 @@ class Program(ABC):
             partitions = counts[0] if len(counts) == 1 else _least(counts, lambda n: fits(self.log_heights(n)))
         return Cut(self.slices(partitions))
 
+    def levelled(self, cut: Cut) -> Cut:
+        """The same job with its partitions at few different heights, for a job that ends in one proof: the tree over
+        them has a key for each four heights that come together.
+
+        By default the cut as it is. A program whose partitions differ raises each table to the greatest height that it
+        has in the job, with rows of its own that fill it up; a table that no partition has stays absent.
+        """
+        return cut
+
     def check_job(self, partitions: int | None) -> None:  # noqa: B027
         """Raise UsageError or InputError for a job of so many partitions that the arguments, the lengths of files and
         what is quickly read of them rule out. It is called when a job is submitted, and before it is cut."""

@@ -23,7 +23,7 @@ from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
 from distprove.stark.options import StarkOptions
 from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, leaves_room, usable
-from distprove.stark.program import Cut, JobProgram, Program, whole_trace
+from distprove.stark.program import Cut, Fits, JobProgram, Program, whole_trace
 from distprove.stark.programs import load_program
 from distprove.stark.provable import check_program, check_security, least_heights
 from distprove.stark.prover import commit, prove
@@ -95,7 +95,7 @@ class StarkSystem:
             program.check_job(partitions)
             if partitions is None or program.cuts_itself:
                 key = engine.compile_key(program, choose(1, queries=1))
-                made = cut(program, partitions, partial(engine.fits, key))
+                made = cls.cut_job(program, partitions, partial(engine.fits, key))
                 partitions = len(made.slices)
             known = None if made is None else made.log_heights
             params = choose(partitions, queries=options.queries, known=known)
@@ -186,7 +186,12 @@ class StarkSystem:
 
     @cached_property
     def _made(self) -> Cut:
-        return self._cut or cut(self.program, self.partitions)
+        return self._cut or self.cut_job(self.program, self.partitions)
+
+    @staticmethod
+    def cut_job(program: Program, partitions: int | None, fits: Fits = lambda heights: True) -> Cut:
+        """Cut a job as `distprove.stark.example.cut` does, in the form that the class proves."""
+        return cut(program, partitions, fits)
 
     def output(self) -> bytes | None:
         """The job's output, which its program makes when it cuts the job."""

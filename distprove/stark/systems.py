@@ -23,4 +23,8 @@ class StarkSystems:
 
 
 def _system(options: StarkOptions) -> type[StarkSystem]:
+    if options.one_proof:
+        from distprove.stark.recursion.system import OneProofSystem  # what few jobs need
+
+        return OneProofSystem
     return MultilinearSystem if options.engine == MultilinearSystem.engine else StarkSystem

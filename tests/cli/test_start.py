@@ -179,7 +179,7 @@ def test_the_line_of_a_command_is_the_first_of_its_help(name: str) -> None:
 
 def test_what_is_no_aggregate_is_told_without_what_verifies_one(tmp_path: Path) -> None:
     path = tmp_path / "proof.msgpack"
-    path.write_bytes(BEGINS)
+    path.write_bytes(BEGINS[0])
     script = (
         "import sys; from pathlib import Path; from distprove.cli.aggregate import is_aggregate;"
         "print(is_aggregate(Path(sys.argv[1])), 'distprove.groth16.aggregate.jobs' in sys.modules)"

@@ -258,6 +258,55 @@ def test_a_node_of_other_proofs_than_its_childrens_is_seen(
         run_toy(TreeSystem(0, faults()), local)
 
 
+class CheckingTree(TreeSystem):
+    """Compares what a node states with its children's proofs (`distprove.system.ChecksChildren`)."""
+
+    def made_of(self, partition: Partition, proof: PartitionProof, children: Sequence[PartitionProof]) -> bool:
+        assert tuple(child.name for child in children) == partition.needs
+        return proof.public[0] == combined(children) ** 2
+
+
+def test_a_node_of_other_proofs_is_proven_again_where_the_system_compares(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strayed: set[str] = set()
+    honest = TreeSynthesiser.synthesise
+
+    def once(self: TreeSynthesiser, partition: Partition) -> Witness:
+        made = honest(self, partition)
+        if partition.name in ("node-1", "root") and partition.name not in strayed:
+            strayed.add(partition.name)
+            made.arrays["witness"][1] = combined(partition.children[::-1])
+        return made
+
+    monkeypatch.setattr(TreeSynthesiser, "synthesise", once)
+    system = CheckingTree(0, faults())
+    run_toy(system, local).verify(system)
+    assert report(tmp_path)["counters"]["bad_proofs"] == 2
+    assert proven(tmp_path) == Counter([*NAMES, "node-1", "root"])
+
+
+def test_a_stored_node_of_other_proofs_is_made_again(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    system = TreeSystem(0, faults())
+    run_toy(system, local)
+    (tmp_path / "run" / "proof.msgpack").unlink()
+
+    class Doubting(CheckingTree):
+        def made_of(self, partition: Partition, proof: PartitionProof, children: Sequence[PartitionProof]) -> bool:
+            again = proven(tmp_path)[partition.name] > 1
+            return super().made_of(partition, proof, children) and (again or partition.name != "node-3")
+
+    run_toy(Doubting(0, system.faults), local).verify(system)
+    assert by_status(tmp_path)["proved"] == {"node-3", "root"}
+    reasons = {e["partition"]: e["reason"] for e in read_journal(tmp_path / "run") if e["event"] == "damaged"}
+    assert reasons == {
+        "node-3": "it was made of others than those that it needs",
+        "root": "a proof that it needs is lost",
+    }
+
+
 @pytest.mark.parametrize(
     ("needs", "message"),
     [

@@ -270,9 +270,10 @@ def fill_slices(columns: Array, states: Array, used: int, backend: Backend) -> N
     flags = np.ones((len(FLAGS), 1, ROWS_EACH), dtype=np.uint64)
     flags[0, :, -PARTS:] = flags[1, :, :PARTS] = 0
     columns[WIDTH : WIDTH + len(FLAGS)] = 0
-    columns[WIDTH : WIDTH + len(FLAGS), : ROWS_EACH * used] = (
-        backend.to_device(flags).repeat(used, axis=1).reshape(len(FLAGS), -1)
-    )
+    if used:
+        columns[WIDTH : WIDTH + len(FLAGS), : ROWS_EACH * used] = (
+            backend.to_device(flags).repeat(used, axis=1).reshape(len(FLAGS), -1)
+        )
 
 
 PIECES = [

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from distprove.stark.heights import LogHeights
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.security import job_security
+from distprove.stark.multilinear.shape import Shape
+from distprove.stark.security import two_places
 
 
 @dataclass(frozen=True)
@@ -16,9 +20,17 @@ class Layer:
 
     program: str
     proofs: int
+    cells: int
+    """Cells that all of them commit to."""
     bits: float
     weakest: str
     """Name of the row of fewest bits."""
+
+    def to_record(self) -> dict[str, Any]:
+        """The layer as plain data, for reports."""
+        bits = two_places(self.bits)
+        counts = {"program": self.program, "proofs": self.proofs, "cells": self.cells}
+        return {**counts, "bits": bits, "weakest": self.weakest}
 
 
 def tree_layers(
@@ -29,7 +41,17 @@ def tree_layers(
 
     A digest of Poseidon2 joins the layers, whose bits are the row "hash" of each.
     """
-    reports = [(key, len(partitions), job_security(key, partitions))]
-    for node, count in nodes:
-        reports.append((node, count, job_security(node, [node.fixed_heights] * count)))
-    return [Layer(own.program, count, report.bits, report.weakest.name) for own, count, report in reports]
+    layers = [(key, partitions), *((node, [node.fixed_heights] * count) for node, count in nodes)]
+    return [_layer(own, heights) for own, heights in layers]
+
+
+def _layer(key: MultilinearKey, partitions: Sequence[LogHeights]) -> Layer:
+    report = job_security(key, partitions)
+    counts = Counter(partitions)
+    cells = sum(count * Shape(key, heights).cells for heights, count in counts.items())
+    return Layer(key.program, len(partitions), cells, report.bits, report.weakest.name)
+
+
+def bits_of(layers: Sequence[Layer]) -> float:
+    """Bits of the weakest layer, rounded down to two places."""
+    return two_places(min(layer.bits for layer in layers))

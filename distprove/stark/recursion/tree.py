@@ -1,10 +1,7 @@
-"""The tree over a job's partitions, and the keys of its nodes.
-
-Leaves verify four consecutive partitions each, nodes four consecutive leaves or nodes, and the *root* the one that is
-left: its key has parameters for a small proof. The tree follows from the list of partitions alone.
+"""The keys of the nodes of a tree (`recursion.plan`), and their proofs.
 
 Leaves and nodes have one frame, so one key of nodes serves at every height. A leaf's key depends on the partitions'
-heights and on the lengths of their names (`Form`).
+heights and on the lengths of their names (`Form`). The root's has parameters for a small proof.
 """
 
 from __future__ import annotations
@@ -14,8 +11,8 @@ from dataclasses import dataclass
 
 from distprove.errors import InvalidProof
 from distprove.stark.barrier import Commitment
-from distprove.stark.heights import LogHeights
 from distprove.stark.multilinear.key import MultilinearKey, compile_key
+from distprove.stark.multilinear.memory import key_bytes
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.prover import commit, prove
@@ -26,49 +23,11 @@ from distprove.stark.recursion.circuit_cache import kept_circuit
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.layout import Layout
 from distprove.stark.recursion.node import MOST_CHILDREN, NODE, NODE_CHALLENGE, Child, Identity, Proven
+from distprove.stark.recursion.plan import ROOT, Form, TreeNode, leaf_forms, leaves_of
 from distprove.stark.recursion.program import NodeProgram, node_source
 from distprove.stark.recursion.root import TreeVerifyingKeys
 from distprove.steps import Steps
 from kernels.interface.backend import Backend
-
-ROOT = "root"
-"""The name of a tree's last node."""
-
-
-@dataclass(frozen=True)
-class TreeNode:
-    """A node of a job's tree: a partition that depends on others."""
-
-    name: str
-    children: tuple[str, ...]
-    """Names of partitions (for a leaf) or of nodes, in order."""
-
-
-def plan_tree(partitions: Sequence[str]) -> tuple[TreeNode, ...]:
-    """The nodes over these partitions, children before parents. The last one is the root."""
-    nodes: list[TreeNode] = []
-    level, below = 0, list(partitions)
-    while level == 0 or len(below) > 1:
-        kind = f"node-{level}" if level else "leaf"
-        starts = range(0, len(below), MOST_CHILDREN)
-        made = [TreeNode(f"{kind}-{i:05}", tuple(below[s : s + MOST_CHILDREN])) for i, s in enumerate(starts)]
-        nodes += made
-        level, below = level + 1, [node.name for node in made]
-    return (*nodes, TreeNode(ROOT, tuple(below)))
-
-
-@dataclass(frozen=True)
-class Form:
-    """What a leaf's circuit has of a partition, beside its key."""
-
-    log_heights: LogHeights
-    name_length: int
-    """In bytes."""
-
-
-def leaf_forms(partitions: Sequence[Form]) -> tuple[Form, ...]:
-    """The forms of all places of a leaf over at most four partitions: absent ones have the first one's."""
-    return (*partitions, *[partitions[0]] * (MOST_CHILDREN - len(partitions)))
 
 
 @dataclass(frozen=True)
@@ -88,6 +47,7 @@ class TreeKeys:
         self._leaves: dict[tuple[Form, ...], MultilinearProvingKey] = {}
         self._node: MultilinearProvingKey | None = None
         self._root: MultilinearProvingKey | None = None
+        self._identity: Identity | None = None
 
     def leaf(self, forms: Sequence[Form]) -> MultilinearProvingKey:
         """The key of a leaf over at most four partitions of these forms. Raises InvalidProof for heights that no
@@ -107,6 +67,13 @@ class TreeKeys:
         return self._node
 
     @property
+    def identity(self) -> Identity:
+        """That of the key of nodes, which every node states. It is kept where the key is dropped."""
+        if self._identity is None:
+            self._identity = Identity.of(self.node.key)
+        return self._identity
+
+    @property
     def root(self) -> MultilinearProvingKey:
         if self._root is None:
             program = NodeProgram([self.below], root_frame(self.frame, self.params.nodes))
@@ -118,14 +85,16 @@ class TreeKeys:
         """What nodes and the root have of a leaf or a node."""
         return node_child(self.frame, self.params.nodes)
 
-    def prove(self, node: TreeNode, children: Sequence[Proven], challenge: bytes, steps: Steps) -> Proven:
-        """Prove a node from its children's proofs, in a job of this challenge. Raises InvalidProof where one does not
-        verify."""
+    def prove(
+        self, node: TreeNode, children: Sequence[Proven], challenge: bytes, steps: Steps, *, held: int = 0
+    ) -> Proven:
+        """Prove a node from its children's proofs, in a job of this challenge. `held` is the number of bytes of the
+        device that others keep, beside these keys. Raises InvalidProof where a child does not verify, OutOfMemory."""
         with steps("key"):
             pk = self.key_of(node, children)
         with steps("witness"):
-            inputs = pk.program.inputs(node_source(children, challenge, Identity.of(self.node.key)))
-        committed = commit(pk, NODE, inputs, steps)
+            inputs = pk.program.inputs(node_source(children, challenge, self.identity))
+        committed = commit(pk, NODE, inputs, steps, held=held + self.nbytes - key_bytes(pk.key))
         proof: MultilinearProof = prove(pk, committed, NODE_CHALLENGE, steps)
         return Proven(node.name, committed.commitment.public, proof, Identity.of(pk.key))
 
@@ -135,7 +104,23 @@ class TreeKeys:
             return self.root
         if any(child.key is not None for child in children):
             return self.node
-        return self.leaf([Form(c.proof.log_heights, len(c.name.encode())) for c in children])
+        return self.leaf([Form.of(c.name, c.proof.log_heights) for c in children])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the device that the keys take."""
+        return sum(key_bytes(pk.key) for pk in self._made())
+
+    def drop(self, keep: MultilinearProvingKey | None = None) -> bool:
+        """Free all keys but `keep`; whether there were any. They are made again when they are needed."""
+        dropped = any(pk is not keep for pk in self._made())
+        self._leaves = {forms: pk for forms, pk in self._leaves.items() if pk is keep}
+        self._node = self._node if self._node is keep else None
+        self._root = self._root if self._root is keep else None
+        return dropped
+
+    def _made(self) -> list[MultilinearProvingKey]:
+        return [pk for pk in (*self._leaves.values(), self._node, self._root) if pk is not None]
 
     def verify(self, node: TreeNode, proven: Proven, children: Sequence[Proven]) -> None:
         """Raise InvalidProof unless a node's proof verifies under the key that it has over these children."""
@@ -149,10 +134,9 @@ class TreeKeys:
     def verifying(self, partitions: Sequence[Commitment]) -> TreeVerifyingKeys:
         """What the root's verifier has of the tree over these partitions. Raises InvalidProof for heights that no
         partition can have."""
-        forms = [Form(partition.log_heights, len(partition.name.encode())) for partition in partitions]
-        starts = range(0, len(forms), MOST_CHILDREN)
-        leaves = tuple(Identity.of(self.leaf(forms[s : s + MOST_CHILDREN]).key) for s in starts)
-        return TreeVerifyingKeys(self.key, leaves, Identity.of(self.node.key), self.root.key)
+        forms = [Form.of(partition.name, partition.log_heights) for partition in partitions]
+        leaves = tuple(Identity.of(self.leaf(leaf).key) for leaf in leaves_of(forms))
+        return TreeVerifyingKeys(self.key, leaves, self.identity, self.root.key)
 
 
 def segments_of(key: MultilinearKey, forms: Sequence[Form]) -> list[Child]:

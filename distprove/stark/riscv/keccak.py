@@ -153,22 +153,26 @@ def keccak_log_heights(permutations: int) -> dict[str, int]:
     }
 
 
-def keccak_inputs(record: Record) -> dict[str, Words64]:
-    """The arrays from which `keccak_columns` makes the tables; none without a call."""
+def keccak_inputs(record: Record, log_rows: int) -> dict[str, Words64]:
+    """The arrays from which `keccak_columns` makes the tables, of which `keccak` has 2^log_rows rows."""
     before = record.permuted_before.astype(np.uint64)
     n = len(before)
-    if not n:
-        return {}
     cycle = record.call_cycle[record.call_number == KECCAK_CALL].astype(np.int64)
-    states = np.zeros((LANES, blocks_for(rows_for(n))), dtype=np.uint64)
+    states = np.zeros((LANES, blocks_for(1 << log_rows)), dtype=np.uint64)
     states[:, :n] = (before[:, ::2] | before[:, 1::2] << np.uint64(32)).T
     rest = (each.astype(np.uint64).ravel() for each in (record.permuted_after, record.permuted_previous))
+    calls = np.stack((record.field("rs2")[cycle] // np.uint32(4), 4 * (cycle + 1))).astype(np.uint64)
     return {
         "keccak_states": states,
-        "keccak_words": np.stack((before.ravel(), *rest)),
-        "keccak_calls": np.stack((record.field("rs2")[cycle] // np.uint32(4), 4 * (cycle + 1))).astype(np.uint64),
+        "keccak_words": some(np.stack((before.ravel(), *rest))),
+        "keccak_calls": some(calls),
         "keccak_count": np.array([n], dtype=np.uint64),
     }
+
+
+def some(columns: Words64) -> Words64:
+    """The columns, or one of zeros in place of none: what a table of padding alone is made of."""
+    return columns if columns.shape[1] else np.zeros((len(columns), 1), dtype=np.uint64)
 
 
 def keccak_columns(backend: Backend, log_heights: Mapping[str, int], inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -37,6 +37,7 @@ from distprove.stark.riscv.segment import (
     TABLES,
     Fixed,
     Place,
+    levelled,
     operation_classes,
     outputs_of,
     run_heights,
@@ -202,10 +203,19 @@ class RiscV(Program):
                 "words_start": start,
                 "outputs": outputs[index],
                 "output": output_public(output),
+                "heights": {},
             }
             slices.append(Slice(f"segment-{index:05}", source))
             start = int(part.key[-1]) if len(part.key) else start
         return Cut(slices, heights, output)
+
+    def levelled(self, cut: Cut) -> Cut:
+        """Every segment with the tallest tables of the run."""
+        assert cut.log_heights is not None, "cutting a run tells its heights"
+        tallest = levelled(cut.log_heights)
+        named = {air.name: height for air, height in zip(TABLES, tallest, strict=True) if height is not None}
+        slices = [Slice(part.name, {**part.source, "heights": named}) for part in cut.slices]
+        return Cut(slices, [tallest] * len(slices), cut.output)
 
     def segments(self, execution: Execution) -> Iterator[Snapshot]:
         """Run to the end by segments, of which a proof has only so many. Raises UsageError, InputError, Trap."""
@@ -224,7 +234,7 @@ class RiscV(Program):
             raise InputError(f"{source['elf']}: the guest changed during the job")
         snapshot = Snapshot.from_bytes(source["snapshot"], "a segment")
         words = Words(*np.frombuffer(source["words"], dtype="<u4").reshape(3, -1))
-        rest = (source[name] for name in ("words_start", "outputs", "output"))
+        rest = (source[name] for name in ("words_start", "outputs", "output", "heights"))
         place = Place(snapshot.index, source["last"], snapshot.earlier(), words, *rest)
         return segment_inputs(_fixed(elf), Replay(elf).record(snapshot), place)
 

@@ -38,6 +38,7 @@ from distprove.stark.riscv.keccak import (
     keccak_columns,
     keccak_inputs,
     keccak_log_heights,
+    some,
 )
 from distprove.stark.riscv.links import Words, cut_evenly, keys_of
 from distprove.stark.riscv.lookup import LOG_ROWS, LookupAir, lookup_rows
@@ -196,6 +197,8 @@ class Place:
     """Words of output that the segments before it wrote."""
     output: tuple[int, ...]
     """Length and digest of the run's output, as `output_public` has them."""
+    log_heights: Mapping[str, int] = field(default_factory=dict)
+    """log2 of the rows of tables that are to be taller than the segment needs them, or that it needs not at all."""
 
 
 def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDArray[Any]]:
@@ -205,12 +208,13 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     calls = class_calls(fixed.rom, record, index)
     exit_code = int(record.registers_end[10]) if place.last else 0
     words_used = np.searchsorted(fixed.image[0], place.words.key.astype(np.uint64), side="right") - 1
-    heights = log_heights(fixed, usage_of(fixed, record, index), len(place.words.key))
+    heights = raised(log_heights(fixed, usage_of(fixed, record, index), len(place.words.key)), place.log_heights)
     stated, inputs = stated_words(record)
     for name, part in calls.items():
-        if part.shape[1]:
-            arrays |= {f"calls_{name}": part, f"count_{name}": np.array([part.shape[1]], dtype=np.uint64)}
-    arrays |= keccak_inputs(record)
+        if name in heights:
+            arrays |= {f"calls_{name}": some(part), f"count_{name}": np.array([part.shape[1]], dtype=np.uint64)}
+    if "keccak" in heights:
+        arrays |= keccak_inputs(record, heights["keccak"])
     arrays |= {
         "host": host_columns(record, heights["host"], place.outputs),
         "touched": touched_columns(record, place.earlier, heights["touched"]),
@@ -239,6 +243,14 @@ def segment_inputs(fixed: Fixed, record: Record, place: Place) -> dict[str, NDAr
     numbers = [public[name] for name, length in PUBLIC if length == 1]
     arrays["public"] = np.concatenate((np.array([*numbers, *place.output[1:]], dtype=np.uint64), stated))
     return arrays
+
+
+def raised(needed: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
+    """The heights `needed`, with those that are `given` in their place. Raises UsageError for a smaller one."""
+    low = [name for name, height in given.items() if height < needed.get(name, 0)]
+    if low:
+        raise UsageError(f"a segment needs more rows of {low[0]} than the job's segments are to have")
+    return {**needed, **given}
 
 
 def class_calls(rom: Words64, record: Record, index: NDArray[np.int64]) -> dict[str, Words64]:
@@ -296,6 +308,11 @@ def run_heights(fixed: Fixed, usages: Sequence[Usage], words: int) -> list[list[
     parts = cut_evenly(words, len(usages))
     named = [log_heights(fixed, usage, len(part)) for usage, part in zip(usages, parts, strict=True)]
     return [[found.get(air.name) for air in TABLES] for found in named]
+
+
+def levelled(heights: Sequence[Sequence[int | None]]) -> list[int | None]:
+    """The greatest height of each of `TABLES` in a run, None for one that no segment has."""
+    return [max((h for h in column if h is not None), default=None) for column in zip(*heights, strict=True)]
 
 
 def outputs_of(usages: Sequence[Usage]) -> list[int]:

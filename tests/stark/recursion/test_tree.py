@@ -31,19 +31,11 @@ from distprove.stark.recursion.node import (
     node_words,
     stated_by,
 )
+from distprove.stark.recursion.plan import Form, leaf_forms, plan_tree
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.root import verify_root
 from distprove.stark.recursion.security import tree_layers
-from distprove.stark.recursion.tree import (
-    Form,
-    TreeKeys,
-    TreeParameters,
-    frame_of,
-    leaf_forms,
-    node_child,
-    plan_tree,
-    segments_of,
-)
+from distprove.stark.recursion.tree import TreeKeys, TreeParameters, frame_of, node_child, segments_of
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.poseidon2 import DIGEST

@@ -1,0 +1,133 @@
+"""The tree over a job's partitions: its nodes, and the kinds of these.
+
+Leaves verify four consecutive partitions each, nodes four consecutive leaves or nodes, and the *root* the one that is
+left. The tree follows from the list of partitions alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from distprove.errors import FormatError
+from distprove.stark.heights import LogHeights, decode_heights, encode_heights
+from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.shape import heights_fit
+from distprove.stark.recursion.node import MOST_CHILDREN
+
+ROOT = "root"
+"""The name of a tree's last node, and its role."""
+INNER = "node"
+"""The role of a node that is neither leaf nor root."""
+MOST_LEAVES = 64
+"""Different leaves of a tree, at most: each has a key of its own."""
+
+
+@dataclass(frozen=True)
+class TreeNode:
+    """A node of a job's tree: a partition that depends on others."""
+
+    name: str
+    children: tuple[str, ...]
+    """Names of partitions (for a leaf) or of nodes, in order."""
+
+
+def plan_tree(partitions: Sequence[str]) -> tuple[TreeNode, ...]:
+    """The nodes over these partitions, children before parents. The last one is the root."""
+    nodes: list[TreeNode] = []
+    level, below = 0, list(partitions)
+    while level == 0 or len(below) > 1:
+        kind = f"node-{level}" if level else "leaf"
+        starts = range(0, len(below), MOST_CHILDREN)
+        made = [TreeNode(f"{kind}-{i:05}", tuple(below[s : s + MOST_CHILDREN])) for i, s in enumerate(starts)]
+        nodes += made
+        level, below = level + 1, [node.name for node in made]
+    return (*nodes, TreeNode(ROOT, tuple(below)))
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a leaf's circuit has of a partition, beside its key."""
+
+    log_heights: LogHeights
+    name_length: int
+    """In bytes."""
+
+    @classmethod
+    def of(cls, name: str, log_heights: Sequence[int | None]) -> Form:
+        return cls(tuple(log_heights), len(name.encode()))
+
+
+def leaf_forms(partitions: Sequence[Form]) -> tuple[Form, ...]:
+    """The forms of all places of a leaf over at most four partitions: absent ones have the first one's."""
+    return (*partitions, *[partitions[0]] * (MOST_CHILDREN - len(partitions)))
+
+
+def leaves_of(partitions: Sequence[Form]) -> list[tuple[Form, ...]]:
+    """The forms of each leaf over partitions of these forms, in order."""
+    return [leaf_forms(partitions[i : i + MOST_CHILDREN]) for i in range(0, len(partitions), MOST_CHILDREN)]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a node's key depends on, beside the key of the partitions."""
+
+    leaves: tuple[tuple[Form, ...], ...]
+    """The different leaves of the job, in order of their first one: all nodes have tables with room for each of them.
+    Each by the forms of its places."""
+    role: str | int
+    """`INNER`, `ROOT`, or the number of the leaf among `leaves`."""
+
+    @property
+    def room(self) -> int:
+        """Children that the node has room for."""
+        return 1 if self.role == ROOT else MOST_CHILDREN
+
+    @property
+    def is_leaf(self) -> bool:
+        return isinstance(self.role, int)
+
+    def of_role(self, role: str | int) -> Kind:
+        """The kind of another node of the same job."""
+        return replace(self, role=role)
+
+    def to_record(self) -> list[Any]:
+        """The kind as plain data."""
+        forms = [[[encode_heights(f.log_heights), f.name_length] for f in leaf] for leaf in self.leaves]
+        return [forms, self.role]
+
+    @classmethod
+    def from_record(cls, record: Any, key: MultilinearKey, what: str) -> Kind:
+        """Read what `to_record` wrote of a node over partitions under `key`. Raises FormatError."""
+        if not isinstance(record, list) or len(record) != 2 or not isinstance(record[0], list):
+            raise FormatError(f"{what}: not the kind of a node")
+        leaves, role = record
+        if not 1 <= len(leaves) <= MOST_LEAVES or not (
+            0 <= role < len(leaves) if type(role) is int else role in (INNER, ROOT)
+        ):
+            raise FormatError(f"{what}: not the kind of a node")
+        return cls(tuple(_leaf(leaf, key, what) for leaf in leaves), role)
+
+
+def _leaf(record: Any, key: MultilinearKey, what: str) -> tuple[Form, ...]:
+    if not isinstance(record, list) or len(record) != MOST_CHILDREN:
+        raise FormatError(f"{what}: not the kind of a leaf")
+    forms = []
+    for item in record:
+        if not isinstance(item, list) or [type(part) for part in item] != [bytes, int] or item[1] < 1:
+            raise FormatError(f"{what}: not the form of a partition")
+        forms.append(Form(decode_heights(item[0]), item[1]))
+        if not heights_fit(key, forms[-1].log_heights):
+            raise FormatError(f"{what}: not the heights of a partition under this key")
+    return tuple(forms)
+
+
+def kinds_of(nodes: Sequence[TreeNode], partitions: Mapping[str, LogHeights]) -> dict[str, Kind]:
+    """The kind of each node, by its name. `partitions` are the heights of all partitions, by name and in order."""
+    each = leaves_of([Form.of(name, log_heights) for name, log_heights in partitions.items()])
+    different = tuple(dict.fromkeys(each))
+    leaves = [different.index(leaf) for leaf in each]
+    kinds = {node.name: Kind(different, INNER) for node in nodes}
+    kinds |= {node.name: Kind(different, number) for node, number in zip(nodes, leaves, strict=False)}
+    return {**kinds, ROOT: Kind(different, ROOT)}

@@ -1,0 +1,244 @@
+"""A job that ends in one proof: beside its partitions it has the nodes of a tree, which are partitions that depend on
+others. `distprove.stark.recursion.plan` says which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from distprove.errors import FormatError, InvalidProof, UsageError
+from distprove.formats import canonical
+from distprove.stark.job_verifier import StarkVerifier
+from distprove.stark.multilinear.memory import choose, key_bytes
+from distprove.stark.multilinear.prover import Committed
+from distprove.stark.multilinear.proving_key import MultilinearProvingKey
+from distprove.stark.multilinear.shape import Shape
+from distprove.stark.multilinear.system import MultilinearProver, MultilinearSystem
+from distprove.stark.program import Cut, Fits, Program
+from distprove.stark.recursion.node import Proven
+from distprove.stark.recursion.node_proof import (
+    challenge_of,
+    is_node,
+    kind_in,
+    node_data,
+    proven_of,
+    stated_node_key,
+    statement,
+    verify_node,
+)
+from distprove.stark.recursion.plan import MOST_LEAVES, Form, Kind, TreeNode, kinds_of, plan_tree
+from distprove.stark.recursion.tree import TreeKeys
+from distprove.stark.recursion.tree_keys import keys_of_tree, node_key
+from distprove.stark.recursion.whole import listed, whole_of
+from distprove.stark.system import SharedFiles, StarkSynthesiser, context_of
+from distprove.steps import Steps
+from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
+from kernels.errors import OutOfMemory
+from kernels.interface.backend import Backend
+
+
+class OneProofSystem(MultilinearSystem):
+    """A job under the multilinear engine and Poseidon2 that ends in one proof.
+
+    Implements `ChecksChildren` of `distprove.system`, and `BindsWhole` and `VerifiesWhole` of `distprove.proof`, beside
+    the protocols of `StarkSystem`.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_nodes", "_kinds")}
+
+    @staticmethod
+    def cut_job(program: Program, partitions: int | None, fits: Fits = lambda heights: True) -> Cut:
+        return program.levelled(MultilinearSystem.cut_job(program, partitions, fits))
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "one_proof": self._added()}
+
+    def _added(self) -> dict[str, Any]:
+        """What the tree adds to the job's partitions."""
+        return {"nodes": len(self._nodes), "keys": len(set(self._kinds.values()))}
+
+    @cached_property
+    def _nodes(self) -> tuple[TreeNode, ...]:
+        names = [part.name for part in self._made.slices]
+        nodes = plan_tree(names)
+        taken = set(names) & {node.name for node in nodes}
+        if taken:
+            raise UsageError(f"{min(taken)} is the name of a node of the tree, and cannot be that of a partition")
+        return nodes
+
+    @cached_property
+    def _kinds(self) -> dict[str, Kind]:
+        """The kind of each node, by its name."""
+        heights = self._known_heights()
+        if not heights:
+            raise UsageError(
+                f"program {self.program.name} does not say how tall its tables are (Program.log_heights), so its jobs "
+                "cannot end in one proof"
+            )
+        names = [part.name for part in self._made.slices]
+        kinds = kinds_of(self._nodes, {name: tuple(own) for name, own in zip(names, heights, strict=True)})
+        if len(next(iter(kinds.values())).leaves) > MOST_LEAVES:
+            raise UsageError(
+                f"program {self.program.name}: its partitions have too many different heights for one proof, which is "
+                f"of {MOST_LEAVES} different fours of them at most (Program.levelled)"
+            )
+        return kinds
+
+    def plan(self) -> list[Partition]:
+        """The program's slices as partitions, and the nodes of the tree over them."""
+        return [*self._plan, *self._node_plan]
+
+    @cached_property
+    def _node_plan(self) -> list[Partition]:
+        made = []
+        for index, node in enumerate(self._nodes, start=self.partitions):
+            kind = self._kinds[node.name].to_record()
+            told = (self.key_digest(), index, node.name, list(node.children), kind)
+            digest = canonical.digest("distprove/stark node/1", *told)
+            made.append(Partition(index, node.name, digest, {"kind": kind}, needs=node.children))
+        return made
+
+    def synthesiser(self, shared: SharedFiles, threads: int) -> OneProofSynthesiser:
+        return OneProofSynthesiser()
+
+    def prover(self, shared: SharedFiles, backend: Backend) -> OneProofProver:
+        return OneProofProver(self, backend)
+
+    @cached_property
+    def verifier(self) -> StarkVerifier:
+        return StarkVerifier(self.key, self.program, node_key=node_key)
+
+    # -- verification -----------------------------------------------------------------------------------------------
+
+    def verify(self, proof: PartitionProof) -> bool:
+        """Whether the proof of a partition or node holds. A node's names its kind, which `made_of` compares."""
+        if not is_node(proof):
+            return super().verify(proof)
+        try:
+            verify_node(node_key, proof, self.key)
+        except InvalidProof:
+            return False
+        return True
+
+    def verify_batch(self, proofs: list[PartitionProof]) -> bool:
+        return all(self.verify(proof) for proof in proofs)
+
+    def made_of(self, partition: Partition, proof: PartitionProof, children: Sequence[PartitionProof]) -> bool:
+        try:
+            kind = kind_in(proof, self.key)
+            stated = statement(self.key, kind, children, stated_node_key(proof)).scalars()
+            return kind.to_record() == partition.source["kind"] and proof.public == stated
+        except (InvalidProof, FormatError):
+            return False
+
+    def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
+        self.verify_whole(*self.bind_whole(proofs), self.output())
+
+    def bind_whole(self, proofs: Sequence[PartitionProof]) -> tuple[list[PartitionProof], dict[str, Any]]:
+        return [listed(proof) for proof in proofs[: self.partitions]], whole_of(proofs[-1])
+
+    def verify_whole(self, partitions: Sequence[PartitionProof], whole: dict[str, Any], output: bytes | None) -> None:
+        self.verifier.verify_whole(partitions, whole, output)
+
+    def explain(self, proofs: Sequence[PartitionProof]) -> dict[str, Any]:
+        return self.explain_whole([listed(proof) for proof in proofs[: self.partitions]])
+
+    def explain_whole(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
+        return self.verifier.explain_whole(partitions)
+
+
+class OneProofSynthesiser(StarkSynthesiser):
+    """Reads the inputs of partitions. Nodes have none: their prover computes with the proofs of their children."""
+
+    def synthesise(self, partition: Partition) -> Witness:
+        return Witness(partition.name, {}) if partition.needs else super().synthesise(partition)
+
+
+class OneProofProver(MultilinearProver):
+    """Proves partitions and nodes on one backend. The keys of nodes are made when they are first needed."""
+
+    def __init__(self, system: OneProofSystem, backend: Backend) -> None:
+        super().__init__(system, backend)
+        self._trees: dict[tuple[tuple[Form, ...], ...], TreeKeys] = {}
+        """The keys of each tree, by its leaves."""
+
+    def prove_partition(
+        self, partition: Partition, witness: Witness, challenge: bytes | None = None
+    ) -> tuple[PartitionProof, StepTimes]:
+        if not partition.needs:
+            return super().prove_partition(partition, witness, challenge)
+        kind = Kind.from_record(partition.source["kind"], self._key.key, partition.name)
+        traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
+        steps = Steps()
+        self._backend.watch_memory()
+        proven, memory = self._prove_node(kind, partition, steps)
+        busy.end()
+        steps.times.on_device = busy.time()
+        moved = self._backend.traffic.since(traffic)
+        steps.times.to_device, steps.times.to_host = moved.to_device, moved.to_host
+        steps.times.memory = memory
+        return PartitionProof(partition.name, partition.digest, proven.public, node_data(kind, proven)), steps.times
+
+    def diagnose(self, partition: Partition, witness: Witness) -> None:
+        """Return for a node: the proofs that it is made of were verified, so that its prover is at fault."""
+        if not partition.needs:
+            super().diagnose(partition, witness)
+
+    def close(self) -> None:
+        self._trees.clear()
+        super().close()
+
+    def _prove_node(self, kind: Kind, partition: Partition, steps: Steps) -> tuple[Proven, MemoryUse]:
+        """Prove a node beside what is kept or, if it does not fit there, after making room. Returns its use of memory,
+        too."""
+        with steps("key"):
+            keys = self._keys(kind)
+            rules = self._key.key if kind.is_leaf else keys.below.shape.key
+            children = [proven_of(proof, rules) for proof in partition.children]
+            node, challenge = TreeNode(partition.name, partition.needs), challenge_of(partition.children[0])
+        while True:
+            with steps("key"):
+                pk = keys.key_of(node, children)
+            held = super()._held() + key_bytes(self._key.key) + self._nbytes(beside=keys)
+            others = held + keys.nbytes - key_bytes(pk.key)
+            try:
+                plan = choose(Shape(pk.key, tuple(pk.key.fixed_heights)), self._budget - others)
+                proven = keys.prove(node, children, challenge, steps, held=held)
+            except OutOfMemory:
+                if not (self._drop_keys(keep=pk) or super()._make_room()):
+                    raise
+            else:
+                peak = self._backend.memory_peak()
+                return proven, MemoryUse(plan.name, plan.peak, None if peak is None else peak - others)
+
+    def _keys(self, kind: Kind) -> TreeKeys:
+        if kind.leaves not in self._trees:
+            self._trees[kind.leaves] = keys_of_tree(self._key.key, kind, self._backend)
+        return self._trees[kind.leaves]
+
+    def _nbytes(self, beside: TreeKeys | None = None) -> int:
+        """Bytes of the device that the keys of nodes take, without those of the tree `beside` which others are."""
+        return sum(keys.nbytes for keys in self._trees.values() if keys is not beside)
+
+    def _drop_keys(self, keep: MultilinearProvingKey | None = None) -> bool:
+        """Free all keys of nodes but `keep`; whether there were any."""
+        dropped = [keys.drop(keep) for keys in self._trees.values()]
+        return any(dropped)
+
+    def _held(self) -> int:
+        return super()._held() + self._nbytes()
+
+    def _make_room(self) -> bool:
+        return self._drop_keys() or super()._make_room()
+
+    def _commit_beside(self, partition: Partition, witness: Witness, steps: Steps, more: bool) -> Committed:
+        committed = super()._commit_beside(partition, witness, steps, more)
+        planned = context_of(partition).log_heights
+        if planned is None or committed.shape.log_heights != tuple(planned):
+            raise UsageError(
+                f"partition {partition.name}: its trace has other heights than the program says (Program.log_heights), "
+                "and the keys of a job that ends in one proof depend on these"
+            )
+        return committed

@@ -1,0 +1,98 @@
+"""Chooses the parameters of a job's tree, and makes the verifying keys of its nodes, each once in a process."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from distprove.stark.multilinear.key import MultilinearKey, compile_key
+from distprove.stark.multilinear.params import Parameters
+from distprove.stark.multilinear.security import choose_parameters
+from distprove.stark.recursion.circuit_cache import kept_circuit
+from distprove.stark.recursion.frame import KINDS, Frame
+from distprove.stark.recursion.layout import Layout
+from distprove.stark.recursion.node import MOST_CHILDREN
+from distprove.stark.recursion.plan import ROOT, Form, Kind, leaves_of, plan_tree
+from distprove.stark.recursion.program import NodeProgram
+from distprove.stark.recursion.security import Layer, tree_layers
+from distprove.stark.recursion.tree import TreeKeys, TreeParameters, node_child, root_frame, segments_of
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Backend
+from kernels.interface.tree_hash import TreeHash
+
+MOST_KEYS = 64
+"""Verifying keys of nodes that a process keeps, and choices of parameters."""
+
+NODES, ROOTS = (2, TreeHash.POSEIDON2), (16, TreeHash.POSEIDON2_BINARY)
+"""Blow-up and hash of nodes, which are verified in circuits, and of the root, whose proof is to be small."""
+
+_LOCK = threading.RLock()
+_CHOSEN: OrderedDict[tuple[bytes, tuple[tuple[Form, ...], ...]], tuple[TreeParameters, Frame]] = OrderedDict()
+_KEYS: OrderedDict[tuple[bytes, Kind], MultilinearKey] = OrderedDict()
+
+
+def keys_of_tree(key: MultilinearKey, kind: Kind, backend: Backend) -> TreeKeys:
+    """The keys of the tree that has nodes of this kind over partitions of `key`, to be made on a backend. Raises
+    UsageError for partitions over which there is no tree of the bits that `key` asks for."""
+    return TreeKeys(key, *_chosen(key, kind.leaves), backend)
+
+
+def node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
+    """The verifying key of a node over partitions of `key`, made on the CPU. Any thread may call. Raises UsageError."""
+    place = key.digest, kind
+    with _LOCK:
+        if place not in _KEYS:
+            with CpuBackend() as backend:
+                keys = keys_of_tree(key, kind, backend)
+                if isinstance(kind.role, int):
+                    made = keys.leaf(kind.leaves[kind.role])
+                else:
+                    made = keys.root if kind.role == ROOT else keys.node
+                _KEYS[place] = made.key
+            while len(_KEYS) > MOST_KEYS:
+                _KEYS.popitem(last=False)
+        _KEYS.move_to_end(place)
+        return _KEYS[place]
+
+
+def _chosen(key: MultilinearKey, leaves: tuple[tuple[Form, ...], ...]) -> tuple[TreeParameters, Frame]:
+    place = key.digest, leaves
+    with _LOCK:
+        if place not in _CHOSEN:
+            _CHOSEN[place] = choose_tree(key, leaves)
+            while len(_CHOSEN) > MOST_KEYS:
+                _CHOSEN.popitem(last=False)
+        return _CHOSEN[place]
+
+
+def choose_tree(key: MultilinearKey, leaves: Sequence[tuple[Form, ...]]) -> tuple[TreeParameters, Frame]:
+    """Parameters under which nodes and root have the bits that `key` asks for, and the lowest frame with room for all
+    these leaves and for nodes. Raises InvalidProof for heights that no partition can have, UsageError."""
+    each = [Layout(kept_circuit(segments_of(key, leaf))).rows for leaf in leaves]
+    rows = {kind: max(own[kind] for own in each) for kind in KINDS}
+    while True:
+        frame = Frame.fitting(rows)
+        params = _parameters(key, frame, NODES)
+        own = Layout(kept_circuit([node_child(frame, params)] * MOST_CHILDREN)).rows
+        if frame.has_room(own):
+            break
+        rows = {kind: max(rows[kind], own[kind]) for kind in KINDS}
+    return TreeParameters(params, _parameters(key, root_frame(frame, params), ROOTS)), frame
+
+
+def planned_layers(key: MultilinearKey, partitions: Sequence[Form]) -> list[Layer]:
+    """The layers of a tree over partitions of these forms, before any key of a node is made. Raises UsageError."""
+    each = leaves_of(partitions)
+    params, frame = choose_tree(key, list(dict.fromkeys(each)))
+    node, low = node_child(frame, params.nodes).shape.key, root_frame(frame, params.nodes)
+    root = compile_key(NodeProgram((), low), params.root)
+    nodes = len(plan_tree([str(number) for number in range(len(partitions))])) - 1
+    return tree_layers(key, [form.log_heights for form in partitions], [(node, nodes), (root, 1)])
+
+
+def _parameters(key: MultilinearKey, frame: Frame, form: tuple[int, TreeHash]) -> Parameters:
+    blowup, hash = form
+    bits, grinding = key.params.security_bits, key.params.grinding_bits
+    program = NodeProgram((), frame)
+    return choose_parameters(program, 1, blowup=blowup, security=bits, grinding=grinding, hash=hash.value)

@@ -1,0 +1,100 @@
+"""The one proof of a job: the root of its tree, and what the partitions are listed with beside it.
+
+Layout, as `distprove.proof` has it: a partition's data are {anchor, heights, root}, those fields of its own proof; the
+one proof is {proof, sum}: the root's proof, and the sum of the global buses' fractions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from distprove.errors import FormatError, InvalidProof
+from distprove.proof import check_fields
+from distprove.stark.barrier import Commitment
+from distprove.stark.encoding import pack, unpack
+from distprove.stark.field import element
+from distprove.stark.heights import LogHeights, decode_heights
+from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.shape import heights_fit
+from distprove.stark.recursion.node import Identity, node_statement
+from distprove.stark.recursion.node_proof import NodeKey
+from distprove.stark.recursion.plan import INNER, MOST_LEAVES, ROOT, Kind, kinds_of, plan_tree
+from distprove.stark.recursion.root import TreeVerifyingKeys, verify_root
+from distprove.stark.recursion.security import Layer, bits_of, tree_layers
+from distprove.system import PartitionProof
+from kernels.interface.tree_hash import TreeHash
+
+_LISTED: dict[str, type] = {"heights": bytes, "root": bytes, "anchor": bytes}
+_WHOLE: dict[str, type] = {"proof": dict, "sum": bytes}
+
+
+def listed(partition: PartitionProof) -> PartitionProof:
+    """A proven partition as it stands beside the one proof."""
+    data = {name: partition.data[name] for name in _LISTED}
+    return PartitionProof(partition.name, partition.digest, partition.public, data)
+
+
+def whole_of(root: PartitionProof) -> dict[str, Any]:
+    """The one proof of a job, from that of its tree's root."""
+    _, total = node_statement(root.public)
+    return {"proof": root.data["proof"], "sum": pack(np.array(total, dtype=np.uint64))}
+
+
+def heights_of_listed(key: MultilinearKey, partitions: Sequence[PartitionProof]) -> dict[str, LogHeights]:
+    """The heights of listed partitions, by name. Raises FormatError."""
+    found = {}
+    for partition in partitions:
+        check_fields(partition.data, _LISTED, partition.name)
+        found[partition.name] = decode_heights(partition.data["heights"])
+        if not heights_fit(key, found[partition.name]):
+            raise FormatError(f"{partition.name}: not the heights of a partition under this key")
+    return found
+
+
+def verify_whole(
+    key: Any, node_key: NodeKey, partitions: Sequence[PartitionProof], whole: dict[str, Any], output: bytes | None
+) -> None:
+    """Raise InvalidProof or FormatError unless `whole` proves that these partitions are one job under `key`.
+
+    The keys of the tree follow from `key` and the list, so that no proof chooses any. Raises OutputMissing without an
+    output that the job has.
+    """
+    if not isinstance(key, MultilinearKey) or key.params.tree_hash is not TreeHash.POSEIDON2:
+        raise InvalidProof("a job ends in one proof under the multilinear engine and Poseidon2 alone")
+    check_fields(whole, _WHOLE, ROOT)
+    kinds = _kinds(key, partitions)
+    commitments = [
+        Commitment(p.name, decode_heights(p.data["heights"]), p.public, p.data["root"], p.data["anchor"])
+        for p in partitions
+    ]
+    total = element(unpack(whole["sum"], (3,), ROOT))
+    leaves = tuple(Identity.of(node_key(key, kind)) for kind in kinds.values() if kind.is_leaf)
+    root = kinds[ROOT]
+    keys = TreeVerifyingKeys(key, leaves, Identity.of(node_key(key, root.of_role(INNER))), node_key(key, root))
+    verify_root(keys, whole["proof"], total, commitments, output)
+
+
+def layers_of(key: MultilinearKey, node_key: NodeKey, partitions: Sequence[PartitionProof]) -> list[Layer]:
+    """The layers of the tree over listed partitions, with their bits."""
+    kinds = _kinds(key, partitions)
+    heights = list(heights_of_listed(key, partitions).values())
+    return tree_layers(key, heights, [(node_key(key, kind), count) for kind, count in Counter(kinds.values()).items()])
+
+
+def with_layers(record: dict[str, Any], layers: Sequence[Layer]) -> dict[str, Any]:
+    """A record of the partitions' security with the layers of their tree, the weakest of which gives the bits."""
+    return {**record, "bits": bits_of(layers), "layers": [layer.to_record() for layer in layers]}
+
+
+def _kinds(key: MultilinearKey, partitions: Sequence[PartitionProof]) -> dict[str, Kind]:
+    heights = heights_of_listed(key, partitions)
+    if len(heights) != len(partitions):
+        raise InvalidProof("two partitions have the same name")
+    kinds = kinds_of(plan_tree(list(heights)), heights)
+    if len(kinds[ROOT].leaves) > MOST_LEAVES:
+        raise InvalidProof(f"partitions of more than {MOST_LEAVES} different fours of heights")
+    return kinds

@@ -1,0 +1,371 @@
+"""Jobs that end in one proof: the tree's nodes through the driver, and what a forged file is refused for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.driver import drive
+from cluster.opening import open_client, open_scheduler
+from cluster.record.run import Run
+from cluster.service.requests import Limits
+from cluster.service.service import Service
+from cluster.service.views import JobRequest, JobState
+from distprove.errors import FormatError, InvalidProof, JobFailed, UsageError
+from distprove.formats import canonical
+from distprove.job import Job
+from distprove.proof import Proof
+from distprove.settings import ExecutorSettings
+from distprove.stark.export import export
+from distprove.stark.keyfile import read_key
+from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.params import Parameters
+from distprove.stark.recursion.plan import MOST_LEAVES, Kind
+from distprove.stark.recursion.system import OneProofSystem
+from distprove.stark.recursion.tree import TreeKeys
+from distprove.stark.recursion.tree_keys import keys_of_tree
+from distprove.system import PartitionProof
+from distprove.verification import Verified, verify_proof
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.tree_hash import TreeHash
+from tests.cli.conftest import run as command
+from tests.support.await_end import await_end
+from tests.support.faulty_tree import DIES, FAILS, FORGES, STRAYS, FaultySystem
+from tests.support.ray_nodes import joined_node
+from tests.support.stark_programs import Sparse
+
+LOCAL = ExecutorSettings(local=True, isolate=False, threads=2, backend="cpu")
+PARTITIONS = 5
+"""One more than a leaf has: the tree has two leaves, a node and the root."""
+NODES = ["leaf-00000", "leaf-00001", "node-1-00000", "root"]
+
+
+OPTIONS: dict[str, Any] = {
+    **{"engine": "multilinear", "hash": "poseidon2", "one_proof": True},
+    **{"security": 1, "grinding": 0},
+}
+"""Of few queries: not for use."""
+
+
+def load(rows: int = 16, partitions: int = PARTITIONS, **options: Any) -> Any:
+    """The system of a job."""
+    arguments = {"rows": rows, **options.pop("arguments", {})}
+    given = {**OPTIONS, "program": "fibonacci", "partitions": partitions, **options}
+    return Job.from_options("stark", **given, arguments=arguments).load()
+
+
+def run_job(path: Path, system: Any, settings: ExecutorSettings = LOCAL) -> dict[str, Any]:
+    """Prove, or resume, in `path`; the report."""
+    opened = Run.open(path) if path.exists() else Run.create(path, system, system.plan())
+    with opened as run, open_client(settings) as client:
+        drive(system, client, run, settings)
+    report: dict[str, Any] = json.loads((path / "report.json").read_text())
+    return report
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_keys() -> Iterator[None]:
+    """Provers of this process have one backend, and the keys of a tree in common: to make them takes longest."""
+    made: dict[Any, TreeKeys] = {}
+
+    def keys(key: MultilinearKey, kind: Kind, own: CpuBackend) -> TreeKeys:
+        place = key.digest, kind.leaves
+        if place not in made:
+            made[place] = keys_of_tree(key, kind, own)
+        return made[place]
+
+    with CpuBackend(threads=2) as backend, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "close", lambda: None)
+        patch.setattr("actors.prover.make_backend", lambda choice, *_: backend)
+        patch.setattr("distprove.stark.recursion.system.keys_of_tree", keys)
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a job of five partitions."""
+    path = tmp_path_factory.mktemp("one") / "run"
+    run_job(path, load())
+    return path
+
+
+def check(proof: Proof, **given: Any) -> Verified:
+    """Verify a proof as somebody does who has nothing but its file."""
+    return verify_proof(Proof.from_bytes(proof.to_bytes()), least_security=1, **given)
+
+
+def test_a_job_ends_in_one_proof(run: Path) -> None:
+    report = json.loads((run / "report.json").read_text())
+    names = [f"part-{i:04}" for i in range(PARTITIONS)]
+    assert [p["name"] for p in report["partitions"]] == [*names, *NODES]
+    assert {p["status"] for p in report["partitions"]} == {"proved"}
+    assert set(report["counters"].values()) == {0}
+    proof = Proof.read(run / "proof.msgpack")
+    assert [p.name for p in proof.partitions] == names
+    assert {frozenset(p.data) for p in proof.partitions} == {frozenset(("heights", "root", "anchor"))}
+    verified = check(proof)
+    assert verified.proven == report["proven"]
+    assert verified.proven["says"]["starts with"] == "0, 1"
+    assert [(layer["program"], layer["proofs"]) for layer in verified.proven["security"]["layers"]] == [
+        ("fibonacci", 5),
+        ("node", 2),
+        ("node", 1),
+        ("node", 1),
+    ]
+
+
+def test_the_job_and_what_it_states_are_those_of_the_job_without_a_tree(run: Path, tmp_path: Path) -> None:
+    """So the same digests and keys bind it."""
+    plain = load(one_proof=False)
+    run_job(tmp_path / "plain", plain)
+    one, each = (Proof.read(path / "proof.msgpack") for path in (run, tmp_path / "plain"))
+    assert one.job_digest == each.job_digest
+    assert one.key_digest == each.key_digest
+    assert check(one).proven["says"] == check(each).proven["says"]
+    vk = run / "verifying_key.msgpack"
+    assert vk.read_bytes() == (tmp_path / "plain" / "verifying_key.msgpack").read_bytes()
+    check(one, vk=vk, expected_job=each.job_digest)
+    with pytest.raises(InvalidProof, match="the proof is of job"):
+        check(one, expected_job=bytes(32))
+
+
+def bound(proof: Proof, partitions: list[PartitionProof], whole: dict[str, Any] | None = None) -> Proof:
+    """The proof with other partitions, whose digests fit."""
+    return Proof.bind(
+        proof.system, proof.key_digest, proof.verification_key, partitions, proof.whole if whole is None else whole
+    )
+
+
+def public_changed(p: list[PartitionProof]) -> list[PartitionProof]:
+    return [*p[:-1], replace(p[-1], public=(*p[-1].public[:-1], p[-1].public[-1] ^ 1))]
+
+
+def data_changed(field: str) -> Callable[[list[PartitionProof]], list[PartitionProof]]:
+    def change(p: list[PartitionProof]) -> list[PartitionProof]:
+        value = p[1].data[field]
+        return [p[0], replace(p[1], data={**p[1].data, field: bytes([value[0] ^ 1]) + value[1:]}), *p[2:]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: p[:-1],
+        lambda p: [p[1], p[0], *p[2:]],
+        lambda p: [*p[:4], replace(p[3], name=p[4].name)],
+        lambda p: [*p[:4], replace(p[4], name="part-0005")],
+        public_changed,
+        data_changed("root"),
+        data_changed("anchor"),
+        data_changed("heights"),
+    ],
+    ids=["left-out", "swapped", "doubled", "renamed", "public", "root", "anchor", "heights"],
+)
+def test_a_changed_list_of_partitions_is_refused(
+    run: Path, change: Callable[[list[PartitionProof]], list[PartitionProof]]
+) -> None:
+    proof = Proof.read(run / "proof.msgpack")
+    with pytest.raises((InvalidProof, FormatError)):
+        check(bound(proof, change(list(proof.partitions))))
+
+
+def test_the_proof_of_another_job_or_key_is_refused(run: Path, tmp_path: Path) -> None:
+    proof = Proof.read(run / "proof.msgpack")
+    run_job(tmp_path / "other", load(arguments={"first": 3}))
+    other = Proof.read(tmp_path / "other" / "proof.msgpack")
+    with pytest.raises(InvalidProof):
+        check(bound(proof, list(proof.partitions), other.whole))
+    strange = load(rows=32)
+    with pytest.raises((InvalidProof, FormatError)):
+        check(replace(proof, key_digest=strange.key_digest(), verification_key=strange.verification_key()))
+
+
+def test_a_changed_one_proof_is_refused(run: Path) -> None:
+    proof = Proof.read(run / "proof.msgpack")
+    assert proof.whole is not None
+    record, total = proof.whole["proof"], proof.whole["sum"]
+    openings = bytes([record["openings"][0] ^ 1]) + record["openings"][1:]
+    for whole in (
+        {**proof.whole, "sum": bytes([1]) + total[1:]},
+        {**proof.whole, "sum": total[1:]},
+        {**proof.whole, "proof": {**record, "openings": openings}},
+        {**proof.whole, "more": 1},
+        {"sum": total},
+    ):
+        with pytest.raises((InvalidProof, FormatError)):
+            check(bound(proof, list(proof.partitions), whole))
+    with pytest.raises(InvalidProof, match="does not verify: part-0000, part-0001"):  # nothing proves the partitions
+        check(replace(proof, whole=None))
+
+
+def test_export_writes_the_one_proof_beside_the_partitions(run: Path, tmp_path: Path) -> None:
+    proof = Proof.read(run / "proof.msgpack")
+    partitions = (replace(proof.partitions[0], name="one_proof"), *proof.partitions[1:])
+    made = export(bound(proof, list(partitions)), run, tmp_path / "out")
+    assert made.names[:2] == ["one_proof-2", "part-0001"]
+    assert canonical.decode((tmp_path / "out" / "one_proof.msgpack").read_bytes(), "one proof") == proof.whole
+    assert read_key(tmp_path / "out" / "verifying_key.msgpack").digest == proof.key_digest
+
+
+def test_a_list_of_too_many_different_heights_is_refused_at_once(run: Path) -> None:
+    """Each four of them would need a key."""
+    proof = Proof.read(run / "proof.msgpack")
+    first = proof.partitions[0]
+    names = [f"{i:04}" + "p" * (i // 4 if i % 4 == 0 else 0) for i in range(4 * MOST_LEAVES + 1)]
+    many = [replace(first, name=name) for name in names]
+    with pytest.raises(InvalidProof, match="different fours of heights"):
+        check(bound(proof, many))
+
+
+def test_security_lists_the_layers_of_the_tree(run: Path) -> None:
+    """Before anything is proven, those that the verifier of the job finds."""
+    options = ("--engine", "multilinear", "--hash", "poseidon2", "--security", "1", "--grinding", "0", "--one-proof")
+    told = command("security", "fibonacci", "--rows", "16", "--partitions", str(PARTITIONS), *options, "--json")
+    security = json.loads(told.stdout)["security"]
+    leaf, node, root = check(Proof.read(run / "proof.msgpack")).proven["security"]["layers"][1:]
+    nodes = {**node, "proofs": leaf["proofs"] + node["proofs"], "cells": leaf["cells"] + node["cells"]}
+    assert security["layers"][1:] == [nodes, root]
+    assert security["bits"] == min(layer["bits"] for layer in security["layers"])
+
+
+@pytest.mark.parametrize("options", [{"engine": "fri"}, {"hash": "keccak256"}], ids=["fri", "keccak256"])
+def test_one_proof_needs_the_multilinear_engine_and_poseidon2(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="`one_proof` needs `engine` multilinear and `hash` poseidon2"):
+        load(**options)
+
+
+def test_a_job_of_one_partition(tmp_path: Path) -> None:
+    system = load(partitions=1)
+    assert isinstance(system, OneProofSystem)
+    assert [p.name for p in system.plan()] == ["part-0000", "leaf-00000", "root"]
+    run_job(tmp_path / "run", system)
+    check(Proof.read(tmp_path / "run" / "proof.msgpack"))
+
+
+# -- whatever happens on the way --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """proof.msgpack of a job of two partitions, made on threads of this process."""
+    path = tmp_path_factory.mktemp("pair") / "run"
+    run_job(path, load(partitions=2))
+    return (path / "proof.msgpack").read_bytes()
+
+
+def faulty(folder: Path, **faults: str) -> FaultySystem:
+    """The job of two partitions, with faults at its nodes."""
+    return FaultySystem.of(load(partitions=2), folder, **faults)
+
+
+def test_workers_and_verifiers_in_processes_give_the_same_proof(tmp_path: Path, pair: bytes) -> None:
+    report = run_job(tmp_path / "run", load(partitions=2), replace(LOCAL, isolate=True))
+    assert {p["attempts"] for p in report["partitions"]} == {1}
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair
+
+
+def test_a_prover_that_dies_of_a_node_costs_this_node_alone(tmp_path: Path, pair: bytes) -> None:
+    system = faulty(tmp_path, leaf_00000=DIES)
+    report = run_job(tmp_path / "run", system, replace(LOCAL, isolate=True))
+    assert report["counters"]["deaths"] == 1
+    assert sorted(system.proven()) == ["leaf-00000", "leaf-00000", "part-0000", "part-0001", "root"]
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair
+
+
+@pytest.mark.parametrize("fault", [FORGES, STRAYS])
+def test_a_bad_proof_of_a_node_is_made_again(tmp_path: Path, pair: bytes, fault: str) -> None:
+    """No node is made of it: one whose proof does not verify, or that states another digest than its children's."""
+    system = faulty(tmp_path, leaf_00000=fault)
+    report = run_job(tmp_path / "run", system)
+    assert report["counters"]["bad_proofs"] == 1
+    assert sorted(system.proven()) == ["leaf-00000", "leaf-00000", "part-0000", "part-0001", "root"]
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair
+
+
+def test_a_node_that_cannot_be_proven_fails_the_job_and_keeps_the_rest(tmp_path: Path, pair: bytes) -> None:
+    system = faulty(tmp_path, root=FAILS)
+    with pytest.raises(JobFailed, match="1 of 4 partitions failed: root"):
+        run_job(tmp_path / "run", system, replace(LOCAL, max_retries=0))
+    report = run_job(tmp_path / "run", system)
+    status = {p["name"]: p["status"] for p in report["partitions"]}
+    assert status == {**dict.fromkeys(("part-0000", "part-0001", "leaf-00000"), "resumed"), "root": "proved"}
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair
+
+
+def test_a_run_whose_leaf_is_lost_makes_it_and_the_root_again(tmp_path: Path, pair: bytes) -> None:
+    system = faulty(tmp_path)
+    path = tmp_path / "run"
+    run_job(path, system)
+    (path / "proof.msgpack").unlink()
+    (path / "partitions" / "leaf-00000.msgpack").write_bytes(b"damaged")
+    run_job(path, system)
+    assert system.proven() == ["part-0000", "part-0001", "leaf-00000", "root", "leaf-00000", "root"]
+    assert (path / "proof.msgpack").read_bytes() == pair
+
+
+def test_a_job_with_a_barrier(tmp_path: Path) -> None:
+    """Its partitions have different heights, global buses and one challenge, which the nodes take from their proofs."""
+    params = Parameters(1, 3, (1,) * 8, 0, 0, log_final=5, tree_hash=TreeHash.POSEIDON2)
+    system = OneProofSystem(Sparse(), params, 3)
+    assert system.needs_barrier
+    run_job(tmp_path / "run", system)
+    proof = Proof.read(tmp_path / "run" / "proof.msgpack")
+    proof.verify(system)
+    barrier = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert barrier["counters"] == dict.fromkeys(barrier["counters"], 0)
+    first, *others = proof.partitions
+    for changed in ([*others, first], others):
+        with pytest.raises((InvalidProof, FormatError)):
+            bound(proof, list(changed)).verify(system)
+
+
+def test_several_jobs_at_once_share_workers_and_keys(tmp_path: Path) -> None:
+    systems = {name: load(partitions=2, arguments={"first": first}) for name, first in (("a", 0), ("b", 7))}
+
+    def drives(name: str) -> None:
+        system, path = systems[name], tmp_path / name
+        with scheduler.lend(job=name) as client, Run.create(path, system, system.plan()) as run:
+            drive(system, client, run, LOCAL)
+
+    with open_scheduler(LOCAL) as scheduler, ThreadPoolExecutor(2) as pool:
+        list(pool.map(drives, systems))
+        assert len(scheduler.keys()) == 1
+    for name, says in (("a", "0, 1"), ("b", "7, 1")):
+        verified = check(Proof.read(tmp_path / name / "proof.msgpack"))
+        assert verified.proven["says"]["starts with"] == says
+
+
+def test_a_service_proves_such_a_job(tmp_path: Path) -> None:
+    job = {**OPTIONS, "system": "stark", "program": "fibonacci", "partitions": 2, "arguments": {"rows": "2^4"}}
+    service = Service(tmp_path / "service", LOCAL, Limits(running=1), open_scheduler)
+    service.start()
+    try:
+        service.submit(JobRequest("a", job))
+        view = await_end(service, "a", 600)
+        assert view.state is JobState.PROVED, view.error
+        proof = Proof.read(Path(view.run) / "proof.msgpack")
+    finally:
+        service.close(drain=False)
+    assert [p.name for p in proof.partitions] == ["part-0000", "part-0001"]
+    check(proof)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_ray_gives_the_same_proof_on_two_nodes(ray_cluster: Any, tmp_path: Path, pair: bytes) -> None:
+    """One of which dies at a leaf: the children's proofs travel with the order, to whatever worker is there."""
+    system = faulty(tmp_path, leaf_00000=DIES)
+    node = joined_node(ray_cluster)
+    try:
+        report = run_job(tmp_path / "run", system, ExecutorSettings(local=False, backend="cpu", threads=1))
+    finally:
+        ray_cluster.remove_node(node, allow_graceful=False)
+    assert report["counters"]["deaths"] == 1
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair

@@ -1,0 +1,77 @@
+"""Segments at the greatest heights of their run, as a job that ends in one proof has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from distprove.errors import UsageError
+from distprove.stark.example import program_example
+from distprove.stark.program import Cut, Fits
+from distprove.stark.riscv.program import RiscV
+from distprove.stark.riscv.segment import OPTIONAL, TABLES, raised
+from kernels.cpu.backend import CpuBackend
+from kernels.interface.tree_hash import TreeHash
+from tests.support.multilinear_jobs import prove_program
+from tests.support.riscv_asm import branch, call, imm, leave, li, load, op, store
+from tests.support.riscv_elf import code_file
+from tests.support.riscv_programs import DATA
+
+NAMES = [air.name for air in TABLES]
+SEGMENT = 64
+
+
+class Levelled(RiscV):
+    def cut(self, partitions: int | None, fits: Fits) -> Cut:
+        return self.levelled(super().cut(partitions, fits))
+
+
+def idle() -> list[int]:
+    """A loop of three segments that asks nothing of the optional tables."""
+    return [*li(7, SEGMENT), imm("addi", 7, 7, -1), imm("addi", 6, 6, 3), branch("bne", 7, 0, -8)]
+
+
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Multiplies and permutes in its middle; a word of the result is written to the output. Nothing divides."""
+    permutes = [*li(10, DATA), *call(6), load("lw", 10, 10, 12), *call(2)]
+    used = [*li(8, DATA), op("mul", 9, 6, 6), op("xor", 9, 9, 6), store("sb", 9, 8), op("sll", 9, 9, 6), *permutes]
+    path = tmp_path_factory.mktemp("levelled") / "guest.elf"
+    path.write_bytes(code_file([*idle(), *used, *idle(), *leave(7)], data=bytes(range(240)), data_address=DATA))
+    return str(path)
+
+
+def test_segments_have_the_tallest_tables_of_their_run(guest: str) -> None:
+    program = RiscV(elf=guest, segment=SEGMENT)
+    cut = program.cut(None, lambda heights: True)
+    made = program.levelled(cut)
+    assert cut.log_heights is not None
+    assert made.log_heights is not None
+    assert len({tuple(heights) for heights in cut.log_heights}) > 2
+    assert len({tuple(heights) for heights in made.log_heights}) == 1
+    absent = {name for name, height in zip(NAMES, made.log_heights[0], strict=True) if height is None}
+    assert absent == {"divide", "compare"}
+    assert absent < {*OPTIONAL}
+    for own, height in zip(zip(*cut.log_heights, strict=True), made.log_heights[0], strict=True):
+        assert {*own} - {None} == set() if height is None else max(h for h in own if h is not None) == height
+    assert [part.name for part in made.slices] == [part.name for part in cut.slices]
+    assert made.output == cut.output
+
+
+def test_their_rules_hold(guest: str) -> None:
+    with CpuBackend(threads=2) as backend:
+        program = Levelled(elf=guest, segment=SEGMENT)
+        example = program_example(program, None, backend)
+    traces = [partition.main for partition in example.partitions]
+    assert len({tuple(None if m is None else m.shape for m in main) for main in traces}) == 1
+    assert example.check() == []
+
+
+def test_they_are_proven_and_verified(guest: str) -> None:
+    program = Levelled(elf=guest, segment=SEGMENT)
+    prove_program(program, partitions=None, security=1, grinding=0, hash=TreeHash.POSEIDON2.value).check()
+
+
+def test_a_height_below_the_segments_need_is_refused() -> None:
+    assert raised({"cpu": 5, "host": 6}, {"cpu": 7, "divide": 5}) == {"cpu": 7, "host": 6, "divide": 5}
+    with pytest.raises(UsageError, match="more rows of cpu"):
+        raised({"cpu": 5}, {"cpu": 4})
