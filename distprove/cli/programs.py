@@ -61,8 +61,11 @@ class Soundness(SettingsGroup):
         """The parameters for `program` in so many partitions; `known` are the heights of their tables that its cut has
         told. Raises UsageError."""
         from distprove.stark.engine import engine_named
+        from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS
 
         given = {name: value for name, value in self.values.items() if name not in self.not_of_engine}
+        if self.values.get("one_proof"):
+            given["log_final"] = LOG_FINAL_IN_CIRCUITS
         return engine_named(self.values["engine"]).choose(program, partitions, known=known, **given)
 
 

@@ -21,6 +21,7 @@ from distprove.stark.example import cut, fixed_columns, on_device, partition_tra
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
+from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS
 from distprove.stark.options import StarkOptions
 from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, leaves_room, usable
 from distprove.stark.program import Cut, Fits, JobProgram, Program, whole_trace
@@ -253,9 +254,11 @@ class StarkSystem:
 
 def _choosing(program: Program, options: StarkOptions) -> Callable[..., Any]:
     """`choose_parameters` of the job's engine for a program, with the settings of a job."""
+    for_circuits = {"log_final": LOG_FINAL_IN_CIRCUITS} if options.one_proof else {}
     return partial(
         engine_named(options.engine).choose,
         program,
+        **for_circuits,
         prefer=options.prefer,
         blowup=options.blowup,
         security=options.security,

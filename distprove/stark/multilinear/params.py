@@ -11,6 +11,8 @@ from kernels.interface.tree_hash import TreeHash
 
 LOG_FOLD = 4
 """A round of WHIR folds by 2^LOG_FOLD."""
+LOG_FINAL_IN_CIRCUITS = 4
+"""`Parameters.log_final` of proofs that a circuit verifies: it evaluates the final polynomial for each query."""
 MAX_LOG_BLOWUP = 6
 MAX_LOG_SKIP = 6
 MAX_LOG_COLUMNS = 6

@@ -256,12 +256,13 @@ def choose_parameters(
     queries: int | None = None,
     known: Sequence[Sequence[int | None]] | None = None,
     hash: str = TreeHash.KECCAK.value,
+    log_final: int = Parameters.log_final,
 ) -> Parameters:
     """Choose parameters under which every partition's proof, and the job's, has `security` proven bits.
 
     `queries` is for programs that do not tell the heights of their tables: the number of the first round; later ones
     have as many, which is more than they need. `known` are the heights of all partitions where `Program.log_heights`
-    does not tell them. Raises UsageError.
+    does not tell them. `log_final` is that of `Parameters`. Raises UsageError.
     """
     if prefer not in BLOWUPS:
         raise UsageError(f"prefer must be {' or '.join(BLOWUPS)}, not {prefer!r}")
@@ -277,11 +278,13 @@ def choose_parameters(
         least = min(dict(program.fixed_heights).values(), default=0)
         everywhere = len(program.fixed_heights) == len(program.tables)
         log_skip = min(MOST_SKIP, least) if everywhere else 0
-        return Parameters(log_blowup, log_skip, (queries,) * MAX_ROUNDS, grinding, security, tree_hash=tree_hash)
+        few = (queries,) * MAX_ROUNDS
+        return Parameters(log_blowup, log_skip, few, grinding, security, log_final=log_final, tree_hash=tree_hash)
     heights = [tuple(h) for h in told_heights(program, partitions, known)]
     lowest = min(h for own in heights for h in own if h is not None)
     lowest = min([lowest, *dict(program.fixed_heights).values()])
-    params = Parameters(log_blowup, min(MOST_SKIP, lowest), (1,) * MAX_ROUNDS, grinding, security, tree_hash=tree_hash)
+    skip, one = min(MOST_SKIP, lowest), (1,) * MAX_ROUNDS
+    params = Parameters(log_blowup, skip, one, grinding, security, log_final=log_final, tree_hash=tree_hash)
     key = compile_key(program, params)
     if prefer == "speed":
         params = replace(params, log_columns=max(faster_columns(Shape(key, h)) for h in heights))

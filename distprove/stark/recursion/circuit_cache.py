@@ -43,7 +43,7 @@ _FIELDS: dict[str, type] = {
 def kept_circuit(children: Sequence[Child], folder: Path | None = None) -> Circuit:
     """`node_circuit`, from the user's cache if it is there. `folder` is the cache's by default."""
     folder = folder or files.user_cache_dir("circuits")
-    key = _key(children)
+    key = name_of(children)
     found = _read(folder, key)
     if found is not None:
         return found
@@ -123,8 +123,8 @@ def _arrays(given: Any, columns: Mapping[str, int], kind: np.dtype[Any]) -> dict
     }
 
 
-def _key(children: Sequence[Child]) -> str:
-    """What a circuit depends on, as hexadecimal digits."""
+def name_of(children: Sequence[Child]) -> str:
+    """A digest of what a circuit depends on, as hexadecimal digits."""
     forms = [[c.shape.key.digest, encode_heights(c.shape.log_heights), c.name_length] for c in children]
     return hashlib.sha256(_code() + canonical.encode(forms)).hexdigest()
 

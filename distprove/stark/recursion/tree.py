@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from distprove.errors import InvalidProof
 from distprove.stark.barrier import Commitment
-from distprove.stark.multilinear.key import MultilinearKey, compile_key
+from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_root
 from distprove.stark.multilinear.memory import key_bytes
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
@@ -19,9 +19,8 @@ from distprove.stark.multilinear.prover import commit, prove
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.multilinear.verifier import verify
-from distprove.stark.recursion.circuit_cache import kept_circuit
 from distprove.stark.recursion.frame import KINDS, Frame
-from distprove.stark.recursion.layout import Layout
+from distprove.stark.recursion.kept import found_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN, NODE, NODE_CHALLENGE, Child, Identity, Proven
 from distprove.stark.recursion.plan import ROOT, Form, TreeNode, leaf_forms, leaves_of
 from distprove.stark.recursion.program import NodeProgram, node_source
@@ -62,15 +61,20 @@ class TreeKeys:
     def node(self) -> MultilinearProvingKey:
         """The key of nodes above leaves."""
         if self._node is None:
-            program = NodeProgram([self.below] * MOST_CHILDREN, self.frame)
-            self._node = make_key(program, self.params.nodes, self._backend)
+            self._node = make_key(self._node_program, self.params.nodes, self._backend)
         return self._node
+
+    @property
+    def _node_program(self) -> NodeProgram:
+        return NodeProgram([self.below] * MOST_CHILDREN, self.frame)
 
     @property
     def identity(self) -> Identity:
         """That of the key of nodes, which every node states. It is kept where the key is dropped."""
         if self._identity is None:
-            self._identity = Identity.of(self.node.key)
+            root = found_root(self._node_program, self.params.nodes) if self._node is None else None
+            known = root and with_root(compile_key(self._node_program, self.params.nodes), root)
+            self._identity = Identity.of(known or self.node.key)
         return self._identity
 
     @property
@@ -155,16 +159,16 @@ def node_child(frame: Frame, params: Parameters) -> Child:
 
 def root_frame(below: Frame, params: Parameters) -> Frame:
     """The lowest frame of a root over a node of this frame."""
-    return Layout(kept_circuit([node_child(below, params)])).frame
+    return Frame.fitting(kept_rows([node_child(below, params)]))
 
 
 def frame_of(key: MultilinearKey, forms: Sequence[Form], params: Parameters) -> Frame:
     """The lowest frame with room for a leaf over partitions of these forms, and for a node over nodes of that frame.
     Raises InvalidProof for heights that no partition can have."""
-    rows = Layout(kept_circuit(segments_of(key, leaf_forms(forms)))).rows
+    rows = kept_rows(segments_of(key, leaf_forms(forms)))
     while True:
         frame = Frame.fitting(rows)
-        own = Layout(kept_circuit([node_child(frame, params)] * MOST_CHILDREN)).rows
+        own = kept_rows([node_child(frame, params)] * MOST_CHILDREN)
         if frame.has_room(own):
             return frame
         rows = {kind: max(rows[kind], own[kind]) for kind in KINDS}

@@ -6,12 +6,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from distprove.stark.multilinear.key import MultilinearKey, compile_key
-from distprove.stark.multilinear.params import Parameters
+from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_root
+from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS, Parameters
+from distprove.stark.multilinear.proving_key import make_key
 from distprove.stark.multilinear.security import choose_parameters
-from distprove.stark.recursion.circuit_cache import kept_circuit
 from distprove.stark.recursion.frame import KINDS, Frame
-from distprove.stark.recursion.layout import Layout
+from distprove.stark.recursion.kept import kept_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN
 from distprove.stark.recursion.plan import ROOT, Form, Kind, leaves_of, plan_tree
 from distprove.stark.recursion.program import NodeProgram
@@ -24,7 +24,7 @@ from kernels.interface.tree_hash import TreeHash
 MOST_KEYS = 64
 """Verifying keys of nodes that a process keeps, and choices of parameters."""
 
-NODES, ROOTS = (2, TreeHash.POSEIDON2), (16, TreeHash.POSEIDON2_BINARY)
+NODES, ROOTS = (4, TreeHash.POSEIDON2), (64, TreeHash.POSEIDON2_BINARY)
 """Blow-up and hash of nodes, which are verified in circuits, and of the root, whose proof is to be small."""
 
 _LOCK = threading.RLock()
@@ -43,17 +43,28 @@ def node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
     place = key.digest, kind
     with _LOCK:
         if place not in _KEYS:
-            with CpuBackend() as backend:
-                keys = keys_of_tree(key, kind, backend)
-                if isinstance(kind.role, int):
-                    made = keys.leaf(kind.leaves[kind.role])
-                else:
-                    made = keys.root if kind.role == ROOT else keys.node
-                _KEYS[place] = made.key
+            _KEYS[place] = _node_key(key, kind)
             while len(_KEYS) > MOST_KEYS:
                 _KEYS.popitem(last=False)
         _KEYS.move_to_end(place)
         return _KEYS[place]
+
+
+def _node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
+    params, frame = _chosen(key, kind.leaves)
+    below = node_child(frame, params.nodes)
+    if isinstance(kind.role, int):
+        program, own = NodeProgram(segments_of(key, kind.leaves[kind.role]), frame), params.nodes
+    elif kind.role == ROOT:
+        program, own = NodeProgram([below], root_frame(frame, params.nodes)), params.root
+    else:
+        program, own = NodeProgram([below] * MOST_CHILDREN, frame), params.nodes
+
+    def root() -> bytes:
+        with CpuBackend() as backend:
+            return make_key(program, own, backend).key.preprocessed_root
+
+    return with_root(compile_key(program, own), kept_root(program, own, root))
 
 
 def _chosen(key: MultilinearKey, leaves: tuple[tuple[Form, ...], ...]) -> tuple[TreeParameters, Frame]:
@@ -69,12 +80,12 @@ def _chosen(key: MultilinearKey, leaves: tuple[tuple[Form, ...], ...]) -> tuple[
 def choose_tree(key: MultilinearKey, leaves: Sequence[tuple[Form, ...]]) -> tuple[TreeParameters, Frame]:
     """Parameters under which nodes and root have the bits that `key` asks for, and the lowest frame with room for all
     these leaves and for nodes. Raises InvalidProof for heights that no partition can have, UsageError."""
-    each = [Layout(kept_circuit(segments_of(key, leaf))).rows for leaf in leaves]
+    each = [kept_rows(segments_of(key, leaf)) for leaf in leaves]
     rows = {kind: max(own[kind] for own in each) for kind in KINDS}
     while True:
         frame = Frame.fitting(rows)
         params = _parameters(key, frame, NODES)
-        own = Layout(kept_circuit([node_child(frame, params)] * MOST_CHILDREN)).rows
+        own = kept_rows([node_child(frame, params)] * MOST_CHILDREN)
         if frame.has_room(own):
             break
         rows = {kind: max(rows[kind], own[kind]) for kind in KINDS}
@@ -95,4 +106,6 @@ def _parameters(key: MultilinearKey, frame: Frame, form: tuple[int, TreeHash]) -
     blowup, hash = form
     bits, grinding = key.params.security_bits, key.params.grinding_bits
     program = NodeProgram((), frame)
-    return choose_parameters(program, 1, blowup=blowup, security=bits, grinding=grinding, hash=hash.value)
+    return choose_parameters(
+        program, 1, blowup=blowup, security=bits, grinding=grinding, hash=hash.value, log_final=LOG_FINAL_IN_CIRCUITS
+    )

@@ -1,0 +1,78 @@
+"""What follows from circuits of nodes, in the user's private cache: the rows that they take, the roots of their keys.
+
+A verifier needs these alone, and making them takes seconds. A root stands for a commitment that is not made again, as a
+checked key's file stands for its check (`kernels.host.cache`): nobody but the user can have written it. Names of files
+have the forms of the children, frame and parameters, and a digest of the code. Only what this machine's CPU made is
+kept here: a prover's device may err.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from distprove.errors import FormatError
+from distprove.formats import canonical
+from distprove.proof import check_fields
+from distprove.stark.multilinear.params import Parameters
+from distprove.stark.recursion.circuit_cache import kept_circuit, name_of
+from distprove.stark.recursion.frame import KINDS
+from distprove.stark.recursion.layout import Layout
+from distprove.stark.recursion.node import DIGEST_BYTES, Child
+from distprove.stark.recursion.program import NodeProgram
+from kernels.host import cache as files
+
+_ROWS, _ROOT = ".rows", ".root"
+
+
+def kept_rows(children: Sequence[Child], folder: Path | None = None) -> Mapping[str, int]:
+    """The rows of each kind that the circuit of these children takes. `folder` is the cache's by default."""
+    name = name_of(children)
+    found = _read(folder, name, _ROWS, dict.fromkeys(KINDS, int))
+    if found is None:
+        found = dict(Layout(kept_circuit(children)).rows)
+        _write(folder, name, _ROWS, found)
+    return {kind: found[kind] for kind in KINDS}
+
+
+def kept_root(program: NodeProgram, params: Parameters, make: Callable[[], bytes], folder: Path | None = None) -> bytes:
+    """The root of a program's preprocessed columns under these parameters, made by `make` if it is not in the cache."""
+    root = found_root(program, params, folder)
+    if root is None:
+        root = make()
+        _write(folder, _root_name(program, params), _ROOT, {"root": root})
+    return root
+
+
+def found_root(program: NodeProgram, params: Parameters, folder: Path | None = None) -> bytes | None:
+    """The root that `kept_root` would return, if it is in the cache."""
+    found = _read(folder, _root_name(program, params), _ROOT, {"root": bytes})
+    return found["root"] if found is not None and len(found["root"]) == DIGEST_BYTES else None
+
+
+def _root_name(program: NodeProgram, params: Parameters) -> str:
+    told = [name_of(program.children), list(map(list, program.frame.log_heights.items())), params.to_record()]
+    return hashlib.sha256(canonical.encode(told)).hexdigest()
+
+
+def _read(folder: Path | None, name: str, suffix: str, fields: dict[str, type]) -> dict[str, Any] | None:
+    file = files.find(folder or files.user_cache_dir("circuits"), name, suffix)
+    if file is None:
+        return None
+    with file:
+        try:
+            record = canonical.decode(file.read(), name)
+            check_fields(record, fields, name)
+        except FormatError:
+            return None
+    found: dict[str, Any] = record
+    return found
+
+
+def _write(folder: Path | None, name: str, suffix: str, record: dict[str, Any]) -> None:
+    data = canonical.encode(record)
+    kept = files.keep(folder or files.user_cache_dir("circuits"), name, suffix, lambda file: file.write(data))
+    if kept is not None:
+        kept.close()
