@@ -6,12 +6,15 @@ multilinear rounds all cells of a table are vectors of F in one matrix, coordina
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 import numpy as np
 
+from distprove.formats import canonical
 from distprove.stark.air.expression import PREPROCESSED, SELECTORS
 from distprove.stark.multilinear.air import Rules
 from kernels.interface.multilinear_rows import RuleProgram
@@ -23,9 +26,18 @@ NEXT = 4
 
 @dataclass(frozen=True)
 class CellPrograms:
-    """A table's programs for the prover. Cells are numbered: columns, next columns, selectors."""
+    """A table's programs for the prover. Cells are numbered: columns, next columns, selectors.
+
+    Backends keep what they compile by the programs' objects, so `of` makes equal rules one object.
+    """
 
     rules: Rules
+
+    @classmethod
+    def of(cls, rules: Rules) -> CellPrograms:
+        """The programs of these rules, which all keys in use that have equal rules share: a tree's nodes do."""
+        name = hashlib.sha256(canonical.encode(rules.to_record())).digest()
+        return _IN_USE.setdefault(name, cls(rules))
 
     @property
     def cells(self) -> int:
@@ -115,3 +127,7 @@ def _rewritten(program: RowProgram, load: Load, widths: tuple[int, ...], scalars
         outputs=tuple(place[v] for v in program.outputs),
         fold=program.fold,
     )
+
+
+_IN_USE: WeakValueDictionary[bytes, CellPrograms] = WeakValueDictionary()
+"""Programs by a digest of their rules."""

@@ -61,4 +61,4 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
     known = {t.name: h for t, h in zip(key.tables, key.fixed_heights, strict=True) if h is not None}
     key = with_arguments(key, program.key_arguments(key.preprocessed_root, known))
     key.check(f"program {program.name}")
-    return MultilinearProvingKey(program, key, backend, columns, fixed, [CellPrograms(t) for t in key.tables])
+    return MultilinearProvingKey(program, key, backend, columns, fixed, [CellPrograms.of(t) for t in key.tables])
