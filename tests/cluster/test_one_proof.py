@@ -25,7 +25,7 @@ from distprove.settings import ExecutorSettings
 from distprove.stark.export import export
 from distprove.stark.keyfile import read_key
 from distprove.stark.multilinear.key import MultilinearKey
-from distprove.stark.multilinear.params import Parameters
+from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS, Parameters
 from distprove.stark.recursion.plan import MOST_LEAVES, Kind
 from distprove.stark.recursion.system import OneProofSystem
 from distprove.stark.recursion.tree import TreeKeys
@@ -120,19 +120,17 @@ def test_a_job_ends_in_one_proof(run: Path) -> None:
     ]
 
 
-def test_the_job_and_what_it_states_are_those_of_the_job_without_a_tree(run: Path, tmp_path: Path) -> None:
-    """So the same digests and keys bind it."""
-    plain = load(one_proof=False)
-    run_job(tmp_path / "plain", plain)
+def test_a_job_states_what_it_does_without_a_tree(run: Path, tmp_path: Path) -> None:
+    """Its key has parameters for circuits, and binds it as any key does."""
+    run_job(tmp_path / "plain", load(one_proof=False))
     one, each = (Proof.read(path / "proof.msgpack") for path in (run, tmp_path / "plain"))
-    assert one.job_digest == each.job_digest
-    assert one.key_digest == each.key_digest
     assert check(one).proven["says"] == check(each).proven["says"]
-    vk = run / "verifying_key.msgpack"
-    assert vk.read_bytes() == (tmp_path / "plain" / "verifying_key.msgpack").read_bytes()
-    check(one, vk=vk, expected_job=each.job_digest)
+    assert one.verification_key["params"] == {**each.verification_key["params"], "log_final": LOG_FINAL_IN_CIRCUITS}
+    check(one, vk=run / "verifying_key.msgpack", expected_job=one.job_digest)
+    with pytest.raises(InvalidProof):
+        check(one, vk=tmp_path / "plain" / "verifying_key.msgpack")
     with pytest.raises(InvalidProof, match="the proof is of job"):
-        check(one, expected_job=bytes(32))
+        check(one, expected_job=each.job_digest)
 
 
 def bound(proof: Proof, partitions: list[PartitionProof], whole: dict[str, Any] | None = None) -> Proof:

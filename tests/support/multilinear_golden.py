@@ -55,6 +55,10 @@ JOBS = {
     "multilinear-poseidon2": GoldenJob(
         lambda: Ring(9), 2, Parameters(1, 2, (2, 2, 2), 3, 2, log_shrink=3, log_final=2, tree_hash=POSEIDON2)
     ),
+    # Binary nodes under that hash.
+    "multilinear-binary": GoldenJob(
+        lambda: Ring(4), 1, Parameters(2, 2, (2, 2), 2, 2, log_final=2, tree_hash=TreeHash.POSEIDON2_BINARY)
+    ),
 }
 
 
