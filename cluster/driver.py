@@ -293,16 +293,17 @@ def take_up(
         challenge = system.planned_challenge()
         for partition in plan:
             proof = found.get(partition.name)
-            if proof is not None and partition.commits and system.made_under(proof)[1] != challenge:
+            if proof is not None and partition.commits and _challenge(system, proof) != challenge:
                 del found[partition.name]
                 _discard(run, partition, report, "it was proven for another list of partitions")
     needs = {p.name: p.needs for p in plan if p.needs}
     planned = {p.name: p for p in plan}
     for name in TopologicalSorter(needs).static_order() if needs else ():  # what others need comes first
-        if name not in found or name not in needs:
+        if name not in found:
             continue
-        alone = any(needed not in found for needed in needs[name])
-        if alone or not made_of(system, planned[name], found[name], [found[needed] for needed in needs[name]]):
+        own = needs.get(name, ())
+        alone = any(needed not in found for needed in own)
+        if alone or not made_of(system, planned[name], found[name], [found[needed] for needed in own]):
             del found[name]
             reason = "a proof that it needs is lost" if alone else "it was made of others than those that it needs"
             _discard(run, planned[name], report, reason)
@@ -360,6 +361,14 @@ def _raising(progress: Callable[[Progress], None] | None) -> Callable[[Progress]
             raise _Raised(error) from None
 
     return told if progress is not None else None
+
+
+def _challenge(system: PlansChallenge, proof: PartitionProof) -> bytes | None:
+    """The challenge that a kept proof names; None for one that is none of the system's."""
+    try:
+        return system.made_under(proof)[1]
+    except FormatError:
+        return None
 
 
 def _discard(run: Run, partition: Partition, report: Report, reason: str) -> None:

@@ -395,8 +395,8 @@ class ChecksChildren(Protocol):
     """Optional interface of a proof system some of whose partitions need others."""
 
     def made_of(self, partition: Partition, proof: PartitionProof, children: Sequence[PartitionProof]) -> bool:
-        """Whether the proof of a partition that needs others states what follows from their proofs, in the order of
-        `Partition.needs`. This does not verify it."""
+        """Whether a partition's proof is what those that need it can be made of and, if it needs others, states what
+        follows from their proofs, in the order of `Partition.needs`. This does not verify it."""
 
 
 @runtime_checkable

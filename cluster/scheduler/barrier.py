@@ -70,8 +70,11 @@ def made_under(system: ProofSystem, partition: Partition, proof: PartitionProof,
 def made_of(
     system: ProofSystem, partition: Partition, proof: PartitionProof, children: Sequence[PartitionProof]
 ) -> bool:
-    """Whether a proof states what follows from the proofs that its partition needs; True where it needs none, or the
-    system cannot tell."""
-    if not partition.needs or not implements(type(system), ChecksChildren):
+    """Whether a proof states what follows from the proofs that its partition needs; True where the system cannot
+    tell."""
+    if not implements(type(system), ChecksChildren):
         return True
-    return cast(ChecksChildren, system).made_of(partition, proof, children)
+    try:
+        return cast(ChecksChildren, system).made_of(partition, proof, children)
+    except Exception:
+        return False

@@ -27,6 +27,7 @@ from distprove.stark.keyfile import read_key
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS, Parameters
 from distprove.stark.recursion.plan import MOST_LEAVES, Kind
+from distprove.stark.recursion.recorder import MOST_WIRES, Recorder
 from distprove.stark.recursion.system import OneProofSystem
 from distprove.stark.recursion.tree import TreeKeys
 from distprove.stark.recursion.tree_keys import keys_of_tree
@@ -36,7 +37,7 @@ from kernels.cpu.backend import CpuBackend
 from kernels.interface.tree_hash import TreeHash
 from tests.cli.conftest import run as command
 from tests.support.await_end import await_end
-from tests.support.faulty_tree import DIES, FAILS, FORGES, STRAYS, FaultySystem
+from tests.support.faulty_tree import DIES, FAILS, FORGES, MISNAMES, OVERFLOWS, POSES, STRAYS, FaultySystem
 from tests.support.ray_nodes import joined_node
 from tests.support.stark_programs import Sparse
 
@@ -277,14 +278,34 @@ def test_a_prover_that_dies_of_a_node_costs_this_node_alone(tmp_path: Path, pair
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair
 
 
-@pytest.mark.parametrize("fault", [FORGES, STRAYS])
+@pytest.mark.parametrize("fault", [FORGES, STRAYS, OVERFLOWS, MISNAMES])
 def test_a_bad_proof_of_a_node_is_made_again(tmp_path: Path, pair: bytes, fault: str) -> None:
-    """No node is made of it: one whose proof does not verify, or that states another digest than its children's."""
+    """No node is made of it: one whose proof does not verify, or that states another digest than its children's. What
+    is no statement at all ended the scheduler, and other jobs with it."""
     system = faulty(tmp_path, leaf_00000=fault)
     report = run_job(tmp_path / "run", system)
     assert report["counters"]["bad_proofs"] == 1
     assert sorted(system.proven()) == ["leaf-00000", "leaf-00000", "part-0000", "part-0001", "root"]
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair
+
+
+def test_a_proof_of_another_form_is_none_of_a_partition(tmp_path: Path, pair: bytes) -> None:
+    """It was stored, and no leaf could be made of it, in this session or a later one."""
+    system = faulty(tmp_path, part_0001=POSES)
+    report = run_job(tmp_path / "run", system)
+    assert report["counters"]["bad_proofs"] == 1
+    assert sorted(system.proven()) == ["leaf-00000", "part-0000", "part-0001", "part-0001", "root"]
+    assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair
+
+
+def test_what_a_file_makes_a_verifier_do_is_bounded(run: Path) -> None:
+    """It names the key, and so what the keys of its tree cost."""
+    with pytest.raises(UsageError, match="wires"):
+        Recorder().new(MOST_WIRES + 1)
+    proof = Proof.read(run / "proof.msgpack")
+    assert proof.whole is not None
+    with pytest.raises(FormatError, match="expected the keys"):
+        check(bound(proof, list(proof.partitions), {**proof.whole, "proof": {}}))
 
 
 def test_a_node_that_cannot_be_proven_fails_the_job_and_keeps_the_rest(tmp_path: Path, pair: bytes) -> None:

@@ -15,6 +15,8 @@ from distprove.system import Partition, PartitionProof, StepTimes, Witness
 
 DIES, FORGES, STRAYS, FAILS = "dies", "forges", "strays", "fails"
 """The process ends; an opening of the proof is changed; the proof states another digest; the prover raises."""
+OVERFLOWS, MISNAMES, POSES = "overflows", "misnames", "poses"
+"""A public value has 71 bits; a leaf says that it is a node; the proof of a partition has the form of a node's."""
 
 
 class FaultySystem(OneProofSystem):
@@ -65,4 +67,10 @@ class FaultyProver(OneProofProver):
             proof = replace(proof, data={**proof.data, "proof": {**record, "openings": openings}})
         if fault == STRAYS:
             proof = replace(proof, public=(*proof.public[:-1], proof.public[-1] ^ 1))
+        if fault == OVERFLOWS:
+            proof = replace(proof, public=(*proof.public[:-1], 1 << 70))
+        if fault == MISNAMES:
+            proof = replace(proof, data={**proof.data, "kind": [proof.data["kind"][0], "node"]})
+        if fault == POSES:
+            proof = replace(proof, data={"key": [bytes(32)] * 2, "kind": [], "proof": proof.data})
         return proof, times

@@ -26,7 +26,7 @@ from distprove.stark.multilinear.params import Round
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from kernels.interface.goldilocks import TreeOpening
 
-_FIELDS: dict[str, type] = {
+FIELDS: dict[str, type] = {
     "challenge": bytes,
     "heights": bytes,
     "root": bytes,
@@ -206,7 +206,7 @@ def content_bytes(shape: Shape, *, at_most: bool = False) -> int:
 
 def heights_in(record: Any, key: MultilinearKey, what: str = "proof") -> LogHeights:
     """The heights that a proof under `key` states, without reading its other fields. Raises FormatError."""
-    check_fields(record, _FIELDS, what)
+    check_fields(record, FIELDS, what)
     log_heights = decode_heights(record["heights"])
     if not heights_fit(key, log_heights):
         raise FormatError(f"{what}: not the heights of a proof under this key")

@@ -15,7 +15,7 @@ import numpy as np
 from distprove.errors import FormatError, InvalidProof
 from distprove.proof import check_fields
 from distprove.stark.encoding import pack
-from distprove.stark.field import ZERO, Ext, e_sum
+from distprove.stark.field import ZERO, Ext, P, e_sum
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.proof import MultilinearPart, MultilinearProof
 from distprove.stark.multilinear.shape import Shape
@@ -26,6 +26,7 @@ from distprove.stark.recursion.node import (
     NODE,
     NODE_CHALLENGE,
     OCTETS,
+    STATED,
     Identity,
     Proven,
     Stated,
@@ -67,6 +68,8 @@ def verify_node(node_key: NodeKey, proof: PartitionProof, key: MultilinearKey) -
     """Raise InvalidProof or FormatError unless this is the proof of a node of the kind that it names, in a tree of the
     right keys."""
     kind = kind_in(proof, key)
+    if not is_statement(proof.public):
+        raise InvalidProof(f"{proof.name}: not the public values of a node")
     own, nodes = node_key(key, kind), node_key(key, kind.of_role(INNER))
     if _identity_in(proof) != Identity.of(own) or proof.public[-KEY:] != Identity.of(nodes).scalars():
         raise InvalidProof(f"{proof.name}: a proof under another key")
@@ -90,6 +93,12 @@ def challenge_of(proof: PartitionProof) -> bytes:
         return _octets(proof.public[:OCTETS], proof.name)
     challenge: bytes = proof.data["challenge"]
     return challenge
+
+
+def is_statement(public: Sequence[int]) -> bool:
+    """Whether these can be the public values of a node."""
+    count = sum(count for _, count in STATED)
+    return len(public) == count and all(type(value) is int and 0 <= value < P for value in public)
 
 
 def statement(key: MultilinearKey, kind: Kind, children: Sequence[PartitionProof], node_key: Identity) -> Stated:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from distprove.errors import FormatError
+from distprove.formats.names import MAX_LENGTH
 from distprove.stark.heights import LogHeights, decode_heights, encode_heights
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.shape import heights_fit
@@ -20,7 +21,7 @@ ROOT = "root"
 """The name of a tree's last node, and its role."""
 INNER = "node"
 """The role of a node that is neither leaf nor root."""
-MOST_LEAVES = 64
+MOST_LEAVES = 16
 """Different leaves of a tree, at most: each has a key of its own."""
 
 
@@ -115,7 +116,11 @@ def _leaf(record: Any, key: MultilinearKey, what: str) -> tuple[Form, ...]:
         raise FormatError(f"{what}: not the kind of a leaf")
     forms = []
     for item in record:
-        if not isinstance(item, list) or [type(part) for part in item] != [bytes, int] or item[1] < 1:
+        if (
+            not isinstance(item, list)
+            or [type(part) for part in item] != [bytes, int]
+            or not 1 <= item[1] <= MAX_LENGTH
+        ):
             raise FormatError(f"{what}: not the form of a partition")
         forms.append(Form(decode_heights(item[0]), item[1]))
         if not heights_fit(key, forms[-1].log_heights):
@@ -127,7 +132,8 @@ def kinds_of(nodes: Sequence[TreeNode], partitions: Mapping[str, LogHeights]) ->
     """The kind of each node, by its name. `partitions` are the heights of all partitions, by name and in order."""
     each = leaves_of([Form.of(name, log_heights) for name, log_heights in partitions.items()])
     different = tuple(dict.fromkeys(each))
-    leaves = [different.index(leaf) for leaf in each]
+    numbers = {leaf: number for number, leaf in enumerate(different)}
+    leaves = [numbers[leaf] for leaf in each]
     kinds = {node.name: Kind(different, INNER) for node in nodes}
     kinds |= {node.name: Kind(different, number) for node, number in zip(nodes, leaves, strict=False)}
     return {**kinds, ROOT: Kind(different, ROOT)}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from distprove.errors import UsageError
 from distprove.stark.recursion.circuit import (
     NONE,
     TABLES,
@@ -67,6 +68,10 @@ class Place:
     indices: int
 
 
+MOST_WIRES = 1 << 22
+"""Wires of the largest circuit, three times those of a leaf over segments of 2^20 cycles: hostile keys ask for more."""
+
+
 class Recorder:
     """The operations of a circuit so far. Wires are numbers."""
 
@@ -85,6 +90,8 @@ class Recorder:
     def new(self, count: int) -> int:
         """The first of so many new wires."""
         first = self.wires
+        if first + count > MOST_WIRES:
+            raise UsageError(f"a circuit of more than {MOST_WIRES} wires")
         self.wires += count
         return first
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.formats import canonical
+from distprove.stark.engine import engine_of
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.multilinear.memory import choose, key_bytes
 from distprove.stark.multilinear.prover import Committed
@@ -20,7 +21,7 @@ from distprove.stark.recursion.node import Proven
 from distprove.stark.recursion.node_proof import (
     challenge_of,
     is_node,
-    kind_in,
+    is_statement,
     node_data,
     proven_of,
     stated_node_key,
@@ -127,11 +128,24 @@ class OneProofSystem(MultilinearSystem):
 
     def made_of(self, partition: Partition, proof: PartitionProof, children: Sequence[PartitionProof]) -> bool:
         try:
-            kind = kind_in(proof, self.key)
-            stated = statement(self.key, kind, children, stated_node_key(proof)).scalars()
-            return kind.to_record() == partition.source["kind"] and proof.public == stated
+            if not partition.needs:
+                return self._is_planned(partition, proof)
+            if not is_node(proof) or proof.data["kind"] != partition.source["kind"] or not is_statement(proof.public):
+                return False
+            kind = Kind.from_record(partition.source["kind"], self.key, partition.name)
+            return proof.public == statement(self.key, kind, children, stated_node_key(proof)).scalars()
         except (InvalidProof, FormatError):
             return False
+
+    def _is_planned(self, partition: Partition, proof: PartitionProof) -> bool:
+        """Whether this is a partition's proof, of the heights and under the challenge that a leaf's circuit has. Raises
+        FormatError."""
+        planned = context_of(partition).log_heights
+        if is_node(proof) or planned is None:
+            return False
+        known, (_, challenge) = self.planned_challenge(), self.made_under(proof)
+        heights = engine_of(self.params).heights_in(proof.data, self.key, proof.name)
+        return heights == tuple(planned) and known in (None, challenge)
 
     def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
         self.verify_whole(*self.bind_whole(proofs), self.output())

@@ -26,6 +26,8 @@ MOST_KEYS = 64
 
 NODES, ROOTS = (4, TreeHash.POSEIDON2), (64, TreeHash.POSEIDON2_BINARY)
 """Blow-up and hash of nodes, which are verified in circuits, and of the root, whose proof is to be small."""
+FEW_BITS, LOW_BLOWUP = 64, 2
+"""Keys of fewer bits, which are not for use, have few queries whatever the blow-up: theirs is the lowest."""
 
 _LOCK = threading.RLock()
 _CHOSEN: OrderedDict[tuple[bytes, tuple[tuple[Form, ...], ...]], tuple[TreeParameters, Frame]] = OrderedDict()
@@ -105,6 +107,7 @@ def planned_layers(key: MultilinearKey, partitions: Sequence[Form]) -> list[Laye
 def _parameters(key: MultilinearKey, frame: Frame, form: tuple[int, TreeHash]) -> Parameters:
     blowup, hash = form
     bits, grinding = key.params.security_bits, key.params.grinding_bits
+    blowup = LOW_BLOWUP if bits < FEW_BITS else blowup
     program = NodeProgram((), frame)
     return choose_parameters(
         program, 1, blowup=blowup, security=bits, grinding=grinding, hash=hash.value, log_final=LOG_FINAL_IN_CIRCUITS

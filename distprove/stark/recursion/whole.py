@@ -19,12 +19,15 @@ from distprove.stark.encoding import pack, unpack
 from distprove.stark.field import element
 from distprove.stark.heights import LogHeights, decode_heights
 from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS
+from distprove.stark.multilinear.proof import FIELDS
 from distprove.stark.multilinear.shape import heights_fit
 from distprove.stark.recursion.node import Identity, node_statement
 from distprove.stark.recursion.node_proof import NodeKey
-from distprove.stark.recursion.plan import INNER, MOST_LEAVES, ROOT, Kind, kinds_of, plan_tree
+from distprove.stark.recursion.plan import INNER, MOST_LEAVES, ROOT, Form, Kind, kinds_of, leaves_of, plan_tree
 from distprove.stark.recursion.root import TreeVerifyingKeys, verify_root
 from distprove.stark.recursion.security import Layer, bits_of, tree_layers
+from distprove.stark.recursion.tables import USED_BITS
 from distprove.system import PartitionProof
 from kernels.interface.tree_hash import TreeHash
 
@@ -65,7 +68,10 @@ def verify_whole(
     """
     if not isinstance(key, MultilinearKey) or key.params.tree_hash is not TreeHash.POSEIDON2:
         raise InvalidProof("a job ends in one proof under the multilinear engine and Poseidon2 alone")
+    if key.params.log_final > LOG_FINAL_IN_CIRCUITS or key.params.grinding_bits > USED_BITS:
+        raise InvalidProof("the key's parameters are none of proofs that a circuit verifies")
     check_fields(whole, _WHOLE, ROOT)
+    check_fields(whole["proof"], FIELDS, ROOT)  # before keys are made
     kinds = _kinds(key, partitions)
     commitments = [
         Commitment(p.name, decode_heights(p.data["heights"]), p.public, p.data["root"], p.data["anchor"])
@@ -94,7 +100,6 @@ def _kinds(key: MultilinearKey, partitions: Sequence[PartitionProof]) -> dict[st
     heights = heights_of_listed(key, partitions)
     if len(heights) != len(partitions):
         raise InvalidProof("two partitions have the same name")
-    kinds = kinds_of(plan_tree(list(heights)), heights)
-    if len(kinds[ROOT].leaves) > MOST_LEAVES:
+    if len(set(leaves_of([Form.of(name, own) for name, own in heights.items()]))) > MOST_LEAVES:
         raise InvalidProof(f"partitions of more than {MOST_LEAVES} different fours of heights")
-    return kinds
+    return kinds_of(plan_tree(list(heights)), heights)
