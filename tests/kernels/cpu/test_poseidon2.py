@@ -49,4 +49,5 @@ def test_the_kernels_have_the_constants_of_the_lfsr() -> None:
     found = {name: [int(word[2:18], 16) for word in re.findall(r"0x[0-9A-F]{16}ull", table)] for name, table in tables}
     half = plain.WIDTH * plain.FULL // 2
     first, partial, last = (plain.CONSTANTS[a:b] for a, b in ((0, half), (half, -half), (-half, None)))
-    assert found == {"FULL_CONSTANTS": first + last, "PARTIAL_CONSTANTS": partial}
+    diagonal = [x % plain.P for x in plain.DIAGONAL]
+    assert found == {"FULL_CONSTANTS": first + last, "PARTIAL_CONSTANTS": partial, "DIAGONAL": diagonal}
