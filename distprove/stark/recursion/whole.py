@@ -19,7 +19,6 @@ from distprove.stark.encoding import pack, unpack
 from distprove.stark.field import element
 from distprove.stark.heights import LogHeights, decode_heights
 from distprove.stark.multilinear.key import MultilinearKey
-from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS
 from distprove.stark.multilinear.proof import FIELDS
 from distprove.stark.multilinear.shape import heights_fit
 from distprove.stark.recursion.node import Identity, node_statement
@@ -68,8 +67,8 @@ def verify_whole(
     """
     if not isinstance(key, MultilinearKey) or key.params.tree_hash is not TreeHash.POSEIDON2:
         raise InvalidProof("a job ends in one proof under the multilinear engine and Poseidon2 alone")
-    if key.params.log_final > LOG_FINAL_IN_CIRCUITS or key.params.grinding_bits > USED_BITS:
-        raise InvalidProof("the key's parameters are none of proofs that a circuit verifies")
+    if key.params.grinding_bits > USED_BITS:
+        raise InvalidProof(f"the key asks for more than {USED_BITS} bits of work, which no circuit verifies")
     check_fields(whole, _WHOLE, ROOT)
     check_fields(whole["proof"], FIELDS, ROOT)  # before keys are made
     kinds = _kinds(key, partitions)
