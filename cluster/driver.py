@@ -305,7 +305,7 @@ def take_up(
         alone = any(needed not in found for needed in own)
         if alone or not made_of(system, planned[name], found[name], [found[needed] for needed in own]):
             del found[name]
-            reason = "a proof that it needs is lost" if alone else "it was made of others than those that it needs"
+            reason = "the proof of a child is lost" if alone else "it was made from other proofs than its children's"
             _discard(run, planned[name], report, reason)
     for entry in report.partitions:
         if entry.name in found:

@@ -115,7 +115,7 @@ class VerifiesWhole(Protocol):
         OutputMissing, FormatError."""
 
     def explain_whole(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
-        """As `distprove.system.Explains`, of partitions of which one proof holds."""
+        """Tell what the one proof of these partitions states, as `distprove.system.Explains` does."""
 
 
 @runtime_checkable

@@ -384,7 +384,7 @@ def _succeeded(state: State, job: Job, partition: PartitionState, worker: Worker
     elif job.barrier is not None and not made_under(job.system, partition.planned, proof, job.barrier):
         faults.bad_proof(state, job, partition, "the proof was made under another commitment or challenge")
     elif not made_of(job.system, partition.planned, proof, job.children(partition)):
-        faults.bad_proof(state, job, partition, "the proof was made of others than those that it needs")
+        faults.bad_proof(state, job, partition, "the proof was made from other proofs than its children's")
     else:
         state.apply(job, partition, Fact.PROVEN)
         return True

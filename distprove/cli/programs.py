@@ -47,7 +47,7 @@ class Soundness(SettingsGroup):
     settings, panel = StarkOptions, SECURITY
     only: ClassVar[Collection[str]] = ("engine", "prefer", "blowup", "security", "grinding", "queries", "hash")
     not_of_engine: ClassVar[Collection[str]] = ("engine", "one_proof")
-    """Those that the engine's choice of parameters does not take."""
+    """Names of options that `choose_parameters` does not take."""
 
     @property
     def prefer(self) -> str:

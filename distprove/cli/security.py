@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class JobSoundness(Soundness):
-    """With the option by which a job ends in one proof."""
+    """The options of `Soundness`, and `one_proof`."""
 
     only = (*Soundness.only, "one_proof")
 

@@ -112,7 +112,7 @@ class StarkVerifier:
         return self._explained(proofs, heights, self._engine.security(self.key, heights).to_record())
 
     def explain_whole(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
-        """As `explain`, of a job that ends in one proof. Its bits are those of the weakest layer of its tree."""
+        """Explain a job that ends in one proof. Its bits are those of the weakest layer of its tree."""
         from distprove.stark.recursion.whole import heights_of_listed, layers_of, with_layers
 
         key: Any = self.key  # of the multilinear engine, or no one proof holds

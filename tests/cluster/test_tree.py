@@ -225,7 +225,7 @@ def test_what_was_made_of_a_proof_that_is_lost_is_made_again(
     assert by_status(tmp_path)["proved"] == {"leaf-09", "node-2", "root"}
     reasons = {e["partition"]: e["reason"] for e in read_journal(tmp_path / "run") if e["event"] == "damaged"}
     assert "leaf-09" in reasons.pop("leaf-09")
-    assert reasons == dict.fromkeys(("node-2", "root"), "a proof that it needs is lost")
+    assert reasons == dict.fromkeys(("node-2", "root"), "the proof of a child is lost")
 
 
 def test_leaves_whose_barrier_is_lost_are_proven_again_and_so_is_what_was_made_of_them(
@@ -240,7 +240,7 @@ def test_leaves_whose_barrier_is_lost_are_proven_again_and_so_is_what_was_made_o
     reasons = {e["partition"]: e["reason"] for e in read_journal(tmp_path / "run") if e["event"] == "damaged"}
     assert reasons == {
         **dict.fromkeys(LEAVES, "the commitments it was proven under are lost"),
-        **dict.fromkeys(CHILDREN, "a proof that it needs is lost"),
+        **dict.fromkeys(CHILDREN, "the proof of a child is lost"),
     }
 
 
@@ -302,8 +302,8 @@ def test_a_stored_node_of_other_proofs_is_made_again(
     assert by_status(tmp_path)["proved"] == {"node-3", "root"}
     reasons = {e["partition"]: e["reason"] for e in read_journal(tmp_path / "run") if e["event"] == "damaged"}
     assert reasons == {
-        "node-3": "it was made of others than those that it needs",
-        "root": "a proof that it needs is lost",
+        "node-3": "it was made from other proofs than its children's",
+        "root": "the proof of a child is lost",
     }
 
 

@@ -370,7 +370,7 @@ def selectors_on_trace(n: int) -> Words:
 
 @lru_cache(maxsize=64)
 def _prepared(graph: Graph, nodes: tuple[int, ...], widths: tuple[int, ...], scalars: int) -> RowsProgram:
-    """The program of the nodes. Whoever looks for a wrong cell checks the same tables again and again."""
+    """The program of the nodes. It is kept, since a search for a wrong cell checks the same tables often."""
     return RowsProgram(lower(graph, nodes, widths=widths, scalars=scalars))
 
 

@@ -141,7 +141,7 @@ class Circuit:
     kinds: NDArray[np.uint8]
     """Kinds of the operations, (n,). Each is the next row of its kind's table."""
     tables: dict[str, Numbers]
-    """By name as in `TABLES`, (rows, columns)."""
+    """Tables by the names of `TABLES`, each (rows, columns)."""
     words: dict[str, Words]
     """By name as in `WORDS_OF`, (rows, columns)."""
 
