@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import secrets
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,52 @@ hypothesis_settings.load_profile("patient")
 RAY_TIMEOUT = 1200
 """Seconds that a test over Ray has, unless it says more: at a load of 60 a node took five minutes to come and go."""
 
+GRACE = 60
+"""Seconds that a test has to end after its timeout. A test in native code, or one that waits for a thread that does not
+end, is not reached by the timeout's exception: it would hold up the whole run, and nobody would learn which it was."""
+
+_stderr = 2
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    global _stderr
+    _stderr = os.dup(2)  # while a test runs, its output is captured
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Running(), "running")
+
+
+class Running:
+    """Tells on SIGTERM which tests are running: whoever ends a run that takes too long learns why."""
+
+    def __init__(self) -> None:
+        self.tests: dict[str, float] = {}
+        self.before = signal.signal(signal.SIGTERM, self.tell)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.tests[nodeid] = time.monotonic()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.tests.pop(nodeid, None)
+
+    def tell(self, number: int, frame: Any) -> None:
+        now = time.monotonic()
+        for test, since in self.tests.items():
+            os.write(_stderr, f"running for {now - since:.0f} s: {test}\n".encode())
+        signal.signal(number, self.before)
+        os.kill(os.getpid(), number)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End a process whose test does not end, with the stacks of its threads. The run goes on with another process."""
+    marker = item.get_closest_marker("timeout")
+    limit = float(marker.args[0]) if marker else float(item.config.getini("timeout"))
+    faulthandler.dump_traceback_later(limit + GRACE, exit=True, file=_stderr)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
@@ -58,6 +106,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByUnit(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return unit_of(nodeid)
+
+        def remove_node(self, node: Any) -> str | None:
+            """The test that ended a process failed: xdist would run it again, in each process that follows."""
+            crashed: str | None = super().remove_node(node)
+            for name, tests in list(self.workqueue.items()):
+                if crashed in tests:
+                    tests[crashed] = True
+                    if all(tests.values()):
+                        del self.workqueue[name]
+            return crashed
 
     config.option.loadscopereorder = False
     return ByUnit(config, log)
