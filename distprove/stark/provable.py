@@ -19,7 +19,7 @@ from distprove.stark.air.compiler import compile_definition, number_buses
 from distprove.stark.air.definition import Layout
 from distprove.stark.engine import AnyKey, engine_of
 from distprove.stark.key_front import bus_record
-from distprove.stark.params import Parameters
+from distprove.stark.params import MAX_LOG_HEIGHT, Parameters
 from distprove.stark.program import Program
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.verifying_key import VerifyingKey, made_key
@@ -89,6 +89,29 @@ def check_security(key: AnyKey, heights: Heights) -> None:
             f"{key.params.queries} queries give {reached:.1f} bits of security at these heights, and "
             f"{key.params.security_bits} are asked for"
         )
+
+
+def check_queries(key: AnyKey) -> None:
+    """Raise UsageError if no partition would have the bits of security that the key requires, whatever its heights.
+
+    Bits are not monotonic: more rows take some from sums over the trace, and add some to each query. Tables of
+    different heights reach no more than tables that all have the greatest.
+    """
+    engine = engine_of(key)
+    reached = 0.0
+    for log_height in range(MAX_LOG_HEIGHT + 1):
+        heights = [
+            None if key.is_optional(number) else log_height if height is None else height
+            for number, height in enumerate(key.fixed_heights)
+        ]
+        if engine.heights_fit(key, heights):
+            reached = max(reached, engine.security(key, [heights]).bits)
+            if reached >= key.params.security_bits:
+                return
+    raise UsageError(
+        f"{key.params.queries} queries give at most {reached:.1f} bits of security, and "
+        f"{key.params.security_bits} are asked for"
+    )
 
 
 def check_sides(key: AnyKey) -> None:

@@ -26,7 +26,7 @@ from distprove.stark.options import StarkOptions
 from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, leaves_room, usable
 from distprove.stark.program import Cut, Fits, JobProgram, Program, whole_trace
 from distprove.stark.programs import load_program
-from distprove.stark.provable import check_program, check_security, least_heights
+from distprove.stark.provable import check_program, check_queries, check_security
 from distprove.stark.prover import commit, prove
 from distprove.stark.proving_key import make_key
 from distprove.stark.whole_job import check_output
@@ -276,7 +276,7 @@ def _check_kind(options: StarkOptions) -> None:
     if program.cuts_itself or (options.partitions is None and len(program.counts) > 1):
         key = engine_named(options.engine).compile_key(program, choose(1, queries=options.queries or 1))
         if options.queries is not None:
-            check_security(key, least_heights(key, 1))
+            check_queries(key)
         return
     count = options.partitions or program.counts[0]
     check_program(program, choose(count, queries=options.queries), count)

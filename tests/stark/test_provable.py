@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -276,6 +277,25 @@ def test_too_few_queries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     (partition,) = made.plan()
     with CpuBackend(threads=1) as backend, pytest.raises(UsageError, match=r"bits of security.*128"):
         StarkProver(made, backend).commit(partition, made.synthesiser({}, 1).synthesise(partition))
+
+
+@pytest.mark.parametrize("engine", ["fri", "multilinear"])
+def test_a_job_that_is_not_cut_yet_is_refused_for_its_queries_only_where_it_would_be(
+    tmp_path: Path, engine: str
+) -> None:
+    """A service refused such jobs by the bits at one row, where a query has none."""
+    file = tmp_path / "file"
+    file.write_bytes(bytes(300))
+
+    def options(queries: int) -> StarkOptions:
+        given = {"program": "file-root", "arguments": {"file": str(file)}, "engine": engine}
+        return StarkOptions(**given, queries=queries, security=100)
+
+    enough = options(300)
+    StarkSystem.check_job(enough)
+    assert StarkSystem.from_options(enough).plan()
+    with pytest.raises(UsageError, match=r"queries give at most \d+\.\d bits of security, and 100"):
+        StarkSystem.check_job(options(2))
 
 
 def test_so_many_partitions_that_their_file_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,8 @@ TRANSPORTS = {
 WEAK = {"system": "stark", "security": 1, "queries": 5, "grinding": 0}
 """Few queries, the same ones for all numbers of partitions: the jobs of a program have one key."""
 
+MULTILINEAR = {"system": "stark", "security": 1, "grinding": 0, "engine": "multilinear", "hash": "poseidon2"}
+
 
 class LineAir(Air):
     name = "line"
@@ -130,14 +132,27 @@ def menu(files: Path) -> dict[str, Callable[[random.Random], dict[str, Any]]]:
     def root_of(r: random.Random) -> dict[str, Any]:
         return stark("file-root", r.choice((None, 1, 2)), file=str(files / r.choice(("small", "large"))))
 
+    def multilinear(program: str, partitions: int | None, **arguments: Any) -> dict[str, Any]:
+        return {**MULTILINEAR, "program": program, "partitions": partitions, "arguments": arguments}
+
+    def tree(r: random.Random) -> dict[str, Any]:
+        return {**multilinear("fibonacci", 2, rows=16, first=r.randint(0, 9)), "one_proof": True}
+
+    def own(r: random.Random) -> dict[str, Any]:
+        made = r.choice((stark, multilinear))
+        return made(f"{__name__}:Line", r.randint(1, 2), start=r.randint(0, 99), log_rows=r.randint(2, 6))
+
     return {
         "fibonacci": lambda r: stark("fibonacci", r.randint(1, 4), rows=16, first=r.randint(0, 9)),
+        "multilinear": lambda r: multilinear("fibonacci", r.randint(1, 4), rows=16, first=r.randint(0, 9)),
+        "barrier": lambda r: multilinear("range-check", r.randint(1, 3), values=r.randint(1, 99), bits=4),
+        "one-proof": tree,
         "wide-fibonacci": lambda r: stark("wide-fibonacci", r.randint(1, 3), rows=16, width=4, seed=r.randint(1, 9)),
         "keccak-f": lambda r: stark("keccak-f", r.randint(1, 2), permutations=r.randint(1, 3), first=r.randint(0, 9)),
         "range-check": lambda r: stark("range-check", r.randint(1, 3), values=r.randint(1, 99), bits=4),
         "file-root": root_of,
         "riscv": guest,
-        "own": lambda r: stark(f"{__name__}:Line", r.randint(1, 2), start=r.randint(0, 99), log_rows=r.randint(2, 6)),
+        "own": own,
         "witnesses": lambda r: groth16("squares", "wtns", r),
         "circuit": lambda r: groth16("squares", "json", r, circuit="tests.circuits.test_registry:squares"),
     }
@@ -189,7 +204,7 @@ def test_a_warm_job_proves_what_it_proves_alone(transport: str, files: Path, alo
     seed = int(os.environ.get("WARM_SEED", "31"))
     print(f"WARM_SEED={seed}")  # which pytest shows of a test that fails
     chosen, makers = random.Random(seed), menu(files)
-    light = [name for name in makers if name not in ("file-root", "riscv", "keccak-f")]
+    light = [name for name in makers if name not in ("file-root", "riscv", "keccak-f", "one-proof")]
     names = [*makers, *makers, *light] if transport == "threads" else ["keccak-f", "keccak-f", *light, *light]
     jobs = [makers[name](chosen) for name in names]
     chosen.shuffle(jobs)
