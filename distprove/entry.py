@@ -3,7 +3,7 @@ in `distprove.cli`.)"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -49,6 +49,9 @@ class Entry:
     Nothing is written through a link, and nothing over a file with another content. A partition whose name is that of
     the key's file, which whoever sends a proof may choose, gets a number after it. Raises UsageError, InputError.
     """
+    contracts: Callable[[Proof, Path, Sequence[str]], None] | None = None
+    """Writes a Solidity contract that verifies proofs under a proof's key, and the calldata for each partition, into a
+    folder that `export` wrote, with the names that it gave. Raises UsageError. None for a system without contracts."""
     own_verifier: Callable[[dict[str, Any], OwnProgram], Verifier] | None = None
     """Makes the verifier from a program of the caller's own, under the parameters that the proof names; None for a
     system without programs. Raises UsageError, InvalidProof and CodeFault."""

@@ -215,12 +215,24 @@ def own_program(program: str | None, arguments: list[str], proof: Path) -> OwnPr
 
 @reports_errors
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a proof.msgpack."), Reads(run_files)],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="A run folder, or a proof.msgpack; with --solidity also a verification_key.json."
+        ),
+        Reads(run_files),
+    ],
     destination: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where to write DIR/<partition>/..."), Writes(None)
     ],
     partial: Annotated[
         bool, typer.Option("--partial", help="Of a run that is not finished: the partitions that are proven.")
+    ] = False,
+    solidity: Annotated[
+        bool,
+        typer.Option(
+            "--solidity", help="Of Groth16 proofs or keys: also a contract that verifies, and each proof's calldata."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -230,10 +242,18 @@ def export(
     from cluster.record.run import read_partial_proof, read_proof
     from distprove.registry import SYSTEMS, entry_of
 
+    if solidity and run.suffix == ".json":
+        _export_contract(run, destination, as_json)
+        return
     loaded = read_partial_proof(run) if partial else read_proof(run)
     if loaded.system not in SYSTEMS:
         raise UsageError(f"a proof of {loaded.system} cannot be exported")
-    made = entry_of(loaded.system).export(loaded, run, destination)
+    entry = entry_of(loaded.system)
+    if solidity and entry.contracts is None:
+        raise UsageError(f"--solidity is for Groth16: no contract verifies a proof of {loaded.system}")
+    made = entry.export(loaded, run, destination)
+    if solidity and entry.contracts is not None:
+        entry.contracts(loaded, destination, made.names)
     if made.weakness is not None:
         warn(made.weakness)
     mapped = _keep_map(run, destination, {p.name: name for p, name in zip(loaded.partitions, made.names, strict=True)})
@@ -247,6 +267,18 @@ def export(
     if made.own_key:
         out().print("[dim]The key is the one that came with the proof: compare it with the one that you trust.[/]")
     out().print(f"  {' '.join(map(escape, made.command))}")
+
+
+def _export_contract(key: Path, destination: Path, as_json: bool) -> None:
+    from distprove.groth16.solidity import CONTRACT, write_contract_of
+
+    weakness = write_contract_of(key, destination)
+    if weakness is not None:
+        warn(weakness)
+    if as_json:
+        print_json({"out": str(destination), "contract": CONTRACT, "weakness": weakness})
+        return
+    out().print(f"The contract that verifies under this key: {escape(str(destination / CONTRACT))}")
 
 
 def _keep_map(run: Path, destination: Path, exported: dict[str, str]) -> dict[str, str]:

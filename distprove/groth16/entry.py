@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,12 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
     return export(proof, folder)
 
 
+def contracts(proof: Proof, folder: Path, names: Sequence[str]) -> None:
+    from distprove.groth16.solidity import write_contracts
+
+    write_contracts(proof, folder, names)
+
+
 ENTRY = Entry(
     title="Groth16",
     help="Prove a circuit for many inputs or witnesses: a partition for each, named after its file.",
@@ -41,4 +48,5 @@ ENTRY = Entry(
     verifier=verifier,
     remakes_key=False,
     export=export,
+    contracts=contracts,
 )

@@ -100,10 +100,10 @@ def check_queries(key: AnyKey) -> None:
     engine = engine_of(key)
     reached = 0.0
     for log_height in range(MAX_LOG_HEIGHT + 1):
-        heights = [
+        heights = tuple(
             None if key.is_optional(number) else log_height if height is None else height
             for number, height in enumerate(key.fixed_heights)
-        ]
+        )
         if engine.heights_fit(key, heights):
             reached = max(reached, engine.security(key, [heights]).bits)
             if reached >= key.params.security_bits:
