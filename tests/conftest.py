@@ -26,6 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
 os.environ.update(RAY_worker_niceness="0")
 
+# Nor does Ray end the jobs of tests because whatever else the machine does takes its memory.
+os.environ.update(RAY_memory_monitor_refresh_ms="0")
+
 # No test is proved by a service that whoever runs the tests has running.
 os.environ["XDG_STATE_HOME"] = "/nonexistent"
 os.environ.pop("DISTPROVE_SERVICE", None)
