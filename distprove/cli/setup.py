@@ -104,6 +104,33 @@ def groth16(
         )
 
 
+@app.command("contribute")
+@reports_errors
+@takes_groups
+def contribute(
+    zkey: Annotated[Path, typer.Argument(metavar="KEY.zkey", help="The key so far.")],
+    destination: Annotated[Path, typer.Option("--out", help="The .zkey to write."), Writes()],
+    name: Annotated[str, typer.Option(help="Who contributes: this stays in the key.")] = "distprove",
+    overwrite: Overwrite = False,
+    *,
+    computing: Computing,
+    as_json: AsJson = False,
+) -> None:
+    """Add a contribution to the ceremony of a .zkey, as `snarkjs zkey contribute` does. Its secret is dropped."""
+    from distprove.groth16.contribute import contribute
+
+    with computing.opened() as chosen:
+        count = int(chosen.info().details.get("threads", computing.threads or 1))
+        made = contribute(zkey, out=destination, name=name, backend=chosen, threads=count)
+    if as_json:
+        print_json({**asdict(made), "hash": made.hash.hex()})
+    else:
+        out().print(f"[bold]{escape(made.path)}[/]  {made.number} contributions; the hash of this one, to publish:")
+        out().print(made.hash.hex())
+    if made.insecure:
+        warn("an insecure development key stays one: whoever made it can forge proofs, whatever is contributed.")
+
+
 @app.command("aggregation")
 @reports_errors
 @takes_groups

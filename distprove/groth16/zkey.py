@@ -312,12 +312,7 @@ def write_zkey(
         with out.section(1):
             out.u32(GROTH16)
         with out.section(2):
-            out.prime(curve.fq.modulus, curve.fq.bytes)
-            out.prime(curve.fr.modulus, curve.fr.bytes)
-            for number in (n_vars, n_public, domain_size):
-                out.u32(number)
-            for name in SINGLE:
-                out.write(getattr(points, name))
+            write_header(out, curve, n_vars, n_public, domain_size, points)
         with out.section(4):
             out.u32(a.nnz + b.nnz)
             for entries in _coefficient_records(curve.fr, a, b):
@@ -326,10 +321,27 @@ def write_zkey(
             with out.section(ident):
                 out.write(vectors[ident][0])
         with out.section(10):
-            out.write(circuit_hash)
-            out.u32(len(contributions))
-            for contribution in contributions:
-                _write_contribution(out, contribution)
+            write_contributions(out, circuit_hash, contributions)
+
+
+def write_header(
+    out: BinFileWriter, curve: Curve, n_vars: int, n_public: int, domain_size: int, points: KeyPoints
+) -> None:
+    """Write the content of section 2: the primes, the sizes and the key's single points."""
+    out.prime(curve.fq.modulus, curve.fq.bytes)
+    out.prime(curve.fr.modulus, curve.fr.bytes)
+    for number in (n_vars, n_public, domain_size):
+        out.u32(number)
+    for name in SINGLE:
+        out.write(getattr(points, name))
+
+
+def write_contributions(out: BinFileWriter, circuit_hash: bytes, contributions: Sequence[Contribution]) -> None:
+    """Write the content of section 10."""
+    out.write(circuit_hash)
+    out.u32(len(contributions))
+    for contribution in contributions:
+        _write_contribution(out, contribution)
 
 
 _ROWS_AT_ONCE = 1 << 16

@@ -101,6 +101,7 @@ RUNS: dict[str, Words] = {
     "setup groth16": lambda here: (
         *("--r1cs", here.job.folder / "c.r1cs", "--insecure-dev", "--out", here.out / "k.zkey", *CPU),
     ),
+    "setup contribute": lambda here: (here.job.zkey, "--out", here.out / "more.zkey", *CPU),
     "setup aggregation": lambda here: ("--out", here.out / "k.srs", "--proofs", 2, "--insecure-dev", *CPU),
     "setup inputs": lambda here: ("--circuit", "filecoin/snap-deals-poseidon-1KiB", "--out", here.out / "inputs"),
     "doctor": lambda here: (),

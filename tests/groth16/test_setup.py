@@ -16,6 +16,7 @@ from distprove.circuits.circuit import Circuit
 from distprove.circuits.merkle import MembershipTree, membership_circuit
 from distprove.circuits.synthetic import synthetic_circuit
 from distprove.errors import CurveMismatch, InputError, InvalidKey, UsageError
+from distprove.groth16.contribute import contribute
 from distprove.groth16.hash_to_g2 import hash_to_g2
 from distprove.groth16.inputs import read_input
 from distprove.groth16.overread import difference
@@ -172,6 +173,20 @@ def test_snarkjs_contributes_further(
     done = snarkjs("zkey", "verify", tmp_path / "c.r1cs", ptau, tmp_path / "more.zkey")
     assert "ZKey Ok!" in done.stdout
     assert [c.name for c in read_zkey(tmp_path / "more.zkey").contributions] == [CONTRIBUTOR, "more"]
+
+    last = tmp_path / "last.zkey"
+    made = contribute(tmp_path / "more.zkey", out=last, name="ours", backend=backend, threads=2)
+    done = snarkjs("zkey", "verify", tmp_path / "c.r1cs", ptau, last)
+    assert "ZKey Ok!" in done.stdout
+    assert made.hash.hex() in "".join(done.stdout.split())
+    assert [c.name for c in read_zkey(last).contributions] == [CONTRIBUTOR, "more", "ours"]
+    prove_and_verify(snarkjs, tmp_path, last, BN254, small_circuit(BN254).witness(INPUTS, backend))
+    damaged = bytearray(last.read_bytes())
+    damaged[read_zkey(last).file.sections[9][0] + 3] ^= 1
+    (tmp_path / "damaged.zkey").write_bytes(damaged)
+    with pytest.raises(InvalidKey, match="section H"):
+        contribute(tmp_path / "damaged.zkey", out=tmp_path / "no.zkey", name="ours", backend=backend)
+    assert not (tmp_path / "no.zkey").exists()
 
 
 @pytest.mark.node

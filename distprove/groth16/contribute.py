@@ -1,0 +1,75 @@
+"""A further contribution to the second phase of a key's ceremony, as `snarkjs zkey contribute` makes it.
+
+The key's delta is multiplied by a secret, and the points that are divided by delta are divided by it. The secret comes
+from the operating system's generator and is dropped: whoever trusts this contribution need trust no other one.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from distprove.errors import InputError
+from distprove.formats.files import require_apart
+from distprove.groth16.binfile import BinFileWriter, Bytes
+from distprove.groth16.ceremony import with_delta
+from distprove.groth16.key_check import check_key
+from distprove.groth16.phase2 import contribution, contribution_hash, random_scalar
+from distprove.groth16.zkey import VERSION, ZKey, read_zkey, write_contributions, write_header
+from kernels.interface.backend import Backend
+
+
+@dataclass(frozen=True)
+class Contributed:
+    """Public facts about a contribution."""
+
+    path: str
+    name: str
+    number: int
+    """Number of contributions in the key, this one included."""
+    hash: bytes
+    """The contribution's hash, 64 bytes, as snarkjs prints it: its maker publishes it."""
+    insecure: bool
+    """Whether the key began without a ceremony: no contribution makes it safe."""
+
+
+def contribute(
+    key: str | os.PathLike[str], *, out: str | os.PathLike[str], name: str, backend: Backend, threads: int = 1
+) -> Contributed:
+    """Add a contribution called `name` to a `.zkey`, and write the new key to `out`.
+
+    All of the key's points are checked. `threads` is the number of threads for the products of points, which run on the
+    CPU with any backend. Raises InputError, FormatError or InvalidKey for a file that is no key to contribute to.
+    """
+    require_apart([Path(out)], [Path(key)])
+    given = read_zkey(key)
+    circuit_hash, earlier = given.ceremony
+    if circuit_hash is None:
+        raise InputError(f"{given.name}: has no section of contributions, so nobody can contribute to it")
+    check_key(given, backend)
+    factor = random_scalar(given.curve)
+    points = with_delta(given.curve, given.points, factor, threads)
+    made = contribution(given.curve, circuit_hash, earlier, factor, points.delta1, name)
+    changed = {8: points.c, 9: points.h}
+    with BinFileWriter(out, "zkey", version=VERSION, sections=len(given.file.sections)) as file:
+        for ident in given.file.sections:
+            with file.section(ident):
+                if ident == 2:
+                    write_header(file, given.curve, given.n_vars, given.n_public, given.domain_size, points)
+                elif ident == 10:
+                    write_contributions(file, circuit_hash, (*earlier, made))
+                else:
+                    file.write(changed[ident] if ident in changed else _content(given, ident))
+    return Contributed(
+        path=os.fspath(out),
+        name=name,
+        number=len(earlier) + 1,
+        hash=contribution_hash(given.curve, made),
+        insecure=given.insecure,
+    )
+
+
+def _content(key: ZKey, ident: int) -> Bytes:
+    begin, size = key.file.sections[ident]
+    return key.data[begin : begin + size]
