@@ -3,6 +3,7 @@ that need the Ray of the session. Units that take longest begin first, so that n
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from tests.support import ROOT
@@ -16,8 +17,10 @@ LONGEST: tuple[str, ...] = (
     RAY,
     "tests/kernels/cuda/test_nvrtc.py",
     "tests/stark/recursion/test_tree.py",
+    "tests/cluster/executor/test_lost_ray.py",
     "tests/cluster/record/test_run.py",
     "tests/circuits/filecoin/test_row_digests.py",
+    "tests/cluster/test_one_proof.py",
     "tests/cluster/service/test_warm_jobs.py",
     "tests/groth16/aggregate/test_aggregate.py",
     "tests/interop/test_solidity.py",
@@ -62,13 +65,16 @@ def unit_of(nodeid: str) -> str:
     """The unit of a test: its file, or `RAY`. Services begin a Ray of their own."""
     file, _, test = nodeid.partition("::")
     in_cluster = "/cluster/" in file and "/service/" not in file
-    return RAY if in_cluster and ("[ray" in test or _takes_ray(file)) else file
+    return RAY if in_cluster and ("[ray" in test or test.partition("[")[0] in _taking_ray(file)) else file
 
 
 @cache
-def _takes_ray(file: str) -> bool:
-    text = (ROOT / file).read_text()
-    return any(name in text for name in _FIXTURES)
+def _taking_ray(file: str) -> frozenset[str]:
+    """The tests of a file that take the Ray of the session: all of them if a fixture or helper there takes it."""
+    parts = re.split(r"^(?=def |class )", (ROOT / file).read_text(), flags=re.MULTILINE)
+    named = {found[1]: part for part in parts if (found := re.match(r"(?:def|class) (\w+)", part))}
+    taking = {name for name, part in named.items() if any(fixture in part for fixture in _FIXTURES)}
+    return frozenset(taking if all(name.startswith("test_") for name in taking) else named)
 
 
 def rank_of(nodeid: str) -> int:
