@@ -80,7 +80,7 @@ def test_a_verifier_needs_no_file(path: Path, backend: CpuBackend) -> None:
         FileRoot().slices(1)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("partitions", [1, 2, 3, 4, 7, 31])
 def test_every_shape_balances(path: Path, partitions: int) -> None:
     """What all partitions send and receive, hashed by a plain library: only the root is left, on its level."""
     for chunks in [*range(partitions, 20), 31, 32, 33, 150, 259]:
@@ -94,6 +94,8 @@ def test_every_shape_balances(path: Path, partitions: int) -> None:
             columns = (rows_for(inputs["messages"].shape[1]), inputs["edge"].shape[1], inputs["tail"].shape[1])
             assert tuple(1 << h for h in heights) == columns
             messages = inputs["messages"].T.astype("<u8").copy().view(np.uint8)
+            nodes = len(messages) - (part.source["stop"] - part.source["start"])
+            assert nodes == part.source["stop"] - max(part.source["start"], 1), "as many as leaves in every partition"
             for message, (level, index) in zip(messages, inputs["places"].T.tolist(), strict=True):
                 text = message.tobytes().rstrip(b"\x80").rstrip(b"\x00")[:-1]
                 bus[level, index, keccak256(text)] += 1

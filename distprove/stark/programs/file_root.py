@@ -68,7 +68,7 @@ most 1/64 above the mean."""
 
 
 class FileRoot(Program):
-    """The program `file-root`. Partitions hash consecutive parts of the file; the last also hashes the nodes above."""
+    """The program `file-root`. Partitions hash consecutive parts of the file, and each its share of the nodes above."""
 
     name = "file-root"
     compared = ("file",)
@@ -121,14 +121,8 @@ class FileRoot(Program):
 
     def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
         """log2 of the tables' rows in each partition, from the file's length alone. Raises UsageError, InputError."""
-        leaves, _, cuts = self._cuts(partitions)
-        out = []
-        for start, stop in pairwise(cuts):
-            used = stop - start + nodes_inside(start, stop, last=stop == leaves)
-            if stop == leaves:
-                used += len(nodes_across(leaves, cuts[1:-1]))
-            out.append(self._layout.log_heights(used))
-        return out
+        _, _, cuts = self._cuts(partitions)
+        return [self._layout.log_heights(stop - start + node_count(start, stop)) for start, stop in pairwise(cuts)]
 
     def check_job(self, partitions: int | None) -> None:
         self._cuts(partitions or 1)
@@ -144,12 +138,12 @@ class FileRoot(Program):
         out = []
         for k, (start, stop) in enumerate(pairwise(cuts)):
             roots = b"".join(tree.node(level, i) for i in range(start >> level, -(-stop >> level)))
-            part = {"start": start, "stop": stop, "check": keccak256(roots), "nodes": [], "edge": []}
+            part = {"start": start, "stop": stop, "check": keccak256(roots), "edge": []}
+            part["nodes"] = [
+                (height, index, tree.node(height - 1, 2 * index) + tree.node(height - 1, 2 * index + 1))
+                for height, index in nodes_across(start, stop, leaves)
+            ]
             if stop == leaves:
-                part["nodes"] = [
-                    (height, index, tree.node(height - 1, 2 * index) + tree.node(height - 1, 2 * index + 1))
-                    for height, index in nodes_across(leaves, cuts[1:-1])
-                ]
                 part["edge"] = [tree.node(height, (leaves - 1) >> height) for height in range(LEVELS)]
             out.append(Slice(f"part-{k:04}", {**common, **part}))
         return out
@@ -221,23 +215,24 @@ class FileRoot(Program):
         return {"root": root.hex(), "bytes": str(public[0][DIGEST_WORDS]), "chunks": str(public[0][DIGEST_WORDS + 1])}
 
 
-def nodes_inside(start: int, stop: int, *, last: bool) -> int:
-    """Number of nodes that are hashed from leaves `start` to `stop` - 1 alone. `last` says if the file ends there."""
-    count = 0
-    while stop - start > 1:
-        start, end = -(-start // 2), stop // 2
-        count += max(0, end - start)
-        stop = end + (last and stop % 2)  # a node without a sibling is passed up
-    return count
+# A node's middle is the first leaf of its second child. Every leaf but the first is the middle of one node. A partition
+# hashes the nodes whose middles it has, so that it has no more nodes than leaves.
 
 
-def nodes_across(leaves: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
-    """Level and index of the nodes whose leaves lie on both sides of one of `cuts` (numbers of leaves)."""
+def node_count(start: int, stop: int) -> int:
+    """Number of nodes that the partition of leaves `start` to `stop` - 1 hashes."""
+    return stop - max(start, 1)
+
+
+def nodes_across(start: int, stop: int, leaves: int) -> list[tuple[int, int]]:
+    """Level and index of the nodes, of a file of so many leaves, with their middle from `start` to `stop` - 1 and other
+    leaves elsewhere. The partition cannot hash their children itself."""
     return sorted(
         {
             (level, cut >> level)
-            for cut in cuts
+            for cut in (start, stop)
+            if cut < leaves
             for level in range(1, (leaves - 1).bit_length() + 1)
-            if cut % (1 << level) and (2 * (cut >> level) + 1) << (level - 1) < leaves
+            if cut % (1 << level) and start <= (2 * (cut >> level) + 1) << (level - 1) < stop
         }
     )
