@@ -14,6 +14,7 @@ from distprove.stark.multilinear.shape import Shape
 from distprove.stark.plan import CONTEXT_BYTES, usable
 from distprove.stark.program import Program
 from distprove.stark.programs import load_program
+from distprove.stark.programs.file_root import FileRoot
 from kernels.errors import OutOfMemory
 from tests.support import ROOT
 from tests.support.dry_device import Measured, measured
@@ -36,7 +37,9 @@ SHAPES: Mapping[str, tuple[str | Program, Mapping[str, int | str], tuple[int | N
     "riscv, 2^21": ("riscv", GUEST, (21, *FIBONACCI[1:]), "speed"),
     "riscv, 2^21, rate 1/4": ("riscv", GUEST, (21, *FIBONACCI[1:]), "size"),
     "riscv, tall": ("riscv", GUEST, TALL, "speed"),
-    "keccak-f": ("keccak-f", {"permutations": 5461}, (17,), "speed"),
+    "keccak-f": ("keccak-f", {"permutations": 43690}, (20,), "speed"),
+    "file-root": (FileRoot(), {}, (18, 5, 6), "speed"),
+    "file-root, narrow, rate 1/4": (FileRoot(layout="narrow"), {}, (18, 5), "size"),
 }
 STEPS = {"leaves": "gkr", "cells": "cells"}
 

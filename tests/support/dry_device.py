@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Any
 from unittest import mock
 
@@ -29,6 +30,10 @@ from kernels.errors import OutOfMemory
 from kernels.interface.arrays import Array, HostArray
 from kernels.source import KernelSource
 from tests.support.emulated_device import EmulatedDevice
+
+MAP_NORESERVE = 0x4000  # of Linux; the module mmap of Python 3.11 has no name for it
+UNRESERVED = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+"""Pages that nobody touches, and of which the system promises none."""
 
 
 class DryKernel:
@@ -65,7 +70,7 @@ class DryDevice(EmulatedDevice):
         nbytes = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
         if self._used + nbytes > self._budget:
             raise OutOfMemory(f"{nbytes} bytes of device memory needed; {self._budget - self._used} are free")
-        raw = np.zeros(nbytes, dtype=np.uint8)  # pages that nobody touches
+        raw = np.frombuffer(mmap(-1, max(nbytes, 1), flags=UNRESERVED), dtype=np.uint8, count=nbytes)
         self._count(nbytes)
         weakref.finalize(raw, self._count, -nbytes)
         return raw.view(dtype).reshape(shape)

@@ -32,8 +32,13 @@ class Stacked:
 
     def drop(self) -> None:
         """Keep the tree's nodes alone. The rest is made again from the tables' columns, by transforms."""
+        self.drop_codewords()
+        self.coefficients = None
+
+    def drop_codewords(self) -> None:
+        """Keep coefficients and the tree's nodes."""
         self.tree = self.tree.over((), self.tree.nodes)
-        self.coefficients = self.codewords = None
+        self.codewords = None
 
     def interpolate(self, backend: Backend, columns: Mapping[int, Array]) -> None:
         """Make dropped coefficients again."""

@@ -2,7 +2,8 @@
 
 *whole*: coefficients, codewords and tree are held from the commitment to the queries. *streamed*: between commitment
 and reduction there are the columns and the tree's nodes alone; coefficients are made again for the reduction, codewords
-for the queries. That takes one more transform and no hashing. The proof is the same.
+for the queries. That takes one more transform and no hashing. The proof is the same. Columns are held until the cells
+and the coefficients have them.
 
 Only memory that grows with the tables is counted, not a few megabytes of constants, factors of points and partial sums.
 The stages are the steps of `prover.commit` and `prover.prove`, with the data that is alive in each, in the same order.
@@ -56,8 +57,10 @@ def stages(shape: Shape, *, streamed: bool = False) -> dict[str, int]:
     cells = sum(WORD * t.cells << h for t, h in tables)
     stack = stack_bytes(shape.main)
     codewords, tree = stack << params.log_blowup, 2 * DIGEST << shape.rounds[0].log_leaves
-    whole, kept = held_bytes(shape, streamed=False), held_bytes(shape, streamed=streamed)
-    reduced = kept + stack if streamed else whole
+    kept = held_bytes(shape, streamed=streamed)
+    # The columns go when cells and coefficients have them: at once, or in the reduction.
+    begun = kept if streamed else kept - columns
+    reduced = kept - columns + stack if streamed else begun
 
     layers = 2 * FRACTION * sum(1 << block.log_height for blocks in shape.leaves.scopes.values() for block in blocks)
     vectors = 3 * cells >> log_skip
@@ -68,12 +71,12 @@ def stages(shape: Shape, *, streamed: bool = False) -> dict[str, int]:
     pair = 6 * stack >> log_skip
     return {
         "main_stack": columns + max(2 * stack, stack + codewords + tree),
-        "anchor": whole + (VECTOR << m),
+        "anchor": kept + (stack if streamed else 0) + (VECTOR << m),
         "cells": kept + cells,
-        "gkr": kept + cells + layers,
-        "univariate": kept + cells + max(vectors, moved),
-        "rounds": kept + vectors + vectors // 2,
-        "reduction": reduced + kinds + pair,
+        "gkr": begun + cells + layers,
+        "univariate": begun + cells + max(vectors, moved),
+        "rounds": begun + vectors + vectors // 2,
+        "reduction": max(kept + stack if streamed else 0, reduced + kinds + pair),
         "opening": opening_bytes(shape, reduced, 0 if not streamed else codewords),
     }
 
@@ -116,9 +119,11 @@ def choose(shape: Shape, budget: int) -> MemoryPlan:
     )
 
 
-def fits(key: MultilinearKey, partitions: Sequence[Sequence[int | None]], room: int = PARTITION_BYTES) -> bool:
-    """Whether partitions of these heights (log2) take no more than `room` bytes each, held whole."""
+def fits(key: MultilinearKey, partitions: Sequence[Sequence[int | None]], room: int | None = None) -> bool:
+    """Whether partitions of these heights (log2) take no more than `room` bytes each, held whole; by default
+    `PARTITION_BYTES`."""
+    most = PARTITION_BYTES if room is None else room
     return all(
-        heights_fit(key, heights) and plans(Shape(key, heights))[0].peak <= room
+        heights_fit(key, heights) and plans(Shape(key, heights))[0].peak <= most
         for heights in dict.fromkeys(map(tuple, partitions))
     )

@@ -38,13 +38,14 @@ from kernels.interface.multilinear import LeafPlace, LeafTask
 
 @dataclass
 class Committed:
-    """A committed partition, after its first round. It holds secret columns and never leaves the prover."""
+    """A committed partition, after its first round. It holds secret columns and never leaves the prover. It is proven
+    once: the proof takes it apart."""
 
     commitment: Commitment
     shape: Shape
     plan: MemoryPlan
     columns: list[Array] = field(repr=False)
-    """The present tables' main columns (width, rows)."""
+    """The present tables' main columns (width, rows); none once the stack's coefficients are all that a proof reads."""
     stacked: Stacked
     anchor: Ext
     peak: int | None = None
@@ -114,6 +115,8 @@ def commit(
         columns = [m for m in trace.main if m is not None]
         stacked = commit_stack(backend, shape.main, dict(enumerate(columns)), pk.key.params, main=True)
         root = stacked.tree.root
+        if plan.streamed:
+            stacked.drop_codewords()
     with steps("anchor"):
         eta, delta = anchor_challenges(NUMBERS, shape, pk.key.digest, name.encode(), _words(trace.public), root)
         anchor = anchor_of(backend, stacked, eta, delta)
@@ -139,6 +142,8 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
         programs = [pk.programs[number] for number in shape.numbers]
         fixed = [pk.fixed_columns(number) for number in shape.numbers]
         cells = Cells.of(backend, programs, fixed, committed.columns)
+        if committed.stacked.coefficients is not None:
+            committed.columns = []
 
     # 1. Bind the statement and the anchor, which fixes one trace, and draw the challenges of the buses.
     words = _words(public)
@@ -170,6 +175,7 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     # 5. All opened values and the anchor become one value of each stacked column.
     with steps("reduction"):
         committed.stacked.interpolate(backend, dict(enumerate(committed.columns)))
+        committed.columns = []
         batch = ext_powers(sigma, shape.openings + 1)
         eta, delta = anchor_challenges(NUMBERS, shape, pk.key.digest, name.encode(), words, root)
         stacks = [main_stack(backend, shape, committed.stacked, rows.point, batch, eta, delta)]
