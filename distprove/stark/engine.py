@@ -44,6 +44,9 @@ class Engine:
     """The memory plans of a partition, the fastest first."""
     least_memory: Callable[[Any, LogHeights], int]
     """Bytes that a partition takes on a device, as lean as it can be proven."""
+    laid_out: Callable[[Any, Heights, str], Any]
+    """The key with the parameters on which a job's memory depends, as `choose` gives them to a job of these heights,
+    for speed or for size. Queries are not chosen."""
     fits: Callable[..., bool]
     """Whether partitions of these heights take no more memory each than a job's should."""
     parse: Callable[[Any, Any, str], tuple[Any, Any]]
@@ -96,6 +99,7 @@ def _fri() -> Engine:
         lambda key, heights: sum(sum(t.widths) << t.log_height for t in shape.ProofShape(key, heights).tables),
         lambda key, heights: plans(shape.ProofShape(key, heights), key_streamed=False),
         lambda key, heights: plans(shape.ProofShape(key, heights), key_streamed=True)[0].peak,
+        lambda key, heights, prefer: key,  # the blow-up alone, which does not follow from heights
         fits,
         proof.StarkProof.from_record,
         verifier.verify,
@@ -127,6 +131,7 @@ def _multilinear() -> Engine:
         lambda key, heights: shape.Shape(key, heights).cells,
         lambda key, heights: plans(shape.Shape(key, heights)),
         lambda key, heights: plans(shape.Shape(key, heights))[-1].peak,
+        security.laid_out,
         fits,
         proof.MultilinearProof.from_record,
         verifier.verify,

@@ -88,15 +88,13 @@ class StarkSystem:
         Raises UsageError for a bad program or arguments, or an unreachable target.
         """
         program = load_program(options.program, options.arguments)
-        engine = engine_named(options.engine)
         choose = _choosing(program, options)
         made: Cut | None = None
         partitions = options.partitions
         with own_faults(program.__module__):
             program.check_job(partitions)
             if partitions is None or program.cuts_itself:
-                key = engine.compile_key(program, choose(1, queries=1))
-                made = cls.cut_job(program, partitions, partial(engine.fits, key))
+                made = cls.cut_job(program, partitions, _fitting(program, options, choose))
                 partitions = len(made.slices)
             known = None if made is None else made.log_heights
             params = choose(partitions, queries=options.queries, known=known)
@@ -265,6 +263,19 @@ def _choosing(program: Program, options: StarkOptions) -> Callable[..., Any]:
         grinding=options.grinding,
         hash=options.hash,
     )
+
+
+def _fitting(program: Program, options: StarkOptions, choose: Callable[..., Any]) -> Fits:
+    """Tells whether partitions of some heights fit a job's memory, under the parameters that such a job would have."""
+    engine = engine_named(options.engine)
+    key = engine.compile_key(program, choose(1, queries=options.queries or 1))
+
+    def fits(heights: Sequence[Sequence[int | None]]) -> bool:
+        # Queries that are given are for any heights, and so are the parameters that come with them.
+        own = key if options.queries else engine.laid_out(key, heights, options.prefer)
+        return engine.fits(own, heights)
+
+    return fits
 
 
 @lru_cache(maxsize=256)

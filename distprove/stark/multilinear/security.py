@@ -245,6 +245,19 @@ def faster_columns(shape: Shape) -> int:
     return min(MOST_COLUMNS, shape.key.params.log_columns + max(0, above))
 
 
+def laid_out(key: MultilinearKey, heights: Sequence[Sequence[int | None]], prefer: str) -> MultilinearKey:
+    """The key with the parameters that say how columns are stacked, as a job of these heights (log2) chooses them.
+
+    Its memory follows from these and from the blow-up. Queries stay as they are.
+    """
+    lowest = min(h for own in (*heights, key.fixed_heights) for h in own if h is not None)
+    key = with_params(key, replace(key.params, log_skip=min(MOST_SKIP, lowest)))
+    if prefer == "speed":
+        most = max(faster_columns(Shape(key, tuple(h))) for h in heights)
+        key = with_params(key, replace(key.params, log_columns=most))
+    return key
+
+
 def choose_parameters(
     program: Program,
     partitions: int,
@@ -281,14 +294,10 @@ def choose_parameters(
         few = (queries,) * MAX_ROUNDS
         return Parameters(log_blowup, log_skip, few, grinding, security, log_final=log_final, tree_hash=tree_hash)
     heights = [tuple(h) for h in told_heights(program, partitions, known)]
-    lowest = min(h for own in heights for h in own if h is not None)
-    lowest = min([lowest, *dict(program.fixed_heights).values()])
-    skip, one = min(MOST_SKIP, lowest), (1,) * MAX_ROUNDS
-    params = Parameters(log_blowup, skip, one, grinding, security, log_final=log_final, tree_hash=tree_hash)
-    key = compile_key(program, params)
-    if prefer == "speed":
-        params = replace(params, log_columns=max(faster_columns(Shape(key, h)) for h in heights))
-        key = with_params(key, params)
+    one = (1,) * MAX_ROUNDS
+    params = Parameters(log_blowup, 0, one, grinding, security, log_final=log_final, tree_hash=tree_hash)
+    key = laid_out(compile_key(program, params), heights, prefer)
+    params = key.params
     if not all(heights_fit(key, h) for h in heights):
         raise UsageError(f"program {program.name} has tables that cannot be proven: 2^{heights} rows")
     chosen = list(params.queries)
