@@ -47,10 +47,12 @@ class MemoryPlan:
     """Peak memory from commitment to proof, including the key but no other partitions."""
     held: int
     """Memory that is kept between commitment and proof."""
+    lean: bool = False
+    """Whether the multilinear engine makes twice what is made quickly. Its streamed plans are lean."""
 
     @property
     def name(self) -> str:
-        return "streamed" if self.streamed else "whole"
+        return "streamed" if self.streamed else "lean" if self.lean else "whole"
 
 
 def usable(budget: int) -> int:

@@ -52,5 +52,5 @@ def test_partitions_wait_in_host_memory(cuda: CudaBackend, monkeypatch: pytest.M
     """Their codewords are made again on the device, and none is committed to twice."""
     work = Work(SMALL, monkeypatch)
     expected = [canonical.encode(p.data) for p in work.expected.proofs]
-    assert work.prove(cuda, budget_for(plans(work.shape())[1].peak)) == expected
+    assert work.prove(cuda, budget_for(plans(work.shape())[-1].peak)) == expected
     assert (work.did["commit_stack"], work.did["to_host"]) == (PARTITIONS, PARTITIONS)

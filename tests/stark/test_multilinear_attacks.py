@@ -166,11 +166,11 @@ def test_a_tree_of_fractions_0_over_0_is_refused_by_its_root() -> None:
 def test_a_terminal_that_is_only_claimed() -> None:
     honest = prover.prove_layers
 
-    def layers(vectors: Any, shape: Any, made: Any, transcript: Any) -> Any:
+    def layers(backend: Any, shape: Any, made: Any, *given: Any) -> Any:
         # The global root's numerator, before anything is drawn.
         made[-1][-1] = made[-1][-1].copy()
         made[-1][-1][0, 0, 0] ^= 1
-        return honest(vectors, shape, made, transcript)
+        return honest(backend, shape, made, *given)
 
     forged(mock.patch.object(prover, "prove_layers", layers), Ring(), 2)
 

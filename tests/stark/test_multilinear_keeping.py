@@ -10,14 +10,19 @@ from typing import Any
 import pytest
 
 from distprove.formats import canonical
+from distprove.stark.example import cut, read_inputs
 from distprove.stark.multilinear import prover as steps_of
 from distprove.stark.multilinear import system as systems
 from distprove.stark.multilinear.commitment import Stacked
 from distprove.stark.multilinear.memory import plans
 from distprove.stark.multilinear.params import Parameters
+from distprove.stark.multilinear.prover import commit
+from distprove.stark.multilinear.proving_key import make_key
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.system import MultilinearProver, MultilinearSystem
-from distprove.stark.plan import usable
+from distprove.stark.plan import MemoryPlan, usable
+from distprove.stark.programs import load_program
+from distprove.steps import Steps
 from distprove.system import PartitionId
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
@@ -25,8 +30,8 @@ from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend, DeviceInfo
 from kernels.interface.tree_hash import TreeHash
 from tests.support.emulated_device import EmulatedDevice, compiler
-from tests.support.multilinear_jobs import prove_program
-from tests.support.stark_programs import Ring
+from tests.support.multilinear_jobs import prove_committed, prove_program
+from tests.support.stark_programs import Fibonacci, Ring
 
 PARTITIONS = 6
 SMALL = Parameters(1, 2, (6,) * 8, 0, 0, log_final=1)
@@ -40,7 +45,7 @@ class Work:
         self.system = MultilinearSystem(self.program, params, PARTITIONS)
         self.did: Counter[str] = Counter()
         self._count(monkeypatch, steps_of, "commit_stack")
-        self._count(monkeypatch, Stacked, "drop")
+        self._count(monkeypatch, Stacked, "drop_codewords")
         self._count(monkeypatch, systems.Committed, "to_host")
         monkeypatch.setattr(systems, "commit", steps_of.commit)
 
@@ -97,7 +102,7 @@ def test_codewords_go_before_commitments_do(hash_: TreeHash, monkeypatch: pytest
     """Budgets from that in which all are kept whole, to that in which not even their columns are kept."""
     work = Work(replace(SMALL, tree_hash=hash_), monkeypatch)
     expected = [canonical.encode(p.data) for p in work.expected.proofs]
-    whole, streamed = plans(work.shape())
+    whole, _, streamed = plans(work.shape())
     seen = []
     for planned in (
         PARTITIONS * whole.held + whole.peak,
@@ -107,7 +112,7 @@ def test_codewords_go_before_commitments_do(hash_: TreeHash, monkeypatch: pytest
     ):
         with CpuBackend(threads=1) as backend:
             assert work.prove(backend, budget_for(planned)) == expected
-        seen.append((work.did["commit_stack"], work.did["drop"] > 0))
+        seen.append((work.did["commit_stack"], work.did["drop_codewords"] > 0))
     assert seen[0] == (PARTITIONS, False)
     assert seen[1] == (PARTITIONS, True), "columns and nodes of all are kept, and none is committed to again"
     assert seen[2][0] < 2 * PARTITIONS
@@ -119,7 +124,7 @@ def test_a_device_of_its_own_memory_keeps_them_on_the_host(monkeypatch: pytest.M
     emulated = CudaBackend(EmulatedDevice())
     work = Work(SMALL, monkeypatch)
     expected = [canonical.encode(p.data) for p in work.expected.proofs]
-    least = budget_for(plans(work.shape())[1].peak)
+    least = budget_for(plans(work.shape())[-1].peak)
     assert work.prove(emulated, least) == expected
     assert (work.did["commit_stack"], work.did["to_host"]) == (PARTITIONS, PARTITIONS)
     monkeypatch.setattr(systems, "memory_available", lambda: 0)
@@ -147,7 +152,7 @@ def test_memory_that_runs_out_is_made_and_the_others_stay(monkeypatch: pytest.Mo
         failing[0] = 1
         commitments.append(prover.commit(*third))
         assert [prover.holds(p.id) for p, _ in (first, second, third)] == [True] * 3
-        assert work.did["drop"] == 2
+        assert work.did["drop_codewords"] == 2
         failing[0] = 2
         commitments.append(prover.commit(*fourth))
         assert [prover.holds(p.id) for p, _ in (first, second, third, fourth)] == [False, False, False, True]
@@ -156,3 +161,27 @@ def test_memory_that_runs_out_is_made_and_the_others_stay(monkeypatch: pytest.Mo
         with pytest.raises(OutOfMemory):
             prover.commit(*first)
         assert not prover.holds(PartitionId("", first[0].name))
+
+
+PROGRAMS = {
+    "both scopes": Ring(7),
+    "few leaves": Ring(3),
+    "one scope": load_program("range-check", {"values": 100, "bits": 4}),
+    "no buses": Fibonacci(5),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_proof_is_the_same_under_each_plan(name: str) -> None:
+    """What is made twice is made the same: coefficients, leaves of GKR, codewords."""
+    program, seen = PROGRAMS[name], {}
+    with CpuBackend(threads=1) as backend:
+        pk = make_key(program, SMALL, backend)
+        for plan in (MemoryPlan(False, 0, 0), MemoryPlan(False, 0, 0, lean=True), MemoryPlan(True, 0, 0, lean=True)):
+            committed = [commit(pk, s.name, read_inputs(program, s.source), Steps()) for s in cut(program, 1).slices]
+            for each in committed:
+                each.plan = plan
+            job = prove_committed(pk, committed)
+            job.check_partition(0)
+            seen[plan.name] = canonical.encode(job.proofs[0].data)
+    assert seen["lean"] == seen["whole"] == seen["streamed"]

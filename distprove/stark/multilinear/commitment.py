@@ -30,13 +30,12 @@ class Stacked:
         """Memory that it holds in bytes."""
         return sum(int(a.nbytes) for a in (self.tree.nodes, self.coefficients, self.codewords) if a is not None)
 
-    def drop(self) -> None:
-        """Keep the tree's nodes alone. The rest is made again from the tables' columns, by transforms."""
-        self.drop_codewords()
+    def drop_coefficients(self) -> None:
+        """Keep codewords and the tree. Coefficients are made again from the tables' columns, by short transforms."""
         self.coefficients = None
 
     def drop_codewords(self) -> None:
-        """Keep coefficients and the tree's nodes."""
+        """Keep coefficients and the tree's nodes. Codewords are made again, by transforms."""
         self.tree = self.tree.over((), self.tree.nodes)
         self.codewords = None
 

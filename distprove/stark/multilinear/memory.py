@@ -1,9 +1,13 @@
 """Predicts the device memory of a partition's proof from its shape, before it starts, and chooses how to hold it.
 
-*whole*: coefficients, codewords and tree are held from the commitment to the queries. *streamed*: between commitment
-and reduction there are the columns and the tree's nodes alone; coefficients are made again for the reduction, codewords
-for the queries. That takes one more transform and no hashing. The proof is the same. Columns are held until the cells
-and the coefficients have them.
+| plan | held from the commitment on | made twice |
+|---|---|---|
+| whole | columns, coefficients, codewords, tree | |
+| lean | columns, codewords, tree | coefficients, for the reduction; the leaves of GKR, for their own sumcheck |
+| streamed | columns, the tree's nodes | codewords too, for the queries |
+
+The proof is the same. Codewords take long transforms, coefficients and leaves a pass over the columns. In a proof the
+columns are those among the cells, and go with them.
 
 Only memory that grows with the tables is counted, not a few megabytes of constants, factors of points and partial sums.
 The stages are the steps of `prover.commit` and `prover.prove`, with the data that is alive in each, in the same order.
@@ -42,27 +46,30 @@ def key_bytes(key: MultilinearKey) -> int:
     return columns + stack_bytes(stack) + (stack_bytes(stack) << params.log_blowup) + tree
 
 
-def held_bytes(shape: Shape, *, streamed: bool) -> int:
-    """Bytes held between commitment and proof: columns and the tree's nodes; whole also coefficients and codewords."""
-    columns = WORD * shape.cells
-    stack = 0 if streamed else stack_bytes(shape.main)
-    return columns + stack + (stack << shape.key.params.log_blowup) + (2 * DIGEST << shape.rounds[0].log_leaves)
+def held_bytes(shape: Shape, *, lean: bool = False, streamed: bool = False) -> int:
+    """Bytes held between commitment and proof."""
+    stack = stack_bytes(shape.main)
+    coefficients = 0 if lean or streamed else stack
+    codewords = 0 if streamed else stack << shape.key.params.log_blowup
+    return WORD * shape.cells + coefficients + codewords + (2 * DIGEST << shape.rounds[0].log_leaves)
 
 
-def stages(shape: Shape, *, streamed: bool = False) -> dict[str, int]:
-    """Bytes in use at each step, without the key."""
+def stages(shape: Shape, *, lean: bool = False, streamed: bool = False) -> dict[str, int]:
+    """Bytes in use at each step, without the key. A streamed plan is lean."""
     params, m, log_skip = shape.key.params, shape.log_height, shape.log_skip
+    lean = lean or streamed
     tables = list(zip(shape.tables, shape.heights, strict=True))
     columns = WORD * shape.cells
     cells = sum(WORD * t.cells << h for t, h in tables)
     stack = stack_bytes(shape.main)
     codewords, tree = stack << params.log_blowup, 2 * DIGEST << shape.rounds[0].log_leaves
-    kept = held_bytes(shape, streamed=streamed)
-    # The columns go when cells and coefficients have them: at once, or in the reduction.
-    begun = kept if streamed else kept - columns
-    reduced = kept - columns + stack if streamed else begun
+    kept = held_bytes(shape, lean=lean, streamed=streamed)
+    begun = kept - columns  # what is held beside the cells
+    rest = begun + (stack if lean else 0)  # and beside what the cells become
 
-    layers = 2 * FRACTION * sum(1 << block.log_height for blocks in shape.leaves.scopes.values() for block in blocks)
+    fractions = FRACTION * sum(1 << block.log_height for blocks in shape.leaves.scopes.values() for block in blocks)
+    # All layers; or the leaves, and the layer above or what their rounds fold them to, a half and a quarter as much.
+    layers, proved = (fractions * 3 // 2, fractions * 7 // 4) if lean else (2 * fractions, 2 * fractions)
     vectors = 3 * cells >> log_skip
     # What is moved to a coset, of a table whose rules are many; others move tiles in scratch of their own.
     large = [(t.cells, 1 << h) for t, h in tables if any(len(program.code) > LARGE for program in t.programs)]
@@ -71,13 +78,14 @@ def stages(shape: Shape, *, streamed: bool = False) -> dict[str, int]:
     pair = 6 * stack >> log_skip
     return {
         "main_stack": columns + max(2 * stack, stack + codewords + tree),
-        "anchor": kept + (stack if streamed else 0) + (VECTOR << m),
+        "anchor": kept + (stack if lean else 0) + (VECTOR << m),
         "cells": kept + cells,
-        "gkr": begun + cells + layers,
-        "univariate": begun + cells + max(vectors, moved),
-        "rounds": begun + vectors + vectors // 2,
-        "reduction": max(kept + stack if streamed else 0, reduced + kinds + pair),
-        "opening": opening_bytes(shape, reduced, 0 if not streamed else codewords),
+        "leaves": begun + cells + layers,
+        "gkr": begun + cells + proved,
+        "univariate": rest + cells + max(vectors, moved),
+        "rounds": rest + vectors + vectors // 2,
+        "reduction": rest + kinds + pair,
+        "opening": opening_bytes(shape, rest, 0 if not streamed else codewords),
     }
 
 
@@ -100,11 +108,11 @@ def opening_bytes(shape: Shape, held: int, codewords: int) -> int:
 
 def plans(shape: Shape) -> list[MemoryPlan]:
     """The plans for a partition, the fastest first."""
-    key = key_bytes(shape.key)
-    return [
-        MemoryPlan(streamed, key + max(stages(shape, streamed=streamed).values()), held_bytes(shape, streamed=streamed))
-        for streamed in (False, True)
-    ]
+    key, known = key_bytes(shape.key), []
+    for lean, streamed in ((False, False), (True, False), (True, True)):
+        peak = max(stages(shape, lean=lean, streamed=streamed).values())
+        known.append(MemoryPlan(streamed, key + peak, held_bytes(shape, lean=lean, streamed=streamed), lean))
+    return known
 
 
 def choose(shape: Shape, budget: int) -> MemoryPlan:

@@ -45,7 +45,7 @@ class Committed:
     shape: Shape
     plan: MemoryPlan
     columns: list[Array] = field(repr=False)
-    """The present tables' main columns (width, rows); none once the stack's coefficients are all that a proof reads."""
+    """The present tables' main columns (width, rows); in a proof, those among the cells."""
     stacked: Stacked
     anchor: Ext
     peak: int | None = None
@@ -60,10 +60,18 @@ class Committed:
 
     def drop_codewords(self) -> bool:
         """Keep columns and nodes alone; whether there was more."""
-        if self.stacked.coefficients is None:
-            return False
-        self.stacked.drop()
-        return True
+        more = self.stacked.coefficients is not None or self.stacked.codewords is not None
+        if more:
+            self.stacked.drop_codewords()
+            self.stacked.drop_coefficients()
+        return more
+
+    def drop_by_plan(self) -> None:
+        """Keep what its plan keeps between commitment and proof."""
+        if self.plan.streamed:
+            self.drop_codewords()
+        elif self.plan.lean:
+            self.stacked.drop_coefficients()
 
     def to_host(self, backend: Backend) -> None:
         """Keep columns and nodes, which is all that it holds by now, in host memory."""
@@ -96,10 +104,10 @@ def commit(
 ) -> Committed:
     """Make the trace of a partition, stack and encode it, commit to it and anchor it.
 
-    The codewords of a streamed plan are dropped at once. `held` is the number of bytes of the device that other
-    partitions keep. `expected` is log2 of each table's rows, if known: what cannot fit is refused before its trace is
-    made. `program` is the job's, unless its arguments are those that the key was made with. Raises UsageError for a
-    trace of the wrong shape, OutOfMemory for one that the device cannot hold.
+    Drops at once what its plan makes again. `held` is the number of bytes of the device that other partitions keep.
+    `expected` is log2 of each table's rows, if known: what cannot fit is refused before its trace is made. `program` is
+    the job's, unless its arguments are those that the key was made with. Raises UsageError for a trace of the wrong
+    shape, OutOfMemory for one that the device cannot hold.
     """
     backend, program = pk.backend, program or pk.program
     budget = usable(backend.info().memory_budget) - held
@@ -123,8 +131,7 @@ def commit(
     value = pack(np.array(anchor, dtype=np.uint64))
     commitment = Commitment(name, log_heights, trace.public, root, value)
     committed = Committed(commitment, shape, plan, columns, stacked, anchor)
-    if plan.streamed:
-        committed.drop_codewords()
+    committed.drop_by_plan()
     return committed
 
 
@@ -137,13 +144,11 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     name, public, root = committed.commitment.name, committed.commitment.public, committed.commitment.main_root
     with steps("cells"):
         committed.to_device(backend)
-        if committed.plan.streamed:
-            committed.drop_codewords()
+        committed.drop_by_plan()
         programs = [pk.programs[number] for number in shape.numbers]
         fixed = [pk.fixed_columns(number) for number in shape.numbers]
         cells = Cells.of(backend, programs, fixed, committed.columns)
-        if committed.stacked.coefficients is not None:
-            committed.columns = []
+        committed.columns = cells.main()
 
     # 1. Bind the statement and the anchor, which fixes one trace, and draw the challenges of the buses.
     words = _words(public)
@@ -151,10 +156,13 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     buses = logup.BusChallenges(transcript.bus_challenges(), global_challenges(challenge, shape.key.params.tree_hash))
 
     # 2. The buses: from the sums of their fractions to one claim about all leaves.
+    def leaves() -> list[Array]:
+        return leaves_of(backend, shape, cells, public, buses)
+
     with steps("leaves"):
-        layers = build_layers(backend, shape, leaves_of(backend, shape, cells, public, buses))
+        layers = build_layers(backend, shape, leaves, keep_leaves=not committed.plan.lean)
     with steps("gkr"):
-        totals, proved_layers, claim = prove_layers(backend, shape, layers, transcript)
+        totals, proved_layers, claim = prove_layers(backend, shape, layers, leaves, transcript)
         del layers
     xi = shared_point(shape, claim, transcript)
 
@@ -163,6 +171,9 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
     lambda_, kappa = transcript.constraint_challenges()
     given = NUMBERS.elements(NUMBERS.embed(words))
     with steps("univariate"):
+        # The round takes the cells apart, and the columns with them.
+        committed.stacked.interpolate(backend, dict(enumerate(committed.columns)))
+        committed.columns = []
         rules = bind_rules(backend, cells, scalars_of_all(NUMBERS, shape, given, buses, weights, lambda_, kappa))
         vectors, made = univariate_round(backend, shape, cells, rules, xi, transcript)
     with steps("rounds"):
@@ -174,8 +185,6 @@ def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, ste
 
     # 5. All opened values and the anchor become one value of each stacked column.
     with steps("reduction"):
-        committed.stacked.interpolate(backend, dict(enumerate(committed.columns)))
-        committed.columns = []
         batch = ext_powers(sigma, shape.openings + 1)
         eta, delta = anchor_challenges(NUMBERS, shape, pk.key.digest, name.encode(), words, root)
         stacks = [main_stack(backend, shape, committed.stacked, rows.point, batch, eta, delta)]

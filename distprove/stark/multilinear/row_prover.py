@@ -67,6 +67,14 @@ class Cells:
         kernels.cells(given)
         return cls([tables[i] for i in range(len(programs))], base)
 
+    def main(self) -> list[Array]:
+        """Each table's main columns (width, rows), which are among its cells."""
+        found = []
+        for table in self.tables:
+            rules = table.programs.rules
+            found.append(table.base[rules.preprocessed_width : rules.columns])
+        return found
+
     def dropped(self) -> Array:
         """All cells. They are not kept here any more."""
         base, self.base = self.base, None
