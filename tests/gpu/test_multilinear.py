@@ -10,7 +10,7 @@ import pytest
 from distprove.formats import canonical
 from distprove.stark.multilinear.memory import plans
 from kernels.cuda.backend import CudaBackend
-from tests.stark.test_multilinear_keeping import PARTITIONS, SMALL, Work, budget_for
+from tests.stark.test_multilinear_keeping import PARTITIONS, PROGRAMS, SMALL, Work, budget_for, proven_under_each_plan
 from tests.support import ROOT
 from tests.support.golden_jobs import FOLDER
 from tests.support.multilinear_cases import CASES, Case
@@ -54,3 +54,9 @@ def test_partitions_wait_in_host_memory(cuda: CudaBackend, monkeypatch: pytest.M
     expected = [canonical.encode(p.data) for p in work.expected.proofs]
     assert work.prove(cuda, budget_for(plans(work.shape())[-1].peak)) == expected
     assert (work.did["commit_stack"], work.did["to_host"]) == (PARTITIONS, PARTITIONS)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_proof_is_the_same_under_each_plan(cuda: CudaBackend, name: str) -> None:
+    seen = proven_under_each_plan(PROGRAMS[name], cuda)
+    assert seen["lean"] == seen["whole"] == seen["streamed"]

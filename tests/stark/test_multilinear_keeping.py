@@ -4,6 +4,7 @@ other: no partition is committed to twice, and the proofs are the same."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from distprove.stark.multilinear.proving_key import make_key
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.system import MultilinearProver, MultilinearSystem
 from distprove.stark.plan import MemoryPlan, usable
+from distprove.stark.program import Program
 from distprove.stark.programs import load_program
 from distprove.steps import Steps
 from distprove.system import PartitionId
@@ -163,7 +165,7 @@ def test_memory_that_runs_out_is_made_and_the_others_stay(monkeypatch: pytest.Mo
         assert not prover.holds(PartitionId("", first[0].name))
 
 
-PROGRAMS = {
+PROGRAMS: Mapping[str, Program] = {
     "both scopes": Ring(7),
     "few leaves": Ring(3),
     "one scope": load_program("range-check", {"values": 100, "bits": 4}),
@@ -171,17 +173,22 @@ PROGRAMS = {
 }
 
 
+def proven_under_each_plan(program: Program, backend: Backend) -> dict[str, bytes]:
+    """The proof of a job of one partition under each plan, by its name."""
+    pk, seen = make_key(program, SMALL, backend), {}
+    for plan in (MemoryPlan(False, 0, 0), MemoryPlan(False, 0, 0, lean=True), MemoryPlan(True, 0, 0, lean=True)):
+        (part,) = cut(program, 1).slices
+        committed = commit(pk, part.name, read_inputs(program, part.source), Steps())
+        committed.plan = plan
+        job = prove_committed(pk, [committed])
+        job.check_partition(0)
+        seen[plan.name] = canonical.encode(job.proofs[0].data)
+    return seen
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_proof_is_the_same_under_each_plan(name: str) -> None:
     """What is made twice is made the same: coefficients, leaves of GKR, codewords."""
-    program, seen = PROGRAMS[name], {}
     with CpuBackend(threads=1) as backend:
-        pk = make_key(program, SMALL, backend)
-        for plan in (MemoryPlan(False, 0, 0), MemoryPlan(False, 0, 0, lean=True), MemoryPlan(True, 0, 0, lean=True)):
-            committed = [commit(pk, s.name, read_inputs(program, s.source), Steps()) for s in cut(program, 1).slices]
-            for each in committed:
-                each.plan = plan
-            job = prove_committed(pk, committed)
-            job.check_partition(0)
-            seen[plan.name] = canonical.encode(job.proofs[0].data)
+        seen = proven_under_each_plan(PROGRAMS[name], backend)
     assert seen["lean"] == seen["whole"] == seen["streamed"]
