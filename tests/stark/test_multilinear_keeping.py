@@ -49,6 +49,8 @@ class Work:
         self._count(monkeypatch, steps_of, "commit_stack")
         self._count(monkeypatch, Stacked, "drop_codewords")
         self._count(monkeypatch, systems.Committed, "to_host")
+        self._count(monkeypatch, systems.Committed, "drop_columns")
+        self._count(monkeypatch, systems, "restore_columns")
         monkeypatch.setattr(systems, "commit", steps_of.commit)
 
     def _count(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
@@ -121,6 +123,42 @@ def test_codewords_go_before_commitments_do(hash_: TreeHash, monkeypatch: pytest
     assert seen[3][0] == 2 * PARTITIONS, "too little to keep any, on a device whose memory is the host's"
 
 
+def nodes_alone(work: Work) -> int:
+    """The budget in which the nodes of all partitions are kept beside a proof, and the columns of none."""
+    streamed, cells = plans(work.shape())[-1], work.shape().cells
+    return budget_for(streamed.peak + PARTITIONS * (streamed.held - 8 * cells))
+
+
+def test_columns_go_before_commitments_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace is made again where its columns have no room, and nothing is committed to twice."""
+    work = Work(SMALL, monkeypatch)
+    expected = [canonical.encode(p.data) for p in work.expected.proofs]
+    with CpuBackend(threads=1) as backend:
+        assert work.prove(backend, nodes_alone(work)) == expected
+    assert (work.did["commit_stack"], work.did["restore_columns"]) == (PARTITIONS, PARTITIONS)
+
+
+def test_columns_that_come_out_otherwise_are_committed_to_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept nodes are of the columns that were committed to: others are none of theirs, by the anchor."""
+    work = Work(SMALL, monkeypatch)
+    honest, restored = work.program.trace, list[int]()
+
+    def trace(inputs: Any, backend: Any) -> Any:
+        made = honest(inputs, backend)
+        if work.did["restore_columns"] > len(restored):
+            restored.append(1)
+            made.main[0][0, -1] ^= 1  # a value that is not used
+        return made
+
+    expected = [canonical.encode(p.data) for p in work.expected.proofs]
+    budget = nodes_alone(work)
+    monkeypatch.setattr(work.program, "trace", trace)
+    with CpuBackend(threads=1) as backend:
+        assert work.prove(backend, budget) == expected
+    assert len(restored) == PARTITIONS
+    assert work.did["commit_stack"] == 2 * PARTITIONS
+
+
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler on this machine")
 def test_a_device_of_its_own_memory_keeps_them_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     emulated = CudaBackend(EmulatedDevice())
@@ -157,6 +195,10 @@ def test_memory_that_runs_out_is_made_and_the_others_stay(monkeypatch: pytest.Mo
         assert work.did["drop_codewords"] == 2
         failing[0] = 2
         commitments.append(prover.commit(*fourth))
+        assert [prover.holds(p.id) for p, _ in (first, second, third, fourth)] == [True] * 4
+        assert work.did["drop_columns"] == 3
+        failing[0] = 3
+        assert prover.commit(*fourth) == commitments[-1]
         assert [prover.holds(p.id) for p, _ in (first, second, third, fourth)] == [False, False, False, True]
         assert len(set(commitments)) == 4
         failing[0] = 9

@@ -15,6 +15,7 @@ from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.barrier import Commitment
 from distprove.stark.encoding import pack
 from distprove.stark.field import Ext, Words, ext_powers
+from distprove.stark.heights import LogHeights
 from distprove.stark.multilinear.bus_prover import build_layers, prove_layers
 from distprove.stark.multilinear.buses import block_weights, shared_point
 from distprove.stark.multilinear.challenges import ProofTranscript, anchor_challenges, global_challenges
@@ -28,7 +29,7 @@ from distprove.stark.multilinear.row_prover import Cells, bind_rules, multilinea
 from distprove.stark.multilinear.rules import leaf_scalars, scalars_of_all
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.plan import MemoryPlan, usable
-from distprove.stark.program import Program, whole_trace
+from distprove.stark.program import Program, Trace, whole_trace
 from distprove.stark.trace_shape import check_trace_shape
 from distprove.steps import Steps
 from kernels.interface.arrays import Array
@@ -64,6 +65,13 @@ class Committed:
         if more:
             self.stacked.drop_codewords()
             self.stacked.drop_coefficients()
+        return more
+
+    def drop_columns(self) -> bool:
+        """Keep nodes alone; whether there was more."""
+        more = bool(self.columns)
+        self.drop_codewords()
+        self.columns = []
         return more
 
     def drop_by_plan(self) -> None:
@@ -113,10 +121,7 @@ def commit(
     budget = usable(backend.info().memory_budget) - held
     if expected is not None and heights_fit(pk.key, tuple(expected)):
         choose(Shape(pk.key, tuple(expected)), budget)
-    with steps("trace"), own_faults(program.__module__, secret=True, told_by="`distprove air check`"):
-        given = {key: backend.to_device(value) for key, value in inputs.items()}
-        trace = whole_trace(program, given, pk.fixed_columns, backend)
-    log_heights = check_trace_shape(pk.key, trace, heights_fit)
+    trace, log_heights = make_trace(pk, inputs, steps, program)
     shape = Shape(pk.key, log_heights)
     plan = choose(shape, budget)
     with steps("main_stack"):
@@ -133,6 +138,37 @@ def commit(
     committed = Committed(commitment, shape, plan, columns, stacked, anchor)
     committed.drop_by_plan()
     return committed
+
+
+def make_trace(
+    pk: MultilinearProvingKey, inputs: Mapping[str, NDArray[Any]], steps: Steps, program: Program
+) -> tuple[Trace, LogHeights]:
+    """Make the trace of a partition, and log2 of its tables' rows. Raises UsageError for one of the wrong shape."""
+    with steps("trace"), own_faults(program.__module__, secret=True, told_by="`distprove air check`"):
+        given = {key: pk.backend.to_device(value) for key, value in inputs.items()}
+        trace = whole_trace(program, given, pk.fixed_columns, pk.backend)
+    return trace, check_trace_shape(pk.key, trace, heights_fit)
+
+
+def restore_columns(
+    pk: MultilinearProvingKey, committed: Committed, inputs: Mapping[str, NDArray[Any]], steps: Steps, program: Program
+) -> bool:
+    """Make the columns of a partition again, of which the nodes of its tree were kept; whether they are those that it
+    has committed to, by its anchor. Raises UsageError, OutOfMemory."""
+    trace, log_heights = make_trace(pk, inputs, steps, program)
+    commitment, shape, stacked = committed.commitment, committed.shape, committed.stacked
+    if (log_heights, tuple(trace.public)) != (shape.log_heights, tuple(commitment.public)):
+        return False
+    columns = [m for m in trace.main if m is not None]
+    with steps("anchor"):
+        told = commitment.name.encode(), _words(commitment.public), commitment.main_root
+        stacked.interpolate(pk.backend, dict(enumerate(columns)))
+        found = anchor_of(pk.backend, stacked, *anchor_challenges(NUMBERS, shape, pk.key.digest, *told))
+        stacked.drop_coefficients()
+    if found != committed.anchor:
+        return False
+    committed.columns = columns
+    return True
 
 
 def prove(pk: MultilinearProvingKey, committed: Committed, challenge: bytes, steps: Steps) -> MultilinearProof:

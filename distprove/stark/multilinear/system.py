@@ -8,7 +8,7 @@ from distprove.host.cgroup import memory_available
 from distprove.stark.engine import MULTILINEAR
 from distprove.stark.multilinear.challenges import list_challenge
 from distprove.stark.multilinear.memory import choose, key_bytes, plans
-from distprove.stark.multilinear.prover import Committed, commit, prove
+from distprove.stark.multilinear.prover import Committed, commit, prove, restore_columns
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
 from distprove.stark.provable import check_security
 from distprove.stark.system import SharedFiles, StarkProver, StarkSystem, context_of
@@ -58,10 +58,16 @@ class MultilinearProver(StarkProver):
         return prove(self._key, committed, challenge, steps).to_record()
 
     def _can_keep(self, committed: Committed) -> bool:
-        """Keep it as it is, or without codewords, or in host memory: the first for which there is room."""
+        """Keep it as it is, or without codewords, or in host memory, or its nodes alone: the first for which there is
+        room."""
         if not self._leaves_room(committed):
             self._drop_codewords(committed)
-        return self._leaves_room(committed) or self._to_host(committed)
+        if self._leaves_room(committed) or self._to_host(committed):
+            return True
+        for each in (committed, *self._kept.values()):
+            if not (each.on_host or self._leaves_room(committed)):
+                each.drop_columns()
+        return self._leaves_room(committed)
 
     def _can_prove(self, committed: Committed) -> bool:
         while True:
@@ -73,14 +79,25 @@ class MultilinearProver(StarkProver):
                     return False
 
     def _make_room(self) -> bool:
-        """Drop codewords; then move partitions to host memory, and drop those for which it has no room."""
+        """Drop codewords; then move partitions to host memory, or drop the columns of those for which it has no room;
+        then drop them."""
         if self._drop_codewords():
             return True
-        there = [id for id, kept in self._kept.items() if not kept.on_host]
-        for id in there:
-            if not self._to_host(self._kept[id]):
+        there = {id: kept for id, kept in self._kept.items() if not kept.on_host}
+        made = [self._to_host(kept) or kept.drop_columns() for kept in there.values() if kept.columns]
+        if not made:
+            for id in there:
                 del self._kept[id]
         return bool(there)
+
+    def _complete(self, committed: Committed, partition: Partition, witness: Witness, steps: Steps) -> bool:
+        """Make columns again that were not kept. The nodes of their tree were: nothing is hashed."""
+        if committed.columns:
+            return True
+        try:
+            return restore_columns(self._key, committed, witness.arrays, steps, self._program(partition))
+        except OutOfMemory:
+            return False
 
     def _leaves_room(self, committed: Committed) -> bool:
         return self._held() + committed.nbytes + plans(committed.shape)[-1].peak <= self._budget
