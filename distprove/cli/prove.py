@@ -291,7 +291,7 @@ def way_on(run: Path, report: dict[str, Any]) -> str:
     if OutOfMemory.__name__ not in {partition["error_kind"] for partition in report["partitions"]}:
         return f"distprove resume {run} tries the rest again"
     cut = "partitions" in settings_of(entry_of(report["system"]).options)
-    fewer = "; a new run in more partitions (--partitions) needs less for each" if cut else ""
+    fewer = "; a new run in more partitions (--partitions) or smaller ones needs less for each" if cut else ""
     return f"distprove resume {run} tries the rest again, where there is more memory{fewer}"
 
 

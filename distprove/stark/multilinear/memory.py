@@ -123,7 +123,8 @@ def choose(shape: Shape, budget: int) -> MemoryPlan:
             return plan
     raise OutOfMemory(
         f"a partition of 2^{shape.log_height} x {shape.main.width} stacked cells needs {format_bytes(known[-1].peak)}, "
-        f"{known[-1].name}; the device has {format_bytes(budget)}: cut the job into more partitions"
+        f"{known[-1].name}; the device has {format_bytes(budget)}: cut the job into more or "
+        "smaller partitions, or try the engine fri, which takes less where tables are wide"
     )
 
 
