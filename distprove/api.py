@@ -153,6 +153,7 @@ def verify(
     exit_code: int = 0,
     public_input: str | Path | bytes | None = None,
     threads: int = 1,
+    tree_wires: int | None = None,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
 
@@ -176,6 +177,10 @@ def verify(
     in the run folder, or with `output`, the file or the bytes themselves. Without either OutputMissing is raised,
     because nothing then ties the partitions' tables to what they wrote.
 
+    For a job that ends in one proof the verifier makes circuits, whose size the file decides. More than `tree_wires`
+    wires raise TooMuchWork before any is made; the default has room for honest jobs
+    (`distprove.stark.recursion.work.MOST_TREE_WIRES`).
+
     With more than one of `threads` the partitions of a STARK are verified in so many forks of this process, where it
     has no other threads and that takes less time.
 
@@ -197,4 +202,5 @@ def verify(
         exit_code=exit_code,
         public_input=Path(public_input) if isinstance(public_input, str) else public_input,
         threads=threads,
+        tree_wires=tree_wires,
     )

@@ -29,6 +29,10 @@ class UsageError(DistproveError):
     exit_code = 2
 
 
+class TooMuchWork(UsageError):
+    """What is asked for takes more work than is allowed. The message names the setting that allows more."""
+
+
 class UntrustedName(UsageError):
     """A run folder names code or a cluster that only the user may name."""
 

@@ -112,7 +112,11 @@ class VerifiesWhole(Protocol):
 
     def verify_whole(self, partitions: Sequence[PartitionProof], whole: dict[str, Any], output: bytes | None) -> None:
         """Verify `whole`, under which the partitions are one job, with its output, if it has one. Raises InvalidProof,
-        OutputMissing, FormatError."""
+        OutputMissing, FormatError, TooMuchWork."""
+
+    def with_tree_wires(self, most: int) -> Verifier:
+        """The verifier that makes circuits of at most so many wires for the tree of such a proof, which a file of a few
+        kilobytes can ask for. Beyond the bound `verify_whole` raises TooMuchWork."""
 
     def explain_whole(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
         """Tell what the one proof of these partitions states, as `distprove.system.Explains` does."""

@@ -57,11 +57,13 @@ def verify_proof(
     exit_code: int = 0,
     public_input: Path | bytes | None = None,
     threads: int = 1,
+    tree_wires: int | None = None,
 ) -> Verified:
     """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors. `output` takes
     the place of the proof's own.
 
-    A STARK proof names its own parameters, so a proof with fewer bits than `least_security` is refused.
+    A STARK proof names its own parameters, so a proof with fewer bits than `least_security` is refused. `tree_wires`
+    bounds the circuits that are made for a job that ends in one proof.
     """
     if (vk is not None) + trust_own_key + (program is not None) > 1:
         raise UsageError("a verification key, a program and the trust in the proof's own key exclude each other")
@@ -81,6 +83,10 @@ def verify_proof(
         if not isinstance(verifier, TakesOutput) or not verifier.has_output:
             raise UsageError("an output is given, and the statement of this proof has none")
         proof = replace(proof, output=output)
+    if tree_wires is not None:
+        if proof.whole is None or not isinstance(verifier, VerifiesWhole):
+            raise UsageError("a bound on a tree's circuits is given, and this is no job that ends in one proof")
+        verifier = verifier.with_tree_wires(tree_wires)
     proof.verify(verifier, expected_job, threads)
     proven: dict[str, Any] = {}
     if proof.whole is not None and isinstance(verifier, VerifiesWhole):

@@ -84,6 +84,12 @@ def verify(
     threads: Annotated[
         int | None, typer.Option(min=1, max=4096, help="CPU threads, or processes, at most; by default all.")
     ] = None,
+    tree_wires: Annotated[
+        int | None,
+        typer.Option(
+            "--tree-wires", min=1, metavar="N", help="Of one proof of a job: the most wires of circuits to make for it."
+        ),
+    ] = None,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -109,8 +115,8 @@ def verify(
     if is_aggregate(proof):
         if vk is None or srs_verifier is None:
             raise UsageError("an aggregate needs --vk and --srs-verifier, the keys that you trust")
-        if security is not None or output is not None or exit_code or public_input is not None:
-            raise UsageError("--security, --output, --exit-code and --public-input are not for aggregates")
+        if exit_code or any(given is not None for given in (security, output, public_input, tree_wires)):
+            raise UsageError("--security, --output, --exit-code, --public-input, --tree-wires: not for aggregates")
         verify_aggregate_file(
             proof, vk, srs_verifier, statement, digests, threads=most, show_public=show_public, as_json=as_json
         )
@@ -134,6 +140,7 @@ def verify(
         exit_code=exit_code,
         public_input=public_input,
         threads=most,
+        tree_wires=tree_wires,
     )
     if as_json:
         print_json(

@@ -12,6 +12,7 @@ from distprove.proof import check_fields
 from distprove.stark.field import P, Words, is_canonical
 from distprove.stark.merkle import TreeShape
 from kernels.interface.goldilocks import TreeOpening
+from kernels.interface.tree_hash import TreeHash
 
 ENCODING, NAMES = 1.01, 1024
 """An encoded proof takes at most this many times its content, and so many bytes more for the names of its fields."""
@@ -56,6 +57,12 @@ def read_digest(data: Any, what: str) -> bytes:
     if not isinstance(data, bytes) or len(data) != 32:
         raise FormatError(f"{what}: a digest has 32 bytes")
     return data
+
+
+def check_root(root: bytes, tree_hash: TreeHash, what: str) -> None:
+    """Raise FormatError for a root of a key's tree, of 32 bytes, whose words are no digest under its hash."""
+    if tree_hash.digests_are_elements:
+        unpack(root, (4,), what)
 
 
 def exactly(items: Any, count: int, what: str) -> list[Any]:

@@ -32,13 +32,15 @@ class StarkVerifier:
         asked: Mapping[str, Any] | None = None,
         *,
         node_key: Callable[[Any, Any], Any] | None = None,
+        tree_wires: int | None = None,
     ) -> None:
         """`program` is the key's program, if it is available, to explain the public values. `output` is the job's, if
         its statement has one of variable length. `asked` are arguments that `compare` compares.
         `node_key` makes the keys of a tree's nodes (`distprove.stark.keyfile`). It is given here, since a verifier
-        imports nothing of provers; without it no job that ends in one proof is verified."""
+        imports nothing of provers; without it no job that ends in one proof is verified. `tree_wires` bounds what these
+        keys cost (`distprove.stark.recursion.work`, which has the default)."""
         self.key, self.program, self.output, self.asked = key, program, output, asked or {}
-        self._node_key = node_key
+        self._node_key, self._tree_wires = node_key, tree_wires
         self._engine = engine_of(key)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -53,7 +55,15 @@ class StarkVerifier:
         return self.key.statement.output is not None
 
     def with_output(self, output: bytes) -> StarkVerifier:
-        return StarkVerifier(self.key, self.program, output, self.asked, node_key=self._node_key)
+        return self._with(output=output)
+
+    def with_tree_wires(self, most: int) -> StarkVerifier:
+        return self._with(tree_wires=most)
+
+    def _with(self, **changed: Any) -> StarkVerifier:
+        """A copy with other arguments."""
+        given = {"output": self.output, "tree_wires": self._tree_wires, **changed}
+        return StarkVerifier(self.key, self.program, asked=self.asked, node_key=self._node_key, **given)
 
     def key_digest(self) -> bytes:
         return self.key.digest
@@ -82,7 +92,7 @@ class StarkVerifier:
     def verify_whole(self, partitions: Sequence[PartitionProof], whole: dict[str, Any], output: bytes | None) -> None:
         from distprove.stark.recursion.whole import verify_whole
 
-        verify_whole(self.key, self._tree_keys(), partitions, whole, output)
+        verify_whole(self.key, self._tree_keys(), partitions, whole, output, self._tree_wires)
 
     def compare(self, proofs: Sequence[PartitionProof], exit_code: int, public_input: Path | bytes | None) -> None:
         public = [proof.public for proof in proofs]

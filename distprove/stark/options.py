@@ -62,6 +62,11 @@ class StarkOptions(Options):
         False,
         flag="--one-proof",
     )
+    tree_wires: int | None = setting(
+        "of one proof: the most wires of circuits that verifiers make, by default 2^23; for more they need it, too",
+        bounds=(1, 1 << 40),
+        flag="--tree-wires",
+    )
 
     @property
     def sources(self) -> tuple[InputFile, ...]:
@@ -93,6 +98,8 @@ class StarkOptions(Options):
         super().check()
         if self.one_proof:
             check_one_proof(self.engine, self.hash)
+        elif self.tree_wires is not None:
+            raise UsageError("`tree_wires` is for jobs that end in one proof (`one_proof`)")
         for source in self.sources:
             require_file(source.name, source.path)
         if not names_code(self.program):

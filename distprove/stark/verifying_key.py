@@ -16,6 +16,7 @@ from distprove.errors import FormatError, UsageError
 from distprove.formats import canonical
 from distprove.proof import check_fields
 from distprove.stark.air import CompiledAir
+from distprove.stark.encoding import check_root
 from distprove.stark.key_front import KeyFront, bus_record, check_counts, read_bus
 from distprove.stark.merkle import TreeShape
 from distprove.stark.params import MAX_BLOWUP, Parameters, check_log_height
@@ -124,8 +125,12 @@ class VerifyingKey(KeyFront[Parameters, CompiledAir, bytes | None]):
                 continue
             if type(root) is not bytes or len(root) != (32 if table.preprocessed_width else 0):
                 raise FormatError(f"{what}: table {table.name}: a root of 32 bytes for preprocessed columns, or none")
+            if root:
+                check_root(root, params.tree_hash, f"{what}: table {table.name}: the root of the preprocessed columns")
         if len(self.preprocessed_root) != (32 if None in self.preprocessed_trees else 0):
             raise FormatError(f"{what}: a root of 32 bytes for required tables' preprocessed columns, and none without")
+        if self.preprocessed_root:
+            check_root(self.preprocessed_root, params.tree_hash, f"{what}: the root of the preprocessed columns")
 
 
 def compile_program(program: Program, params: Parameters) -> VerifyingKey:

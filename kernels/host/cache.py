@@ -3,7 +3,8 @@
 The files are code that will be run, or stand for a check that will be left out. So a file is trusted only if nobody
 else could have written it, or replaced it or a folder on the path to it, and if its content has the digest that is in
 its name. It is returned open, as it was checked. Nothing depends on the cache: an untrusted file is made again, a file
-that cannot be written is not kept, and a folder that others can change is not used, with one warning.
+that cannot be written is not kept, and a folder that others can change is not used, with one warning. Several processes
+may find, keep and evict at once: each file appears and disappears as a whole.
 """
 
 from __future__ import annotations
@@ -11,18 +12,29 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from kernels.host.private import NotPrivate, is_ours, require_private
 
 _CHUNK = 1 << 18
+_UNFINISHED = "new-*.tmp"
 _ABANDONED = 3600.0
 """Seconds after which a file that is not complete is taken for one that nobody writes any more."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The size of a folder beyond which its least recently used files are evicted."""
+
+    bytes: int
+    files: int
 
 
 def user_cache_dir(name: str) -> Path:
@@ -51,23 +63,29 @@ def find(folder: Path, key: str, suffix: str) -> IO[bytes] | None:
                 if not is_ours(os.fstat(file.fileno())):
                     continue
                 if path.name == _name(key, file, suffix):
+                    with contextlib.suppress(OSError):  # root's file, or on a disk that is mounted read-only
+                        os.utime(file.fileno())  # `_evict` goes by this time
                     opened.pop_all()
                     return file
             path.unlink()
     return None
 
 
-def keep(folder: Path, key: str, suffix: str, fill: Callable[[IO[bytes]], object]) -> IO[bytes] | None:
+def keep(
+    folder: Path, key: str, suffix: str, fill: Callable[[IO[bytes]], object], bound: Bound | None = None
+) -> IO[bytes] | None:
     """Make a cache file with what `fill` writes and return it open, as `find` does; None if the folder is not usable.
 
-    The file appears under its name only when it is complete. Exceptions of `fill` are passed on, except OSError.
+    The file appears under its name only when it is complete. Files beyond `bound` are evicted then. Exceptions of
+    `fill` are passed on, except OSError.
     """
     with contextlib.suppress(OSError):
         if not _may_use(folder, create=True):
             return None
-        for left in folder.glob("new-*.tmp"):
-            if time.time() - left.lstat().st_mtime > _ABANDONED:  # by a process that was killed
-                left.unlink()
+        for left in folder.glob(_UNFINISHED):
+            with contextlib.suppress(FileNotFoundError):  # another process was faster
+                if time.time() - left.lstat().st_mtime > _ABANDONED:  # by a process that was killed
+                    left.unlink()
         with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", suffix=".tmp", delete=False) as file:
             try:
                 fill(file)
@@ -76,8 +94,28 @@ def keep(folder: Path, key: str, suffix: str, fill: Callable[[IO[bytes]], object
             except BaseException:
                 os.unlink(file.name)
                 raise
-        return find(folder, key, suffix)
+        kept = find(folder, key, suffix)
+        if bound is not None:
+            _evict(folder, bound)
+        return kept
     return None
+
+
+def _evict(folder: Path, bound: Bound) -> None:
+    """Remove the least recently used files of a folder until the others are within `bound`."""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # evicted by another process
+                facts = path.lstat()
+                if stat.S_ISREG(facts.st_mode) and not path.match(_UNFINISHED):
+                    found.append((facts.st_mtime_ns, facts.st_size, path))
+    total = 0
+    for number, (_, size, path) in enumerate(sorted(found, reverse=True), start=1):
+        total += size
+        if total > bound.bytes or number > bound.files:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _may_use(folder: Path, *, create: bool) -> bool:

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from distprove.errors import FormatError
+from distprove.stark.field import P
+from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
 from kernels.cpu.backend import CpuBackend
@@ -45,6 +48,21 @@ def test_records_are_read_as_they_were_written(name: str) -> None:
     for part in job.proofs:
         proof, _ = MultilinearProof.from_record(part.data, job.key)
         assert proof.to_record() == part.data
+
+
+@pytest.mark.parametrize("name", ["multilinear-poseidon2", "multilinear-ring"])
+def test_a_root_of_words_beyond_p_is_none_of_a_hash_over_field_elements(name: str) -> None:
+    """A circuit has the root as four constants, which would stand for another key's as well."""
+    record = golden(name)["key"]
+    record = {**record, "preprocessed_root": record["preprocessed_root"][:24] + P.to_bytes(8, "little")}
+    if name == "multilinear-ring":  # under Keccak-256
+        second.Key(record)
+        assert MultilinearKey.from_record(record).preprocessed_root == record["preprocessed_root"]
+        return
+    with pytest.raises(FormatError, match="the root of the preprocessed columns"):
+        MultilinearKey.from_record(record)
+    with pytest.raises(second.Refused):
+        second.Key(record)
 
 
 def test_the_jobs_take_every_path_of_the_protocol() -> None:

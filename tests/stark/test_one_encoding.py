@@ -187,6 +187,18 @@ def test_what_the_document_forbids_both_refuse(name: str) -> None:
     assert (ours(record), second(record)) == (False, False)
 
 
+@pytest.mark.parametrize("place", ["preprocessed_root", "optional"])
+def test_a_root_of_words_beyond_p_is_none_of_a_hash_over_field_elements(place: str) -> None:
+    record = copy.deepcopy(RECORDS["ring" if place == "preprocessed_root" else "sparse"])
+    roots = record if place == "preprocessed_root" else record["optional"]
+    at = place if place == "preprocessed_root" else next(i for i, root in enumerate(roots) if root)
+    for last, poseidon2, taken in ((P - 1, True, True), (P, True, False), (P, False, True)):
+        roots[at] = bytes(24) + last.to_bytes(8, "little")
+        record["params"].pop("hash", None)
+        record["params"].update({"hash": "poseidon2"} if poseidon2 else {})
+        assert (ours(record), second(record)) == (taken, taken)
+
+
 def test_a_public_value_more_is_another_key() -> None:
     """Or the refusals of its names above would mean nothing."""
     record = copy.deepcopy(RECORDS["ring"])

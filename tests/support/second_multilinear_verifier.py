@@ -194,7 +194,7 @@ class Key(s.Key):
         for table, optional in zip(self.tables, self.optional, strict=True):
             reads = any(op in (2, 3) and a < self.public_values for op, a, _, _ in table.code)
             need(not (optional and reads), "an optional table that reads public values")
-        octets(record["preprocessed_root"], 32 if any(t.widths[0] for t in self.tables) else 0)
+        s.key_root(record["preprocessed_root"], any(t.widths[0] for t in self.tables), self.poseidon2)
 
 
 # -- 3 and 4. Stacking, shape -----------------------------------------------------------------------------------------

@@ -97,6 +97,12 @@ def octets(data: Any, count: int) -> bytes:
     return data
 
 
+def key_root(data: Any, needed: bool, elements: bool) -> None:
+    """A root in a key: 32 bytes, of four numbers below p if its hash is over these, or none."""
+    octets(data, 32 if needed else 0)
+    need(not (needed and elements) or all(word < P for word in struct.unpack("<4Q", data)), "a root that is no digest")
+
+
 def integer(value: Any, least: int, most: int) -> int:
     need(type(value) is int and least <= value <= most, "an integer out of range")
     return int(value)
@@ -502,11 +508,11 @@ class Key:
         need("optional" not in record or any(root is not None for root in self.optional), "no optional table")
         for table, root in zip(self.tables, self.optional, strict=True):
             if root is not None:
-                octets(root, 32 if table.widths[0] else 0)
+                key_root(root, table.widths[0] > 0, self.poseidon2)
                 reads = any(op in (2, 3) and a < self.public_values for op, a, _, _ in table.code)
                 need(not reads, "an optional table that reads public values")
         shared = any(t.widths[0] for t, root in zip(self.tables, self.optional, strict=True) if root is None)
-        octets(record["preprocessed_root"], 32 if shared else 0)
+        key_root(record["preprocessed_root"], shared, self.poseidon2)
 
     @property
     def named(self) -> dict[str, Any]:

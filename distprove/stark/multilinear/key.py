@@ -10,6 +10,7 @@ from typing import Any
 from distprove.errors import FormatError, UsageError
 from distprove.formats import canonical
 from distprove.proof import check_fields
+from distprove.stark.encoding import check_root
 from distprove.stark.key_front import KeyFront, bus_record, check_counts, read_bus
 from distprove.stark.multilinear.air import Rules
 from distprove.stark.multilinear.params import Parameters, check_log_height
@@ -95,6 +96,8 @@ class MultilinearKey(KeyFront[Parameters, Rules, bool]):
         fixed = any(t.preprocessed_width for t in self.tables)
         if len(self.preprocessed_root) != (32 if fixed else 0):
             raise FormatError(f"{what}: a root of 32 bytes for preprocessed columns, and none without")
+        if fixed:
+            check_root(self.preprocessed_root, self.params.tree_hash, f"{what}: the root of the preprocessed columns")
 
 
 def check_engine(engine: str, version: int, what: str) -> None:

@@ -1,8 +1,9 @@
 """Circuits of nodes in the user's private cache: a prover need not record one that another process has recorded.
 
 A circuit follows from the forms of the children and from this package's code, and both are in a file's name. So changed
-code finds no file of the code before it. Nothing depends on the cache (`kernels.host.cache`): a file that is absent,
-damaged or no circuit is made anew. The layout is not kept, since it takes less time to make than to read.
+code, Python's or native, finds no file of the code before it. Nothing depends on the cache (`kernels.host.cache`): a
+file that is absent, damaged or no circuit is made anew. The layout is not kept, since it takes less time to make than
+to read.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ from distprove.stark.heights import encode_heights
 from distprove.stark.recursion.circuit import TABLES, WORDS_OF, Circuit
 from distprove.stark.recursion.node import Child, node_circuit
 from kernels.host import cache as files
+from kernels.host.native import native
 
 KEPT_OPERATIONS = 1 << 17
 """Operations of the smallest circuit that is kept. It takes some 0.5 s to record."""
+BOUND = files.Bound(bytes=1 << 30, files=1 << 12)
+"""Of the folder. A circuit of a RISC-V segment's leaf takes some 40 MB."""
 _SUFFIX = ".circuit"
 _FIELDS: dict[str, type] = {
     "wires": int,
@@ -49,7 +53,7 @@ def kept_circuit(children: Sequence[Child], folder: Path | None = None) -> Circu
         return found
     circuit = node_circuit(children)
     if len(circuit.kinds) >= KEPT_OPERATIONS:
-        kept = files.keep(folder, key, _SUFFIX, lambda file: file.write(encode_circuit(circuit)))
+        kept = files.keep(folder, key, _SUFFIX, lambda file: file.write(encode_circuit(circuit)), BOUND)
         if kept is not None:
             kept.close()
     return circuit
@@ -131,10 +135,12 @@ def name_of(children: Sequence[Child]) -> str:
 
 @cache
 def _code() -> bytes:
-    """The digest of the code that records circuits, and of all that it could reach."""
+    """The digest of the code that records circuits and commits to their columns, and of all that it could reach: Python
+    modules, and the native library that this process has loaded."""
     hashed = hashlib.sha256()
     for package in (distprove.stark, kernels):
         root = Path(package.__path__[0])
         for path in sorted(root.rglob("*.py")):
             hashed.update(canonical.encode([str(path.relative_to(root)), path.read_bytes()]))
+    hashed.update(canonical.encode(["native", Path(native.__file__).read_bytes()]))
     return hashed.digest()

@@ -2,8 +2,11 @@
 
 A verifier needs these alone, and making them takes seconds. A root stands for a commitment that is not made again, as a
 checked key's file stands for its check (`kernels.host.cache`): nobody but the user can have written it. Names of files
-have the forms of the children, frame and parameters, and a digest of the code. Only what this machine's CPU made is
-kept here: a prover's device may err.
+have the forms of the children, frame and parameters, and a digest of the code, native code included. Only what this
+machine's CPU made is kept here: a prover's device may err.
+
+A file that is damaged, of another user or in a folder that others can change is made anew. A whole file with a wrong
+root could be written by the user and root alone, and either can change this program as well.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from distprove.errors import FormatError
 from distprove.formats import canonical
 from distprove.proof import check_fields
 from distprove.stark.multilinear.params import Parameters
-from distprove.stark.recursion.circuit_cache import kept_circuit, name_of
+from distprove.stark.recursion.circuit_cache import BOUND, kept_circuit, name_of
 from distprove.stark.recursion.frame import KINDS
 from distprove.stark.recursion.layout import Layout
 from distprove.stark.recursion.node import DIGEST_BYTES, Child
@@ -73,6 +76,6 @@ def _read(folder: Path | None, name: str, suffix: str, fields: dict[str, type]) 
 
 def _write(folder: Path | None, name: str, suffix: str, record: dict[str, Any]) -> None:
     data = canonical.encode(record)
-    kept = files.keep(folder or files.user_cache_dir("circuits"), name, suffix, lambda file: file.write(data))
+    kept = files.keep(folder or files.user_cache_dir("circuits"), name, suffix, lambda file: file.write(data), BOUND)
     if kept is not None:
         kept.close()

@@ -16,6 +16,7 @@ from distprove.stark.multilinear.prover import Committed
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.system import MultilinearProver, MultilinearSystem
+from distprove.stark.options import StarkOptions
 from distprove.stark.program import Cut, Fits, Program
 from distprove.stark.recursion.node import Proven
 from distprove.stark.recursion.node_proof import (
@@ -28,10 +29,11 @@ from distprove.stark.recursion.node_proof import (
     statement,
     verify_node,
 )
-from distprove.stark.recursion.plan import MOST_LEAVES, Form, Kind, TreeNode, kinds_of, plan_tree
+from distprove.stark.recursion.plan import MOST_LEAVES, ROOT, Form, Kind, TreeNode, kinds_of, plan_tree
 from distprove.stark.recursion.tree import TreeKeys
 from distprove.stark.recursion.tree_keys import keys_of_tree, node_key
 from distprove.stark.recursion.whole import listed, whole_of
+from distprove.stark.recursion.work import check_work
 from distprove.stark.system import SharedFiles, StarkSynthesiser, context_of
 from distprove.steps import Steps
 from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
@@ -45,6 +47,17 @@ class OneProofSystem(MultilinearSystem):
     Implements `ChecksChildren` of `distprove.system`, and `BindsWhole` and `VerifiesWhole` of `distprove.proof`, beside
     the protocols of `StarkSystem`.
     """
+
+    tree_wires: int | None = None
+    """The most wires of circuits for the tree; None for the default of `distprove.stark.recursion.work`."""
+
+    @classmethod
+    def from_options(cls, options: StarkOptions) -> OneProofSystem:
+        """Make the system of a job. Raises UsageError for a job over which there is no tree, also TooMuchWork."""
+        system = super().from_options(options)
+        assert isinstance(system, OneProofSystem)
+        system.tree_wires = options.tree_wires
+        return system
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name not in ("_nodes", "_kinds")}
@@ -82,9 +95,10 @@ class OneProofSystem(MultilinearSystem):
         kinds = kinds_of(self._nodes, {name: tuple(own) for name, own in zip(names, heights, strict=True)})
         if len(next(iter(kinds.values())).leaves) > MOST_LEAVES:
             raise UsageError(
-                f"program {self.program.name}: its partitions have too many different heights for one proof, which is "
-                f"of {MOST_LEAVES} different fours of them at most (Program.levelled)"
+                f"program {self.program.name}: its partitions have too many different heights or lengths of names for "
+                f"one proof, which is of {MOST_LEAVES} different fours of them at most (Program.levelled)"
             )
+        check_work(self.key, kinds[ROOT].leaves, self.tree_wires)
         return kinds
 
     def plan(self) -> list[Partition]:
@@ -109,7 +123,7 @@ class OneProofSystem(MultilinearSystem):
 
     @cached_property
     def verifier(self) -> StarkVerifier:
-        return StarkVerifier(self.key, self.program, node_key=node_key)
+        return StarkVerifier(self.key, self.program, node_key=node_key, tree_wires=self.tree_wires)
 
     # -- verification -----------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from distprove.stark.recursion.plan import INNER, MOST_LEAVES, ROOT, Form, Kind,
 from distprove.stark.recursion.root import TreeVerifyingKeys, verify_root
 from distprove.stark.recursion.security import Layer, bits_of, tree_layers
 from distprove.stark.recursion.tables import USED_BITS
+from distprove.stark.recursion.work import check_work
 from distprove.system import PartitionProof
 from kernels.interface.tree_hash import TreeHash
 
@@ -58,12 +59,17 @@ def heights_of_listed(key: MultilinearKey, partitions: Sequence[PartitionProof])
 
 
 def verify_whole(
-    key: Any, node_key: NodeKey, partitions: Sequence[PartitionProof], whole: dict[str, Any], output: bytes | None
+    key: Any,
+    node_key: NodeKey,
+    partitions: Sequence[PartitionProof],
+    whole: dict[str, Any],
+    output: bytes | None,
+    tree_wires: int | None = None,
 ) -> None:
     """Raise InvalidProof or FormatError unless `whole` proves that these partitions are one job under `key`.
 
     The keys of the tree follow from `key` and the list, so that no proof chooses any. Raises OutputMissing without an
-    output that the job has.
+    output that the job has, and TooMuchWork before any key is made if they need circuits of more than `tree_wires`.
     """
     if not isinstance(key, MultilinearKey) or key.params.tree_hash is not TreeHash.POSEIDON2:
         raise InvalidProof("a job ends in one proof under the multilinear engine and Poseidon2 alone")
@@ -72,6 +78,7 @@ def verify_whole(
     check_fields(whole, _WHOLE, ROOT)
     check_fields(whole["proof"], FIELDS, ROOT)  # before keys are made
     kinds = _kinds(key, partitions)
+    check_work(key, kinds[ROOT].leaves, tree_wires)
     commitments = [
         Commitment(p.name, decode_heights(p.data["heights"]), p.public, p.data["root"], p.data["anchor"])
         for p in partitions
@@ -100,5 +107,5 @@ def _kinds(key: MultilinearKey, partitions: Sequence[PartitionProof]) -> dict[st
     if len(heights) != len(partitions):
         raise InvalidProof("two partitions have the same name")
     if len(set(leaves_of([Form.of(name, own) for name, own in heights.items()]))) > MOST_LEAVES:
-        raise InvalidProof(f"partitions of more than {MOST_LEAVES} different fours of heights")
+        raise InvalidProof(f"partitions of more than {MOST_LEAVES} different fours of heights and lengths of names")
     return kinds_of(plan_tree(list(heights)), heights)

@@ -168,3 +168,69 @@ def test_the_folder_follows_the_users_settings(tmp_path: Path, monkeypatch: pyte
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache.user_cache_dir("x") == tmp_path / ".cache" / "distprove" / "x"
+
+
+# -- a bound ----------------------------------------------------------------------------------------------------------
+
+
+def used(path: Path, seconds: float) -> None:
+    """Let a file be last used so many seconds after the epoch."""
+    os.utime(path, (seconds, seconds))
+
+
+def test_beyond_its_bound_the_least_recently_used_files_go(tmp_path: Path) -> None:
+    for number in range(4):
+        path = keep(tmp_path, bytes([number]) * 100, f"key{number}")
+        assert path is not None
+        used(path, 1000 + number)
+    assert find(tmp_path, "key0") is not None  # used just now
+    bound = cache.Bound(bytes=300, files=10)
+    with cache.keep(tmp_path, "key4", ".bin", lambda file: file.write(bytes(100)), bound) as file:  # type: ignore[union-attr]
+        assert len(file.read()) == 100
+    assert [find(tmp_path, f"key{number}") is not None for number in range(5)] == [True, False, False, True, True]
+    few = cache.Bound(bytes=1 << 20, files=2)
+    kept = cache.keep(tmp_path, "key5", ".bin", lambda file: file.write(b"5"), few)
+    assert kept is not None
+    kept.close()
+    assert find(tmp_path, "key5") is not None
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_eviction_leaves_folders_and_files_that_are_being_written(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "new-another.tmp").write_bytes(bytes(1000))
+    kept = cache.keep(tmp_path, "key", ".bin", lambda file: file.write(bytes(100)), cache.Bound(bytes=10, files=1))
+    assert kept is not None
+    with kept:  # open, and evicted already: it alone is larger than the bound
+        assert kept.read() == bytes(100)
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", "new-another.tmp"}
+
+
+def test_processes_may_find_keep_and_evict_at_once(tmp_path: Path) -> None:
+    """Each finds the right content or none, and none fails."""
+    folder = tmp_path / "cache"
+    code = f"""
+import random, sys
+from pathlib import Path
+from kernels.host import cache
+chosen, folder = random.Random(int(sys.argv[1])), Path({str(folder)!r})
+found = 0
+for _ in range(150):
+    number = chosen.randrange(12)
+    for file in (cache.find(folder, f"key{{number}}", ".bin"), cache.keep(
+        folder, f"key{{number}}", ".bin", lambda file: file.write(bytes([number]) * 100), cache.Bound(500, 5)
+    )):
+        if file is not None:
+            with file:
+                assert file.read() == bytes([number]) * 100
+            found += 1
+print(found)
+"""
+    workers = [
+        subprocess.Popen([sys.executable, "-W", "error", "-c", code, str(seed)], stdout=subprocess.PIPE, text=True)
+        for seed in range(3)
+    ]
+    found = [int(worker.communicate(timeout=60)[0]) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0, 0]
+    assert min(found) > 0
+    assert 1 <= len(list(folder.iterdir())) <= 5 + 3  # each evicts what it has seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,21 @@ def test_a_large_circuit_is_recorded_once(child: Child, tmp_path: Path, monkeypa
     monkeypatch.setattr(circuit_cache, "_code", lambda: b"changed code")
     kept_circuit([child], tmp_path)
     assert len(recorded) == 3
+
+
+def test_changed_native_code_finds_no_file_of_the_code_before_it(
+    child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes the rows and roots that are kept."""
+    monkeypatch.setattr(circuit_cache, "_code", circuit_cache._code.__wrapped__)  # not cached
+    own = circuit_cache.name_of([child])
+    library = tmp_path / "native.so"
+    for content in (b"one build", b"another"):
+        library.write_bytes(content)
+        monkeypatch.setattr(circuit_cache, "native", SimpleNamespace(__file__=str(library)))
+        assert circuit_cache.name_of([child]) not in (own, "")
+        own = circuit_cache.name_of([child])
+        assert circuit_cache.name_of([child]) == own
 
 
 def test_a_file_that_is_no_circuit(child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,3 +56,31 @@ def test_a_damaged_root_is_made_anew(folder: Path) -> None:
     (file,) = folder.glob("*.root")
     file.write_bytes(file.read_bytes()[:-1] + b"\1")
     assert kept_root(program, PARAMS, lambda: bytes([2]) * 32, folder) == bytes([2]) * 32
+
+
+def test_a_root_that_another_could_have_written_is_made_anew(folder: Path) -> None:
+    """It would stand for a key, under which anything might verify. Its name and content fit each other."""
+    program = NodeProgram([child()], Frame.fitting(kept_rows([child()], folder)))
+    wrong, right = bytes([1]) * 32, bytes([2]) * 32
+    kept_root(program, PARAMS, lambda: wrong, folder)
+    (file,) = folder.glob("*.root")
+    file.chmod(0o622)
+    assert found_root(program, PARAMS, folder) is None
+    assert kept_root(program, PARAMS, lambda: right, folder) == right
+    file.unlink()
+    assert kept_root(program, PARAMS, lambda: right, folder) == right
+    folder.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="is not used"):
+        assert found_root(program, PARAMS, folder) is None
+
+
+def test_content_that_is_no_root_is_none(folder: Path) -> None:
+    program = NodeProgram([child()], Frame.fitting(kept_rows([child()], folder)))
+    other = NodeProgram([child()] * 2, program.frame)
+    kept_root(program, PARAMS, lambda: bytes(32), folder)
+    (file,) = folder.glob("*.root")
+    kept_root(other, PARAMS, lambda: bytes(31), folder)
+    assert found_root(other, PARAMS, folder) is None
+    assert found_root(program, PARAMS, folder) == bytes(32)
+    file.write_bytes(b"no root")
+    assert found_root(program, PARAMS, folder) is None
