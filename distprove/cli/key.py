@@ -10,7 +10,7 @@ import typer
 
 from distprove.cli.console import escape, facts_table, out, print_json
 from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
-from distprove.cli.programs import PROGRAM, Partitions, Soundness, program_app, shown
+from distprove.cli.programs import PROGRAM, JobSoundness, Partitions, program_app, shown
 
 
 @takes_groups
@@ -21,7 +21,7 @@ def key(
     destination: Annotated[
         Path, typer.Option("--out", help="The key file to write.", rich_help_panel=PROGRAM), Writes()
     ],
-    soundness: Soundness,
+    soundness: JobSoundness,
     partitions: Partitions = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -36,8 +36,9 @@ def key(
 
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
+        level = soundness.one_proof
         without_cut = soundness.values["queries"] is not None  # nothing is run then, and no input needed
-        count, known = (partitions or 1, None) if without_cut else counted(loaded, partitions)
+        count, known = (partitions or 1, None) if without_cut else counted(loaded, partitions, level=level)
         params = soundness.choose(loaded, count, known)
         check_program(loaded, params, count, known)
         made = key_of(loaded, params)

@@ -69,6 +69,22 @@ class Soundness(SettingsGroup):
         return engine_named(self.values["engine"]).choose(program, partitions, known=known, **given)
 
 
+class JobSoundness(Soundness):
+    """The options of `Soundness`, and `one_proof`, which decides parameters too."""
+
+    only = (*Soundness.only, "one_proof")
+
+    @property
+    def one_proof(self) -> bool:
+        """Whether the job ends in one proof. Raises UsageError for an engine or hash with which it cannot."""
+        from distprove.stark.options import check_one_proof
+
+        chosen: bool = self.values["one_proof"]
+        if chosen:
+            check_one_proof(self.values["engine"], self.values["hash"])
+        return chosen
+
+
 With = Annotated[
     list[str] | None,
     typer.Option("--with", metavar="NAME=VALUE", help="An argument of the program.", rich_help_panel=PROGRAM),

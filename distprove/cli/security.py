@@ -7,23 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from distprove.cli.console import escape, out, plain_table, print_json
 from distprove.cli.option_groups import AsJson, takes_groups
-from distprove.cli.programs import Partitions, Soundness, program_app
+from distprove.cli.programs import JobSoundness, Partitions, program_app
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from distprove.stark.program import Program
-
-
-class JobSoundness(Soundness):
-    """The options of `Soundness`, and `one_proof`."""
-
-    only = (*Soundness.only, "one_proof")
-
-    @property
-    def one_proof(self) -> bool:
-        chosen: bool = self.values["one_proof"]
-        return chosen
 
 
 @takes_groups
@@ -39,14 +28,11 @@ def security(
     from distprove.formats.owncode import own_faults
     from distprove.stark.engine import engine_of
     from distprove.stark.example import counted
-    from distprove.stark.options import check_one_proof
     from distprove.stark.programs import load_program
     from distprove.stark.security import told_heights
 
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
-        if soundness.one_proof:
-            check_one_proof(soundness.values["engine"], soundness.values["hash"])
         count, known = counted(loaded, partitions, level=soundness.one_proof)
         params = soundness.choose(loaded, count, known)
         key = engine_of(params).compile_key(loaded, params)

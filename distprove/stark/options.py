@@ -63,7 +63,8 @@ class StarkOptions(Options):
         flag="--one-proof",
     )
     tree_wires: int | None = setting(
-        "of one proof: the most wires of circuits that verifiers make, by default 2^23; for more they need it, too",
+        "of one proof: the most wires of circuits that verifiers make, 6 million by default; beyond that they need it, "
+        "too",
         bounds=(1, 1 << 40),
         flag="--tree-wires",
     )

@@ -17,6 +17,7 @@ from distprove.formats import canonical
 from distprove.job import Job
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
+from distprove.stark.keyfile import read_key
 from tests.cli.conftest import run, why_refused
 
 LOCAL = ("--local", "--threads", "2", "--backend", "cpu")
@@ -249,3 +250,22 @@ def test_security_is_told_before_anything_is_proven() -> None:
     people = run(*args).stdout
     assert "proximity gap" in people
     assert "queries at blow-up 2" in " ".join(people.split())
+
+
+def test_the_key_of_a_job_that_ends_in_one_proof(tmp_path: Path) -> None:
+    """It has parameters for circuits: without `--one-proof` it was another key, under which no such proof verifies."""
+    options = ("--engine", "multilinear", "--hash", "poseidon2")
+    command = ("key", "fibonacci", "--rows", "16", "--partitions", "2", *options)
+    made = run(*command, "--one-proof", "--out", tmp_path / "vk", "--json")
+    assert made.exit_code == 0, made.output
+    job = Job.from_options(
+        "stark",
+        **{"program": "fibonacci", "partitions": 2, "arguments": {"rows": 16}, "one_proof": True},
+        **{"engine": "multilinear", "hash": "poseidon2"},
+    )
+    assert json.loads(made.stdout)["key_digest"] == job.load().key_digest().hex()
+    assert read_key(tmp_path / "vk").digest == job.load().key_digest()
+    plain = json.loads(run(*command, "--out", tmp_path / "plain", "--json").stdout)
+    assert plain["key_digest"] != json.loads(made.stdout)["key_digest"]
+    refused = run("key", "fibonacci", "--rows", "16", "--one-proof", "--out", tmp_path / "none")
+    assert "needs `engine` multilinear" in why_refused(refused)

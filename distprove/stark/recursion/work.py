@@ -23,9 +23,10 @@ from distprove.stark.recursion.plan import Form
 from distprove.stark.recursion.recorder import MOST_WIRES
 from kernels.cpu.poseidon2 import DIGEST, RATE, WIDTH
 
-MOST_TREE_WIRES = 1 << 23
-"""Wires of all leaves of a tree, at most, by the estimate. Recording and committing to them takes a core some 40 s. A
-RISC-V job of segments of 2^20 cycles has 1.4 million for its one kind of leaves."""
+MOST_TREE_WIRES = 6_000_000
+"""Wires of all leaves of a tree, at most, by the estimate. Recording and committing to them takes a core about a
+minute. A RISC-V job of segments of 2^20 cycles has 1.4 million for its one kind of leaf; sixteen different leaves over
+the smallest partitions have 5.6 million."""
 
 _ELEMENT = 4
 """Wires of an element that a proof gives: itself and its three scalars."""

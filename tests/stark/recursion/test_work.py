@@ -18,6 +18,7 @@ from distprove.stark.multilinear.shape import Shape
 from distprove.stark.programs import load_program
 from distprove.stark.recursion.node import Child, node_circuit
 from distprove.stark.recursion.plan import MOST_LEAVES, Form, leaf_forms
+from distprove.stark.recursion.tree_keys import MOST_KEYS
 from distprove.stark.recursion.whole import verify_whole
 from distprove.stark.recursion.work import check_work, child_wires, leaf_wires
 from distprove.system import PartitionProof
@@ -105,13 +106,18 @@ def verify(key: MultilinearKey, listed: Sequence[PartitionProof], most: int | No
 def test_a_file_that_asks_for_too_large_circuits_is_refused_before_any_is_made() -> None:
     """It made a verifier work for minutes: for sixteen keys, each of circuits of four million wires."""
     key, listed = hostile(MOST_LEAVES, 350)
-    with pytest.raises(TooMuchWork, match=r"for 16 different leaves; at most 8388608 are allowed, and `tree_wires`"):
+    with pytest.raises(TooMuchWork, match=r"for 16 different leaves; at most 6000000 are allowed, and `tree_wires`"):
         verify(key, listed)
     wires = leaf_wires(key, [leaf_forms([Form((24 - i,), 4) for i in range(4)])])
     with pytest.raises(Heavy):
         verify(key, listed, 16 * wires)
     with pytest.raises(TooMuchWork):
         verify(key, listed, 16 * wires - 1)
+
+
+def test_the_keys_of_a_tree_do_not_push_each_other_out() -> None:
+    """One for each leaf, that of nodes and the root's, of several jobs at once."""
+    assert MOST_KEYS >= 3 * (MOST_LEAVES + 2)
 
 
 def test_the_largest_circuit_bounds_a_leaf_whatever_is_allowed() -> None:
