@@ -114,12 +114,16 @@ class VerifiesWhole(Protocol):
         """Verify `whole`, under which the partitions are one job, with its output, if it has one. Raises InvalidProof,
         OutputMissing, FormatError, TooMuchWork."""
 
-    def with_tree_wires(self, most: int) -> Verifier:
-        """The verifier that makes circuits of at most so many wires for the tree of such a proof, which a file of a few
-        kilobytes can ask for. Beyond the bound `verify_whole` raises TooMuchWork."""
-
     def explain_whole(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
         """Tell what the one proof of these partitions states, as `distprove.system.Explains` does."""
+
+
+@runtime_checkable
+class BoundsWork(Protocol):
+    """Optional interface of a verifier of one proof of a job, for which circuits are made that the file chooses."""
+
+    def with_tree_wires(self, most: int) -> Verifier:
+        """The verifier that makes circuits of at most so many wires. Beyond that `verify_whole` raises TooMuchWork."""
 
 
 @runtime_checkable

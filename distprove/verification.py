@@ -11,7 +11,7 @@ from typing import Any
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
-from distprove.proof import Proof, TakesOutput, VerifiesWhole
+from distprove.proof import BoundsWork, Proof, TakesOutput, VerifiesWhole
 from distprove.registry import SYSTEMS, entry_of
 from distprove.system import Compares, Explains, KnowsWeakness
 
@@ -84,7 +84,7 @@ def verify_proof(
             raise UsageError("an output is given, and the statement of this proof has none")
         proof = replace(proof, output=output)
     if tree_wires is not None:
-        if proof.whole is None or not isinstance(verifier, VerifiesWhole):
+        if proof.whole is None or not isinstance(verifier, BoundsWork):
             raise UsageError("a bound on a tree's circuits is given, and this is no job that ends in one proof")
         verifier = verifier.with_tree_wires(tree_wires)
     proof.verify(verifier, expected_job, threads)

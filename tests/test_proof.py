@@ -72,9 +72,6 @@ class WholeJudge(Judge):
         if whole != {"says": "good", "of": [p.name for p in partitions]}:
             raise InvalidProof("another proof")
 
-    def with_tree_wires(self, most: int) -> WholeJudge:
-        return self
-
     def explain_whole(self, partitions: Sequence[PartitionProof]) -> dict[str, Any]:
         return {}
 

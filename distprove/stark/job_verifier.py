@@ -18,7 +18,7 @@ from distprove.system import PartitionProof
 class StarkVerifier:
     """Verifies partition proofs, and whole jobs, under one verifying key.
 
-    Implements `Verifier`, `TakesOutput` and `VerifiesWhole` of `distprove.proof`, and `VerifiesInPython`,
+    Implements `Verifier`, `TakesOutput`, `VerifiesWhole` and `BoundsWork` of `distprove.proof`, and `VerifiesInPython`,
     `VerifiesJob`, `Explains` and `Compares` of `distprove.system`.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from cluster.record.run import Run
 from cluster.service.requests import Limits
 from cluster.service.service import Service
 from cluster.service.views import JobRequest, JobState
-from distprove.errors import FormatError, InvalidProof, JobFailed, UsageError
+from distprove.errors import FormatError, InputError, InvalidProof, JobFailed, TooMuchWork, UsageError
 from distprove.formats import canonical
 from distprove.job import Job
 from distprove.proof import Proof
@@ -39,7 +39,7 @@ from tests.cli.conftest import run as command
 from tests.support.await_end import await_end
 from tests.support.faulty_tree import DIES, FAILS, FORGES, MISNAMES, OVERFLOWS, POSES, STRAYS, FaultySystem
 from tests.support.ray_nodes import joined_node
-from tests.support.stark_programs import Sparse
+from tests.support.stark_programs import Fibonacci, Sparse
 
 LOCAL = ExecutorSettings(local=True, isolate=False, threads=2, backend="cpu")
 PARTITIONS = 5
@@ -298,6 +298,17 @@ def test_a_proof_of_another_form_is_none_of_a_partition(tmp_path: Path, pair: by
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair
 
 
+def test_a_job_whose_tree_takes_too_much_work_is_refused_before_it_begins(run: Path) -> None:
+    with pytest.raises(TooMuchWork, match=r"at most 1000 are allowed, and `tree_wires` \(--tree-wires\) allows more"):
+        load(tree_wires=1000).plan()
+    proof = Proof.read(run / "proof.msgpack")
+    with pytest.raises(TooMuchWork):
+        check(proof, tree_wires=1000)
+    check(proof, tree_wires=10**6)
+    with pytest.raises(UsageError, match="for jobs that end in one proof"):
+        load(one_proof=False, tree_wires=1000)
+
+
 def test_what_a_file_makes_a_verifier_do_is_bounded(run: Path) -> None:
     """It names the key, and so what the keys of its tree cost."""
     with pytest.raises(UsageError, match="wires"):
@@ -343,6 +354,35 @@ def test_a_job_with_a_barrier(tmp_path: Path) -> None:
     for changed in ([*others, first], others):
         with pytest.raises((InvalidProof, FormatError)):
             bound(proof, list(changed)).verify(system)
+
+
+class Taller(Fibonacci):
+    """Its traces are taller than it says."""
+
+    def log_heights(self, partitions: int) -> Sequence[Sequence[int]]:
+        return [(self.log_rows - 1,)] * partitions
+
+
+def test_a_program_that_says_other_heights_fails_its_job_and_no_prover(tmp_path: Path) -> None:
+    """Each prover was given up after three partitions of such a job, and would have been missing for other jobs."""
+    params = Parameters(1, 3, (1,) * 8, 0, 0, log_final=5, tree_hash=TreeHash.POSEIDON2)
+    with pytest.raises(JobFailed, match="its trace has other heights than the program says") as caught:
+        run_job(tmp_path / "run", OneProofSystem(Taller(5), params, 5))
+    assert caught.value.exit_code == InputError.exit_code
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["counters"] == dict.fromkeys(report["counters"], 0)
+
+
+def test_a_tree_without_keys_fails_its_job_and_no_prover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: Any) -> TreeKeys:
+        raise UsageError("a circuit of too many wires")
+
+    monkeypatch.setattr("distprove.stark.recursion.system.keys_of_tree", none)
+    with pytest.raises(JobFailed, match="leaf-00000: a circuit of too many wires") as caught:
+        run_job(tmp_path / "run", load(partitions=2))
+    assert caught.value.exit_code == InputError.exit_code
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["counters"] == dict.fromkeys(report["counters"], 0)
 
 
 def test_several_jobs_at_once_share_workers_and_keys(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from distprove.errors import FormatError, InvalidProof, UsageError
+from distprove.errors import AirError, FormatError, InputError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.stark.engine import engine_of
 from distprove.stark.job_verifier import StarkVerifier
@@ -33,7 +33,7 @@ from distprove.stark.recursion.plan import MOST_LEAVES, ROOT, Form, Kind, TreeNo
 from distprove.stark.recursion.tree import TreeKeys
 from distprove.stark.recursion.tree_keys import keys_of_tree, node_key
 from distprove.stark.recursion.whole import listed, whole_of
-from distprove.stark.recursion.work import check_work
+from distprove.stark.recursion.work import check_work, leaf_wires
 from distprove.stark.system import SharedFiles, StarkSynthesiser, context_of
 from distprove.steps import Steps
 from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Witness
@@ -70,8 +70,10 @@ class OneProofSystem(MultilinearSystem):
         return {**super().describe(), "one_proof": self._added()}
 
     def _added(self) -> dict[str, Any]:
-        """What the tree adds to the job's partitions."""
-        return {"nodes": len(self._nodes), "keys": len(set(self._kinds.values()))}
+        """What the tree adds to the job's partitions, with the estimated wires of its largest leaf."""
+        kinds = self._kinds
+        wires = leaf_wires(self.key, kinds[ROOT].leaves)
+        return {"nodes": len(self._nodes), "keys": len(set(kinds.values())), "leaf_wires": wires}
 
     @cached_property
     def _nodes(self) -> tuple[TreeNode, ...]:
@@ -201,7 +203,10 @@ class OneProofProver(MultilinearProver):
         traffic, busy = self._backend.traffic.snapshot(), self._backend.watch_busy()
         steps = Steps()
         self._backend.watch_memory()
-        proven, memory = self._prove_node(kind, partition, steps)
+        try:
+            proven, memory = self._prove_node(kind, partition, steps)
+        except UsageError as error:  # such a tree has no keys, which is no fault of this prover
+            raise InputError(f"{partition.name}: {error}") from None
         busy.end()
         steps.times.on_device = busy.time()
         moved = self._backend.traffic.since(traffic)
@@ -265,7 +270,7 @@ class OneProofProver(MultilinearProver):
         committed = super()._commit_beside(partition, witness, steps, more)
         planned = context_of(partition).log_heights
         if planned is None or committed.shape.log_heights != tuple(planned):
-            raise UsageError(
+            raise AirError(
                 f"partition {partition.name}: its trace has other heights than the program says (Program.log_heights), "
                 "and the keys of a job that ends in one proof depend on these"
             )

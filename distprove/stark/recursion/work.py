@@ -42,16 +42,17 @@ def check_work(key: MultilinearKey, leaves: Sequence[Sequence[Form]], most: int 
     (by default MOST_TREE_WIRES), or one of them more than a circuit can have."""
     most = MOST_TREE_WIRES if most is None else most
     largest = leaf_wires(key, leaves)
+    wires = largest * len(leaves)
     if largest > MOST_WIRES:
         raise TooMuchWork(
             f"the circuit of a leaf over these partitions would have some {largest} wires, and none has more than "
             f"{MOST_WIRES}: a higher blow-up (--blowup) takes fewer queries, and so do fewer bits of security"
         )
-    if largest * len(leaves) > most:
+    if wires > most:
         kinds = f"{len(leaves)} different leaves" if len(leaves) > 1 else "one kind of leaf"
         raise TooMuchWork(
-            f"the tree over these partitions needs circuits of some {largest * len(leaves)} wires, for {kinds}; at "
-            f"most {most} are allowed, and `tree_wires` (--tree-wires) allows more"
+            f"the tree over these partitions needs circuits of some {wires} wires, for {kinds}; at most {most} are "
+            "allowed, and `tree_wires` (--tree-wires) allows more"
         )
 
 
