@@ -36,11 +36,11 @@ def key(
 
     loaded = load_program(program, arguments, soundness.prefer)
     with own_faults(loaded.__module__):
-        level = soundness.one_proof
+        one_proof = soundness.one_proof
         without_cut = soundness.values["queries"] is not None  # nothing is run then, and no input needed
-        count, known = (partitions or 1, None) if without_cut else counted(loaded, partitions, level=level)
+        count, known = (partitions or 1, None) if without_cut else counted(loaded, partitions, level=one_proof)
         params = soundness.choose(loaded, count, known)
-        check_program(loaded, params, count, known)
+        check_program(loaded, params, count, known, one_proof=one_proof)
         made = key_of(loaded, params)
     write_atomically(destination, key_content(made))
     if as_json:

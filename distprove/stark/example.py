@@ -91,8 +91,9 @@ def counted(
 ) -> tuple[int, Sequence[Sequence[int | None]] | None]:
     """The number of partitions of a job, and log2 of the rows of their tables as its cut tells them: of a program that
     knows them only when it was cut, and None for any other, of which a job has one partition by default. With `level`
-    as a job has them that ends in one proof. Raises UsageError and CodeFault."""
-    if not program.cuts_itself:
+    as a job has them that ends in one proof, also of a program that levels its partitions. Raises UsageError and
+    CodeFault."""
+    if not program.cuts_itself and not level:
         return partitions or 1, None
     made = cut(program, partitions)
     made = program.levelled(made) if level else made

@@ -24,6 +24,11 @@ def decode_heights(data: Iterable[int]) -> LogHeights:
     return tuple(None if height == ABSENT else height for height in data)
 
 
+def tallest(heights: Iterable[Sequence[int | None]]) -> LogHeights:
+    """The greatest height of each table in a job, None for one that no partition has."""
+    return tuple(max((h for h in column if h is not None), default=None) for column in zip(*heights, strict=True))
+
+
 def present(log_heights: Sequence[int | None]) -> tuple[int, ...]:
     """The heights without those of absent tables."""
     return tuple(height for height in log_heights if height is not None)

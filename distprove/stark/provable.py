@@ -33,9 +33,11 @@ Heights = Sequence[Sequence[int | None]]
 """log2 of each table's rows, None for an absent table, for each partition."""
 
 
-def check_program(program: Program, params: Any, partitions: int, known: Heights | None = None) -> None:
+def check_program(
+    program: Program, params: Any, partitions: int, known: Heights | None = None, *, one_proof: bool = False
+) -> None:
     """Raise UsageError or AirError for a job of `program` that no verifier would accept, whatever its traces are.
-    `known` are the heights that its cut has told."""
+    `known` are the heights that its cut has told, `one_proof` says whether it ends in one proof."""
     engine = engine_of(params)
     key = engine.compile_key(program, params)
     try:
@@ -46,22 +48,23 @@ def check_program(program: Program, params: Any, partitions: int, known: Heights
         return
     if len(heights) != partitions or not all(engine.heights_fit(key, h) for h in set(map(tuple, heights))):
         raise UsageError(f"program {program.name}: not the heights of {partitions} partitions' tables: 2^{heights}")
-    check_job(key, heights)
+    check_job(key, heights, one_proof=one_proof)
 
 
-def check_job(key: AnyKey, heights: Heights) -> None:
-    """Raise UsageError unless partitions of these heights can be one job under `key`."""
+def check_job(key: AnyKey, heights: Heights, *, one_proof: bool = False) -> None:
+    """Raise UsageError unless partitions of these heights can be one job under `key`, which may end in one proof."""
     check_sides(key)
     check_multiplicities(key, heights)
     check_security(key, heights)
-    check_size(key, heights)
+    check_devices(key, heights)
+    if not one_proof:  # its file has no proof of a partition
+        check_size(key, heights)
 
 
-def check_size(key: AnyKey, heights: Heights) -> None:
-    """Raise UsageError for partitions whose proofs no file holds, or one of which no device proves."""
-    kinds = Counter(map(tuple, heights))
+def check_devices(key: AnyKey, heights: Heights) -> None:
+    """Raise UsageError for partitions one of which no device proves."""
     engine = engine_of(key)
-    for kind in kinds:
+    for kind in set(map(tuple, heights)):
         needed = engine.least_memory(key, kind)
         if needed > MOST_MEMORY:
             rows = ", ".join(
@@ -73,6 +76,11 @@ def check_size(key: AnyKey, heights: Heights) -> None:
                 f"a partition with tables of {rows} needs {format_bytes(needed)}, and no device has more than "
                 f"{format_bytes(MOST_MEMORY)}: cut the job into more partitions"
             )
+
+
+def check_size(key: AnyKey, heights: Heights) -> None:
+    """Raise UsageError for partitions whose proofs no file holds."""
+    kinds, engine = Counter(map(tuple, heights)), engine_of(key)
     size = sum(count * engine.proof_bytes(key, kind) for kind, count in kinds.items())
     if size > MAX_BYTES:
         raise UsageError(

@@ -66,6 +66,8 @@ class StarkSystem:
     name = "stark"
     engine = FRI
     verifies_in_python = True
+    one_proof = False
+    """Whether a job ends in one proof. Then its cut is levelled (`Program.levelled`), before parameters are chosen."""
 
     def __init__(self, program: Program, params: Any, partitions: int, cut: Cut | None = None) -> None:
         """`cut` is the job's, if it was cut already. Raises UsageError for less than one partition."""
@@ -96,9 +98,11 @@ class StarkSystem:
             if partitions is None or program.cuts_itself:
                 made = cls.cut_job(program, partitions, _fitting(program, options, choose))
                 partitions = len(made.slices)
+            elif cls.one_proof:
+                made = cls.cut_job(program, partitions)
             known = None if made is None else made.log_heights
             params = choose(partitions, queries=options.queries, known=known)
-            check_program(program, params, partitions, known)
+            check_program(program, params, partitions, known, one_proof=cls.one_proof)
         return cls(program, params, partitions, made)
 
     @classmethod
@@ -290,7 +294,7 @@ def _check_kind(options: StarkOptions) -> None:
             check_queries(key)
         return
     count = options.partitions or program.counts[0]
-    check_program(program, choose(count, queries=options.queries), count)
+    check_program(program, choose(count, queries=options.queries), count, one_proof=options.one_proof)
 
 
 class StarkSynthesiser:

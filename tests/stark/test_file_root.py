@@ -14,7 +14,8 @@ from Crypto.Hash import keccak
 
 from distprove.errors import InputError, InvalidProof, UsageError
 from distprove.stark.barrier import job_challenge
-from distprove.stark.program import Trace
+from distprove.stark.example import program_example
+from distprove.stark.program import Cut, Fits, Trace
 from distprove.stark.programs.file_root import FileRoot
 from distprove.stark.programs.file_root_layouts import WideLayout
 from distprove.stark.programs.file_root_tables import (
@@ -111,6 +112,28 @@ def test_every_shape_balances(path: Path, partitions: int) -> None:
                 bus[level + 1, (nodes[level] - 1) // 2, digest] += 1
         assert {k: v for k, v in bus.items() if v} == {(LEVELS, 0, plain_root(data)): 1}, chunks
         assert seen == list(range(chunks))
+
+
+class Levelled(FileRoot):
+    """Cuts itself as for a job that ends in one proof."""
+
+    def cut(self, partitions: int | None, fits: Fits) -> Cut:
+        return self.levelled(super().cut(partitions, fits))
+
+
+@pytest.mark.parametrize("layout", ["wide", "narrow"])
+def test_a_job_of_one_proof_has_partitions_of_one_height(path: Path, backend: CpuBackend, layout: str) -> None:
+    """Each four heights that come together took a key of their own: nine for a hundred partitions."""
+    path.write_bytes(content(3000))
+    own, program = FileRoot(str(path), layout), Levelled(str(path), layout)
+    made = program.cut(5, lambda heights: True)
+    before = {tuple(heights) for heights in own.log_heights(5)}
+    assert len(before) > 1
+    assert made.log_heights is not None
+    assert {*made.log_heights} == {max(before)}
+    example = program_example(program, 5, backend)
+    assert {partition.main[0].shape[1] for partition in example.partitions} == {1 << max(before)[0]}
+    assert example.check() == []
 
 
 @pytest.mark.parametrize("level", [0, 1, 3, 14])

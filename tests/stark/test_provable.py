@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,6 +30,7 @@ from distprove.stark.proof import StarkProof, content_bytes
 from distprove.stark.shape import ProofShape
 from distprove.stark.statement import Boundary, Statement
 from distprove.stark.system import StarkProver, StarkSystem
+from distprove.stark.systems import StarkSystems
 from distprove.stark.verifying_key import VerifyingKey, compile_program
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.tree_hash import TreeHash
@@ -357,3 +359,12 @@ def test_a_job_that_cannot_hold_together_ends_at_its_barrier(
     commitments = [Commitment(f"part-{i}", (2,), tuple(public), bytes(32), b"") for i, public in enumerate(publics)]
     with pytest.raises(InvalidProof, match=says):
         made.check_commitments([c.to_bytes() for c in commitments])
+
+
+def test_a_job_that_ends_in_one_proof_has_no_proof_of_a_partition_in_its_file() -> None:
+    """Ten thousand such proofs fit no file, and a job that ends in one was refused for it."""
+    options: dict[str, Any] = {"partitions": 10_000, "engine": "multilinear", "hash": "poseidon2"}
+    given = StarkOptions("fibonacci", {"rows": 1 << 16}, **options)
+    with pytest.raises(UsageError, match="no file of more than 1 GiB is read"):
+        StarkSystems.check_job(given)
+    StarkSystems.check_job(replace(given, one_proof=True))

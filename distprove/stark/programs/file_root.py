@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 
 from distprove.errors import InputError, UsageError
 from distprove.stark.air import Air, Bus, CppRows
-from distprove.stark.program import Program, Slice, Trace
+from distprove.stark.heights import tallest
+from distprove.stark.program import Cut, Program, Slice, Trace
 from distprove.stark.programs.file_root_layouts import LAYOUTS
 from distprove.stark.programs.file_root_tables import (
     DIGEST_WORDS,
@@ -148,6 +149,12 @@ class FileRoot(Program):
             out.append(Slice(f"part-{k:04}", {**common, **part}))
         return out
 
+    def levelled(self, cut: Cut) -> Cut:
+        """Every partition with as many permutations as the longest, the further ones idle."""
+        heights = tallest(self.log_heights(len(cut.slices)))
+        slices = [Slice(part.name, {**part.source, "log_rows": heights[0]}) for part in cut.slices]
+        return Cut(slices, [heights] * len(slices), cut.output)
+
     def _cuts(self, partitions: int) -> tuple[int, int, list[int]]:
         """The file's number of leaves; a level; and the leaves at which the file is cut, both ends included, which are
         the ends of nodes of that level."""
@@ -197,13 +204,15 @@ class FileRoot(Program):
             "messages": np.ascontiguousarray(blocks.view("<u8").astype(np.uint64).T),
             "places": np.concatenate(places, axis=1).astype(np.uint64),
             "public": np.array([*root, length, leaves, start, stop], dtype=np.uint64),
+            "log_rows": np.array([source.get("log_rows", self._layout.log_heights(len(blocks))[0])], dtype=np.uint64),
             **self._layout.inputs(np.concatenate(digests), leaves, source["edge"], tail),
         }
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         public = tuple(int(v) for v in backend.to_host(inputs["public"]))
         leaves, start, stop = public[-3:]
-        return Trace(self._layout.main(backend, inputs, (start, stop), has_tail=stop == leaves), public)
+        rows = 1 << int(backend.to_host(inputs["log_rows"])[0])
+        return Trace(self._layout.main(backend, inputs, (start, stop), rows, has_tail=stop == leaves), public)
 
     def compare(self, argument: str, value: Any, public: Sequence[Sequence[int]]) -> tuple[str, str]:
         path, told = Path(value), self.explain(public, ())

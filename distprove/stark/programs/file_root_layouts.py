@@ -71,10 +71,11 @@ class Layout(ABC):
 
     @abstractmethod
     def main(
-        self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], *, has_tail: bool
+        self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], rows: int, *, has_tail: bool
     ) -> list[Array]:
         """The main columns of the tables, from `inputs`, "messages" (17, n) and "places" (2, n). `leaves` is the first
-        leaf's number and one more than the last one's."""
+        leaf's number and one more than the last one's. `rows` are those of the table of permutations, a power of two,
+        of which the last may be idle."""
 
 
 class WideLayout(Layout):
@@ -103,10 +104,10 @@ class WideLayout(Layout):
         return {**super().inputs(digests, leaves, edge, tail), "tail": columns}
 
     def main(
-        self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], *, has_tail: bool
+        self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], rows: int, *, has_tail: bool
     ) -> list[Array]:
         columns = file_root_tables.hash_columns(
-            backend, inputs["messages"], inputs["places"], leaves, has_tail=has_tail
+            backend, inputs["messages"], inputs["places"], leaves, rows, has_tail=has_tail
         )
         return [columns, inputs["edge"], inputs["tail"]]
 
@@ -132,10 +133,10 @@ class NarrowLayout(Layout):
         return {**super().inputs(digests, leaves, edge, tail), "digests": np.ascontiguousarray(self.parts(digests).T)}
 
     def main(
-        self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], *, has_tail: bool
+        self, backend: Backend, inputs: Mapping[str, Array], leaves: tuple[int, int], rows: int, *, has_tail: bool
     ) -> list[Array]:
         columns = file_root_narrow.hash_columns(
-            backend, inputs["messages"], inputs["digests"], inputs["places"], leaves, has_tail=has_tail
+            backend, inputs["messages"], inputs["digests"], inputs["places"], leaves, rows, has_tail=has_tail
         )
         return [columns, inputs["edge"]]
 

@@ -45,7 +45,6 @@ from distprove.stark.programs.keccak_slices import (
     blocks_for,
     constrain_slices,
     fill_slices,
-    rows_for,
     total,
 )
 from kernels.interface.arrays import Array
@@ -226,16 +225,22 @@ def digest_of(parts: Sequence[int]) -> bytes:
 
 
 def hash_columns(
-    backend: Backend, messages: Array, digests: Array, places: Array, leaves: tuple[int, int], *, has_tail: bool
+    backend: Backend,
+    messages: Array,
+    digests: Array,
+    places: Array,
+    leaves: tuple[int, int],
+    rows: int,
+    *,
+    has_tail: bool,
 ) -> Array:
-    """The columns of the table `hash`: one permutation for each message, leaves first, then idle ones.
+    """The columns of the table `hash`: one permutation for each message, leaves first, then idle ones up to `rows`.
 
     `messages` is (17, n) lanes, `digests` (8, n) parts of what they hash to, and `places` (2, n) level and index.
     `leaves` is the first leaf's number and one more than the last one's. `has_tail` says whether the last leaf is the
     file's last.
     """
     used = messages.shape[1]
-    rows = rows_for(used)
     blocks = blocks_for(rows)
     columns = backend.zeros((sum(NarrowHashAir.main.values()), rows))
     fill_slices(columns, states_of(backend, messages, blocks), used, backend)

@@ -19,7 +19,6 @@ from distprove.stark.programs.keccak_rounds import (
     constrain_rounds,
     fill_rounds,
     over_rounds,
-    rows_for,
 )
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
@@ -224,14 +223,15 @@ def numbers_of(backend: Backend, places: Array, leaves: tuple[int, int], blocks:
     return numbers
 
 
-def hash_columns(backend: Backend, messages: Array, places: Array, leaves: tuple[int, int], *, has_tail: bool) -> Array:
-    """The columns of the table `hash`: one permutation for each message, leaves first, then idle ones.
+def hash_columns(
+    backend: Backend, messages: Array, places: Array, leaves: tuple[int, int], rows: int, *, has_tail: bool
+) -> Array:
+    """The columns of the table `hash`: one permutation for each message, leaves first, then idle ones up to `rows`.
 
     `messages` is (17, n) lanes, and `places` is (2, n) with level and index. `leaves` is the first leaf's number and
     one more than the last one's. `has_tail` says whether the last leaf is the file's last.
     """
     used = messages.shape[1]
-    rows = rows_for(used)
     blocks = blocks_for(rows)
     columns = backend.empty((WIDTH + 8 + TAIL_WORDS, rows))
     fill_rounds(columns, states_of(backend, messages, blocks), backend)

@@ -48,6 +48,7 @@ class OneProofSystem(MultilinearSystem):
     the protocols of `StarkSystem`.
     """
 
+    one_proof = True
     tree_wires: int | None = None
     """The most wires of circuits for the tree; None for the default of `distprove.stark.recursion.work`."""
 

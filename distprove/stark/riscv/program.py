@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from distprove.errors import InputError, InvalidProof, ResourceError, UsageError
 from distprove.formats.files import read_bounded
 from distprove.host.cgroup import memory_available
+from distprove.stark.heights import tallest
 from distprove.stark.output import output_public
 from distprove.stark.program import Cut, Fits, Program, Slice, Trace
 from distprove.stark.programs.registry import PROGRAMS
@@ -37,7 +38,6 @@ from distprove.stark.riscv.segment import (
     TABLES,
     Fixed,
     Place,
-    levelled,
     operation_classes,
     outputs_of,
     run_heights,
@@ -212,10 +212,10 @@ class RiscV(Program):
     def levelled(self, cut: Cut) -> Cut:
         """Every segment with the tallest tables of the run."""
         assert cut.log_heights is not None, "cutting a run tells its heights"
-        tallest = levelled(cut.log_heights)
-        named = {air.name: height for air, height in zip(TABLES, tallest, strict=True) if height is not None}
+        heights = tallest(cut.log_heights)
+        named = {air.name: height for air, height in zip(TABLES, heights, strict=True) if height is not None}
         slices = [Slice(part.name, {**part.source, "heights": named}) for part in cut.slices]
-        return Cut(slices, [tallest] * len(slices), cut.output)
+        return Cut(slices, [heights] * len(slices), cut.output)
 
     def segments(self, execution: Execution) -> Iterator[Snapshot]:
         """Run to the end by segments, of which a proof has only so many. Raises UsageError, InputError, Trap."""

@@ -310,11 +310,6 @@ def run_heights(fixed: Fixed, usages: Sequence[Usage], words: int) -> list[list[
     return [[found.get(air.name) for air in TABLES] for found in named]
 
 
-def levelled(heights: Sequence[Sequence[int | None]]) -> list[int | None]:
-    """The greatest height of each of `TABLES` in a run, None for one that no segment has."""
-    return [max((h for h in column if h is not None), default=None) for column in zip(*heights, strict=True)]
-
-
 def outputs_of(usages: Sequence[Usage]) -> list[int]:
     """Words of output that are written before each segment of a run, and by all of it."""
     return list(accumulate((int(usage.calls[CALLS["write"]]) for usage in usages), initial=0))
