@@ -124,7 +124,7 @@ class Levelled(FileRoot):
 @pytest.mark.parametrize("layout", ["wide", "narrow"])
 def test_a_job_of_one_proof_has_partitions_of_one_height(path: Path, backend: CpuBackend, layout: str) -> None:
     """Each four heights that come together took a key of their own: nine for a hundred partitions."""
-    path.write_bytes(content(3000))
+    path.write_bytes(content(1500))
     own, program = FileRoot(str(path), layout), Levelled(str(path), layout)
     made = program.cut(5, lambda heights: True)
     before = {tuple(heights) for heights in own.log_heights(5)}
