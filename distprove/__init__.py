@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from cluster.service.client import connect as connect
     from distprove.api import ProveResult as ProveResult
     from distprove.api import Verified as Verified
+    from distprove.api import aggregate as aggregate
     from distprove.api import prove as prove
     from distprove.api import resume as resume
     from distprove.api import verify as verify
+    from distprove.api import verify_aggregate as verify_aggregate
     from distprove.job import Job as Job
     from distprove.settings import ExecutorSettings as ExecutorSettings
 
@@ -32,12 +34,26 @@ if TYPE_CHECKING:
 
 _HOMES = {
     **dict.fromkeys(("Client", "connect"), "cluster.service.client"),
-    **dict.fromkeys(("ProveResult", "Verified", "prove", "resume", "verify"), "distprove.api"),
+    **dict.fromkeys(
+        ("ProveResult", "Verified", "aggregate", "prove", "resume", "verify", "verify_aggregate"), "distprove.api"
+    ),
     "ExecutorSettings": "distprove.settings",
     "Job": "distprove.job",
 }
 
-__all__ = ["Client", "ExecutorSettings", "Job", "ProveResult", "Verified", "connect", "prove", "resume", "verify"]
+__all__ = [
+    "Client",
+    "ExecutorSettings",
+    "Job",
+    "ProveResult",
+    "Verified",
+    "aggregate",
+    "connect",
+    "prove",
+    "resume",
+    "verify",
+    "verify_aggregate",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,9 @@
 
     result = distprove.prove(system="stark", program="fibonacci", arguments={"rows": "2^20"}, partitions=4, out="run")
 
+    distprove.aggregate(["run-a", "run-b"], out="both")          # STARK jobs that end in one proof
+    checked = distprove.verify_aggregate("both")
+
 `prove` and `resume` run a whole job and return when every partition is proven and verified; errors are the types in
 `distprove.errors`. On a cluster call them from the driver (`ray job submit`), with `executor=ExecutorSettings(
 address="auto")`.
@@ -14,12 +17,12 @@ address="auto")`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cluster.record.run import is_run, read_proof, require_code_outside
 from cluster.record.story import report_of_ours
@@ -27,7 +30,7 @@ from cluster.scheduler.jobs import Progress
 from cluster.session import prove_job, resume_job
 from distprove.entry import OwnProgram
 from distprove.errors import UsageError
-from distprove.formats.files import read_bounded, require_apart
+from distprove.formats.files import kind_at, read_bounded, require_apart, write_atomically
 from distprove.formats.owncode import require_outside
 from distprove.job import Job
 from distprove.options import SECURITY_BITS
@@ -37,7 +40,23 @@ from distprove.settings import ExecutorSettings, Settings
 from distprove.verification import Verified, verify_proof
 from distprove.wanted import require_wanted, unless
 
-__all__ = ["ExecutorSettings", "Job", "Progress", "Proof", "ProveResult", "Verified", "prove", "resume", "verify"]
+if TYPE_CHECKING:
+    from distprove.stark.aggregate.file import StarkAggregate
+    from distprove.stark.aggregate.trusted import VerifiedAggregate
+
+__all__ = [
+    "ExecutorSettings",
+    "Job",
+    "Progress",
+    "Proof",
+    "ProveResult",
+    "Verified",
+    "aggregate",
+    "prove",
+    "resume",
+    "verify",
+    "verify_aggregate",
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -203,4 +222,76 @@ def verify(
         public_input=Path(public_input) if isinstance(public_input, str) else public_input,
         threads=threads,
         tree_wires=tree_wires,
+    )
+
+
+def aggregate(
+    proofs: Sequence[str | Path],
+    *,
+    out: str | Path,
+    vks: Sequence[str | Path] = (),
+    backend: str = "auto",
+    threads: int | None = None,
+    overwrite: bool = False,
+) -> StarkAggregate:
+    """Make one proof of 2 to 64 STARK jobs, which end in one proof each, and write it to the file `out`.
+
+    `proofs` are run folders or proof files. The jobs may be of different programs and sizes; they ask for the same bits
+    of security and of work. `vks` are verifying keys of programs that do not ship, where no run holds them. The proof
+    is made on this process's `backend`, "auto", "cpu" or "cuda", and verified before it is written.
+
+    Raises UsageError for proofs that have no aggregate, InvalidProof for one that does not hold, FormatError and
+    InputError for files that cannot be read.
+    """
+    from distprove.cli.backends import open_backend
+    from distprove.cli.option_groups import run_files
+    from distprove.stark.aggregate.runs import aggregated
+
+    runs, given, written = [Path(proof) for proof in proofs], [Path(vk) for vk in vks], Path(out)
+    require_apart([written], [*runs, *given, *(file for run in runs for file in run_files(run))])
+    if kind_at(written) and not overwrite:
+        raise UsageError(f"{written} is there already; overwrite=True replaces it")
+    loaded = [read_proof(run) for run in runs]
+    with open_backend(backend, threads=threads) as chosen:
+        made = aggregated(runs, loaded, given, chosen)
+    write_atomically(written, made.to_bytes())
+    return made
+
+
+def verify_aggregate(
+    aggregate: str | Path | StarkAggregate,
+    *,
+    vks: Sequence[str | Path] = (),
+    program: str | None = None,
+    arguments: Mapping[str, int | str] | None = None,
+    expected_jobs: Sequence[bytes] | None = None,
+    least_security: float = SECURITY_BITS,
+    exit_code: int = 0,
+    public_input: str | Path | bytes | None = None,
+) -> VerifiedAggregate:
+    """Verify one proof of several STARK jobs, as `aggregate` writes it. The result has for each job what `verify` would
+    return for its own proof, and the layers that the aggregate adds.
+
+    Each of `vks` is for the jobs under this key, and `program` for those of this program; one that no job has raises
+    InvalidProof. Keys of other jobs are made again from the programs that the file names, which must ship.
+    `expected_jobs` are the digests of all jobs, in any order. `least_security` is for the weakest layer of all.
+    `exit_code` is for each job that states one, and `public_input` for the one job that is compared with one.
+
+    Raises as `verify` does, with the number of the job.
+    """
+    from distprove.stark.aggregate.file import StarkAggregate
+    from distprove.stark.aggregate.trusted import verify as verify_jobs
+
+    if not isinstance(aggregate, StarkAggregate):
+        if program is not None:
+            require_code_outside(program, Path(aggregate))
+        aggregate = StarkAggregate.read(Path(aggregate))
+    return verify_jobs(
+        aggregate,
+        vks=[Path(vk) for vk in vks],
+        program=OwnProgram(program, arguments or {}) if program is not None else None,
+        expected_jobs=expected_jobs,
+        least_security=least_security,
+        exit_code=exit_code,
+        public_input=Path(public_input) if isinstance(public_input, str) else public_input,
     )

@@ -36,6 +36,8 @@ NOT_FOR_VERIFIERS = (
     "distprove.stark.recursion.circuit_cache",
     "distprove.stark.recursion.columns",
     "distprove.stark.recursion.evaluation",
+    "distprove.stark.recursion.jobs_keys",
+    "distprove.stark.recursion.jobs_tree",
     "distprove.stark.recursion.layout",
     "distprove.stark.recursion.program",
     "distprove.stark.recursion.tree",
@@ -46,15 +48,21 @@ REACHED = {
     "distprove.groth16.aggregate.jobs": set[str](),
     "distprove.stark.job_verifier": set[str](),
     "distprove.stark.recursion.root": set[str](),
+    "distprove.stark.recursion.jobs_root": set[str](),
+    "distprove.stark.aggregate.verifier": set[str](),
 }
 RECURSION = "distprove.stark.recursion"
 DOORS = {
     ("distprove.stark.systems", f"{RECURSION}.system"),
     ("distprove.stark.job_verifier", f"{RECURSION}.whole"),
     ("distprove.stark.keyfile", f"{RECURSION}.tree_keys"),
+    ("distprove.stark.keyfile", f"{RECURSION}.jobs_keys"),
+    ("distprove.stark.aggregate.file", f"{RECURSION}.jobs_root"),
+    *(("distprove.stark.aggregate.verifier", f"{RECURSION}.{name}") for name in ("jobs_root", "security")),
+    *(("distprove.stark.aggregate.prover", f"{RECURSION}.{name}") for name in ("jobs_root", "jobs_tree")),
     *(("distprove.cli.security", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
 }
-"""A room of its own: what else imports it, each when a job ends in one proof."""
+"""A room of its own: what else imports it, each when a job ends in one proof, or several do."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""`distprove aggregate`, and what `distprove verify` does with its result."""
+"""`distprove aggregate`, and what `distprove verify` does with an aggregate of Groth16 proofs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from distprove.errors import UsageError
 from kernels.host.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distprove.groth16.aggregate.jobs import AggregatedJobs
+    from distprove.proof import Proof
 
 _INSECURE = "the aggregation keys are insecure development keys: whoever made them can forge aggregates"
 
@@ -27,10 +30,19 @@ def aggregate(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Run folders, or proof.msgpack files."), Reads(run_files)
     ],
-    srs: Annotated[Path, typer.Option(help="The aggregation keys: a .srs of `distprove setup aggregation`.")],
     destination: Annotated[Path, typer.Option("--out", metavar="A", help="The aggregate to write."), Writes()],
+    srs: Annotated[
+        Path | None,
+        typer.Option(help="For Groth16: the aggregation keys, a .srs of `distprove setup aggregation`."),
+    ] = None,
+    vk: Annotated[
+        list[Path] | None,
+        typer.Option(help="For STARK jobs of your own programs: a verifying_key.msgpack; repeatable."),
+    ] = None,
     statement: Annotated[
-        Path | None, typer.Option(help="Write names and public values here, and not into the aggregate."), Writes()
+        Path | None,
+        typer.Option(help="For Groth16: write names and public values here, and not into the aggregate."),
+        Writes(),
     ] = None,
     bellperson: Annotated[
         Path | None,
@@ -42,12 +54,42 @@ def aggregate(
     computing: Computing,
     as_json: AsJson = False,
 ) -> None:
-    """Aggregate the proofs of runs under one key into one, whose size grows with the logarithm of their number
-    (docs/aggregation.md).
+    """Aggregate the proofs of several jobs into one: Groth16 proofs under one key (docs/aggregation.md), or STARK jobs
+    that end in one proof, each under its own key (docs/recursion.md).
 
-    They are Groth16 proofs. The aggregate is verified before it is written.
+    The size of a Groth16 aggregate grows with the logarithm of the number of proofs. Of STARK jobs the aggregate has
+    one proof of a fixed size, and what each job states. It is verified before it is written.
     """
     from cluster.record.run import read_proof
+
+    proofs = [read_proof(run) for run in runs]
+    systems = {proof.system for proof in proofs}
+    if len(systems) > 1:
+        raise UsageError(f"proofs of {' and '.join(sorted(systems))} have no aggregate in common")
+    if systems == {"stark"}:
+        from distprove.cli.stark_aggregate import aggregate_stark
+
+        if srs is not None or statement is not None or bellperson is not None:
+            raise UsageError("--srs, --statement and --bellperson are for Groth16 proofs")
+        aggregate_stark(runs, proofs, vk or [], destination, computing=computing, as_json=as_json)
+        return
+    if vk:
+        raise UsageError("--vk is for STARK jobs")
+    if srs is None:
+        raise UsageError("Groth16 proofs are aggregated under --srs, the keys of `distprove setup aggregation`")
+    _aggregate_groth16(proofs, srs, destination, statement, bellperson, computing=computing, as_json=as_json)
+
+
+def _aggregate_groth16(
+    proofs: Sequence[Proof],
+    srs: Path,
+    destination: Path,
+    statement: Path | None,
+    bellperson: Path | None,
+    *,
+    computing: Computing,
+    as_json: bool,
+) -> None:
     from distprove.formats.files import write_atomically
     from distprove.groth16.aggregate.aggregator import FEW, aggregate_jobs, run_on
     from distprove.groth16.aggregate.jobs import key_of, published
@@ -56,7 +98,6 @@ def aggregate(
     from distprove.host.machine import usable_threads
     from kernels.maths.curves import BLS12_381
 
-    proofs = [read_proof(run) for run in runs]
     keys = read_srs(srs)
     if bellperson is not None and keys.curve is not BLS12_381:
         raise UsageError(f"bellperson's aggregates are over {BLS12_381.title}, these keys over {keys.curve.title}")
@@ -86,20 +127,34 @@ def aggregate(
     _warn_of(made, weakness)
 
 
-def is_aggregate(path: Path) -> bool:
-    """Whether a file begins as an aggregate's does."""
-    from distprove import proof
-    from distprove.formats.files import is_file
+def is_stark_aggregate(path: Path) -> bool:
+    """Whether a file begins as an aggregate of STARK jobs does."""
+    from distprove.stark.aggregate import BEGINS
 
-    if not is_file(path):
+    return _begin(path).startswith(BEGINS)
+
+
+def is_aggregate(path: Path) -> bool:
+    """Whether a file begins as an aggregate of Groth16 proofs does."""
+    from distprove import proof
+
+    begin = _begin(path)
+    if not begin:
         return False
-    with path.open("rb") as file:
-        begin = file.read(16)
     if begin.startswith(proof.BEGINS):  # as most do: what aggregates need takes half of this command's start
         return False
     from distprove.groth16.aggregate.jobs import BEGINS
 
     return begin.startswith(BEGINS)
+
+
+def _begin(path: Path) -> bytes:
+    from distprove.formats.files import is_file
+
+    if not is_file(path):
+        return b""
+    with path.open("rb") as file:
+        return file.read(16)
 
 
 def verify_aggregate_file(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +16,6 @@ from distprove.cli.console import (
     out,
     print_json,
     reports_errors,
-    shown_bytes,
     warn,
 )
 from distprove.cli.option_groups import AsJson, Reads, Writes, run_files
@@ -27,14 +24,16 @@ from distprove.options import SECURITY_BITS
 
 if TYPE_CHECKING:
     from distprove.entry import OwnProgram
-    from distprove.verification import Verified
 
 
 @reports_errors
 def verify(
     proof: Annotated[Path, typer.Argument(metavar="PROOF", help="proof.msgpack, or a run folder.")],
     vk: Annotated[
-        Path | None, typer.Option(help="The key to trust: verification_key.json, or verifying_key.msgpack.")
+        list[Path] | None,
+        typer.Option(
+            help="The key to trust: verification_key.json, or verifying_key.msgpack; of STARK jobs in one several."
+        ),
     ] = None,
     trust_own_key: Annotated[
         bool, typer.Option("--trust-own-key", help="Without --vk: trust the key that the proof carries.")
@@ -98,27 +97,51 @@ def verify(
     Groth16 needs --vk: the key in the file may be anyone's. A STARK of a program that ships needs none: see that
     program and arguments are those you expect. For a program of your own give --vk, or --program with its arguments;
     --program riscv --with elf=guest.elf holds a proof to that guest, --program file-root --with file=FILE to that file.
-    A guest must have ended with --exit-code. A job with an output needs it, beside the proof or as --output. Exit code
+    A guest must have ended with --exit-code. A job with an output needs it, beside the proof or as --output. Of an
+    aggregate of STARK jobs --vk and --program are for the jobs under that key or of that program. Exit code
     0 only if everything holds; 1 if something does not, or holds only under the file's own key; 2 if the file cannot be
     read as a proof.
     """
     from cluster.record.run import read_proof
-    from distprove.cli.aggregate import is_aggregate, verify_aggregate_file
+    from distprove.cli import verified as told
+    from distprove.cli.aggregate import is_aggregate, is_stark_aggregate, verify_aggregate_file
     from distprove.formats.files import read_bounded
     from distprove.host.machine import usable_threads
     from distprove.proof import MAX_OUTPUT
     from distprove.verification import verify_proof
 
-    if (vk is not None) + trust_own_key + (program is not None) > 1:
+    if bool(vk) + trust_own_key + (program is not None) > 1:
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()
+    if is_stark_aggregate(proof):
+        from distprove.cli.stark_aggregate import verify_stark_aggregate
+
+        if srs_verifier is not None or statement is not None or output is not None or trust_own_key:
+            raise UsageError(
+                "--srs-verifier, --statement, --output and --trust-own-key are not for aggregates of STARK jobs"
+            )
+        verify_stark_aggregate(
+            proof,
+            vk or [],
+            own_program(program, arguments or [], proof),
+            digests,
+            SECURITY_BITS if security is None else security,
+            exit_code=exit_code,
+            public_input=public_input,
+            show_public=show_public,
+            as_json=as_json,
+        )
+        return
+    if len(vk or []) > 1:
+        raise UsageError("more than one --vk is for aggregates of STARK jobs")
+    key = vk[0] if vk else None
     if is_aggregate(proof):
-        if vk is None or srs_verifier is None:
+        if key is None or srs_verifier is None:
             raise UsageError("an aggregate needs --vk and --srs-verifier, the keys that you trust")
         if exit_code or any(given is not None for given in (security, output, public_input, tree_wires)):
             raise UsageError("--security, --output, --exit-code, --public-input, --tree-wires: not for aggregates")
         verify_aggregate_file(
-            proof, vk, srs_verifier, statement, digests, threads=most, show_public=show_public, as_json=as_json
+            proof, key, srs_verifier, statement, digests, threads=most, show_public=show_public, as_json=as_json
         )
         return
     if srs_verifier is not None or statement is not None or len(digests) > 1:
@@ -131,7 +154,7 @@ def verify(
         loaded = replace(loaded, output=read_bounded(output, MAX_OUTPUT))
     verified = verify_proof(
         loaded,
-        vk,
+        key,
         expected,
         least,
         trust_own_key=trust_own_key,
@@ -143,63 +166,20 @@ def verify(
         tree_wires=tree_wires,
     )
     if as_json:
-        print_json(
-            {
-                "status": "verified",
-                "system": loaded.system,
-                "one_proof": loaded.whole is not None,
-                "partitions": [
-                    {"name": p.name, "public": [str(v) for v in p.public], **_named(verified, p.public)}
-                    for p in loaded.partitions
-                ],
-                "job_digest": loaded.job_digest.hex(),
-                "job_digest_given": expected is not None,
-                "key_digest": verified.key_digest.hex(),
-                "key_given": verified.key_given,
-                "own_program": verified.own_program or None,
-                "proven": verified.proven,
-                "weakness": verified.weakness,
-                "seconds": verified.seconds,
-            }
-        )
+        print_json({"status": "verified", **told.record(loaded, verified)})
     else:
-        from distprove.cli.summary import proven_rows
-
-        console = out()
         table = facts_table()
-        count = len(loaded.partitions)
-        together = " in one proof" if loaded.whole is not None else ""
-        told = f"{count} partition{'s' * (count != 1)}{together}, {loaded.system}"
-        table.add_row("result", f"[bold green]verified[/]: {told}")
-        for name, value in proven_rows(verified.proven):
-            table.add_row(name, escape(value))
-            if name == "output" and loaded.output is not None:
-                table.add_row("content", shown_bytes(loaded.output, "the file has all"))
-        by_you = f"made from the program that you named, {escape(verified.own_program)}"
-        made = by_you if own else "made from the program that the file names"
-        known = made if verified.proven else "came with the proof"
-        origin = f"given: {escape(str(vk))}" if verified.key_given else known
-        table.add_row("key", f"{verified.key_digest.hex()}\n[dim]{origin}[/]")
-        stated = "as expected" if expected else "what the file states; --job says which one you expect"
-        table.add_row("job", f"{loaded.job_digest.hex()}\n[dim]{stated}[/]")
+        table.add_row("result", f"[bold green]verified[/]: {told.line(loaded)}")
+        for name, value in told.rows(loaded, verified, "" if key is None else str(key)):
+            table.add_row(name, value)
         table.add_row("time", format_seconds(verified.seconds))
-        console.print(table)
+        out().print(table)
         if show_public:
-            for p in loaded.partitions:
-                named = _named(verified, p.public).get("named", {})
-                values = [f"{escape(name)} = {', '.join(of)}" for name, of in named.items()] or map(str, p.public)
-                console.print(f"{escape(p.name)}: {('; ' if named else ', ').join(values)}")
+            told.print_public(loaded, verified)
     if verified.weakness is not None:
         warn(verified.weakness)
     if not verified.key_given and not verified.proven:
         warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
-
-
-def _named(verified: Verified, public: Sequence[int]) -> dict[str, dict[str, list[str]]]:
-    """A partition's public values by the names that the key has for them, for systems that name any."""
-    values = map(str, public)
-    named = {str(name): list(islice(values, count)) for name, count in verified.proven.get("public", [])}
-    return {"named": named} if named else {}
 
 
 def own_program(program: str | None, arguments: list[str], proof: Path) -> OwnProgram | None:

@@ -26,7 +26,7 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
     Raises InvalidProof when the proof is of another key.
     """
     shipped = str(proof.verification_key.get("program")) in PROGRAMS
-    key = shipped_key(proof.verification_key)[0] if shipped else _key_in(run)
+    key = shipped_key(proof.verification_key)[0] if shipped else key_in(run)
     if key.digest != proof.key_digest:
         raise InvalidProof("the key is not that of the proof")
     taken = [Path(name).stem for name in (KEY_FILE, WHOLE_FILE)[: 1 if proof.whole is None else 2]]
@@ -46,7 +46,7 @@ def export(proof: Proof, run: Path, folder: Path) -> Exported:
     return Exported(names, command, checks_all=True, own_key=not shipped)
 
 
-def _key_in(run: Path) -> AnyKey:
+def key_in(run: Path) -> AnyKey:
     """The key that lies in a run whose program does not ship: no program is imported."""
     if not run.is_dir():
         raise InputError(f"the program of {run} does not ship with distprove: name the run folder, which holds its key")

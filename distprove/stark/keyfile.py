@@ -184,3 +184,10 @@ def node_key(key: Any, kind: Any) -> Any:
     from distprove.stark.recursion.tree_keys import node_key
 
     return node_key(key, kind)
+
+
+def jobs_keys(jobs: Any) -> Any:
+    """The keys of the tree over the roots of jobs: `distprove.stark.recursion.jobs_keys.jobs_verifying_keys`."""
+    from distprove.stark.recursion.jobs_keys import jobs_verifying_keys
+
+    return jobs_verifying_keys(jobs)

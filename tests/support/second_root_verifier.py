@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tests.support import second_multilinear_verifier as m
@@ -29,8 +30,50 @@ def verify_root(
 ) -> None:
     """Raise Refused, and nothing else, unless the root shows that these partitions are a job under the key. There is a
     key for each leaf."""
-    root_key, key = m.Key(root_key_record), m.Key(key_record)
+    job = JobKeys(root_key_record, node_key_record, leaf_key_records, key_record)
+    stated = stated_by(job, total, partitions)
+    verify_proof(m.Key(root_key_record), record, stated)
+    check_job(job, stated, partitions, output)
+
+
+def verify_jobs(
+    root_key_record: Any,
+    node_key_record: Any,
+    leaf_key_records: Sequence[Any],
+    record: Any,
+    jobs: Sequence[tuple[JobKeys, Sequence[int], Sequence[Listed], bytes | None]],
+) -> None:
+    """Raise Refused, and nothing else, unless `record` shows that each of these is a job: its keys, sum, partitions and
+    output. There is a key for each leaf over jobs."""
+    root_key = m.Key(root_key_record)
     node_key, *leaf_keys = (identity(each) for each in (node_key_record, *leaf_key_records))
+    need(2 <= len(jobs) <= 64, "not so many jobs")
+    stated = [stated_by(keys, total, partitions) for keys, total, partitions, _ in jobs]
+    words = [[*identity(keys.root), *own] for (keys, *_), own in zip(jobs, stated, strict=True)]
+    need(len(set(map(tuple, words))) == len(words), "a job twice")
+    groups = in_fours(words)
+    need(len(groups) == len(leaf_keys), "a key for each leaf")
+    lists = [list_of(root_key, group, 4, b"multilinear jobs") for group in groups]
+    digest = list_above(root_key, lists, leaf_keys, node_key)
+    verify_proof(root_key, record, [*[0] * 8, *digest, 0, 0, 0, *node_key])
+    for (keys, _, partitions, output), own in zip(jobs, stated, strict=True):
+        check_job(keys, own, partitions, output)
+
+
+@dataclass(frozen=True)
+class JobKeys:
+    """The records of the keys of a job and its tree: a key for each leaf."""
+
+    root: Any
+    node: Any
+    leaves: Sequence[Any]
+    partitions: Any
+
+
+def stated_by(job: JobKeys, total: Sequence[int], partitions: Sequence[Listed]) -> list[int]:
+    """The public values that the root of a job's tree must have."""
+    root_key, key = m.Key(job.root), m.Key(job.partitions)
+    node_key, *leaf_keys = (identity(each) for each in (job.node, *job.leaves))
     need(len(partitions) > 0, "no partitions")
     names = [named(name) for name, *_ in partitions]
     need(len(set(names)) == len(names), "two partitions of one name")
@@ -55,21 +98,37 @@ def verify_root(
         digests.append([next(words) for _ in range(4)])
     groups = in_fours(digests)
     need(len(groups) == len(leaf_keys), "a key for each leaf")
-    level = [[0, *list_of(root_key, group, 4), *own] for group, own in zip(groups, leaf_keys, strict=True)]
-    while len(level) > 1:
-        level = [[1, *list_of(root_key, group, 4), *node_key] for group in in_fours(level)]
-    digest = list_of(root_key, level, 1)
-    if any(scope == "global" for _, scope, _ in key_record["buses"]):
+    digest = list_above(root_key, [list_of(root_key, group, 4) for group in groups], leaf_keys, node_key)
+    if any(scope == "global" for _, scope, _ in job.partitions["buses"]):
         challenge = H(b"distprove multilinear job 1" + C([key.digest, len(partitions), [list(p) for p in partitions]]))
     else:
         challenge = H(b"distprove multilinear list 1" + C([key.digest, len(partitions), names]))
+    a, b, c = (integer(value, 0, P - 1) for value in listed(list(total), 3))
+    return [*struct.unpack("<8I", challenge), *digest, a, b, c, *node_key]
+
+
+def verify_proof(root_key: m.Key, record: Any, stated: list[int]) -> None:
+    """Raise Refused unless this is the proof of a root of these public values."""
     proof = m.Proof(root_key, record)
     need(proof.challenge == bytes(32), "a node with a job of its own")
-    a, b, c = (integer(value, 0, P - 1) for value in listed(list(total), 3))
-    stated = [*struct.unpack("<8I", challenge), *digest, a, b, c, *node_key]
     m.verify_partition(root_key, "node", stated, proof)
+
+
+def check_job(job: JobKeys, stated: list[int], partitions: Sequence[Listed], output: bytes | None) -> None:
+    """Raise Refused unless partitions, of which a root states this, are a job."""
     publics, heights_of = [p[2] for p in partitions], [p[1] for p in partitions]
-    m.check_job(key, publics, heights_of, challenge, (a, b, c), output)
+    a, b, c = stated[12:15]
+    m.check_job(m.Key(job.partitions), publics, heights_of, struct.pack("<8I", *stated[:8]), (a, b, c), output)
+
+
+def list_above(
+    hashed: m.Key, lists: Sequence[list[int]], leaf_keys: Sequence[list[int]], node_key: list[int]
+) -> list[int]:
+    """The digest that a root states, above leaves that state these lists."""
+    level = [[0, *own, *key] for own, key in zip(lists, leaf_keys, strict=True)]
+    while len(level) > 1:
+        level = [[1, *list_of(hashed, group, 4), *node_key] for group in in_fours(level)]
+    return list_of(hashed, level, 1)
 
 
 def identity(key_record: Any) -> list[int]:
@@ -82,11 +141,11 @@ def in_fours(items: list[list[int]]) -> list[list[list[int]]]:
     return [items[i : i + 4] for i in range(0, len(items), 4)]
 
 
-def list_of(hashed: m.Key, children: list[list[int]], room: int) -> list[int]:
+def list_of(hashed: m.Key, children: list[list[int]], room: int, purpose: bytes = b"multilinear list") -> list[int]:
     """The digest of a node's children, under the hash of a key."""
     words = [word for child in children for word in (1, *child)]
     words += [0] * ((room - len(children)) * (1 + len(children[0])))
-    t = m.new(hashed, b"multilinear list")
+    t = m.new(hashed, purpose)
     t.absorb_words("children", struct.pack(f"<{len(words)}Q", *words))
     drawn = t.words("list")
     return [next(drawn) for _ in range(4)]

@@ -129,7 +129,7 @@ def _arrays(given: Any, columns: Mapping[str, int], kind: np.dtype[Any]) -> dict
 
 def name_of(children: Sequence[Child]) -> str:
     """A digest of what a circuit depends on, as hexadecimal digits."""
-    forms = [[c.shape.key.digest, encode_heights(c.shape.log_heights), c.name_length] for c in children]
+    forms = [[c.shape.key.digest, encode_heights(c.shape.log_heights), c.name_length, c.of_job] for c in children]
     return hashlib.sha256(_code() + canonical.encode(forms)).hexdigest()
 
 

@@ -70,7 +70,7 @@ def _joined(arrays: Sequence[Words]) -> Words:
 def _opening(claim: TreeClaim) -> tuple[Any, ...]:
     """An opening as native code takes it: levels, the leaves' header, rows, their width, and the path."""
     shape = claim.shape
-    if shape.tree_hash is not TreeHash.POSEIDON2:
+    if not shape.tree_hash.digests_are_elements:
         raise UsageError(f"circuits open trees under {TreeHash.POSEIDON2.label}, not {shape.tree_hash.label}")
     ((_, width),), (rows,) = shape.matrices, claim.opening.rows
     header = leaf_header([width]).astype(np.uint64)

@@ -10,6 +10,9 @@ public values:
 | sum | the sum of their global buses' fractions |
 | node_key | the identity of the key of nodes above leaves, the same in the whole tree |
 
+A third kind of children are the roots of jobs' trees, each of a job of its own: a node of these is a *jobs' leaf*. Its
+list has the key and all public values of each, and it states the challenge of 32 zero bytes and the sum zero.
+
 The rules of all nodes are the same: a circuit is preprocessed columns. Keys of the same heights and parameters differ
 in their roots alone, so a node takes a child's key as a value: that of nodes, which it states, or that of a leaf, which
 goes into the digest. All children but the first may be absent. An absent one has the first one's proof, which verifies
@@ -55,7 +58,10 @@ STATED = (("challenge", OCTETS), ("list", DIGEST), ("sum", 3), ("node_key", KEY)
 NODE = "node"
 """The name of every node in its transcript."""
 NODE_CHALLENGE = bytes(DIGEST_BYTES)
-"""Stands for the job's challenge in a node's own proof, which has no global buses: nothing is drawn from it alone."""
+"""Stands for the job's challenge in a node's own proof, which has no global buses: nothing is drawn from it alone. The
+nodes of a tree over jobs state it as their challenge."""
+LIST, JOBS = b"multilinear list", b"multilinear jobs"
+"""The purposes of the transcripts of lists: of segments or nodes, and of the roots of jobs."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +88,13 @@ class Child:
     shape: Shape
     name_length: int | None
     """Bytes of a segment's name; None for a node."""
+    of_job: bool = False
+    """Whether it is the root of a job's tree, among those of other jobs."""
 
     @property
     def form(self) -> Hashable:
         """What the part of the circuit that verifies the child depends on."""
-        return self.shape.key.digest, self.shape.log_heights, self.name_length
+        return self.shape.key.digest, self.shape.log_heights, self.name_length, self.of_job
 
 
 @dataclass(frozen=True)
@@ -125,9 +133,12 @@ def segment_words(f: Arithmetic[E], shape: Shape, name: Any, public: Scalars, ro
     return list(f.drawn_scalars(t, b"segment", DIGEST))
 
 
-def list_words(f: Arithmetic[E], children: Scalars) -> list[Any]:
-    """The digest of a node's children: for each whether it is there (1 or 0), then its words, all zero if it is not."""
-    t = f.transcript(b"multilinear list", TreeHash.POSEIDON2)
+def list_words(f: Arithmetic[E], children: Scalars, purpose: bytes = LIST) -> list[Any]:
+    """The digest of a node's children: for each whether it is there (1 or 0), then its words, all zero if it is not.
+
+    `purpose` is `LIST`, or `JOBS` for the roots of jobs.
+    """
+    t = f.transcript(purpose, TreeHash.POSEIDON2)
     t.absorb_words(b"children", children)
     return list(f.drawn_scalars(t, b"list", DIGEST))
 
@@ -138,11 +149,14 @@ def list_words(f: Arithmetic[E], children: Scalars) -> list[Any]:
 def node_circuit(children: Sequence[Child]) -> Circuit:
     """The circuit of a node with room for these children, in their order.
 
-    It is satisfied by exactly the proofs that `verify` accepts, of segments of one job. `check_statement` is for
-    whoever chooses the shapes.
+    It is satisfied by exactly the proofs that `verify` accepts: of segments of one job, or of roots of any jobs.
+    `check_statement` is for whoever chooses the shapes.
     """
     s = Symbols()
     given = {name: s.public(name, count) for name, count in STATED}
+    if purpose_of(children) == JOBS:
+        for scalar in given["challenge"]:
+            s.need_equal(scalar, s.zero, "a tree over jobs has no challenge of a job")
     listed: list[Wire] = []
     total, trees = s.zero, 0
     inputs = [wire for wires in given.values() for wire in wires]
@@ -153,10 +167,17 @@ def node_circuit(children: Sequence[Child]) -> Circuit:
         listed += [present, *[s.mul(present, word) for word in words]]
         total = s.add(total, s.mul(present, terminal))
         trees += len(tree_shapes(child.shape))
-    for own, stated in zip(list_words(s, scalar_array(listed)), given["list"], strict=True):
+    digest = list_words(s, scalar_array(listed), purpose_of(children))
+    for own, stated in zip(digest, given["list"], strict=True):
         s.need_equal(own, stated, "the children are not those of the stated digest")
     s.need_equal(total, s.join(given["sum"]), "the global buses have another sum than is stated")
     return s.circuit()
+
+
+def purpose_of(children: Sequence[Child]) -> bytes:
+    """The purpose of the transcript of a list of these children, which are all roots of jobs, or none is."""
+    assert len({child.of_job for child in children}) == 1, "roots of jobs, or segments or nodes"
+    return JOBS if children[0].of_job else LIST
 
 
 Given = Mapping[str, tuple[Wire, ...]]
@@ -165,7 +186,7 @@ Given = Mapping[str, tuple[Wire, ...]]
 
 def _verified(s: Symbols, child: Child, prefix: str, given: Given, first_tree: int) -> list[Wire]:
     """Verify a child: its words in the list, and then the sum of the global buses' fractions."""
-    verified = _segment if child.name_length is not None else _node
+    verified = _job if child.of_job else _segment if child.name_length is not None else _node
     words, terminal = verified(s, child, prefix, given, first_tree)
     return [*words, terminal]
 
@@ -197,11 +218,25 @@ def _node(s: Symbols, child: Child, prefix: str, given: Given, first_tree: int) 
     for mine, stated in zip(key, given["node_key"], strict=True):
         s.need_equal(s.mul(own, s.sub(mine, stated)), s.zero, "a node's key is not the one of nodes")
     listed, terminal = s.scalars(prefix + "list", DIGEST), s.scalars(prefix + "sum", 3)
-    public = scalar_array([*given["challenge"], *listed, *terminal, *given["node_key"]])
-    proof = _given_proof(s, child.shape, prefix, NODE_CHALLENGE)
-    digest, root = Octets(key[:OCTETS], DIGEST_BYTES), s.join(key[OCTETS:])
-    verify_steps(s, child.shape, digest, NODE.encode(), public, proof, _opened(s, child.shape, proof, root, first_tree))
+    _verify_node(s, child, prefix, key, [*given["challenge"], *listed, *terminal, *given["node_key"]], first_tree)
     return [own, *listed, *key], s.join(terminal)
+
+
+def _job(s: Symbols, child: Child, prefix: str, given: Given, first_tree: int) -> tuple[list[Wire], Wire]:
+    """Verify the root of a job: its key and all public values as its words in the list, and the sum zero."""
+    key, public = s.scalars(prefix + "key", KEY), s.scalars(prefix + "public", sum(count for _, count in STATED))
+    _verify_node(s, child, prefix, key, public, first_tree)
+    return [*key, *public], s.zero
+
+
+def _verify_node(
+    s: Symbols, child: Child, prefix: str, key: Sequence[Wire], public: Sequence[Wire], first_tree: int
+) -> None:
+    """Verify the proof of a node under a key that is a value, with these public values."""
+    proof = _given_proof(s, child.shape, prefix, NODE_CHALLENGE)
+    digest, root = Octets(tuple(key[:OCTETS]), DIGEST_BYTES), s.join(key[OCTETS:])
+    opened = _opened(s, child.shape, proof, root, first_tree)
+    verify_steps(s, child.shape, digest, NODE.encode(), scalar_array(public), proof, opened)
 
 
 def _opened(s: Symbols, shape: Shape, proof: MultilinearProof, fixed: Wire | None, first_tree: int) -> OpenedPaths:
@@ -255,11 +290,17 @@ def segment_digest(
     return tuple(map(int, segment_words(NUMBERS, shape, name.encode(), words, root, anchor)))
 
 
-def list_digest(children: Sequence[Sequence[int]], room: int) -> tuple[int, ...]:
-    """The digest of the list of a node with `room` for children, which has these, each by its words."""
+def list_digest(children: Sequence[Sequence[int]], room: int, purpose: bytes = LIST) -> tuple[int, ...]:
+    """The digest of the list of a node with `room` for children, which has these, each by its words. `purpose` is that
+    of `list_words`."""
     size = 1 + len(children[0])
     words = [word for child in children for word in (1, *child)] + [0] * (size * (room - len(children)))
-    return tuple(map(int, list_words(NUMBERS, np.array(words, dtype=np.uint64))))
+    return tuple(map(int, list_words(NUMBERS, np.array(words, dtype=np.uint64), purpose)))
+
+
+def job_words(key: Identity, public: Sequence[int]) -> tuple[int, ...]:
+    """The words of a job's root in the list of a jobs' leaf."""
+    return (*key.scalars(), *public)
 
 
 def node_words(stated_list: Sequence[int], key: Identity, node_key: Identity) -> tuple[int, ...]:
@@ -269,16 +310,22 @@ def node_words(stated_list: Sequence[int], key: Identity, node_key: Identity) ->
 
 def stated_by(children: Sequence[Child], proven: Sequence[Proven], challenge: bytes, node_key: Identity) -> Stated:
     """What a node of these proofs states. Raises InvalidProof for a sum that does not exist."""
-    words, sums = [], []
+    words: list[tuple[int, ...]] = []
+    sums: list[tuple[int, int, int]] = []
     for child, own in zip(children, proven, strict=False):
-        if own.key is not None:
+        terminal = ZERO
+        if child.of_job:
+            assert own.key is not None, "a node"
+            words.append(job_words(own.key, own.public))
+        elif own.key is not None:
             stated, terminal = node_statement(own.public)
             words.append(node_words(stated, own.key, node_key))
         else:
             words.append(segment_digest(child.shape, own.name, own.public, own.proof.root, own.proof.anchor))
             terminal = _terminal(child.shape, own.proof)
         sums.append(terminal)
-    return Stated(challenge, list_digest(words, len(children)), e_sum(sums), node_key)
+    listed = list_digest(words, len(children), purpose_of(children))
+    return Stated(challenge, listed, e_sum(sums), node_key)
 
 
 def node_statement(public: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
@@ -312,7 +359,10 @@ def node_fields(children: Sequence[Child], proven: Sequence[Proven], stated: Sta
         given["layers"] = [v for layer in proof.layers for v in layer.reshape(-1).tolist()]
         given["root"], given["roots"] = _digests([proof.root]), _digests(proof.roots)
         given["present"] = [int(number < len(proven))]
-        if own.key is not None:
+        if children[number].of_job:
+            assert own.key is not None, "a node"
+            given["key"], given["public"] = own.key.scalars(), own.public
+        elif own.key is not None:
             given["list"], given["sum"] = node_statement(own.public)
             given["own"], given["key"] = [int(own.key == stated.node_key)], own.key.scalars()
         else:

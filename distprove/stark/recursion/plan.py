@@ -19,6 +19,8 @@ from distprove.stark.recursion.node import MOST_CHILDREN
 
 ROOT = "root"
 """The name of a tree's last node, and its role."""
+LEAF = "leaf"
+"""What the names of leaves begin with."""
 INNER = "node"
 """The role of a node that is neither leaf nor root."""
 MOST_LEAVES = 16
@@ -33,13 +35,17 @@ class TreeNode:
     children: tuple[str, ...]
     """Names of partitions (for a leaf) or of nodes, in order."""
 
+    @property
+    def is_leaf(self) -> bool:
+        return self.name.startswith(f"{LEAF}-")
+
 
 def plan_tree(partitions: Sequence[str]) -> tuple[TreeNode, ...]:
     """The nodes over these partitions, children before parents. The last one is the root."""
     nodes: list[TreeNode] = []
     level, below = 0, list(partitions)
     while level == 0 or len(below) > 1:
-        kind = f"node-{level}" if level else "leaf"
+        kind = f"node-{level}" if level else LEAF
         starts = range(0, len(below), MOST_CHILDREN)
         made = [TreeNode(f"{kind}-{i:05}", tuple(below[s : s + MOST_CHILDREN])) for i, s in enumerate(starts)]
         nodes += made

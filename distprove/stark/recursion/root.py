@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from distprove.errors import InvalidProof
 from distprove.stark.barrier import Commitment
@@ -27,6 +27,8 @@ from distprove.stark.recursion.node import (
     segment_digest,
 )
 from distprove.stark.whole_job import verify_whole_job
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -66,17 +68,37 @@ def verify_root(
     `keys` must be those of the tree over these partitions (`TreeKeys.verifying`): nothing in the proof chooses them.
     The list travels beside the proof, and so does `total`, the sum of the global buses.
     """
-    key = keys.key
+    stated = root_statement(keys, total, partitions)
+    verify_root_proof(keys.root, record, stated)
+    verify_listed(keys.key, stated, partitions, output)
+
+
+def root_statement(keys: TreeVerifyingKeys, total: Ext, partitions: Sequence[Commitment]) -> Stated:
+    """What the root over these partitions must state, after the checks that a circuit leaves out. Raises InvalidProof,
+    FormatError."""
     if not partitions or len(keys.leaves) != -(-len(partitions) // MOST_CHILDREN):
         raise InvalidProof(f"{len(partitions)} partitions under {len(keys.leaves)} leaves")
-    segments = [checked_digest(key, partition) for partition in partitions]
-    stated = tree_digest(segments, keys.leaves, keys.node)
-    challenge = multilinear_job_challenge(key, partitions)
-    proof, shape = MultilinearProof.from_record(record, keys.root, "root")
+    segments = [checked_digest(keys.key, partition) for partition in partitions]
+    lists = [list_digest(own, MOST_CHILDREN) for own in in_fours(segments)]
+    challenge = multilinear_job_challenge(keys.key, partitions)
+    return Stated(challenge, tree_digest(lists, keys.leaves, keys.node), total, keys.node)
+
+
+def verify_root_proof(root: MultilinearKey, record: Any, stated: Stated) -> None:
+    """Raise InvalidProof or FormatError unless this is the proof of a root that states this."""
+    proof, shape = MultilinearProof.from_record(record, root, "root")
     if proof.challenge != NODE_CHALLENGE:
         raise InvalidProof("the root: a node's proof has no job of its own")
-    verify(keys.root, NODE, Stated(challenge, stated, total, keys.node).scalars(), proof, shape)
-    listed = [Listed(p, challenge, (total,) if i == 0 else ()) for i, p in enumerate(partitions)]
+    verify(root, NODE, stated.scalars(), proof, shape)
+
+
+def verify_listed(
+    key: MultilinearKey, stated: Stated, partitions: Sequence[Commitment], output: bytes | None = None
+) -> None:
+    """Raise InvalidProof unless partitions, of which a root has proven what it states, are one job. Raises
+    OutputMissing without an output that the job has."""
+    sums = stated.sum[0], stated.sum[1], stated.sum[2]
+    listed = [Listed(p, stated.challenge, (sums,) if i == 0 else ()) for i, p in enumerate(partitions)]
     rules = replace(RULES, terminals=lambda _, part: part.sums)
     verify_whole_job(rules, key, [p.name for p in partitions], [p.public for p in partitions], listed, output)
 
@@ -93,12 +115,14 @@ def checked_digest(key: MultilinearKey, partition: Commitment) -> tuple[int, ...
     return segment_digest(shape, name, public, partition.main_root, anchor)
 
 
-def tree_digest(segments: Sequence[tuple[int, ...]], leaves: Sequence[Identity], node: Identity) -> tuple[int, ...]:
-    """The digest that the root states of these segments, under leaves of these keys and nodes of that one."""
-    below: list[tuple[int, ...]] = list(segments)
-    keys = list(leaves)
-    while keys:
-        digests = [list_digest(below[i * MOST_CHILDREN :][:MOST_CHILDREN], MOST_CHILDREN) for i in range(len(keys))]
-        below = [node_words(digest, key, node) for digest, key in zip(digests, keys, strict=True)]
-        keys = [node] * -(-len(below) // MOST_CHILDREN) if len(below) > 1 else []
+def tree_digest(lists: Sequence[tuple[int, ...]], leaves: Sequence[Identity], node: Identity) -> tuple[int, ...]:
+    """The digest that the root states over leaves of these keys, which state these lists, and nodes of that key."""
+    below = [node_words(digest, key, node) for digest, key in zip(lists, leaves, strict=True)]
+    while len(below) > 1:
+        below = [node_words(list_digest(own, MOST_CHILDREN), node, node) for own in in_fours(below)]
     return list_digest(below, 1)
+
+
+def in_fours(items: Sequence[T]) -> list[Sequence[T]]:
+    """The items below each node of a level."""
+    return [items[i : i + MOST_CHILDREN] for i in range(0, len(items), MOST_CHILDREN)]

@@ -41,8 +41,12 @@ def tree_layers(
 
     A digest of Poseidon2 joins the layers, whose bits are the row "hash" of each.
     """
-    layers = [(key, partitions), *((node, [node.fixed_heights] * count) for node, count in nodes)]
-    return [_layer(own, heights) for own, heights in layers]
+    return [_layer(key, partitions), *node_layers(nodes)]
+
+
+def node_layers(nodes: Sequence[tuple[MultilinearKey, int]]) -> list[Layer]:
+    """The layers of nodes, given their keys with their numbers of proofs."""
+    return [_layer(node, [node.fixed_heights] * count) for node, count in nodes]
 
 
 def _layer(key: MultilinearKey, partitions: Sequence[LogHeights]) -> Layer:

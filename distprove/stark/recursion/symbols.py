@@ -399,7 +399,7 @@ class Symbols(Arithmetic[Wire]):
         return out
 
     def transcript(self, purpose: bytes, tree_hash: TreeHash) -> SymbolTranscript:
-        if tree_hash is not TreeHash.POSEIDON2:
+        if not tree_hash.digests_are_elements:
             raise UsageError(f"circuits are made for keys under {TreeHash.POSEIDON2.label}, not {tree_hash.label}")
         return SymbolTranscript(self, purpose)
 

@@ -6,7 +6,8 @@ heights and on the lengths of their names (`Form`). The root's has parameters fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from distprove.errors import InvalidProof
@@ -37,24 +38,22 @@ class TreeParameters:
     root: Parameters
 
 
-class TreeKeys:
-    """The keys of a tree over partitions of one key. They are made when they are first asked for, and kept."""
+class NodeKeys(ABC):
+    """The keys of a tree's nodes, by their children. They are made when they are first asked for, and kept."""
 
-    def __init__(self, key: MultilinearKey, params: TreeParameters, frame: Frame, backend: Backend) -> None:
-        """`frame` is that of leaves and nodes; `frame_of` finds it."""
-        self.key, self.params, self.frame, self._backend = key, params, frame, backend
-        self._leaves: dict[tuple[Form, ...], MultilinearProvingKey] = {}
+    def __init__(self, params: TreeParameters, frame: Frame, backend: Backend) -> None:
+        """`frame` is that of leaves and nodes."""
+        self.params, self.frame, self._backend = params, frame, backend
+        self._leaves: dict[tuple[Hashable, ...], MultilinearProvingKey] = {}
         self._node: MultilinearProvingKey | None = None
         self._root: MultilinearProvingKey | None = None
         self._identity: Identity | None = None
 
-    def leaf(self, forms: Sequence[Form]) -> MultilinearProvingKey:
-        """The key of a leaf over at most four partitions of these forms. Raises InvalidProof for heights that no
-        partition can have, UsageError for a circuit that is too large for the frame."""
-        forms = leaf_forms(forms)
+    def leaf_over(self, children: Sequence[Child]) -> MultilinearProvingKey:
+        """The key of a leaf with these places. Raises UsageError for a circuit that is too large for the frame."""
+        forms = tuple(child.form for child in children)
         if forms not in self._leaves:
-            program = NodeProgram(segments_of(self.key, forms), self.frame)
-            self._leaves[forms] = make_key(program, self.params.nodes, self._backend)
+            self._leaves[forms] = make_key(NodeProgram(children, self.frame), self.params.nodes, self._backend)
         return self._leaves[forms]
 
     @property
@@ -106,9 +105,11 @@ class TreeKeys:
         """The key of a node over these children."""
         if node.name == ROOT:
             return self.root
-        if any(child.key is not None for child in children):
-            return self.node
-        return self.leaf([Form.of(c.name, c.proof.log_heights) for c in children])
+        return self.leaf_over(self.places(children)) if node.is_leaf else self.node
+
+    @abstractmethod
+    def places(self, children: Sequence[Proven]) -> Sequence[Child]:
+        """The places of a leaf over these proofs, in order."""
 
     @property
     def nbytes(self) -> int:
@@ -134,6 +135,23 @@ class TreeKeys:
         if proven.proof.challenge != NODE_CHALLENGE:
             raise InvalidProof(f"{node.name}: a node's proof has no job of its own")
         verify(key, NODE, proven.public, proven.proof, Shape(key, proven.proof.log_heights))
+
+
+class TreeKeys(NodeKeys):
+    """The keys of a tree over partitions of one key."""
+
+    def __init__(self, key: MultilinearKey, params: TreeParameters, frame: Frame, backend: Backend) -> None:
+        """`frame` is that of leaves and nodes; `frame_of` finds it."""
+        super().__init__(params, frame, backend)
+        self.key = key
+
+    def leaf(self, forms: Sequence[Form]) -> MultilinearProvingKey:
+        """The key of a leaf over at most four partitions of these forms. Raises InvalidProof for heights that no
+        partition can have, UsageError for a circuit that is too large for the frame."""
+        return self.leaf_over(segments_of(self.key, leaf_forms(forms)))
+
+    def places(self, children: Sequence[Proven]) -> Sequence[Child]:
+        return segments_of(self.key, leaf_forms([Form.of(c.name, c.proof.log_heights) for c in children]))
 
     def verifying(self, partitions: Sequence[Commitment]) -> TreeVerifyingKeys:
         """What the root's verifier has of the tree over these partitions. Raises InvalidProof for heights that no

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_root
 from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS, Parameters
@@ -37,7 +37,7 @@ _KEYS: OrderedDict[tuple[bytes, Kind], MultilinearKey] = OrderedDict()
 def keys_of_tree(key: MultilinearKey, kind: Kind, backend: Backend) -> TreeKeys:
     """The keys of the tree that has nodes of this kind over partitions of `key`, to be made on a backend. Raises
     UsageError for partitions over which there is no tree of the bits that `key` asks for."""
-    return TreeKeys(key, *_chosen(key, kind.leaves), backend)
+    return TreeKeys(key, *chosen_tree(key, kind.leaves), backend)
 
 
 def node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
@@ -53,7 +53,7 @@ def node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
 
 
 def _node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
-    params, frame = _chosen(key, kind.leaves)
+    params, frame = chosen_tree(key, kind.leaves)
     below = node_child(frame, params.nodes)
     if isinstance(kind.role, int):
         program, own = NodeProgram(segments_of(key, kind.leaves[kind.role]), frame), params.nodes
@@ -61,15 +61,21 @@ def _node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
         program, own = NodeProgram([below], root_frame(frame, params.nodes)), params.root
     else:
         program, own = NodeProgram([below] * MOST_CHILDREN, frame), params.nodes
+    return made_key(program, own)
+
+
+def made_key(program: NodeProgram, params: Parameters) -> MultilinearKey:
+    """The verifying key of a node's program, made on the CPU; its root is kept."""
 
     def root() -> bytes:
         with CpuBackend() as backend:
-            return make_key(program, own, backend).key.preprocessed_root
+            return make_key(program, params, backend).key.preprocessed_root
 
-    return with_root(compile_key(program, own), kept_root(program, own, root))
+    return with_root(compile_key(program, params), kept_root(program, params, root))
 
 
-def _chosen(key: MultilinearKey, leaves: tuple[tuple[Form, ...], ...]) -> tuple[TreeParameters, Frame]:
+def chosen_tree(key: MultilinearKey, leaves: tuple[tuple[Form, ...], ...]) -> tuple[TreeParameters, Frame]:
+    """`choose_tree`, whose choices are kept."""
     place = key.digest, leaves
     with _LOCK:
         if place not in _CHOSEN:
@@ -83,15 +89,20 @@ def choose_tree(key: MultilinearKey, leaves: Sequence[tuple[Form, ...]]) -> tupl
     """Parameters under which nodes and root have the bits that `key` asks for, and the lowest frame with room for all
     these leaves and for nodes. Raises InvalidProof for heights that no partition can have, UsageError."""
     each = [kept_rows(segments_of(key, leaf)) for leaf in leaves]
-    rows = {kind: max(own[kind] for own in each) for kind in KINDS}
+    return tree_with_room(key.params, {kind: max(own[kind] for own in each) for kind in KINDS})
+
+
+def tree_with_room(asked: Parameters, rows: Mapping[str, int]) -> tuple[TreeParameters, Frame]:
+    """Parameters under which nodes and root have the bits that `asked` names, and the lowest frame with room for leaves
+    of so many rows of each kind, and for nodes. Raises UsageError."""
     while True:
         frame = Frame.fitting(rows)
-        params = _parameters(key, frame, NODES)
+        params = _parameters(asked, frame, NODES)
         own = kept_rows([node_child(frame, params)] * MOST_CHILDREN)
         if frame.has_room(own):
             break
         rows = {kind: max(rows[kind], own[kind]) for kind in KINDS}
-    return TreeParameters(params, _parameters(key, root_frame(frame, params), ROOTS)), frame
+    return TreeParameters(params, _parameters(asked, root_frame(frame, params), ROOTS)), frame
 
 
 def planned_layers(key: MultilinearKey, partitions: Sequence[Form]) -> list[Layer]:
@@ -104,9 +115,9 @@ def planned_layers(key: MultilinearKey, partitions: Sequence[Form]) -> list[Laye
     return tree_layers(key, [form.log_heights for form in partitions], [(node, nodes), (root, 1)])
 
 
-def _parameters(key: MultilinearKey, frame: Frame, form: tuple[int, TreeHash]) -> Parameters:
+def _parameters(asked: Parameters, frame: Frame, form: tuple[int, TreeHash]) -> Parameters:
     blowup, hash = form
-    bits, grinding = key.params.security_bits, key.params.grinding_bits
+    bits, grinding = asked.security_bits, asked.grinding_bits
     blowup = LOW_BLOWUP if bits < FEW_BITS else blowup
     program = NodeProgram((), frame)
     return choose_parameters(

@@ -16,7 +16,7 @@ from distprove.errors import FormatError, InvalidProof
 from distprove.proof import check_fields
 from distprove.stark.barrier import Commitment
 from distprove.stark.encoding import pack, unpack
-from distprove.stark.field import element
+from distprove.stark.field import Ext, element
 from distprove.stark.heights import LogHeights, decode_heights
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.proof import FIELDS
@@ -71,28 +71,52 @@ def verify_whole(
     The keys of the tree follow from `key` and the list, so that no proof chooses any. Raises OutputMissing without an
     output that the job has, and TooMuchWork before any key is made if they need circuits of more than `tree_wires`.
     """
+    check_fields(whole, _WHOLE, ROOT)
+    check_fields(whole["proof"], FIELDS, ROOT)  # before keys are made
+    total, listed = sum_in(whole["sum"]), commitments_of(partitions)
+    keys = tree_of_listed(key, node_key, partitions, tree_wires)
+    verify_root(keys, whole["proof"], total, listed, output)
+
+
+def tree_of_listed(
+    key: Any, node_key: NodeKey, partitions: Sequence[PartitionProof], tree_wires: int | None = None
+) -> TreeVerifyingKeys:
+    """The keys of the tree over listed partitions of any key. Raises InvalidProof, FormatError, and TooMuchWork before
+    any key is made if they need circuits of more than `tree_wires`."""
+    checked = checked_key(key)
+    kinds = kinds_of_listed(checked, partitions)
+    check_work(checked, kinds[ROOT].leaves, tree_wires)
+    leaves = tuple(Identity.of(node_key(checked, kind)) for kind in kinds.values() if kind.is_leaf)
+    root = kinds[ROOT]
+    node = Identity.of(node_key(checked, root.of_role(INNER)))
+    return TreeVerifyingKeys(checked, leaves, node, node_key(checked, root))
+
+
+def checked_key(key: Any) -> MultilinearKey:
+    """The key, of any engine, if jobs under it can end in one proof. Raises InvalidProof."""
     if not isinstance(key, MultilinearKey) or key.params.tree_hash is not TreeHash.POSEIDON2:
         raise InvalidProof("a job ends in one proof under the multilinear engine and Poseidon2 alone")
     if key.params.grinding_bits > USED_BITS:
         raise InvalidProof(f"the key asks for more than {USED_BITS} bits of work, which no circuit verifies")
-    check_fields(whole, _WHOLE, ROOT)
-    check_fields(whole["proof"], FIELDS, ROOT)  # before keys are made
-    kinds = _kinds(key, partitions)
-    check_work(key, kinds[ROOT].leaves, tree_wires)
-    commitments = [
+    return key
+
+
+def commitments_of(partitions: Sequence[PartitionProof]) -> list[Commitment]:
+    """What the root's verifier has of listed partitions."""
+    return [
         Commitment(p.name, decode_heights(p.data["heights"]), p.public, p.data["root"], p.data["anchor"])
         for p in partitions
     ]
-    total = element(unpack(whole["sum"], (3,), ROOT))
-    leaves = tuple(Identity.of(node_key(key, kind)) for kind in kinds.values() if kind.is_leaf)
-    root = kinds[ROOT]
-    keys = TreeVerifyingKeys(key, leaves, Identity.of(node_key(key, root.of_role(INNER))), node_key(key, root))
-    verify_root(keys, whole["proof"], total, commitments, output)
+
+
+def sum_in(data: bytes) -> Ext:
+    """The sum of the global buses as a file has it. Raises FormatError."""
+    return element(unpack(data, (3,), ROOT))
 
 
 def layers_of(key: MultilinearKey, node_key: NodeKey, partitions: Sequence[PartitionProof]) -> list[Layer]:
     """The layers of the tree over listed partitions, with their bits."""
-    kinds = _kinds(key, partitions)
+    kinds = kinds_of_listed(key, partitions)
     heights = list(heights_of_listed(key, partitions).values())
     return tree_layers(key, heights, [(node_key(key, kind), count) for kind, count in Counter(kinds.values()).items()])
 
@@ -102,7 +126,8 @@ def with_layers(record: dict[str, Any], layers: Sequence[Layer]) -> dict[str, An
     return {**record, "bits": bits_of(layers), "layers": [layer.to_record() for layer in layers]}
 
 
-def _kinds(key: MultilinearKey, partitions: Sequence[PartitionProof]) -> dict[str, Kind]:
+def kinds_of_listed(key: MultilinearKey, partitions: Sequence[PartitionProof]) -> dict[str, Kind]:
+    """The kind of each node of the tree over listed partitions, by its name. Raises InvalidProof, FormatError."""
     heights = heights_of_listed(key, partitions)
     if len(heights) != len(partitions):
         raise InvalidProof("two partitions have the same name")

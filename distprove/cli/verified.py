@@ -1,0 +1,72 @@
+"""What `distprove verify` tells of the proof of a job that holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from distprove.cli.console import escape, out, shown_bytes
+from distprove.cli.summary import proven_rows
+
+if TYPE_CHECKING:
+    from distprove.proof import Proof
+    from distprove.verification import Verified
+
+
+def record(loaded: Proof, verified: Verified) -> dict[str, Any]:
+    """What `--json` tells of the proof of a job that holds."""
+    return {
+        "system": loaded.system,
+        "one_proof": loaded.whole is not None,
+        "partitions": [
+            {"name": p.name, "public": [str(v) for v in p.public], **_named(verified, p.public)}
+            for p in loaded.partitions
+        ],
+        "job_digest": loaded.job_digest.hex(),
+        "job_digest_given": verified.job_expected,
+        "key_digest": verified.key_digest.hex(),
+        "key_given": verified.key_given,
+        "own_program": verified.own_program or None,
+        "proven": verified.proven,
+        "weakness": verified.weakness,
+        "seconds": verified.seconds,
+    }
+
+
+def line(loaded: Proof) -> str:
+    """What was verified, in words."""
+    count = len(loaded.partitions)
+    together = " in one proof" if loaded.whole is not None else ""
+    return f"{count} partition{'s' * (count != 1)}{together}, {loaded.system}"
+
+
+def rows(loaded: Proof, verified: Verified, vk: str) -> Iterator[tuple[str, str]]:
+    """Rows on the proof of a job that holds, as markup: what it states, its key and the job. `vk` is what was given
+    as its key, if anything."""
+    for name, value in proven_rows(verified.proven):
+        yield name, escape(value)
+        if name == "output" and loaded.output is not None:
+            yield "content", shown_bytes(loaded.output, "the file has all")
+    by_you = f"made from the program that you named, {escape(verified.own_program)}"
+    made = by_you if verified.own_program else "made from the program that the file names"
+    known = made if verified.proven else "came with the proof"
+    origin = f"given: {escape(vk)}" if verified.key_given else known
+    yield "key", f"{verified.key_digest.hex()}\n[dim]{origin}[/]"
+    stated = "as expected" if verified.job_expected else "what the file states; --job says which one you expect"
+    yield "job", f"{loaded.job_digest.hex()}\n[dim]{stated}[/]"
+
+
+def print_public(loaded: Proof, verified: Verified) -> None:
+    """List the partitions with their public values."""
+    for p in loaded.partitions:
+        named = _named(verified, p.public).get("named", {})
+        values = [f"{escape(name)} = {', '.join(of)}" for name, of in named.items()] or map(str, p.public)
+        out().print(f"{escape(p.name)}: {('; ' if named else ', ').join(values)}")
+
+
+def _named(verified: Verified, public: Sequence[int]) -> dict[str, dict[str, list[str]]]:
+    """A partition's public values by the names that the key has for them, for systems that name any."""
+    values = map(str, public)
+    named = {str(name): list(islice(values, count)) for name, count in verified.proven.get("public", [])}
+    return {"named": named} if named else {}
