@@ -59,7 +59,7 @@ DOORS = {
     ("distprove.stark.keyfile", f"{RECURSION}.jobs_keys"),
     ("distprove.stark.aggregate.file", f"{RECURSION}.jobs_root"),
     *(("distprove.stark.aggregate.verifier", f"{RECURSION}.{name}") for name in ("jobs_root", "security")),
-    *(("distprove.stark.aggregate.prover", f"{RECURSION}.{name}") for name in ("jobs_root", "jobs_tree")),
+    ("distprove.stark.aggregate.prover", f"{RECURSION}.jobs_tree"),
     *(("distprove.cli.security", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
 }
 """A room of its own: what else imports it, each when a job ends in one proof, or several do."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from distprove.proof import Proof
+from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.program import Program
@@ -41,10 +43,16 @@ class OneProofs:
             children = [made[name] for name in node.children]
             made[node.name] = keys.prove(node, children, parsed[0].challenge, Steps())
         root = PartitionProof(ROOT, bytes(32), made[ROOT].public, {"proof": made[ROOT].proof.to_record()})
-        return Proof.bind("stark", job.key.digest, job.key.named(), [listed(p) for p in job.proofs], whole_of(root))
+        bound = [listed(p) for p in job.proofs]
+        proof = Proof.bind("stark", job.key.digest, job.key.named(), bound, whole_of(root))
+        return replace(proof, output=job.output)
 
-    def _keys(self, key: object, kind: Kind) -> TreeKeys:
-        place = key.digest, kind.leaves  # type: ignore[attr-defined]
+    def key(self, proof: Proof) -> MultilinearKey:
+        """The verifying key of a job that was proven here."""
+        return next(keys.key for keys in self._trees.values() if keys.key.digest == proof.key_digest)
+
+    def _keys(self, key: MultilinearKey, kind: Kind) -> TreeKeys:
+        place = key.digest, kind.leaves
         if place not in self._trees:
-            self._trees[place] = keys_of_tree(key, kind, self._backend)  # type: ignore[arg-type]
+            self._trees[place] = keys_of_tree(key, kind, self._backend)
         return self._trees[place]

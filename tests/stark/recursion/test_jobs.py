@@ -13,9 +13,9 @@ import pytest
 
 import distprove
 from distprove.entry import OwnProgram
-from distprove.errors import DistproveError, FormatError, InputError, InvalidProof, UsageError
+from distprove.errors import DistproveError, FormatError, InputError, InvalidProof, OutputMissing, UsageError
 from distprove.formats import canonical
-from distprove.proof import Proof
+from distprove.proof import KEY_FILE, OUTPUT_FILE, PROOF_FILE, Proof
 from distprove.stark.aggregate.file import StarkAggregate
 from distprove.stark.aggregate.prover import aggregate_jobs
 from distprove.stark.aggregate.trusted import MAKERS, trusted, verify
@@ -28,8 +28,11 @@ from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.programs import load_program
 from distprove.stark.recursion.circuit_cache import name_of
 from distprove.stark.recursion.evaluation import evaluate
+from distprove.stark.recursion.frame import Frame
+from distprove.stark.recursion.jobs_keys import jobs_tree
 from distprove.stark.recursion.jobs_root import MOST_JOBS, JobRoot, check_together, jobs_statement, places_of
 from distprove.stark.recursion.jobs_tree import JobsKeys, prove_jobs
+from distprove.stark.recursion.kept import kept_rows
 from distprove.stark.recursion.node import (
     JOBS,
     LIST,
@@ -46,6 +49,7 @@ from distprove.stark.recursion.node import (
 from distprove.stark.recursion.plan import INNER, ROOT
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.security import bits_of
+from distprove.stark.recursion.tree import node_child
 from distprove.stark.recursion.whole import commitments_of, kinds_of_listed, sum_in
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
@@ -54,8 +58,10 @@ from tests.cli.conftest import run as command
 from tests.cli.conftest import why_refused
 from tests.support import second_root_verifier as second
 from tests.support.one_proofs import OneProofs
+from tests.support.output_program import Writes
 from tests.support.second_verifier import Refused
 
+CPU = ("--backend", "cpu", "--threads", "2")
 COUNT = 5
 """One more than a leaf has: the tree over the jobs has two leaves, a node and the root."""
 
@@ -158,19 +164,13 @@ ON_JOBS: dict[str, Callable[[list[Proof]], list[Proof]]] = {
 
 @pytest.mark.parametrize("change", ON_JOBS)
 def test_the_proof_binds_the_jobs(jobs: Jobs, change: str) -> None:
+    """The proof holds for no other list: its root would have to state another digest."""
     changed = ON_JOBS[change](list(jobs.aggregate.jobs))
     assert [job.binding for job in changed] != [job.binding for job in jobs.aggregate.jobs]
-    with pytest.raises((InvalidProof, FormatError)):
+    why = "a job is given twice" if "doubled" in change else "node: a layer of the buses' fractions does not sum"
+    with pytest.raises(InvalidProof, match=why):
         jobs.check(changed)
     assert not second_accepts(jobs, changed)
-
-
-def test_lists_that_differ_in_one_job_are_refused_by_the_proof(jobs: Jobs) -> None:
-    """The values are those of some job, which its own proof shows: only the aggregate's proof binds them."""
-    first, checked, *others = jobs.aggregate.jobs
-    for changed in ([others[0], checked, first, *others[1:]], [first, checked, *others[::-1]]):
-        with pytest.raises(InvalidProof, match="node: "):
-            jobs.check(changed)
 
 
 def second_accepts(jobs: Jobs, changed: Sequence[Proof] | None = None) -> bool:
@@ -325,6 +325,18 @@ def test_a_leaf_over_jobs_is_none_over_nodes(jobs: Jobs) -> None:
         program.inputs_of([replace(proven(jobs, 0), key=None)], NODE_CHALLENGE, keys.identity)
 
 
+def test_jobs_in_whose_frames_no_leaf_over_jobs_fits(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tree over them has a frame of its own."""
+    leaf = kept_rows(places_of(jobs.roots)[0])
+    params, frame = jobs_tree(jobs.roots)
+    assert frame.has_room(leaf)
+    low = Frame(dict.fromkeys(frame.log_heights, 4))
+    monkeypatch.setattr("distprove.stark.recursion.jobs_keys.chosen_tree", lambda key, leaves: (params, low))
+    params, frame = jobs_tree(jobs.roots)
+    assert frame.has_room(leaf)
+    assert frame.has_room(kept_rows([node_child(frame, params.nodes)] * 4))
+
+
 # -- jobs that have no aggregate --------------------------------------------------------------------------------------
 
 
@@ -422,35 +434,88 @@ def test_an_output_beside_a_job_without(jobs: Jobs) -> None:
         jobs.check([replace(first, output=b"x"), *others])
 
 
-def test_commands_aggregate_and_verify_jobs(jobs: Jobs, tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("a", "b")]
-    for file, proof in zip(files, jobs.proofs, strict=False):
-        proof.write(file)
-    out = tmp_path / "both"
-    done = command("aggregate", *files, "--out", out, "--backend", "cpu", "--threads", "2", "--json")
+OUTPUT = b"an output of a job"
+
+
+@pytest.fixture(scope="module")
+def both(jobs: Jobs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the file `a` of a job, the run `b` of one whose program does not ship and which has an output and
+    global buses, and the file `both` that the command makes of them."""
+    folder = tmp_path_factory.mktemp("both")
+    run, args = folder / "b", ("aggregate", folder / "a", folder / "b", "--out", folder / "both", *CPU)
+    jobs.proofs[0].write(folder / "a")
+    one = OneProofs(jobs.backend)
+    proof = one.prove(Writes(OUTPUT), partitions=2)
+    assert any((proof.whole or {})["sum"])
+    run.mkdir()
+    proof.write(run / PROOF_FILE)
+    (run / OUTPUT_FILE).write_bytes(OUTPUT)
+    assert KEY_FILE in why_refused(command(*args))
+    (run / KEY_FILE).write_bytes(key_content(one.key(proof)))
+    done = command(*args, "--json")
     assert done.exit_code == 0, done.output
-    digests = [proof.job_digest.hex() for proof in jobs.proofs[:2]]
+    digests = [own.job_digest.hex() for own in (jobs.proofs[0], proof)]
     assert json.loads(done.stdout)["jobs"] == digests
-    wanted = ("--security", "1", *(word for digest in digests for word in ("--job", digest)))
-    told = command("verify", out, *wanted, "--json")
+    return folder
+
+
+def test_commands_aggregate_and_verify_jobs(both: Path) -> None:
+    """`verify` tells of each job what it does of the job's own proof."""
+    a, b, out = (both / name for name in ("a", "b", "both"))
+    digests = [job.job_digest.hex() for job in StarkAggregate.read(out).jobs]
+    few, vk = ("--security", "1"), ("--vk", b / KEY_FILE)
+    told = command("verify", out, *few, *vk, *(word for digest in digests for word in ("--job", digest)), "--json")
+    assert told.exit_code == 0, told.output
     said = json.loads(told.stdout)
     assert said["status"] == "verified"
     assert said["bits"] >= 1
-    for own, file in zip(said["jobs"], files, strict=True):
-        alone = json.loads(command("verify", file, "--security", "1", "--json").stdout)
+    for own, args in zip(said["jobs"], ((a,), (b, *vk)), strict=True):
+        alone = json.loads(command("verify", *args, *few, "--json").stdout)
         assert {"status": "verified", **own} == {**alone, "job_digest_given": True, "seconds": own["seconds"]}
-    shown = " ".join(command("verify", out, "--security", "1", "--public").stdout.split())
-    for text in ("2 jobs in one proof", "job 1", "job 2", "fibonacci(rows = 16)", "over the jobs, node", "part-0001: "):
+    shown = " ".join(command("verify", out, *few, *vk, "--public").stdout.split())
+    told_of = (
+        "2 jobs in one proof",
+        "job 1",
+        "job 2",
+        "fibonacci(rows = 16)",
+        "over the jobs, node",
+        "part-1: ",
+        "given:",
+    )
+    for text in (*told_of, OUTPUT.decode()):
         assert text in shown
-    assert command("verify", out).exit_code == 1  # of few bits
-    assert command("verify", out, "--security", "1", "--job", digests[0]).exit_code == 1
-    assert "not for aggregates of STARK jobs" in why_refused(command("verify", out, "--output", files[0]))
-    again = distprove.verify_aggregate(out, least_security=1)
-    assert [job.job_digest.hex() for job in again.jobs] == digests
+    assert command("verify", out, *vk).exit_code == 1  # of few bits
+    assert command("verify", out, *few, *vk, "--job", digests[0]).exit_code == 1
+    assert "job 2: the program 'test-writes' does not ship" in why_refused(command("verify", out, *few))
+    assert "not for aggregates of STARK jobs" in why_refused(command("verify", out, "--output", a))
+    assert "more than one --vk" in why_refused(command("verify", a, *vk, *vk))
+
+
+def test_the_api_aggregates_and_verifies_jobs(both: Path) -> None:
+    a, b, out = (both / name for name in ("a", "b", "both"))
+    again = distprove.verify_aggregate(out, vks=[b / KEY_FILE], least_security=1)
+    assert [job.proven["program"] for job in again.jobs] == ["fibonacci", "test-writes"]
     with pytest.raises(UsageError, match="there already"):
-        distprove.aggregate(files, out=out)
-    with pytest.raises(FormatError):
-        distprove.verify(out)
+        distprove.aggregate([a, b], out=out)
+    with pytest.raises(UsageError, match="overwritten"):
+        distprove.aggregate([a, b], out=b / PROOF_FILE, overwrite=True)
+    for use in (distprove.verify, lambda path: distprove.aggregate([path, a], out=both / "more")):
+        with pytest.raises(FormatError, match=PROOF_FILE):
+            use(out)
+
+
+def test_the_output_and_the_buses_of_a_job(both: Path) -> None:
+    aggregate = StarkAggregate.read(both / "both")
+    first, writes = aggregate.jobs
+    assert writes.output == OUTPUT
+    for changed, why in (
+        (replace(writes, output=None), "job 2: every partition's proof holds by itself"),
+        (replace(writes, output=OUTPUT[:-1]), "job 2: the job states an output of 18 bytes"),
+        (replace(writes, output=OUTPUT[::-1]), "job 2: the output given is not the one that the job states"),
+        (replace(bound(writes, sum=bytes(24)), output=OUTPUT), "node: "),
+    ):
+        with pytest.raises((InvalidProof, OutputMissing), match=why):
+            verify(StarkAggregate((first, changed), aggregate.proof), vks=[both / "b" / KEY_FILE], least_security=1)
 
 
 def test_commands_refuse_what_has_no_aggregate(jobs: Jobs, tmp_path: Path) -> None:
