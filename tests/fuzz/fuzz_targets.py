@@ -51,6 +51,7 @@ from distprove.jobfile import job_text
 from distprove.measure.sweep.results import SweepResult
 from distprove.measure.sweep.sweep import read_cell
 from distprove.proof import Proof, decode_partition, encode_public, heights_of, partition_digest
+from distprove.stark.aggregate.file import StarkAggregate
 from distprove.stark.barrier import Commitment, job_challenge
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, program_of, read_key, shipped_key
@@ -299,6 +300,46 @@ def use_stark_file(data: bytes) -> None:
             expected = [(p.name, p.public, canonical.encode(p.data)) for p in _partitions(job)]
             found = [(p.name, p.public, canonical.encode(p.data)) for p in proof.partitions]
             assert found == expected, "a changed proof was verified"
+
+
+@cache
+def _stark_aggregates() -> tuple[bytes, ...]:
+    """Files of two jobs, of which nothing is proven: whether a file can be read does not depend on it."""
+    data = {"anchor": bytes(24), "heights": b"\4", "root": bytes(32)}
+    jobs = [
+        Proof.bind(
+            "stark",
+            bytes([number]) * 32,
+            {"program": "fibonacci"},
+            [PartitionProof(f"part-{i}", b"", (0, 1 << 63), data) for i in range(number)],
+            {"sum": bytes(24)},
+        )
+        for number in (1, 2)
+    ]
+    made = StarkAggregate(tuple(jobs), {"final": bytes(24), "nonces": [1, 2]})
+    other = StarkAggregate((jobs[1], replace(jobs[0], output=b"output")), {})
+    return made.to_bytes(), other.to_bytes()
+
+
+def dump_stark_aggregate(top: Any) -> bytes:
+    """The file with the digests of what it has become, where it has any."""
+    with suppress(Exception):
+        jobs = []
+        for job in top["jobs"]:
+            publics = [tuple(int.from_bytes(value, "big") for value in part["public"]) for part in job["partitions"]]
+            parts = [
+                PartitionProof(part["name"], b"", public, part["data"])
+                for part, public in zip(job["partitions"], publics, strict=True)
+            ]
+            proof = Proof.bind("stark", job["key"], job["verification_key"], parts, {"sum": job["sum"]})
+            jobs.append(replace(proof, output=job["output"]))
+        return StarkAggregate(tuple(jobs), top["proof"]).to_bytes()
+    return dump_msgpack(top)
+
+
+def use_stark_aggregate(data: bytes) -> None:
+    """There is one file of what is read."""
+    assert StarkAggregate.from_bytes(data).to_bytes() == data, "read as something else"
 
 
 @cache
@@ -680,6 +721,12 @@ TARGETS: dict[str, Target] = {
         lambda: (keys_of(BN254).verifier.to_bytes(),), VerifierSrs.from_bytes, _MSGPACK, 200
     ),
     "stark-file": Target(_stark_files, use_stark_file, _FILE, 60, 32 * MIB),
+    "stark-aggregate": Target(
+        _stark_aggregates,
+        use_stark_aggregate,
+        (of_records(load_msgpack, dump_stark_aggregate), *_MSGPACK),
+        200,
+    ),
     "stark-part": Target(_stark_parts, use_stark_part, _MSGPACK, 60, 32 * MIB),
     "stark-key": Target(_stark_keys, use_stark_key, _MSGPACK, 60, 32 * MIB),
     "chained-key": Target(lambda: _stark_keys()[:1], use_stark_key, (chained_keys,), 3),
