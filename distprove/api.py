@@ -268,6 +268,7 @@ def verify_aggregate(
     least_security: float = SECURITY_BITS,
     exit_code: int = 0,
     public_input: str | Path | bytes | None = None,
+    tree_wires: int | None = None,
 ) -> VerifiedAggregate:
     """Verify one proof of several STARK jobs, as `aggregate` writes it. The result has for each job what `verify` would
     return for its own proof, and the layers that the aggregate adds.
@@ -276,6 +277,7 @@ def verify_aggregate(
     InvalidProof. Keys of other jobs are made again from the programs that the file names, which must ship.
     `expected_jobs` are the digests of all jobs, in any order. `least_security` is for the weakest layer of all.
     `exit_code` is for each job that states one, and `public_input` for the one job that is compared with one.
+    `tree_wires` bounds the circuits of all jobs together.
 
     Raises as `verify` does, with the number of the job.
     """
@@ -294,4 +296,5 @@ def verify_aggregate(
         least_security=least_security,
         exit_code=exit_code,
         public_input=Path(public_input) if isinstance(public_input, str) else public_input,
+        tree_wires=tree_wires,
     )

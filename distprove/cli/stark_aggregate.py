@@ -58,6 +58,7 @@ def verify_stark_aggregate(
     *,
     exit_code: int,
     public_input: Path | None,
+    tree_wires: int | None,
     show_public: bool,
     as_json: bool,
 ) -> None:
@@ -71,6 +72,7 @@ def verify_stark_aggregate(
         least_security=least_security,
         exit_code=exit_code,
         public_input=public_input,
+        tree_wires=tree_wires,
     )
     if as_json:
         jobs = [told.record(job, own) for job, own in zip(loaded.jobs, verified.jobs, strict=True)]

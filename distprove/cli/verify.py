@@ -128,6 +128,7 @@ def verify(
             SECURITY_BITS if security is None else security,
             exit_code=exit_code,
             public_input=public_input,
+            tree_wires=tree_wires,
             show_public=show_public,
             as_json=as_json,
         )

@@ -13,6 +13,9 @@ from distprove.stark.recursion.jobs_tree import prove_jobs
 from distprove.steps import Steps
 from kernels.interface.backend import Backend
 
+_ANY = 1 << 63
+"""Wires of circuits that no tree has."""
+
 
 def require_one_proofs(proofs: Sequence[Proof]) -> None:
     """Raise UsageError unless all are proofs of STARK jobs that end in one proof."""
@@ -49,11 +52,11 @@ def aggregate_jobs(
     for number, (proof, verifier) in enumerate(zip(proofs, verifiers, strict=True), 1):
         with naming_job(number):
             proof.verify(verifier)
-    roots = roots_of(jobs, verifiers, makers)
+    roots = roots_of(jobs, verifiers, makers, _ANY)  # whoever aggregates has chosen these jobs
     # 2. The tree over the roots, and its own root's proof.
     root = prove_jobs(roots, [(p.whole or {})["proof"] for p in proofs], backend, steps or Steps())
     made = StarkAggregate(jobs.jobs, root.to_record())
     # 3. It holds, as its file has it.
     written = StarkAggregate.from_bytes(made.to_bytes())
-    verify_aggregate(written, verifiers, makers)
+    verify_aggregate(written, verifiers, makers, _ANY)
     return written

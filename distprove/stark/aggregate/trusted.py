@@ -19,6 +19,7 @@ from distprove.stark.engine import AnyKey
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import jobs_keys, node_key, program_of, read_key
 from distprove.stark.programs import load_program
+from distprove.stark.recursion.work import MOST_TREE_WIRES
 from distprove.verification import Verified
 
 MAKERS = KeyMakers(node_key, jobs_keys)
@@ -108,6 +109,7 @@ def verify(
     least_security: float = SECURITY_BITS,
     exit_code: int = 0,
     public_input: Path | bytes | None = None,
+    tree_wires: int | None = None,
 ) -> VerifiedAggregate:
     """Verify all jobs of an aggregate. `distprove.api.verify_aggregate` describes the parameters and errors."""
     begin = time.perf_counter()
@@ -118,7 +120,7 @@ def verify(
         raise InvalidProof("the aggregate is of other jobs than those expected")
     each = trusted(aggregate.jobs, read_keys(vks), program)
     verifiers = [own.verifier for own in each]
-    layers = verify_aggregate(aggregate, verifiers, MAKERS)
+    layers = verify_aggregate(aggregate, verifiers, MAKERS, MOST_TREE_WIRES if tree_wires is None else tree_wires)
     said = explained(aggregate, verifiers, layers)
     if not said.bits >= least_security:
         raise InvalidProof(

@@ -20,7 +20,10 @@ from distprove.stark.recursion.jobs_root import (
     verify_job,
     verify_jobs_proof,
 )
+from distprove.stark.recursion.plan import ROOT
 from distprove.stark.recursion.security import Layer, bits_of
+from distprove.stark.recursion.whole import checked_key, kinds_of_listed
+from distprove.stark.recursion.work import MOST_TREE_WIRES, check_work_of_jobs
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,21 @@ def check_jobs(aggregate: StarkAggregate, verifiers: Sequence[StarkVerifier]) ->
     check_together([verifier.key for verifier in verifiers])
 
 
-def roots_of(aggregate: StarkAggregate, verifiers: Sequence[StarkVerifier], makers: KeyMakers) -> list[JobRoot]:
+def roots_of(
+    aggregate: StarkAggregate,
+    verifiers: Sequence[StarkVerifier],
+    makers: KeyMakers,
+    tree_wires: int = MOST_TREE_WIRES,
+) -> list[JobRoot]:
     """What the root of each job must state, under which key, for a verifier of each. Raises InvalidProof,
-    FormatError, which name the job."""
+    FormatError, which name the job, and TooMuchWork before any key is made if all need circuits of more than
+    `tree_wires` wires."""
+    work = []
+    for number, (job, verifier) in enumerate(zip(aggregate.jobs, verifiers, strict=True), 1):
+        with naming_job(number):
+            key = checked_key(verifier.key)
+            work.append((key, kinds_of_listed(key, job.partitions)[ROOT].leaves))
+    check_work_of_jobs(work, tree_wires)
     found = []
     for number, (job, verifier) in enumerate(zip(aggregate.jobs, verifiers, strict=True), 1):
         with naming_job(number):
@@ -82,7 +97,7 @@ def roots_of(aggregate: StarkAggregate, verifiers: Sequence[StarkVerifier], make
             if job.output is not None and not verifier.has_output:
                 raise InvalidProof("it comes with an output, and its statement has none")
             assert job.whole is not None, "the sum of the job's global buses"
-            found.append(JobRoot.of(verifier.key, makers.node_key, job.partitions, job.whole["sum"]))
+            found.append(JobRoot.of(verifier.key, makers.node_key, job.partitions, job.whole["sum"], tree_wires))
     return found
 
 
@@ -96,16 +111,20 @@ def naming_job(number: int) -> Iterator[None]:
 
 
 def verify_aggregate(
-    aggregate: StarkAggregate, verifiers: Sequence[StarkVerifier], makers: KeyMakers
+    aggregate: StarkAggregate,
+    verifiers: Sequence[StarkVerifier],
+    makers: KeyMakers,
+    tree_wires: int = MOST_TREE_WIRES,
 ) -> tuple[Layer, ...]:
     """Raise InvalidProof, OutputMissing or FormatError unless each job is proven under the key of its verifier.
 
-    All keys of trees follow from the jobs' keys and lists. Returns the layers that the tree over the jobs adds.
+    All keys of trees follow from the jobs' keys and lists. Raises TooMuchWork before any is made if those of all jobs
+    need circuits of more than `tree_wires` wires. Returns the layers that the tree over the jobs adds.
     """
     # 1. What each job's root must state, from its key and list of partitions alone.
     check_fields(aggregate.proof, FIELDS, "the proof of the jobs")  # before keys are made
     check_jobs(aggregate, verifiers)
-    roots = roots_of(aggregate, verifiers, makers)
+    roots = roots_of(aggregate, verifiers, makers, tree_wires)
     # 2. The proof: each of these roots has a proof that verifies.
     keys = makers.jobs_keys(roots)
     verify_jobs_proof(keys, aggregate.proof, roots)

@@ -51,10 +51,10 @@ class JobRoot:
     stated: Stated
 
     @classmethod
-    def of(cls, key: Any, node_key: NodeKey, partitions: Sequence[PartitionProof], total: bytes) -> JobRoot:
+    def of(cls, key: Any, node_key: NodeKey, partitions: Sequence[PartitionProof], total: bytes, most: int) -> JobRoot:
         """The root over listed partitions, whose global buses have this sum, after the checks that circuits leave out.
-        Raises InvalidProof, FormatError."""
-        keys = tree_of_listed(key, node_key, partitions)
+        `most` bounds the wires of the tree's circuits. Raises InvalidProof, FormatError, TooMuchWork."""
+        keys = tree_of_listed(key, node_key, partitions, most)
         stated = root_statement(keys, sum_in(total), commitments_of(partitions))
         check_statement(keys.root, NODE, stated.scalars(), Shape(keys.root, tuple(keys.root.fixed_heights)))
         return cls(keys.key, kinds_of_listed(key, partitions)[ROOT].leaves, keys.root, stated)

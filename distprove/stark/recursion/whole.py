@@ -71,10 +71,14 @@ def verify_whole(
     The keys of the tree follow from `key` and the list, so that no proof chooses any. Raises OutputMissing without an
     output that the job has, and TooMuchWork before any key is made if they need circuits of more than `tree_wires`.
     """
+    # 1. The form of all that is given, before keys are made.
+    checked = checked_key(key)
     check_fields(whole, _WHOLE, ROOT)
-    check_fields(whole["proof"], FIELDS, ROOT)  # before keys are made
+    check_fields(whole["proof"], FIELDS, ROOT)
+    heights_of_listed(checked, partitions)
     total, listed = sum_in(whole["sum"]), commitments_of(partitions)
-    keys = tree_of_listed(key, node_key, partitions, tree_wires)
+    # 2. The keys, and the proof under them.
+    keys = tree_of_listed(checked, node_key, partitions, tree_wires)
     verify_root(keys, whole["proof"], total, listed, output)
 
 

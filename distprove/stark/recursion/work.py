@@ -40,20 +40,35 @@ _GIVEN = _ELEMENT + _ABSORB
 def check_work(key: MultilinearKey, leaves: Sequence[Sequence[Form]], most: int | None = None) -> None:
     """Raise TooMuchWork if the different leaves of a tree, each by the forms of its places, need more than `most` wires
     (by default MOST_TREE_WIRES), or one of them more than a circuit can have."""
+    kinds = f"{len(leaves)} different leaves" if len(leaves) > 1 else "one kind of leaf"
+    _check(tree_wires(key, leaves), f"the tree over these partitions needs {{}}, for {kinds}", most)
+
+
+def check_work_of_jobs(jobs: Sequence[tuple[MultilinearKey, Sequence[Sequence[Form]]]], most: int | None) -> None:
+    """Raise TooMuchWork as `check_work` does, for the trees of several jobs together, each by its key and leaves. What
+    two jobs have in common is made once."""
+    different = {(key.digest, tuple(map(tuple, leaves))): (key, leaves) for key, leaves in jobs}
+    wires = sum(tree_wires(key, leaves) for key, leaves in different.values())
+    _check(wires, f"the trees of these {len(jobs)} jobs need {{}}", most)
+
+
+def _check(wires: int, said: str, most: int | None) -> None:
     most = MOST_TREE_WIRES if most is None else most
+    if wires > most:
+        told = said.format(f"circuits of some {wires} wires")
+        raise TooMuchWork(f"{told}; at most {most} are allowed, and `tree_wires` (--tree-wires) allows more")
+
+
+def tree_wires(key: MultilinearKey, leaves: Sequence[Sequence[Form]]) -> int:
+    """The estimated wires of the different leaves of a tree. Raises TooMuchWork if one would have more than a circuit
+    can have."""
     largest = leaf_wires(key, leaves)
-    wires = largest * len(leaves)
     if largest > MOST_WIRES:
         raise TooMuchWork(
             f"the circuit of a leaf over these partitions would have some {largest} wires, and none has more than "
             f"{MOST_WIRES}: a higher blow-up (--blowup) takes fewer queries, and so do fewer bits of security"
         )
-    if wires > most:
-        kinds = f"{len(leaves)} different leaves" if len(leaves) > 1 else "one kind of leaf"
-        raise TooMuchWork(
-            f"the tree over these partitions needs circuits of some {wires} wires, for {kinds}; at most {most} are "
-            "allowed, and `tree_wires` (--tree-wires) allows more"
-        )
+    return largest * len(leaves)
 
 
 def leaf_wires(key: MultilinearKey, leaves: Sequence[Sequence[Form]]) -> int:

@@ -13,13 +13,21 @@ import pytest
 
 import distprove
 from distprove.entry import OwnProgram
-from distprove.errors import DistproveError, FormatError, InputError, InvalidProof, OutputMissing, UsageError
+from distprove.errors import (
+    DistproveError,
+    FormatError,
+    InputError,
+    InvalidProof,
+    OutputMissing,
+    TooMuchWork,
+    UsageError,
+)
 from distprove.formats import canonical
 from distprove.proof import KEY_FILE, OUTPUT_FILE, PROOF_FILE, Proof
 from distprove.stark.aggregate.file import StarkAggregate
 from distprove.stark.aggregate.prover import aggregate_jobs
 from distprove.stark.aggregate.trusted import MAKERS, trusted, verify
-from distprove.stark.aggregate.verifier import roots_of
+from distprove.stark.aggregate.verifier import KeyMakers, roots_of, verify_aggregate
 from distprove.stark.field import P
 from distprove.stark.heights import encode_heights
 from distprove.stark.keyfile import key_content
@@ -51,6 +59,7 @@ from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.security import bits_of
 from distprove.stark.recursion.tree import node_child
 from distprove.stark.recursion.whole import commitments_of, kinds_of_listed, sum_in
+from distprove.stark.recursion.work import tree_wires
 from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.tree_hash import TreeHash
@@ -120,6 +129,21 @@ def test_an_aggregate_takes_less_than_its_jobs(jobs: Jobs) -> None:
     content = jobs.aggregate.to_bytes()
     assert len(content) < 2 * max(len(proof.to_bytes()) for proof in jobs.proofs)
     assert StarkAggregate.from_bytes(content) == jobs.aggregate
+
+
+def test_the_work_for_all_jobs_is_bounded_before_any_key_is_made(jobs: Jobs) -> None:
+    """Each job alone is within the bound. Jobs of one key and form count once."""
+    verifiers = [own.verifier for own in trusted(jobs.proofs)]
+    each = {(root.key.digest, root.leaves): tree_wires(root.key, root.leaves) for root in jobs.roots}
+    assert len(each) < len(jobs.roots)
+    most = sum(each.values())
+    assert max(each.values()) < most - 1
+    roots_of(jobs.aggregate, verifiers, MAKERS, most)
+    never = KeyMakers(lambda *_: pytest.fail("a key is made"), lambda *_: pytest.fail("a key is made"))
+    with pytest.raises(TooMuchWork, match=f"5 jobs need circuits of some {most} wires"):
+        verify_aggregate(jobs.aggregate, verifiers, never, most - 1)
+    with pytest.raises(TooMuchWork, match="--tree-wires"):
+        jobs.check(tree_wires=1)
 
 
 # -- other jobs beside the proof --------------------------------------------------------------------------------------
