@@ -16,10 +16,11 @@ from distprove.stark.keyfile import key_content, key_of, parse_key, shipped_key
 from distprove.stark.multilinear.key import MultilinearKey, compile_key
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import content_bytes
-from distprove.stark.multilinear.security import choose_parameters, security_bits
+from distprove.stark.multilinear.security import choose_parameters, queries_needed, security_bits, statistics_of_job
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.options import StarkOptions
 from distprove.stark.programs import load_program
+from distprove.stark.security import MULTIPLICITIES
 from tests.support import ROOT
 from tests.support.multilinear_jobs import MultilinearJob, prove_program
 from tests.support.stark_programs import OneCell
@@ -129,6 +130,17 @@ def test_fewer_queries_than_the_target_needs_are_refused() -> None:
     job = prove_program("fibonacci", {"rows": 32}, params=params)
     with pytest.raises(InvalidProof, match="bits of security"):
         job.check()
+
+
+@pytest.mark.parametrize("security", [1, 64, 100, 128])
+@pytest.mark.parametrize("blowup", [1, 2, 6])
+def test_the_queries_are_the_fewest_of_all_multiplicities(security: int, blowup: int) -> None:
+    program = load_program("wide-fibonacci", {"rows": 1 << 18, "width": 8})
+    params = Parameters(blowup, 4, (1,) * 8, 16, security)
+    for stats in statistics_of_job(compile_key(program, params), program.log_heights(4)):
+        for number in range(len(stats.rounds)):
+            of_all = queries_needed(params, stats, number, (None, *MULTIPLICITIES))
+            assert queries_needed(params, stats, number) == of_all
 
 
 def test_a_key_of_another_engine_is_refused() -> None:

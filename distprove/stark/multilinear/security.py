@@ -221,16 +221,23 @@ def security_bits(shape: Shape) -> float:
 def queries_needed(
     params: Parameters, stats: Statistics, number: int, multiplicities: Sequence[int | None] | None = None
 ) -> int | None:
-    """The minimum number of queries of a round with which it reaches the target; None if none does."""
-    enough = []
-    for multiplicity in multiplicities or (None, *MULTIPLICITIES):
-        decoding = Decoding(stats.rounds[number], multiplicity)
-        if min((r.bits for r in round_rows(params, stats, number, decoding)), default=math.inf) < params.security_bits:
-            continue
-        if decoding.query_bits > 0:
-            missing = params.security_bits - params.grinding_bits
-            enough.append(max(1, math.ceil(missing / decoding.query_bits)))
-    needed = min(enough, default=None)
+    """The minimum number of queries of a round with which it reaches the target; None if none does. By default under
+    unique decoding or any multiplicity: a higher one gives every query more bits, and the round's other rows fewer, so
+    the highest under which these reach the target needs the fewest queries."""
+
+    def decoding(multiplicity: int | None) -> Decoding:
+        return Decoding(stats.rounds[number], multiplicity)
+
+    def falls_short(multiplicity: int | None) -> bool:
+        rows = round_rows(params, stats, number, decoding(multiplicity))
+        return min((r.bits for r in rows), default=math.inf) < params.security_bits
+
+    if multiplicities is None:
+        beyond = bisect_left(MULTIPLICITIES, True, key=falls_short)
+        multiplicities = (None, *MULTIPLICITIES[max(0, beyond - 1) : beyond])
+    missing = params.security_bits - params.grinding_bits
+    bits = [decoding(each).query_bits for each in multiplicities if not falls_short(each)]
+    needed = min((max(1, math.ceil(missing / each)) for each in bits if each > 0), default=None)
     return needed if needed is not None and needed <= MAX_QUERIES else None
 
 
