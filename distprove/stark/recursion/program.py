@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distprove.errors import InvalidProof
-from distprove.stark.air import Air, Bus
+from distprove.stark.air import Air, Bus, trace_air
+from distprove.stark.air.definition import Definition
+from distprove.stark.multilinear.air import Rules, compile_rules
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.verifier import check_statement
 from distprove.stark.program import Program, Trace
@@ -33,6 +35,8 @@ from distprove.stark.recursion.tables import WIRE
 from distprove.stark.statement import Statement
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
+
+_STATEMENT = Statement(public=STATED)
 
 
 class NodeProgram(Program):
@@ -60,6 +64,14 @@ class NodeProgram(Program):
     def arguments(self) -> dict[str, int | str]:
         return {}
 
+    @cached_property
+    def definitions(self) -> list[Definition]:
+        return [_definition(name) for name in self.frame.log_heights]
+
+    @cached_property
+    def _rules(self) -> tuple[Rules, ...]:
+        return tuple(_rules_of(name) for name in self.frame.log_heights)
+
     @property
     def tables(self) -> Sequence[Air]:
         return node_tables(STATED, self.frame.log_heights)
@@ -70,7 +82,7 @@ class NodeProgram(Program):
 
     @property
     def statement(self) -> Statement:
-        return Statement(public=STATED)
+        return _STATEMENT
 
     @property
     def fixed_heights(self) -> Mapping[str, int]:
@@ -109,6 +121,18 @@ class NodeProgram(Program):
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         public = tuple(map(int, backend.to_host(inputs["stated"])))
         return Trace(self.layout.traces(inputs, backend), public)
+
+
+@cache
+def _definition(name: str) -> Definition:
+    """The traced table of this name, which is the same in all frames: a process traces and compiles it once."""
+    (table,) = node_tables(STATED, [name])
+    return trace_air(table, _STATEMENT.layout())
+
+
+@cache
+def _rules_of(name: str) -> Rules:
+    return compile_rules(_definition(name), {WIRE.name: 1})
 
 
 def node_source(proven: Sequence[Proven], challenge: bytes, node_key: Identity) -> dict[str, Any]:
