@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from distprove.errors import UsageError
 from distprove.stark.multilinear.cells import CellPrograms
-from distprove.stark.multilinear.commitment import Stacked, commit_stack
+from distprove.stark.multilinear.commitment import Stacked, commit_stack, interpolated
 from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_arguments, with_root
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.program import Program
+from kernels.cpu.backend import CpuBackend
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 
@@ -43,6 +45,28 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
     key = compile_key(program, params)
     backend.goldilocks.prepare(sources=[f.source for f in program.row_functions])
     backend.multilinear.prepare()
+    host = _fixed_columns(program, key)
+    columns = [None if matrix is None else backend.to_device(matrix) for matrix in host]
+    fixed = None
+    if key.preprocessed.width:
+        fixed = commit_stack(backend, key.preprocessed, _present(columns), params, main=False)
+        key = with_root(key, fixed.tree.root)
+    key = _finished(program, key)
+    return MultilinearProvingKey(program, key, backend, columns, fixed, [CellPrograms.of(t) for t in key.tables])
+
+
+def make_verifying_key(program: Program, params: Parameters, backend: CpuBackend) -> MultilinearKey:
+    """The key alone of `make_key`, in a fraction of the memory. Raises as it does."""
+    key = compile_key(program, params)
+    columns = _present(_fixed_columns(program, key))
+    if key.preprocessed.width:
+        coefficients = interpolated(backend, key.preprocessed, columns, params)
+        key = with_root(key, backend.multilinear.root(coefficients, params.log_blowup, params.tree_hash))
+    return _finished(program, key)
+
+
+def _fixed_columns(program: Program, key: MultilinearKey) -> list[Array | None]:
+    """Each table's preprocessed columns (width, rows) on the host; None for a table without. Raises UsageError."""
     given = program.preprocessed()
     columns: list[Array | None] = []
     for table, height in zip(key.tables, key.fixed_heights, strict=True):
@@ -52,13 +76,17 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
             raise UsageError(f"table {table.name} has {table.preprocessed_width} preprocessed columns, not {width}")
         if matrix is not None and height is not None and matrix.shape[1] != 1 << height:
             raise UsageError(f"table {table.name} is fixed to 2^{height} rows; its preprocessed columns differ")
-        columns.append(None if matrix is None else backend.to_device(np.ascontiguousarray(matrix, np.uint64)))
-    fixed = None
-    if key.preprocessed.width:
-        present = {i: m for i, m in enumerate(columns) if m is not None}
-        fixed = commit_stack(backend, key.preprocessed, present, params, main=False)
-        key = with_root(key, fixed.tree.root)
+        columns.append(None if matrix is None else np.ascontiguousarray(matrix, np.uint64))
+    return columns
+
+
+def _present(columns: Sequence[Array | None]) -> dict[int, Array]:
+    return {number: matrix for number, matrix in enumerate(columns) if matrix is not None}
+
+
+def _finished(program: Program, key: MultilinearKey) -> MultilinearKey:
+    """The key with the arguments that depend on its root. Raises FormatError unless its parts fit each other."""
     known = {t.name: h for t, h in zip(key.tables, key.fixed_heights, strict=True) if h is not None}
     key = with_arguments(key, program.key_arguments(key.preprocessed_root, known))
     key.check(f"program {program.name}")
-    return MultilinearProvingKey(program, key, backend, columns, fixed, [CellPrograms.of(t) for t in key.tables])
+    return key

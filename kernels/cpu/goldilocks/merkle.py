@@ -8,7 +8,7 @@ whole level once cosets have one node, and hashing reads in sequence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -119,6 +119,20 @@ class CpuMerkleTree:
         rows = leaves[:, None] + np.arange(self._arity) * self._leaf_count(matrix)
         elements = matrix[:, rows % self.blowup, rows // self.blowup]  # (w, k, arity)
         return np.ascontiguousarray(elements.transpose(1, 2, 0)).reshape(len(leaves), self._arity * matrix.shape[0])
+
+
+def root_of_cosets(hasher: Hasher, cosets: Iterable[Words], log_blowup: int) -> bytes:
+    """The root of the tree over one matrix (w, B, n), of which the cosets (w, 1, n) are given one after the other, in
+    order. Nothing else is kept: below the level of B nodes a coset has a tree of its own."""
+    count = 1 << log_blowup
+    level = np.empty((4, count), dtype=np.uint64)
+    for number, coset in enumerate(cosets):
+        level[:, number] = CpuMerkleTree(hasher, [coset], 0).nodes[4:8]
+    for _, log_size in pairwise(hasher.tree_hash.levels(log_blowup, log_blowup)):
+        above = np.empty((4, 1 << log_size), dtype=np.uint64)
+        hasher.parents(level.reshape(-1), 1, above.reshape(-1))
+        level = above
+    return level.astype("<u8").tobytes()
 
 
 def open_trees(trees: Sequence[CpuMerkleTree], indices: NDArray[np.int64]) -> list[TreeOpening]:

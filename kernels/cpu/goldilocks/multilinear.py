@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from kernels.cpu.goldilocks.merkle import Hasher, root_of_cosets
 from kernels.interface.arrays import Array, Empty
 from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.multilinear import LeafTask, MultilinearKernels
 from kernels.interface.multilinear_rows import HALVES, POINTS, RowRounds, RuleProgram, TableRules
 from kernels.interface.row_program import RowProgram
 from kernels.interface.steps import Words
+from kernels.interface.tree_hash import TreeHash
 from kernels.maths.goldilocks import P, root_of_unity
 from kernels.maths.goldilocks_runs import coset_matrix, coset_shift
 
@@ -52,14 +54,27 @@ class CpuMultilinear(MultilinearKernels):
         assert self._rows is not None, "there is nothing to run row programs"
         return self._rows.evaluate(program, inputs, scalars, log_cosets=log_points)
 
+    def root(self, coefficients: Array, log_blowup: int, tree_hash: TreeHash) -> bytes:
+        """The root of `GoldilocksKernels.commit` over what `encode` returns, made coset by coset: neither the codewords
+        nor the tree are ever whole."""
+        hasher = Hasher(self._native, self._pool, self._set, self._new, tree_hash)
+        flat = _flat(coefficients)
+
+        def coset(shift: int) -> Array:
+            return self._on_cosets(flat, coefficients.shape, np.array([shift], dtype=np.uint64))
+
+        return root_of_cosets(hasher, map(coset, _shifts(coefficients.shape[1], log_blowup)), log_blowup)
+
     def _encode(self, coefficients: Array, log_blowup: int) -> Array:
-        width, n = coefficients.shape
+        shifts = np.array(_shifts(coefficients.shape[1], log_blowup), dtype=np.uint64)
+        return self._on_cosets(_flat(coefficients), coefficients.shape, shifts)
+
+    def _on_cosets(self, coefficients: Words, shape: tuple[int, ...], shifts: Words) -> Array:
+        width, n = shape
         log_n = n.bit_length() - 1
-        step = root_of_unity(log_n + log_blowup)
-        shifts = np.array([pow(step, k, P) for k in range(1 << log_blowup)], dtype=np.uint64)
-        out = self._empty((width, 1 << log_blowup, n))
+        out = self._empty((width, len(shifts), n))
         self._native.gl_encode(
-            self._pool, self._set, _flat(coefficients), log_n, root_of_unity(log_n), shifts, out.reshape(-1)
+            self._pool, self._set, coefficients, log_n, root_of_unity(log_n), shifts, out.reshape(-1)
         )
         return out
 
@@ -197,6 +212,12 @@ class CpuMultilinear(MultilinearKernels):
             flat[at : at + array.size] = array.reshape(-1)
             at += array.size
         flat[at:] = 0
+
+
+def _shifts(n: int, log_blowup: int) -> list[int]:
+    """The shifts of the cosets on which n coefficients are encoded."""
+    step = root_of_unity(n.bit_length() - 1 + log_blowup)
+    return [pow(step, k, P) for k in range(1 << log_blowup)]
 
 
 def _flat(array: Words) -> Words:

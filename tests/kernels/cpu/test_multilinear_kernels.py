@@ -7,6 +7,7 @@ import pytest
 
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.goldilocks.multilinear import CpuMultilinear
+from kernels.interface.tree_hash import TreeHash
 from tests.support.multilinear_cases import CASES, Case, random
 
 
@@ -32,3 +33,14 @@ def test_codewords_are_the_same_by_every_instruction_set(log_n: int) -> None:
             for own in sets()
         ]
     assert all(np.array_equal(each, found[0]) for each in found)
+
+
+@pytest.mark.parametrize("tree_hash", [*TreeHash])
+@pytest.mark.parametrize("log_blowup", [0, 1, 2, 3, 6])
+def test_a_root_by_cosets_is_that_of_the_whole_tree(tree_hash: TreeHash, log_blowup: int) -> None:
+    with CpuBackend(threads=2) as backend:
+        for log_n in (0, 1, 2, 3, 6, 9):
+            coefficients = random(np.random.default_rng(log_n), 5, 1 << log_n)
+            codewords = backend.multilinear.encode(coefficients, log_blowup)
+            tree = backend.goldilocks.commit([codewords], tree_hash=tree_hash)
+            assert backend.multilinear.root(coefficients, log_blowup, tree_hash) == tree.root
