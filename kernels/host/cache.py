@@ -10,14 +10,16 @@ may find, keep and evict at once: each file appears and disappears as a whole.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +29,8 @@ _CHUNK = 1 << 18
 _UNFINISHED = "new-*.tmp"
 _ABANDONED = 3600.0
 """Seconds after which a file that is not complete is taken for one that nobody writes any more."""
+_LOCK, _PATIENCE, _LOOK = "making.lock", 120.0, 0.02
+"""The file that is locked while a file is made; seconds that others wait for it, and between two looks."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def _evict(folder: Path, bound: Bound) -> None:
         for path in folder.iterdir():
             with contextlib.suppress(FileNotFoundError):  # evicted by another process
                 facts = path.lstat()
-                if stat.S_ISREG(facts.st_mode) and not path.match(_UNFINISHED):
+                if stat.S_ISREG(facts.st_mode) and path.name != _LOCK and not path.match(_UNFINISHED):
                     found.append((facts.st_mtime_ns, facts.st_size, path))
     total = 0
     for number, (_, size, path) in enumerate(sorted(found, reverse=True), start=1):
@@ -116,6 +120,30 @@ def _evict(folder: Path, bound: Bound) -> None:
         if total > bound.bytes or number > bound.files:
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+@contextlib.contextmanager
+def making(folder: Path) -> Iterator[None]:
+    """Let one process, and one thread of it, make files of `folder` at a time: others that want the same find it then.
+
+    Not for calls within each other. Whoever waits for minutes, or cannot use the folder, goes on without.
+    """
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            if _may_use(folder, create=True):
+                lock = held.enter_context(open(folder / _LOCK, "wb", opener=partial(os.open, mode=0o600)))
+                end = time.monotonic() + _PATIENCE
+                while not _locked(lock) and time.monotonic() < end:
+                    time.sleep(_LOOK)
+        yield
+
+
+def _locked(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _may_use(folder: Path, *, create: bool) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import IO
 
@@ -234,3 +236,64 @@ print(found)
     assert [worker.returncode for worker in workers] == [0, 0, 0]
     assert min(found) > 0
     assert 1 <= len(list(folder.iterdir())) <= 5 + 3  # each evicts what it has seen
+
+
+def test_one_makes_a_file_and_another_finds_it(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def make(number: int) -> None:
+        with cache.making(tmp_path):
+            if find(tmp_path) is None:
+                made.append(number)
+                time.sleep(0.05)
+                keep(tmp_path, b"content")
+
+    threads = [threading.Thread(target=make, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(made) == 1
+    assert (tmp_path / "making.lock").stat().st_mode & 0o777 == 0o600
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from kernels.host import cache
+with cache.making(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_process_that_dies_while_it_makes_a_file_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one that hangs does so for a while."""
+    monkeypatch.setattr(cache, "_PATIENCE", 0.2)
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        begun = time.monotonic()
+        with cache.making(tmp_path):
+            assert time.monotonic() - begun >= 0.2
+        other.kill()
+        other.wait()
+        monkeypatch.setattr(cache, "_PATIENCE", 60.0)
+        begun = time.monotonic()
+        with cache.making(tmp_path):
+            assert time.monotonic() - begun < 30
+
+
+def test_a_folder_that_is_not_usable_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with cache.making(tmp_path / "file"), cache.making(tmp_path / "file"):
+        pass
+
+
+def test_what_fails_while_a_file_is_made_is_passed_on(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="mine"), cache.making(tmp_path):
+        raise OSError("mine")
+    with cache.making(tmp_path):
+        pass
