@@ -61,6 +61,7 @@ class CudaBackend(Backend):
             device = CudaDevice(device, budget=budget, share=share, threads=threads, cache_dir=cache_dir)
         self.device: Device = device
         self.name = "cuda"
+        self.threads = threads
         self.traffic = self.device.traffic
         self.vectors = CudaVectors(self.device)
         self.sparse = CudaSparse(self.device)

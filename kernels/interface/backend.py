@@ -64,6 +64,8 @@ class Backend(ABC):
     """One device. One thread at a time computes; others may stage arrays and wait for the `result` of points."""
 
     name: str
+    threads: int = 1
+    """CPU threads that may compute beside the device, or that are the device."""
     traffic: Traffic
     vectors: Vectors
     sparse: Sparse[Any]

@@ -17,11 +17,11 @@ PERMUTATION_ROWS = CppRows(Path(__file__).with_name("permutations.cpp"), Permuta
 `places` (2 n,), state after state."""
 
 
-def wire_columns(values: Words, wires: Numbers, words: int, height: int) -> Words:
+def wire_columns(values: Words, wires: Numbers, words: int, height: int, threads: int = 1) -> Words:
     """The columns (operands x words, height) of the first words of wires (rows, operands), from the values of all
     wires (n, 4). They end in zeros."""
     operands = wires.shape[1]
     out = np.empty((operands * words, height), dtype=np.uint64)
     flat = values.reshape(-1), wires.reshape(-1)
-    native.wire_columns(native.Pool(1), *flat, operands, words, height, out.reshape(-1))
+    native.wire_columns(native.Pool(threads), *flat, operands, words, height, out.reshape(-1))
     return out

@@ -13,6 +13,7 @@ from distprove.stark.field import Words
 from distprove.stark.merkle import TreeClaim, leaf_header
 from distprove.stark.recursion.circuit import NONE, WORDS, Circuit
 from kernels.cpu.poseidon2 import INSTRUCTION_SET, WIDTH
+from kernels.host.native import native
 from kernels.interface.tree_hash import TreeHash
 
 UNLIKE = "an opening does not match its commitment"
@@ -40,8 +41,9 @@ class Evaluation:
             raise InvalidProof(f"the circuit is not satisfied: {found[0]}")
 
 
-def evaluate(circuit: Circuit, fields: Mapping[str, Words], trees: Sequence[TreeClaim]) -> Evaluation:
-    """Compute all wires. `fields` are those of proofs, `trees` their openings, whose roots are not looked at.
+def evaluate(circuit: Circuit, fields: Mapping[str, Words], trees: Sequence[TreeClaim], threads: int = 1) -> Evaluation:
+    """Compute all wires. `fields` are those of proofs, `trees` their openings, whose roots are not looked at. Children
+    that have nothing in common run on `threads` threads.
 
     Raises InvalidProof for fields of other lengths than the circuit's.
     """
@@ -52,7 +54,8 @@ def evaluate(circuit: Circuit, fields: Mapping[str, Words], trees: Sequence[Tree
     states = np.empty((circuit.native.states, WIDTH), dtype=np.uint64)
     openings = [_opening(claim) for claim in trees]
     into = values.reshape(-1), states.reshape(-1)
-    faults, unfit = circuit.native.evaluate(INSTRUCTION_SET, public, _joined(given), begins, openings, *into)
+    pool = native.Pool(max(1, min(threads, circuit.native.parts)))
+    faults, unfit = circuit.native.evaluate(pool, INSTRUCTION_SET, public, _joined(given), begins, openings, *into)
     found = [UNLIKE if message == NONE else circuit.messages[message] for message in faults]
     return Evaluation(values, states, found, unfit)
 

@@ -82,8 +82,9 @@ class Layout:
         out[:, : len(rows)] = rows.T
         return out
 
-    def inputs(self, made: Evaluation) -> dict[str, Words]:
-        """What `traces` takes, as host arrays: the main columns, or for permutations their states and places."""
+    def inputs(self, made: Evaluation, threads: int = 1) -> dict[str, Words]:
+        """What `traces` takes, as host arrays: the main columns, or for permutations their states and places. Made on
+        `threads` threads."""
         found: dict[str, Words] = {}
         first = 0
         for name in self.log_heights:
@@ -95,7 +96,7 @@ class Layout:
                 found[f"{name} states"] = states.reshape(-1) if len(wires) else np.zeros(WIDTH, dtype=np.uint64)
                 found[f"{name} places"] = places.reshape(-1) if len(wires) else np.zeros(2, dtype=np.uint64)
             else:
-                found[name] = self._main(name, made)
+                found[name] = self._main(name, made, threads)
         return found
 
     def traces(self, inputs: Mapping[str, Array], backend: Backend) -> list[Array]:
@@ -109,7 +110,7 @@ class Layout:
             for name, log_height in self.log_heights.items()
         ]
 
-    def _main(self, name: str, made: Evaluation) -> Words:
+    def _main(self, name: str, made: Evaluation, threads: int) -> Words:
         height, rows = 1 << self.log_heights[name], self._rows[name]
         match name:
             case "publics":
@@ -117,12 +118,12 @@ class Layout:
                 begins[0, 0] = 1
                 return begins
             case "relations" | "more relations":
-                return wire_columns(made.values, rows.wires, 3, height)
+                return wire_columns(made.values, rows.wires, 3, height, threads)
             case "bits":
                 (values,) = wire_columns(made.values, rows.wires, 1, height)
                 return _decomposed(values, self._columns(rows.fixed[:, -POWER_BITS:], name))
             case _:
-                return wire_columns(made.values, rows.wires, 1, height)
+                return wire_columns(made.values, rows.wires, 1, height, threads)
 
 
 def _decomposed(values: Words, factors: Words) -> Words:

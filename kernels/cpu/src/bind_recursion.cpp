@@ -72,7 +72,7 @@ TreeOpening opening_of(const nb::tuple& given) {
 }
 
 // Messages of the faults, and unfit trees.
-nb::tuple evaluate(const Circuit& circuit, const std::string& set, InWords publics, InWords given,
+nb::tuple evaluate(const Circuit& circuit, Pool& pool, const std::string& set, InWords publics, InWords given,
                    const std::vector<u64>& fields, const nb::list& trees, OutWords values, OutWords states) {
   Proof proof{publics.data(), publics.size(), given.data(), given.size(), fields, {}};
   for (const nb::handle tree : trees) proof.trees.push_back(opening_of(nb::cast<nb::tuple>(tree)));
@@ -83,7 +83,7 @@ nb::tuple evaluate(const Circuit& circuit, const std::string& set, InWords publi
   Found found;
   {
     nb::gil_scoped_release release;
-    found = circuit.evaluate(hash, proof, to, permuted);
+    found = circuit.evaluate(pool, hash, proof, to, permuted);
   }
   nb::list faults, unfit;
   for (const Fault& fault : found.faults) faults.append(fault.message);
@@ -133,6 +133,7 @@ void bind_recursion(nb::module_& m) {
       .def_prop_ro("states", &Circuit::states)
       .def_prop_ro("publics", &Circuit::publics)
       .def_prop_ro("fields", &Circuit::fields)
+      .def_prop_ro("parts", &Circuit::parts)
       .def("evaluate", &evaluate);
   m.def("wire_columns", &wire_columns);
 }

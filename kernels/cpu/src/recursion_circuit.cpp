@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <stdexcept>
 
 #include "hash/poseidon2.h"
@@ -17,6 +18,8 @@ using poseidon2::WIDTH;
 constexpr size_t BITS = 64, HALF = BITS / 2;  // of a scalar
 constexpr u32 MOST_LOG_LEAVES = 60;
 constexpr size_t AHEAD = 12;  // relations whose wires are fetched before their turn
+// Groups of more than this share of all operations stay apart: a child's has some quarter, and what it absorbs far less.
+constexpr size_t APART = 64;
 
 [[noreturn]] void refuse(const char* why) { throw std::invalid_argument(std::string("a circuit: ") + why); }
 
@@ -30,11 +33,62 @@ bool all_canonical(const std::vector<u64>& words) {
 
 }  // namespace
 
-// Finds the level of each operation: the most permutations that precede it on any path. Checks on the way that each wire
-// is written once, and before it is read.
+// Groups of operations that read each other's wires. An operation that would join two large groups, or reads from one
+// that did, is in none: it comes after all groups.
+class Circuit::Groups {
+ public:
+  static constexpr u32 SHARED = NONE, LAST = NONE - 1;  // what all may read; what comes after all groups
+
+  explicit Groups(size_t operations) : large_(operations / APART) {}
+
+  // The group of an operation that reads from both, of which it is the next one. `SHARED` stands for no group.
+  u32 joined(u32 a, u32 b) {
+    if (a == LAST || b == LAST) return LAST;
+    if (a == SHARED || b == SHARED) return a == SHARED ? b : a;
+    a = whole(a), b = whole(b);
+    if (a == b) return a;
+    if (sizes_[a] < sizes_[b]) std::swap(a, b);
+    if (sizes_[b] > large_) return LAST;
+    above_[b] = a;
+    sizes_[a] += sizes_[b];
+    return a;
+  }
+
+  u32 fresh() {
+    above_.push_back((u32)above_.size());
+    sizes_.push_back(0);
+    return above_.back();
+  }
+
+  void count(u32 group) {
+    if (group < LAST) ++sizes_[whole(group)];
+  }
+
+  // The group that a group has become a part of.
+  u32 whole(u32 group) {
+    if (group >= LAST) return group;
+    while (above_[group] != group) group = above_[group] = above_[above_[group]];
+    return group;
+  }
+
+  bool is_large(u32 group) const { return group < LAST && sizes_[group] > large_; }
+
+ private:
+  size_t large_;
+  std::vector<u32> above_;
+  std::vector<size_t> sizes_;
+};
+
+// Finds the level of each operation: the most permutations that precede it on any path; and its part. Checks on the way
+// that each wire is written once, and before it is read.
 class Circuit::Scheduler {
  public:
-  explicit Scheduler(Circuit& circuit) : circuit_(circuit), tables_(circuit.tables_), level_of_(circuit.wires_, NONE) {}
+  explicit Scheduler(Circuit& circuit)
+      : circuit_(circuit),
+        tables_(circuit.tables_),
+        groups_(circuit.tables_.kinds.size()),
+        level_of_(circuit.wires_, NONE),
+        group_of_(circuit.wires_, Groups::SHARED) {}
 
   void run() {
     const Tables& t = tables_;
@@ -52,41 +106,68 @@ class Circuit::Scheduler {
       const u32 level = place(operation);
       const bool permutes = operation.kind == Kind::PERMUTATION || operation.kind == Kind::STEP;
       if (permutes) operation.state = (u32)states++;
-      (permutes ? permutations_ : operations_).push_back({level, operation});
+      (permutes ? permutations_ : operations_).push_back({level, group_, operation});
     }
     for (size_t kind = 0; kind < KINDS; ++kind) need(next[kind] == sizes[kind], "its kinds of operations");
-    circuit_.operations_ = sorted(operations_);
+    share_out();
     std::vector<Relation> relations;  // in the new order, so that they are read one after the other
     relations.reserve(t.relations.size());
-    for (Operation& operation : circuit_.operations_) {
-      if (operation.kind != Kind::RELATION) continue;
-      relations.push_back(t.relations[operation.row]);
-      operation.row = (u32)relations.size() - 1;
-    }
+    for (Part* const part : parts_)
+      for (Operation& operation : part->operations) {
+        if (operation.kind != Kind::RELATION) continue;
+        relations.push_back(t.relations[operation.row]);
+        operation.row = (u32)relations.size() - 1;
+      }
     circuit_.tables_.relations = std::move(relations);
-    circuit_.permutations_ = sorted(permutations_);
-    circuit_.levels_.resize(levels_);
-    for (const auto& [level, operation] : operations_) ++circuit_.levels_[level].operations;
-    for (const auto& [level, operation] : permutations_) ++circuit_.levels_[level].permutations;
-    Level end{0, 0};
-    for (Level& level : circuit_.levels_)
-      end = level = {end.operations + level.operations, end.permutations + level.permutations};
   }
 
  private:
-  using Placed = std::pair<u32, Operation>;
+  struct Placed {
+    u32 level, group;
+    Operation operation;
+  };
 
-  static std::vector<Operation> sorted(std::vector<Placed>& placed) {
-    std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) { return a.first < b.first; });
-    std::vector<Operation> out;
-    out.reserve(placed.size());
-    for (const Placed& each : placed) out.push_back(each.second);
-    return out;
+  // Gives each large group a part of its own. Small ones need nothing but what all may read, and go before them.
+  void share_out() {
+    const auto by_level = [](const Placed& a, const Placed& b) { return a.level < b.level; };
+    std::stable_sort(operations_.begin(), operations_.end(), by_level);
+    std::stable_sort(permutations_.begin(), permutations_.end(), by_level);
+    std::map<u32, size_t> places;  // of the large groups, in the middle
+    for (std::vector<Placed>* const all : {&operations_, &permutations_})
+      for (Placed& each : *all) {
+        each.group = groups_.whole(each.group);
+        if (groups_.is_large(each.group)) places.emplace(each.group, 0);
+      }
+    size_t count = 0;
+    for (auto& [group, place] : places) place = count++;
+    circuit_.middle_.resize(count);
+    parts_ = {&circuit_.first_};
+    for (Part& part : circuit_.middle_) parts_.push_back(&part);
+    parts_.push_back(&circuit_.last_);
+    const auto part_of = [&](u32 group) -> Part& {
+      if (group == Groups::LAST) return circuit_.last_;
+      const auto found = places.find(group);
+      return found == places.end() ? circuit_.first_ : circuit_.middle_[found->second];
+    };
+    size_t operation = 0, permutation = 0;
+    for (u32 level = 0; level < levels_; ++level) {
+      for (; operation < operations_.size() && operations_[operation].level == level; ++operation)
+        part_of(operations_[operation].group).operations.push_back(operations_[operation].operation);
+      for (; permutation < permutations_.size() && permutations_[permutation].level == level; ++permutation)
+        part_of(permutations_[permutation].group).permutations.push_back(permutations_[permutation].operation);
+      for (Part* const part : parts_) {
+        const Level before = part->levels.empty() ? Level{0, 0, 0} : part->levels.back();
+        const size_t operations = part->operations.size(), permutations = part->permutations.size();
+        if (operations > before.operations || permutations > before.permutations)
+          part->levels.push_back({level, operations, permutations});
+      }
+    }
   }
 
   void read(u32 wire) {
     need(wire < level_of_.size() && level_of_[wire] != NONE, "a wire that is read before it is written");
     level_ = std::max(level_, level_of_[wire]);
+    group_ = groups_.joined(group_, group_of_[wire]);
   }
   void read(u32 first, u64 count) {
     need(first + count <= level_of_.size(), "a wire beyond the last");
@@ -99,22 +180,27 @@ class Circuit::Scheduler {
   void read_tree(u32 tree) {
     need(tree < tree_levels_.size() && tree_levels_[tree] != NONE, "a tree that is read before it is opened");
     level_ = std::max(level_, tree_levels_[tree]);
+    group_ = groups_.joined(group_, tree_groups_[tree]);
   }
   void write(u32 first, u64 count, u32 later = 0) {
     need(first + count <= level_of_.size(), "a wire beyond the last");
+    if (group_ == Groups::SHARED && !shared_) group_ = groups_.fresh();
     for (u64 i = 0; i < count; ++i) {
       need(level_of_[first + i] == NONE, "a wire that is written twice");
       level_of_[first + i] = level_ + later;
+      group_of_[first + i] = group_;
     }
   }
   void meet(u32 digest, u32 expected) {
     if (!expected) write(digest, 1, 1);
   }
 
-  // The level of an operation, after those of its results are set.
+  // The level of an operation, after those of its results are set. Its group is `group_`.
   u32 place(const Operation& operation) {
     const u32 row = operation.row;
     level_ = 0;
+    group_ = Groups::SHARED;
+    shared_ = operation.kind == Kind::CONSTANT || operation.kind == Kind::PUBLIC;
     switch (operation.kind) {
       case Kind::CONSTANT: write(tables_.constants[row].out, 1); break;
       case Kind::PUBLIC: write(tables_.publics[row].out, 1); break;
@@ -170,8 +256,10 @@ class Circuit::Scheduler {
         write(opened.first, (u64)opened.leaves * opened.width);
         need(opened.tree < tables_.opened_trees.size(), "the number of a tree");
         tree_levels_.resize(tables_.opened_trees.size(), NONE);
+        tree_groups_.resize(tables_.opened_trees.size(), Groups::SHARED);
         need(tree_levels_[opened.tree] == NONE, "a tree that is opened twice");
         tree_levels_[opened.tree] = level_;
+        tree_groups_[opened.tree] = group_;
         break;
       }
       case Kind::OPENED_NODE: {
@@ -184,6 +272,7 @@ class Circuit::Scheduler {
       }
     }
     levels_ = std::max(levels_, level_ + 1);
+    groups_.count(group_);
     return level_;
   }
 
@@ -202,45 +291,50 @@ class Circuit::Scheduler {
 
   Circuit& circuit_;
   const Tables& tables_;
-  std::vector<u32> level_of_, tree_levels_;
+  Groups groups_;
+  std::vector<u32> level_of_, tree_levels_, group_of_, tree_groups_;
   std::vector<Placed> operations_, permutations_;
-  u32 level_ = 0, levels_ = 0;
+  std::vector<Part*> parts_;
+  u32 level_ = 0, levels_ = 0, group_ = Groups::SHARED;
+  bool shared_ = false;
 };
 
+// Evaluates some parts, on one thread. Several may be at work, on parts of the middle.
 class Circuit::Evaluation {
  public:
-  Evaluation(const Circuit& circuit, const HashOps& hash, const Proof& proof, u64* values, u64* states)
-      : circuit_(circuit), tables_(circuit.tables_), hash_(hash), proof_(proof), values_(values), states_(states) {
-    need(proof.public_count == tables_.publics.size(), "another number of public values");
-    need(proof.fields.size() >= circuit.field_sizes_.size(), "a field that the proof lacks");
-    for (size_t i = 0; i < circuit.field_sizes_.size(); ++i)
-      need(proof.fields[i] + circuit.field_sizes_[i] <= proof.given_count, "a field with more elements than the proof's");
-    need(proof.trees.size() == tables_.opened_trees.size(), "another number of trees");
-    for (const OpenedTree& opened : tables_.opened_trees)
-      need(proof.trees[opened.tree].width == opened.width, "a tree with rows of another width");
-    trees_.resize(proof.trees.size());
-  }
+  // `trees`: of the whole circuit, to be opened.
+  Evaluation(const Circuit& circuit, const HashOps& hash, const Proof& proof, std::vector<OpenedNodes>& trees, u64* values,
+             u64* states)
+      : tables_(circuit.tables_), hash_(hash), proof_(proof), values_(values), states_(states), trees_(trees) {}
 
-  Found run() {
-    size_t operation = 0, permutation = 0;
-    for (const Level& level : circuit_.levels_) {
-      for (; operation < level.operations; ++operation) apply(circuit_.operations_[operation]);
-      permute(permutation, level.permutations);
-      permutation = level.permutations;
+  // Level by level, with the permutations of all these parts side by side.
+  void run(const std::vector<const Part*>& parts) {
+    std::vector<size_t> next(parts.size(), 0);  // level of each part
+    for (;;) {
+      u32 number = NONE;
+      for (size_t i = 0; i < parts.size(); ++i)
+        if (next[i] < parts[i]->levels.size()) number = std::min(number, parts[i]->levels[next[i]].number);
+      if (number == NONE) return;
+      waiting_.clear();
+      before_.clear();
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const Part& part = *parts[i];
+        if (next[i] == part.levels.size() || part.levels[next[i]].number != number) continue;
+        const Level begin = next[i] ? part.levels[next[i] - 1] : Level{0, 0, 0}, end = part.levels[next[i]++];
+        for (size_t k = begin.operations; k < end.operations; ++k) apply(part.operations[k]);
+        for (size_t k = begin.permutations; k < end.permutations; ++k) prepare(part.permutations[k]);
+      }
+      permute();
     }
-    const auto by_operation = [](const auto& a, const auto& b) { return a.operation < b.operation; };
-    std::sort(faults_.begin(), faults_.end(), by_operation);
-    std::sort(unfit_.begin(), unfit_.end(), by_operation);
-    Found found{std::move(faults_), {}};
-    for (const Unfit& each : unfit_) found.unfit.push_back(each.tree);
-    return found;
   }
 
- private:
   struct Unfit {
     u32 operation, tree;
   };
+  std::vector<Fault> faults;
+  std::vector<Unfit> unfit;
 
+ private:
   u64* words(u64 wire) const { return values_ + wire * WORDS; }
   u64 scalar(u64 wire) const { return words(wire)[0]; }
   Ext element(u32 wire) const {
@@ -316,14 +410,14 @@ class Circuit::Evaluation {
       case Target::C: put(w[2], gl::sub(element(w[3]), product(element(w[0]), element(w[1])))); break;
       case Target::B: {
         const Ext a = element(w[0]);
-        if (is_scalar(a) && a.c[0] == 0) faults_.push_back({number, relation.fault});
+        if (is_scalar(a) && a.c[0] == 0) faults.push_back({number, relation.fault});
         else put(w[1], product(gl::sub(element(w[3]), element(w[2])), inverse(a)));
         break;
       }
       case Target::NOTHING: {
         const Ext sum = gl::add(product(element(w[0]), element(w[1])), element(w[2]));
         const u64 found[WORDS] = {sum.c[0], sum.c[1], sum.c[2], 0};
-        if (!equal(found, words(w[3]))) faults_.push_back({number, relation.fault});
+        if (!equal(found, words(w[3]))) faults.push_back({number, relation.fault});
         break;
       }
     }
@@ -343,33 +437,32 @@ class Circuit::Evaluation {
     std::vector<u64> leaves(opened.leaves);
     for (u32 i = 0; i < opened.leaves; ++i) leaves[i] = number_of(opened.first_leaf + i);
     OpenedNodes& nodes = trees_[opened.tree];
-    if (!nodes.open(hash_, proof_.trees[opened.tree], leaves)) unfit_.push_back({number, opened.tree});
+    if (!nodes.open(hash_, proof_.trees[opened.tree], leaves)) unfit.push_back({number, opened.tree});
     for (u32 i = 0; i < opened.leaves; ++i)
       if (const u64* const row = nodes.row(leaves[i]))
         put_scalars(opened.first + (u64)i * opened.width, row, opened.width);
   }
 
-  // The permutations and steps of a level, from `begin` on.
-  void permute(size_t begin, size_t end) {
-    waiting_.clear();
-    before_.resize((end - begin) * WIDTH);
-    for (size_t i = begin; i < end; ++i) {
-      const Operation& operation = circuit_.permutations_[i];
-      u64* const state = states_ + operation.state * (size_t)WIDTH;
-      if (operation.kind == Kind::STEP) {
-        const Step& step = tables_.steps[operation.row];
-        if (const u64* const digest = fill(step, state)) {
-          meet(step.out, step.expected, digest, operation.number);
-          continue;
-        }
-      } else {
-        const u32* const wires = tables_.permutations[operation.row].state;
-        // The words of a given root may be any.
-        for (int k = 0; k < WIDTH; ++k) state[k] = gl::canonical(scalar(wires[k]));
+  // Writes the state of a permutation or step, and lets it wait for `permute` unless its digest is known.
+  void prepare(const Operation& operation) {
+    u64* const state = states_ + operation.state * (size_t)WIDTH;
+    if (operation.kind == Kind::STEP) {
+      const Step& step = tables_.steps[operation.row];
+      if (const u64* const digest = fill(step, state)) {
+        meet(step.out, step.expected, digest, operation.number);
+        return;
       }
-      std::memcpy(&before_[waiting_.size() * WIDTH], state, WIDTH * sizeof(u64));
-      waiting_.push_back(operation);
+    } else {
+      const u32* const wires = tables_.permutations[operation.row].state;
+      // The words of a given root may be any.
+      for (int k = 0; k < WIDTH; ++k) state[k] = gl::canonical(scalar(wires[k]));
     }
+    before_.insert(before_.end(), state, state + WIDTH);
+    waiting_.push_back(operation);
+  }
+
+  // What waits, side by side.
+  void permute() {
     after_.resize(before_.size());
     permute_states(hash_, before_.data(), waiting_.size(), after_.data());
     for (size_t i = 0; i < waiting_.size(); ++i) {
@@ -408,19 +501,16 @@ class Circuit::Evaluation {
   // Writes a digest, or compares it with the expected one.
   void meet(u32 wire, u32 expected, const u64* digest, u32 number) {
     if (!expected) std::memcpy(words(wire), digest, WORDS * sizeof(u64));
-    else if (!equal(words(wire), digest)) faults_.push_back({number, NONE});
+    else if (!equal(words(wire), digest)) faults.push_back({number, NONE});
   }
 
-  const Circuit& circuit_;
   const Tables& tables_;
   const HashOps& hash_;
   const Proof& proof_;
   u64 *values_, *states_;
-  std::vector<OpenedNodes> trees_;
+  std::vector<OpenedNodes>& trees_;
   std::vector<Operation> waiting_;
   std::vector<u64> before_, after_;
-  std::vector<Fault> faults_;
-  std::vector<Unfit> unfit_;
 };
 
 Circuit::Circuit(u32 wires, u32 messages, Tables tables)
@@ -428,8 +518,38 @@ Circuit::Circuit(u32 wires, u32 messages, Tables tables)
   Scheduler(*this).run();
 }
 
-Found Circuit::evaluate(const HashOps& hash, const Proof& proof, u64* values, u64* states) const {
-  return Evaluation(*this, hash, proof, values, states).run();
+void Circuit::check(const Proof& proof) const {
+  need(proof.public_count == tables_.publics.size(), "another number of public values");
+  need(proof.fields.size() >= field_sizes_.size(), "a field that the proof lacks");
+  for (size_t i = 0; i < field_sizes_.size(); ++i)
+    need(proof.fields[i] + field_sizes_[i] <= proof.given_count, "a field with more elements than the proof's");
+  need(proof.trees.size() == tables_.opened_trees.size(), "another number of trees");
+  for (const OpenedTree& opened : tables_.opened_trees)
+    need(proof.trees[opened.tree].width == opened.width, "a tree with rows of another width");
+}
+
+Found Circuit::evaluate(Pool& pool, const HashOps& hash, const Proof& proof, u64* values, u64* states) const {
+  check(proof);
+  std::vector<OpenedNodes> trees(proof.trees.size());
+  std::vector<std::vector<const Part*>> shares(std::min(middle_.size(), (size_t)pool.threads()));
+  for (size_t i = 0; i < middle_.size(); ++i) shares[i % shares.size()].push_back(&middle_[i]);
+  std::vector<Evaluation> evaluations(shares.size() + 1, {*this, hash, proof, trees, values, states});
+  Evaluation& own = evaluations.back();
+  own.run({&first_});
+  pool.run(shares.size(), [&](size_t i, int) { evaluations[i].run(shares[i]); });
+  own.run({&last_});
+
+  Found found;
+  std::vector<Evaluation::Unfit> unfit;
+  for (const Evaluation& each : evaluations) {
+    found.faults.insert(found.faults.end(), each.faults.begin(), each.faults.end());
+    unfit.insert(unfit.end(), each.unfit.begin(), each.unfit.end());
+  }
+  const auto by_operation = [](const auto& a, const auto& b) { return a.operation < b.operation; };
+  std::sort(found.faults.begin(), found.faults.end(), by_operation);
+  std::sort(unfit.begin(), unfit.end(), by_operation);
+  for (const Evaluation::Unfit& each : unfit) found.unfit.push_back(each.tree);
+  return found;
 }
 
 }  // namespace recursion

@@ -4,6 +4,8 @@
 // wire is four elements of F_p; values lie wire after wire.
 // Order: operations are sorted by the number of permutations that precede them on any path. Permutations of one number
 // do not depend on each other and run side by side in the lanes of HashOps::permute. Other operations keep their order.
+// Threads: the children of a node have nothing in common but constants and public values until their results meet. So
+// there is a part for each child, and one before and one after them.
 // Bound: by the permutations, and by the loads of wires for relations, which are fetched ahead. The steps of a path mostly
 // take their digest from the opened tree, whose nodes are hashed once for all queries.
 #pragma once
@@ -11,6 +13,7 @@
 
 #include "hash_ops.h"
 #include "recursion_tree.h"
+#include "threads.h"
 #include "views.h"
 
 namespace dp {
@@ -111,11 +114,12 @@ class Circuit {
   size_t publics() const { return tables_.publics.size(); }
   size_t fields() const { return field_sizes_.size(); }  // up to the last that is read
   size_t states() const { return tables_.permutations.size() + tables_.steps.size(); }
+  size_t parts() const { return middle_.size(); }  // that may run at once
 
   // Computes `values`, four words of each wire, all zero before, and `states`, 16 words of each permutation and step in
   // the order of the operations. Throws std::invalid_argument for a proof with fewer elements or trees than the circuit
   // reads.
-  Found evaluate(const HashOps& hash, const Proof& proof, u64* values, u64* states) const;
+  Found evaluate(Pool& pool, const HashOps& hash, const Proof& proof, u64* values, u64* states) const;
 
  private:
   struct Operation {
@@ -124,15 +128,24 @@ class Circuit {
     Kind kind;
   };
   struct Level {
+    u32 number;
     size_t operations, permutations;  // where they end
   };
+  struct Part {
+    std::vector<Operation> operations, permutations;
+    std::vector<Level> levels;  // ascending; those without operations are left out
+  };
+  class Groups;
   class Scheduler;
   class Evaluation;
 
+  void check(const Proof& proof) const;
+
   u32 wires_, messages_;
   Tables tables_;
-  std::vector<Operation> operations_, permutations_;
-  std::vector<Level> levels_;
+  // Parts of the middle read nothing of each other, and nothing of the last part.
+  Part first_, last_;
+  std::vector<Part> middle_;
   std::vector<u64> field_sizes_;  // how many elements of each field are read
 };
 

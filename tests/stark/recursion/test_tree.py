@@ -14,10 +14,12 @@ from distprove.formats import canonical
 from distprove.stark.barrier import Commitment
 from distprove.stark.field import P
 from distprove.stark.heights import encode_heights
+from distprove.stark.merkle import TreeClaim
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey
 from distprove.stark.multilinear.security import choose_parameters
+from distprove.stark.recursion.circuit import WORDS
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.node import (
@@ -40,6 +42,7 @@ from distprove.steps import Steps
 from kernels.cpu.backend import CpuBackend
 from kernels.cpu.poseidon2 import DIGEST
 from kernels.interface.tree_hash import TreeHash
+from tests.support import plain_evaluation
 from tests.support import second_root_verifier as second
 from tests.support.multilinear_jobs import MultilinearJob, prove_program
 from tests.support.second_verifier import Refused
@@ -146,6 +149,40 @@ def test_a_tree_has_each_partition_once_and_in_order(count: int) -> None:
     assert below == partitions
     places = {node.name: i for i, node in enumerate(nodes)}
     assert all(places.get(child, -1) < places[node.name] for node in nodes for child in node.children)
+
+
+def spoiled(trees: list[TreeClaim], number: int) -> list[TreeClaim]:
+    """The openings, of which one has a node more than the queries meet."""
+    claim = trees[number]
+    path = np.concatenate([claim.opening.path, claim.opening.path[:1]])
+    made = replace(claim, opening=replace(claim.opening, path=path))
+    return [*trees[:number], made, *trees[number + 1 :]]
+
+
+@pytest.mark.parametrize("changed", [(), ("1.totals",), ("3.folds", "list", "0.final"), ("2.rounds", 1, 6)])
+def test_children_are_evaluated_at_once_as_one_after_the_other(tree: Tree, changed: tuple[str | int, ...]) -> None:
+    """In as many threads as there are, with the same values, and with the same faults in the same order."""
+    given = tree.segments[:4]
+    program = NodeProgram(segments_of(tree.job.key, leaf_forms(forms_of(given))), tree.keys.frame)
+    stated = stated_by(program.children, given, given[0].proof.challenge, tree.keys.identity)
+    fields, trees = dict(node_fields(program.children, given, stated)), node_trees(program.children, given)
+    for each in changed:
+        if isinstance(each, str):
+            fields[each] = fields[each] ^ np.uint64(1)
+        else:
+            trees = spoiled(trees, each)
+    assert program.circuit.native.parts == 4
+    plain = plain_evaluation.evaluate(program.circuit, fields, trees)
+    assert bool(plain.faults) == bool(changed)
+    one = evaluate(program.circuit, fields, trees)
+    assert one.values.tolist() == [[*value, *[0] * (WORDS - len(value))] for value in plain.values]
+    for threads in (1, 2, 3, 4, 9):
+        found = evaluate(program.circuit, fields, trees, threads)
+        assert (found.faults, found.unfit) == (plain.faults, plain.unfit)
+        assert np.array_equal(found.values, one.values)
+        assert found.states.tolist() == plain.states
+        made, alone = program.layout.inputs(found, threads), program.layout.inputs(one)
+        assert all(np.array_equal(made[name], alone[name]) for name in alone)
 
 
 def test_a_job_of_one_segment_without_a_global_bus() -> None:
