@@ -30,10 +30,11 @@ from actors.rooms import Rooms
 from actors.synthesiser import SynthesiserProcess, SynthesiserServer
 from actors.worker import SynthesiserHandle
 from distprove.formats.owncode import OURS, names_code
+from distprove.host.beside import in_background
 from distprove.host.log import set_up_logging, wants_json
 from distprove.host.memory import give_back_large_blocks
 from distprove.proof import fingerprint
-from distprove.system import ImportsAhead, PartitionProof
+from distprove.system import ImportsAhead, PartitionProof, PreparesVerifying
 from kernels.host.arena import HostArena
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ class VerifierServer:
     def load(self) -> dict[str, Any]:
         """Compile what verifying needs; public facts."""
         self._system.key_digest()  # what a verifier compiles, it has then compiled
+        if isinstance(self._system, PreparesVerifying):
+            in_background(self._system.prepare_verifying, "distprove-verifier-ahead")
         return process_facts()
 
     def verify(self, proof: PartitionProof) -> tuple[bool, bytes]:

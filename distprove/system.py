@@ -409,6 +409,15 @@ class VerifiesInPython(Protocol):
 
 
 @runtime_checkable
+class PreparesVerifying(Protocol):
+    """Optional interface of a proof system whose verifier needs more than the key, which takes seconds to make."""
+
+    def prepare_verifying(self) -> None:
+        """Make it for the job's plan. Called once in each verifying process, on a thread of its own while the process
+        verifies. What fails here fails again, and is reported, where it is needed."""
+
+
+@runtime_checkable
 class VerifiesJob(Protocol):
     """Optional interface of a proof system or verifier for which the partitions of a job must fit each other."""
 

@@ -13,12 +13,13 @@ from distprove.errors import DistproveError, FormatError, InputError, InvalidPro
 from distprove.formats import canonical
 from distprove.formats.files import read_bounded
 from distprove.formats.owncode import names_code, own_faults
+from distprove.host.machine import usable_threads
 from distprove.proof import KEY_FILE, check_fields
 from distprove.stark import proving_key
 from distprove.stark.engine import MULTILINEAR, AnyKey, engine_of, engine_of_record
 from distprove.stark.key_front import MAX_BYTES
-from distprove.stark.multilinear import proving_key as multilinear_proving_key
 from distprove.stark.multilinear.key import check_engine
+from distprove.stark.multilinear.proving_key import make_verifying_key
 from distprove.stark.program import Program
 from distprove.stark.programs import PROGRAMS, find_program, load_program
 from distprove.stark.verifying_key import check_version
@@ -27,6 +28,9 @@ from kernels.cpu.backend import CpuBackend
 FORMAT = "distprove.stark-key"
 BEGINS = b"\x82\xa6format\xb3" + FORMAT.encode()
 """The first bytes of every key file: a map of two entries, the first of which is the format."""
+LOG_SHARED = 14
+"""log2 of the rows from which the commitment to a table's columns is shared out among threads. Below, it takes
+milliseconds, as starting them does."""
 
 
 def key_content(key: AnyKey) -> bytes:
@@ -155,7 +159,8 @@ def _made(name: str, arguments: tuple[tuple[str, int | str], ...], params: Any) 
 
 
 def key_of(program: Program, params: Any) -> AnyKey:
-    """Make the verifying key of a program under the parameters of either engine, on the CPU. Raises UsageError."""
+    """Make the verifying key of a program under the parameters of either engine, on all threads of the CPU where its
+    preprocessed columns are tall. Raises UsageError."""
     engine = engine_of(params)
     root = program.preprocessed_root
     if root is not None:
@@ -163,9 +168,11 @@ def key_of(program: Program, params: Any) -> AnyKey:
         key: AnyKey = replace(engine.compile_key(program, params), **changes)
         key.check(f"program {program.name}")
         return key
-    make_key = multilinear_proving_key.make_key if engine.name == MULTILINEAR else proving_key.make_key
-    with CpuBackend() as backend:
-        made: AnyKey = make_key(program, params, backend).key
+    tall = max(dict(program.fixed_heights).values(), default=0) >= LOG_SHARED
+    with CpuBackend(threads=usable_threads() if tall else 1) as backend:
+        if engine.name == MULTILINEAR:
+            return make_verifying_key(program, params, backend)
+        made: AnyKey = proving_key.make_key(program, params, backend).key
         return made
 
 
@@ -180,14 +187,15 @@ def program_of(key: AnyKey) -> Program | None:
 
 def node_key(key: Any, kind: Any) -> Any:
     """The key of a node of the tree over partitions under `key`: `distprove.stark.recursion.tree_keys.node_key`, which
-    few verifiers need and import."""
+    few verifiers need and import, on all threads."""
     from distprove.stark.recursion.tree_keys import node_key
 
-    return node_key(key, kind)
+    return node_key(key, kind, usable_threads())
 
 
 def jobs_keys(jobs: Any) -> Any:
-    """The keys of the tree over the roots of jobs: `distprove.stark.recursion.jobs_keys.jobs_verifying_keys`."""
+    """The keys of the tree over the roots of jobs: `distprove.stark.recursion.jobs_keys.jobs_verifying_keys`, on all
+    threads."""
     from distprove.stark.recursion.jobs_keys import jobs_verifying_keys
 
-    return jobs_verifying_keys(jobs)
+    return jobs_verifying_keys(jobs, usable_threads())

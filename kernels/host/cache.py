@@ -29,8 +29,8 @@ _CHUNK = 1 << 18
 _UNFINISHED = "new-*.tmp"
 _ABANDONED = 3600.0
 """Seconds after which a file that is not complete is taken for one that nobody writes any more."""
-_LOCK, _PATIENCE, _LOOK = "making.lock", 120.0, 0.02
-"""The file that is locked while a file is made; seconds that others wait for it, and between two looks."""
+_LOCK, _PATIENCE, _LOOK = ".lock", 120.0, 0.02
+"""The suffix of a file that is locked while another one is made; seconds that others wait, and between two looks."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _evict(folder: Path, bound: Bound) -> None:
         for path in folder.iterdir():
             with contextlib.suppress(FileNotFoundError):  # evicted by another process
                 facts = path.lstat()
-                if stat.S_ISREG(facts.st_mode) and path.name != _LOCK and not path.match(_UNFINISHED):
+                if stat.S_ISREG(facts.st_mode) and path.suffix != _LOCK and not path.match(_UNFINISHED):
                     found.append((facts.st_mtime_ns, facts.st_size, path))
     total = 0
     for number, (_, size, path) in enumerate(sorted(found, reverse=True), start=1):
@@ -123,15 +123,15 @@ def _evict(folder: Path, bound: Bound) -> None:
 
 
 @contextlib.contextmanager
-def making(folder: Path) -> Iterator[None]:
-    """Let one process, and one thread of it, make files of `folder` at a time: others that want the same find it then.
+def making(folder: Path, kind: str) -> Iterator[None]:
+    """Let one process, and one thread of it, make files of a kind in `folder` at a time: others find them then.
 
-    Not for calls within each other. Whoever waits for minutes, or cannot use the folder, goes on without.
+    Calls for one kind do not nest. One that waits for minutes, or cannot use the folder, goes on without.
     """
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             if _may_use(folder, create=True):
-                lock = held.enter_context(open(folder / _LOCK, "wb", opener=partial(os.open, mode=0o600)))
+                lock = held.enter_context(open(folder / f"{kind}{_LOCK}", "wb", opener=partial(os.open, mode=0o600)))
                 end = time.monotonic() + _PATIENCE
                 while not _locked(lock) and time.monotonic() < end:
                     time.sleep(_LOOK)

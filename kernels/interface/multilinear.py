@@ -10,7 +10,7 @@ arguments of each. Arrays are in the backend's memory unless noted.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ import numpy as np
 
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
-from kernels.interface.multilinear_rows import LAYOUTS, BoundRules, RowKernels
+from kernels.interface.multilinear_rows import LAYOUTS, BoundRules, RowKernels, RuleProgram
 from kernels.interface.steps import (
     COORDINATES,
     EXT,
@@ -183,8 +183,9 @@ class MultilinearKernels(RowKernels):
     single_block = 1 << 9
     """Most pairs of which one block makes all rounds of a layer that are left, or all layers above."""
 
-    def prepare(self) -> None:
-        """Begin slow preparation for proofs (compilation) in the background. Calling it is optional."""
+    def prepare(self, rules: Iterable[RuleProgram] = ()) -> None:
+        """Begin slow preparation for proofs (compilation) in the background, and for `rules`. Calling it is optional. A
+        thread beside the one that computes may call."""
 
     # -- transforms and runs ----------------------------------------------------------------------------------------
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from distprove.stark.multilinear.cells import CellPrograms
+from distprove.stark.multilinear.key import compile_key
+from distprove.stark.multilinear.params import Parameters
+from distprove.stark.programs import load_program
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
@@ -13,6 +17,8 @@ from kernels.cuda.goldilocks.multilinear import CudaMultilinear
 from tests.support.golden_jobs import FOLDER
 from tests.support.multilinear_cases import CASES, Case, leaves, random, row_rounds
 from tests.support.multilinear_golden import JOBS, prove_golden, to_bytes
+
+SMALL = Parameters(1, 2, (1,) * 8, 0, 0)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
@@ -60,6 +66,29 @@ def test_large_programs_are_compiled(emulated: CudaBackend, moved_bytes: int) ->
             row_rounds(emulated, np.random.default_rng(seed))
     finally:
         del kernels.large, kernels.moved_bytes
+
+
+def test_prepared_rules_are_not_prepared_again(emulated: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large program's compilation begins before a round runs it; nothing goes to the device."""
+    kernels, rows = emulated.multilinear, emulated.goldilocks
+    assert isinstance(kernels, CudaMultilinear)
+    assert isinstance(rows, CudaGoldilocks)
+    cells = [CellPrograms.of(rules) for rules in compile_key(load_program("range-check", {}), SMALL).tables]
+    programs = [own for each in cells for own in (each.leaves, each.constraints, each.interactions) if own is not None]
+    kernels.clear()
+    kernels.large = 0
+    try:
+        moved = emulated.traffic.snapshot()
+        kernels.prepare(programs)
+        assert emulated.traffic.since(moved).to_device == 0
+        assert all(kernels._made[program].code.size for program in programs)
+        assert all(id(program.on_coset) in rows._plans for program in programs)
+        with monkeypatch.context() as patched:
+            patched.setattr("kernels.cuda.goldilocks.rules.RuleCode", lambda *_: pytest.fail("it is made"))
+            assert [code for program in programs for code in kernels._code(program)[:1]]
+    finally:
+        del kernels.large
+        kernels.clear()
 
 
 @pytest.mark.parametrize("log_n", range(10))

@@ -38,22 +38,23 @@ def jobs_tree(jobs: Sequence[JobRoot]) -> tuple[TreeParameters, Frame]:
     return tree_with_room(jobs[0].key.params, rows)
 
 
-def jobs_verifying_keys(jobs: Sequence[JobRoot]) -> JobsVerifyingKeys:
-    """The keys of the tree over these jobs, made on the CPU and kept. Any thread may call. Raises UsageError."""
+def jobs_verifying_keys(jobs: Sequence[JobRoot], threads: int = 1) -> JobsVerifyingKeys:
+    """The keys of the tree over these jobs, made on so many threads of the CPU and kept. Any thread may call. Raises
+    UsageError."""
     place = tuple((job.key.digest, job.leaves) for job in jobs)
     with _LOCK:
         if place not in _KEYS:
-            _KEYS[place] = _made(jobs)
+            _KEYS[place] = _made(jobs, threads)
             while len(_KEYS) > MOST_TREES:
                 _KEYS.popitem(last=False)
         _KEYS.move_to_end(place)
         return _KEYS[place]
 
 
-def _made(jobs: Sequence[JobRoot]) -> JobsVerifyingKeys:
+def _made(jobs: Sequence[JobRoot], threads: int) -> JobsVerifyingKeys:
     params, frame = jobs_tree(jobs)
     below = node_child(frame, params.nodes)
-    leaves = tuple(made_key(NodeProgram(leaf, frame), params.nodes) for leaf in places_of(jobs))
-    node = made_key(NodeProgram([below] * MOST_CHILDREN, frame), params.nodes)
-    root = made_key(NodeProgram([below], root_frame(frame, params.nodes)), params.root)
+    leaves = tuple(made_key(NodeProgram(leaf, frame), params.nodes, threads) for leaf in places_of(jobs))
+    node = made_key(NodeProgram([below] * MOST_CHILDREN, frame), params.nodes, threads)
+    root = made_key(NodeProgram([below], root_frame(frame, params.nodes)), params.root, threads)
     return JobsVerifyingKeys(leaves, node, root)

@@ -25,6 +25,7 @@ from distprove.stark.recursion.frame import KINDS
 from distprove.stark.recursion.layout import Layout
 from distprove.stark.recursion.node import DIGEST_BYTES, Child
 from distprove.stark.recursion.program import NodeProgram
+from distprove.stark.recursion.shipped import shipped_root
 from kernels.host import cache as files
 
 _ROWS, _ROOT = ".rows", ".root"
@@ -33,24 +34,35 @@ _ROWS, _ROOT = ".rows", ".root"
 def kept_rows(children: Sequence[Child], folder: Path | None = None) -> Mapping[str, int]:
     """The rows of each kind that the circuit of these children takes. `folder` is the cache's by default."""
     name = name_of(children)
-    found = _read(folder, name, _ROWS, dict.fromkeys(KINDS, int))
+
+    def read() -> dict[str, int] | None:
+        return _read(folder, name, _ROWS, dict.fromkeys(KINDS, int))
+
+    found = read()
     if found is None:
-        found = dict(Layout(kept_circuit(children)).rows)
-        _write(folder, name, _ROWS, found)
+        with files.making(_folder(folder), "rows"):
+            found = read() or dict(Layout(kept_circuit(children)).rows)
+            _write(folder, name, _ROWS, found)
     return {kind: found[kind] for kind in KINDS}
 
 
 def kept_root(program: NodeProgram, params: Parameters, make: Callable[[], bytes], folder: Path | None = None) -> bytes:
-    """The root of a program's preprocessed columns under these parameters, made by `make` if it is not in the cache."""
-    root = found_root(program, params, folder)
+    """The root of a program's preprocessed columns under these parameters, made by `make` if it is neither in the cache
+    nor shipped (`recursion.shipped`)."""
+    root = _read_root(program, params, folder)
     if root is None:
-        root = make()
-        _write(folder, _root_name(program, params), _ROOT, {"root": root})
+        with files.making(_folder(folder), "roots"):
+            root = found_root(program, params, folder) or make()
+            _write(folder, _root_name(program, params), _ROOT, {"root": root})
     return root
 
 
 def found_root(program: NodeProgram, params: Parameters, folder: Path | None = None) -> bytes | None:
-    """The root that `kept_root` would return, if it is in the cache."""
+    """The root that `kept_root` would return without making it. A shipped one takes the program's columns."""
+    return _read_root(program, params, folder) or shipped_root(program, params)
+
+
+def _read_root(program: NodeProgram, params: Parameters, folder: Path | None) -> bytes | None:
     found = _read(folder, _root_name(program, params), _ROOT, {"root": bytes})
     return found["root"] if found is not None and len(found["root"]) == DIGEST_BYTES else None
 
@@ -61,7 +73,7 @@ def _root_name(program: NodeProgram, params: Parameters) -> str:
 
 
 def _read(folder: Path | None, name: str, suffix: str, fields: dict[str, type]) -> dict[str, Any] | None:
-    file = files.find(folder or files.user_cache_dir("circuits"), name, suffix)
+    file = files.find(_folder(folder), name, suffix)
     if file is None:
         return None
     with file:
@@ -76,6 +88,10 @@ def _read(folder: Path | None, name: str, suffix: str, fields: dict[str, type]) 
 
 def _write(folder: Path | None, name: str, suffix: str, record: dict[str, Any]) -> None:
     data = canonical.encode(record)
-    kept = files.keep(folder or files.user_cache_dir("circuits"), name, suffix, lambda file: file.write(data), BOUND)
+    kept = files.keep(_folder(folder), name, suffix, lambda file: file.write(data), BOUND)
     if kept is not None:
         kept.close()
+
+
+def _folder(given: Path | None) -> Path:
+    return given or files.user_cache_dir("circuits")

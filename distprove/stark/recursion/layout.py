@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -131,9 +132,7 @@ def _decomposed(values: Words, factors: Words) -> Words:
     bits = values[None] >> np.arange(BITS, dtype=np.uint64)[:, None] & np.uint64(1)
     missing = sub(values >> np.uint64(HALF), np.uint64((1 << HALF) - 1))  # type: ignore[arg-type]
     full = (missing == 0).astype(np.uint64)
-    products: list[Words] = []
-    before = np.ones(len(values), dtype=np.uint64)
-    for bit, factor in zip(bits, factors, strict=False):
-        before = mul(before, add(mul(bit, factor), np.ones_like(bit)))
-        products.append(before)
+    own = bits[: len(factors)]
+    terms = add(mul(own, factors), np.ones_like(own))
+    products = list(accumulate(terms, mul))
     return np.concatenate([bits, inverse(missing)[None], full[None], *[product[None] for product in products]])

@@ -20,7 +20,7 @@ from distprove.stark.recursion.circuit import Circuit
 from distprove.stark.recursion.circuit_cache import kept_circuit
 from distprove.stark.recursion.columns import PERMUTATION_ROWS
 from distprove.stark.recursion.evaluation import evaluate
-from distprove.stark.recursion.frame import Frame
+from distprove.stark.recursion.frame import KINDS, MORE, Frame
 from distprove.stark.recursion.layout import Layout, node_tables
 from distprove.stark.recursion.node import (
     STATED,
@@ -45,11 +45,12 @@ class NodeProgram(Program):
     name = "node"
     row_functions = (PERMUTATION_ROWS,)
 
-    def __init__(self, children: Sequence[Child], frame: Frame) -> None:
+    def __init__(self, children: Sequence[Child], frame: Frame, threads: int = 1) -> None:
         """`children`: one for each place, all alike but for segments of other heights. Without any there are rules and
-        no circuit."""
+        no circuit. Traces are made on `threads` threads of the host."""
         self.children = tuple(children)
         self.frame = frame
+        self._threads = threads
 
     @cached_property
     def circuit(self) -> Circuit:
@@ -114,13 +115,18 @@ class NodeProgram(Program):
             check_statement(child.shape.key, own.name, own.public, child.shape)
         stated = stated_by(self.children, proven, challenge, node_key)
         fields = node_fields(self.children, proven, stated)
-        made = evaluate(self.circuit, fields, node_trees(self.children, proven))
+        made = evaluate(self.circuit, fields, node_trees(self.children, proven), self._threads)
         made.check()
-        return {**self.layout.inputs(made), "stated": np.array(stated.scalars(), dtype=np.uint64)}
+        return {**self.layout.inputs(made, self._threads), "stated": np.array(stated.scalars(), dtype=np.uint64)}
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
         public = tuple(map(int, backend.to_host(inputs["stated"])))
         return Trace(self.layout.traces(inputs, backend), public)
+
+
+def node_rules() -> list[Rules]:
+    """The rules of every table that a frame can have."""
+    return [_rules_of(name) for name in (*KINDS, *MORE.values())]
 
 
 @cache

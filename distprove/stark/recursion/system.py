@@ -4,13 +4,18 @@ others. `distprove.stark.recursion.plan` says which."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from concurrent.futures import Future
+from functools import cached_property, partial
 from typing import Any
 
 from distprove.errors import AirError, FormatError, InputError, InvalidProof, UsageError
 from distprove.formats import canonical
+from distprove.host.beside import in_background
+from distprove.host.machine import usable_threads
 from distprove.stark.engine import engine_of
 from distprove.stark.job_verifier import StarkVerifier
+from distprove.stark.multilinear.cells import CellPrograms
+from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.memory import choose, key_bytes
 from distprove.stark.multilinear.prover import Committed
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey
@@ -29,7 +34,8 @@ from distprove.stark.recursion.node_proof import (
     statement,
     verify_node,
 )
-from distprove.stark.recursion.plan import MOST_LEAVES, ROOT, Form, Kind, TreeNode, kinds_of, plan_tree
+from distprove.stark.recursion.plan import INNER, MOST_LEAVES, ROOT, Form, Kind, TreeNode, kinds_of, plan_tree
+from distprove.stark.recursion.program import node_rules
 from distprove.stark.recursion.tree import TreeKeys
 from distprove.stark.recursion.tree_keys import keys_of_tree, node_key
 from distprove.stark.recursion.whole import listed, whole_of
@@ -40,17 +46,21 @@ from distprove.system import MemoryUse, Partition, PartitionProof, StepTimes, Wi
 from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend
 
+VERIFIERS_SHARE = 4
+"""A key is made on the machine's threads divided by this, while provers are at work."""
+
 
 class OneProofSystem(MultilinearSystem):
     """A job under the multilinear engine and Poseidon2 that ends in one proof.
 
-    Implements `ChecksChildren` of `distprove.system`, and `BindsWhole` and `VerifiesWhole` of `distprove.proof`, beside
-    the protocols of `StarkSystem`.
+    Implements `ChecksChildren` and `PreparesVerifying` of `distprove.system`, and `BindsWhole` and `VerifiesWhole` of
+    `distprove.proof`, beside the protocols of `StarkSystem`.
     """
 
     one_proof = True
     tree_wires: int | None = None
     """The most wires of circuits for the tree; None for the default of `distprove.stark.recursion.work`."""
+    _planned: tuple[Kind, ...] = ()
 
     @classmethod
     def from_options(cls, options: StarkOptions) -> OneProofSystem:
@@ -61,7 +71,13 @@ class OneProofSystem(MultilinearSystem):
         return system
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name not in ("_nodes", "_kinds")}
+        left = "_nodes", "_kinds", "_ahead"
+        state = {name: value for name, value in super().__getstate__().items() if name not in left}
+        return state | {"_planned": self.planned_kinds()}
+
+    def planned_kinds(self) -> tuple[Kind, ...]:
+        """The kinds of the nodes of the job, once it is planned: what its provers and verifiers can prepare."""
+        return tuple(dict.fromkeys(self._kinds.values())) if "_kinds" in vars(self) else self._planned
 
     @staticmethod
     def cut_job(program: Program, partitions: int | None, fits: Fits = lambda heights: True) -> Cut:
@@ -126,7 +142,7 @@ class OneProofSystem(MultilinearSystem):
 
     @cached_property
     def verifier(self) -> StarkVerifier:
-        return StarkVerifier(self.key, self.program, node_key=node_key, tree_wires=self.tree_wires)
+        return StarkVerifier(self.key, self.program, node_key=_node_key, tree_wires=self.tree_wires)
 
     # -- verification -----------------------------------------------------------------------------------------------
 
@@ -135,10 +151,16 @@ class OneProofSystem(MultilinearSystem):
         if not is_node(proof):
             return super().verify(proof)
         try:
-            verify_node(node_key, proof, self.key)
+            verify_node(_node_key, proof, self.key)
         except InvalidProof:
             return False
         return True
+
+    def prepare_verifying(self) -> None:
+        """Make the keys of the job's nodes. Where several processes do, one makes them and the others read them."""
+        for kind in self.planned_kinds():
+            _node_key(self.key, kind)
+            _node_key(self.key, kind.of_role(INNER))
 
     def verify_batch(self, proofs: list[PartitionProof]) -> bool:
         return all(self.verify(proof) for proof in proofs)
@@ -147,12 +169,19 @@ class OneProofSystem(MultilinearSystem):
         try:
             if not partition.needs:
                 return self._is_planned(partition, proof)
+            _ = self._ahead
             if not is_node(proof) or proof.data["kind"] != partition.source["kind"] or not is_statement(proof.public):
                 return False
             kind = Kind.from_record(partition.source["kind"], self.key, partition.name)
             return proof.public == statement(self.key, kind, children, stated_node_key(proof)).scalars()
         except (InvalidProof, FormatError):
             return False
+
+    @cached_property
+    def _ahead(self) -> Future[None]:
+        """The keys that the verifier of the whole job needs. Whoever has seen a node's proof will need them soon, and
+        the processes that verify nodes have made most of them."""
+        return in_background(self.prepare_verifying, "distprove-whole-ahead")
 
     def _is_planned(self, partition: Partition, proof: PartitionProof) -> bool:
         """Whether this is a partition's proof, of the heights and under the challenge that a leaf's circuit has. Raises
@@ -180,6 +209,12 @@ class OneProofSystem(MultilinearSystem):
         return self.verifier.explain_whole(partitions)
 
 
+def _node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
+    """The verifying key of a node. Beside provers the verifiers of a machine have a share of its threads together
+    (`cluster.executor.verifiers.how_many`), which the one that makes a key has alone."""
+    return node_key(key, kind, max(1, usable_threads() // VERIFIERS_SHARE))
+
+
 class OneProofSynthesiser(StarkSynthesiser):
     """Reads the inputs of partitions. Nodes have none: their prover computes with the proofs of their children."""
 
@@ -193,7 +228,12 @@ class OneProofProver(MultilinearProver):
     def __init__(self, system: OneProofSystem, backend: Backend) -> None:
         super().__init__(system, backend)
         self._trees: dict[tuple[tuple[Form, ...], ...], TreeKeys] = {}
-        """The keys of each tree, by its leaves."""
+        """The keys of each tree, by its leaves. A thread that prepares may add to it."""
+        self._cells: list[CellPrograms] = []
+        """The programs of nodes' rules: backends keep what they compile while these live."""
+        planned = system.planned_kinds()
+        if planned and backend.info().kind != "cpu":  # else the device's threads are the host's
+            in_background(partial(self._prepare, planned[0]), "distprove-tree-ahead")
 
     def prove_partition(
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
@@ -248,17 +288,25 @@ class OneProofProver(MultilinearProver):
                 return proven, MemoryUse(plan.name, plan.peak, None if peak is None else peak - others)
 
     def _keys(self, kind: Kind) -> TreeKeys:
-        if kind.leaves not in self._trees:
-            self._trees[kind.leaves] = keys_of_tree(self._key.key, kind, self._backend)
-        return self._trees[kind.leaves]
+        made = self._trees.get(kind.leaves)
+        if made is None:
+            made = self._trees.setdefault(kind.leaves, keys_of_tree(self._key.key, kind, self._backend))
+        return made
+
+    def _prepare(self, kind: Kind) -> None:
+        """Make on the host what the nodes of a tree need, while the device proves partitions."""
+        self._cells = [CellPrograms.of(rules) for rules in node_rules()]
+        programs = (own for each in self._cells for own in (each.leaves, each.constraints, each.interactions))
+        self._backend.multilinear.prepare(program for program in programs if program is not None)
+        self._keys(kind).prepare(kind.leaves)
 
     def _nbytes(self, beside: TreeKeys | None = None) -> int:
         """Bytes of the device that the keys of nodes take, without those of the tree `beside` which others are."""
-        return sum(keys.nbytes for keys in self._trees.values() if keys is not beside)
+        return sum(keys.nbytes for keys in list(self._trees.values()) if keys is not beside)
 
     def _drop_keys(self, keep: MultilinearProvingKey | None = None) -> bool:
         """Free all keys of nodes but `keep`; whether there were any."""
-        dropped = [keys.drop(keep) for keys in self._trees.values()]
+        dropped = [keys.drop(keep) for keys in list(self._trees.values())]
         return any(dropped)
 
     def _held(self) -> int:

@@ -23,11 +23,14 @@ from distprove.stark.multilinear.verifier import verify
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import found_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN, NODE, NODE_CHALLENGE, Child, Identity, Proven
-from distprove.stark.recursion.plan import ROOT, Form, TreeNode, leaf_forms, leaves_of
+from distprove.stark.recursion.plan import INNER, ROOT, Form, TreeNode, leaf_forms, leaves_of
 from distprove.stark.recursion.program import NodeProgram, node_source
 from distprove.stark.recursion.root import TreeVerifyingKeys
 from distprove.steps import Steps
 from kernels.interface.backend import Backend
+
+PREPARED_LEAVES = 2
+"""Leaves whose columns are laid out before they are needed, 0.1 GB of host memory each. Most jobs have one or two."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,10 @@ class NodeKeys(ABC):
     def __init__(self, params: TreeParameters, frame: Frame, backend: Backend) -> None:
         """`frame` is that of leaves and nodes."""
         self.params, self.frame, self._backend = params, frame, backend
+        # Beside a device the children of a node are evaluated at once; on a CPU their proofs take far longer.
+        self._threads = 1 if backend.info().kind == "cpu" else min(MOST_CHILDREN, backend.threads)
+        self._programs: dict[tuple[Hashable, ...] | str, NodeProgram] = {}
+        """By the forms of a leaf's places, or `INNER` or `ROOT`. A thread that prepares may add to it."""
         self._leaves: dict[tuple[Hashable, ...], MultilinearProvingKey] = {}
         self._node: MultilinearProvingKey | None = None
         self._root: MultilinearProvingKey | None = None
@@ -53,7 +60,7 @@ class NodeKeys(ABC):
         """The key of a leaf with these places. Raises UsageError for a circuit that is too large for the frame."""
         forms = tuple(child.form for child in children)
         if forms not in self._leaves:
-            self._leaves[forms] = make_key(NodeProgram(children, self.frame), self.params.nodes, self._backend)
+            self._leaves[forms] = make_key(self._leaf_program(children), self.params.nodes, self._backend)
         return self._leaves[forms]
 
     @property
@@ -63,24 +70,38 @@ class NodeKeys(ABC):
             self._node = make_key(self._node_program, self.params.nodes, self._backend)
         return self._node
 
+    def _leaf_program(self, children: Sequence[Child]) -> NodeProgram:
+        return self._program(tuple(child.form for child in children), children, self.frame)
+
     @property
     def _node_program(self) -> NodeProgram:
-        return NodeProgram([self.below] * MOST_CHILDREN, self.frame)
+        return self._program(INNER, [self.below] * MOST_CHILDREN, self.frame)
+
+    @property
+    def _root_program(self) -> NodeProgram:
+        return self._program(ROOT, [self.below], root_frame(self.frame, self.params.nodes))
+
+    def _program(self, role: tuple[Hashable, ...] | str, children: Sequence[Child], frame: Frame) -> NodeProgram:
+        """The program of a leaf, by the forms of its places, of nodes (`INNER`) or of the root (`ROOT`)."""
+        made = self._programs.get(role)
+        if made is None:
+            made = self._programs.setdefault(role, NodeProgram(children, frame, self._threads))
+        return made
 
     @property
     def identity(self) -> Identity:
         """That of the key of nodes, which every node states. It is kept where the key is dropped."""
         if self._identity is None:
-            root = found_root(self._node_program, self.params.nodes) if self._node is None else None
-            known = root and with_root(compile_key(self._node_program, self.params.nodes), root)
+            program = self._node_program
+            root = found_root(program, self.params.nodes) if self._node is None else None
+            known = root and with_root(compile_key(program, self.params.nodes), root)
             self._identity = Identity.of(known or self.node.key)
         return self._identity
 
     @property
     def root(self) -> MultilinearProvingKey:
         if self._root is None:
-            program = NodeProgram([self.below], root_frame(self.frame, self.params.nodes))
-            self._root = make_key(program, self.params.root, self._backend)
+            self._root = make_key(self._root_program, self.params.root, self._backend)
         return self._root
 
     @property
@@ -122,6 +143,7 @@ class NodeKeys(ABC):
         self._leaves = {forms: pk for forms, pk in self._leaves.items() if pk is keep}
         self._node = self._node if self._node is keep else None
         self._root = self._root if self._root is keep else None
+        self._programs = {role: own for role, own in list(self._programs.items()) if keep and own is keep.program}
         return dropped
 
     def _made(self) -> list[MultilinearProvingKey]:
@@ -149,6 +171,14 @@ class TreeKeys(NodeKeys):
         """The key of a leaf over at most four partitions of these forms. Raises InvalidProof for heights that no
         partition can have, UsageError for a circuit that is too large for the frame."""
         return self.leaf_over(segments_of(self.key, leaf_forms(forms)))
+
+    def prepare(self, leaves: Sequence[tuple[Form, ...]]) -> None:
+        """Record the circuits of these leaves, of nodes and of the root, and lay out their columns on the host: most of
+        what it takes to make the keys. A thread beside the prover's may call. Raises as `leaf` does."""
+        for forms in leaves[:PREPARED_LEAVES]:
+            self._leaf_program(segments_of(self.key, forms)).preprocessed()
+        for program in (self._node_program, self._root_program):
+            program.preprocessed()
 
     def places(self, children: Sequence[Proven]) -> Sequence[Child]:
         return segments_of(self.key, leaf_forms([Form.of(c.name, c.proof.log_heights) for c in children]))

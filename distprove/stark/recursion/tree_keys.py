@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_root
 from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS, Parameters
-from distprove.stark.multilinear.proving_key import make_key
+from distprove.stark.multilinear.proving_key import make_verifying_key
 from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import kept_root, kept_rows
@@ -40,19 +40,20 @@ def keys_of_tree(key: MultilinearKey, kind: Kind, backend: Backend) -> TreeKeys:
     return TreeKeys(key, *chosen_tree(key, kind.leaves), backend)
 
 
-def node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
-    """The verifying key of a node over partitions of `key`, made on the CPU. Any thread may call. Raises UsageError."""
+def node_key(key: MultilinearKey, kind: Kind, threads: int = 1) -> MultilinearKey:
+    """The verifying key of a node over partitions of `key`, made on so many threads of the CPU. Any thread may call.
+    Raises UsageError."""
     place = key.digest, kind
     with _LOCK:
         if place not in _KEYS:
-            _KEYS[place] = _node_key(key, kind)
+            _KEYS[place] = _node_key(key, kind, threads)
             while len(_KEYS) > MOST_KEYS:
                 _KEYS.popitem(last=False)
         _KEYS.move_to_end(place)
         return _KEYS[place]
 
 
-def _node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
+def _node_key(key: MultilinearKey, kind: Kind, threads: int) -> MultilinearKey:
     params, frame = chosen_tree(key, kind.leaves)
     below = node_child(frame, params.nodes)
     if isinstance(kind.role, int):
@@ -61,15 +62,15 @@ def _node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
         program, own = NodeProgram([below], root_frame(frame, params.nodes)), params.root
     else:
         program, own = NodeProgram([below] * MOST_CHILDREN, frame), params.nodes
-    return made_key(program, own)
+    return made_key(program, own, threads)
 
 
-def made_key(program: NodeProgram, params: Parameters) -> MultilinearKey:
-    """The verifying key of a node's program, made on the CPU; its root is kept."""
+def made_key(program: NodeProgram, params: Parameters, threads: int = 1) -> MultilinearKey:
+    """The verifying key of a node's program, made on so many threads of the CPU; its root is kept."""
 
     def root() -> bytes:
-        with CpuBackend() as backend:
-            return make_key(program, params, backend).key.preprocessed_root
+        with CpuBackend(threads=threads) as backend:
+            return make_verifying_key(program, params, backend).preprocessed_root
 
     return with_root(compile_key(program, params), kept_root(program, params, root))
 
@@ -97,12 +98,18 @@ def tree_with_room(asked: Parameters, rows: Mapping[str, int]) -> tuple[TreePara
     of so many rows of each kind, and for nodes. Raises UsageError."""
     while True:
         frame = Frame.fitting(rows)
-        params = _parameters(asked, frame, NODES)
+        params = _parameters(frame, NODES, asked.security_bits, asked.grinding_bits)
         own = kept_rows([node_child(frame, params)] * MOST_CHILDREN)
         if frame.has_room(own):
             break
         rows = {kind: max(rows[kind], own[kind]) for kind in KINDS}
-    return TreeParameters(params, _parameters(asked, root_frame(frame, params), ROOTS)), frame
+    return parameters_of(frame, asked.security_bits, asked.grinding_bits), frame
+
+
+def parameters_of(frame: Frame, bits: int, grinding: int) -> TreeParameters:
+    """The parameters of nodes of this frame, and of the root above them. Raises UsageError."""
+    nodes = _parameters(frame, NODES, bits, grinding)
+    return TreeParameters(nodes, _parameters(root_frame(frame, nodes), ROOTS, bits, grinding))
 
 
 def planned_layers(key: MultilinearKey, partitions: Sequence[Form]) -> list[Layer]:
@@ -115,9 +122,8 @@ def planned_layers(key: MultilinearKey, partitions: Sequence[Form]) -> list[Laye
     return tree_layers(key, [form.log_heights for form in partitions], [(node, nodes), (root, 1)])
 
 
-def _parameters(asked: Parameters, frame: Frame, form: tuple[int, TreeHash]) -> Parameters:
+def _parameters(frame: Frame, form: tuple[int, TreeHash], bits: int, grinding: int) -> Parameters:
     blowup, hash = form
-    bits, grinding = asked.security_bits, asked.grinding_bits
     blowup = LOW_BLOWUP if bits < FEW_BITS else blowup
     program = NodeProgram((), frame)
     return choose_parameters(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from kernels.interface import preconditions
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.multilinear import SETS, MultilinearKernels
+from kernels.interface.multilinear_rows import RuleProgram
 from kernels.interface.steps import Words
 from kernels.source import KernelSource
 
@@ -43,9 +44,11 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
         self._partial: Array | None = None
         """The sums of the blocks of the step that runs."""
 
-    def prepare(self) -> None:
+    def prepare(self, rules: Iterable[RuleProgram] = ()) -> None:
         for source in (STEPS, BLOCKS, RULES, self._extend.profile.source):
             self._device.prepare(source)
+        for program in rules:
+            self.prepare_rules(program)
 
     def clear(self) -> None:
         """Release the device memory that is kept between calls."""

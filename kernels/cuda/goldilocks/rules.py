@@ -69,11 +69,19 @@ class CudaRules(RowKernels):
         """`rows` compiles large programs."""
         self._device, self._rows = device, rows
         self._compiled: weakref.WeakKeyDictionary[RuleCode, KernelSource] = weakref.WeakKeyDictionary()
+        self._made: weakref.WeakKeyDictionary[RuleProgram, RuleCode] = weakref.WeakKeyDictionary()
         self._codes: weakref.WeakKeyDictionary[RuleProgram, tuple[RuleCode, Array, int]] = weakref.WeakKeyDictionary()
 
     def clear_codes(self) -> None:
-        """Release the code that is kept on the device."""
+        """Release the code that is kept on the device, and what it was made from."""
         self._codes.clear()
+        self._made.clear()
+
+    def prepare_rules(self, program: RuleProgram) -> None:
+        """Make a program's code, and begin to compile a large one, for which the univariate round would wait. Nothing
+        goes to the device: a thread beside the one that computes may call."""
+        if self._rule_code(program).code.size > self.large:
+            self._rows.prepare([program.on_coset])
 
     def bind(self, rules: Sequence[tuple[RuleProgram, Words]]) -> list[_Bound]:
         if not rules:
@@ -92,10 +100,17 @@ class CudaRules(RowKernels):
     def _code(self, program: RuleProgram) -> tuple[RuleCode, Array, int]:
         """A program's code, its instructions on the device, and their address."""
         if program not in self._codes:
-            code = RuleCode(program.on_coset, [begin for begin, _ in program.spans], self.piece)
+            code = self._rule_code(program)
             instructions = self._upload(code.code)
             self._codes[program] = code, instructions, self._address(instructions)
         return self._codes[program]
+
+    def _rule_code(self, program: RuleProgram) -> RuleCode:
+        code = self._made.get(program)
+        if code is None:
+            code = RuleCode(program.on_coset, [begin for begin, _ in program.spans], self.piece)
+            self._made[program] = code
+        return code
 
     # -- leaves -------------------------------------------------------------------------------------------------------
 

@@ -242,7 +242,7 @@ def test_one_makes_a_file_and_another_finds_it(tmp_path: Path) -> None:
     made: list[int] = []
 
     def make(number: int) -> None:
-        with cache.making(tmp_path):
+        with cache.making(tmp_path, "files"):
             if find(tmp_path) is None:
                 made.append(number)
                 time.sleep(0.05)
@@ -254,14 +254,14 @@ def test_one_makes_a_file_and_another_finds_it(tmp_path: Path) -> None:
     for each in threads:
         each.join()
     assert len(made) == 1
-    assert (tmp_path / "making.lock").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "files.lock").stat().st_mode & 0o777 == 0o600
 
 
 HOLD = """
 import sys, time
 from pathlib import Path
 from kernels.host import cache
-with cache.making(Path(sys.argv[1])):
+with cache.making(Path(sys.argv[1]), 'files'):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -276,24 +276,24 @@ def test_a_process_that_dies_while_it_makes_a_file_holds_nobody_up(
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         begun = time.monotonic()
-        with cache.making(tmp_path):
+        with cache.making(tmp_path, "files"):
             assert time.monotonic() - begun >= 0.2
         other.kill()
         other.wait()
         monkeypatch.setattr(cache, "_PATIENCE", 60.0)
         begun = time.monotonic()
-        with cache.making(tmp_path):
+        with cache.making(tmp_path, "files"):
             assert time.monotonic() - begun < 30
 
 
 def test_a_folder_that_is_not_usable_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with cache.making(tmp_path / "file"), cache.making(tmp_path / "file"):
+    with cache.making(tmp_path / "file", "files"), cache.making(tmp_path / "file", "files"):
         pass
 
 
 def test_what_fails_while_a_file_is_made_is_passed_on(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="mine"), cache.making(tmp_path):
+    with pytest.raises(OSError, match="mine"), cache.making(tmp_path, "files"):
         raise OSError("mine")
-    with cache.making(tmp_path):
+    with cache.making(tmp_path, "files"):
         pass
