@@ -31,7 +31,7 @@ from distprove.stark.aggregate.verifier import KeyMakers, roots_of, verify_aggre
 from distprove.stark.field import P
 from distprove.stark.heights import encode_heights
 from distprove.stark.keyfile import key_content
-from distprove.stark.multilinear.key import with_params
+from distprove.stark.multilinear.key import MultilinearKey, with_params
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.programs import load_program
 from distprove.stark.recursion.circuit_cache import name_of
@@ -54,10 +54,10 @@ from distprove.stark.recursion.node import (
     node_trees,
     stated_by,
 )
-from distprove.stark.recursion.plan import INNER, ROOT
+from distprove.stark.recursion.plan import INNER, ROOT, Kind
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.security import bits_of
-from distprove.stark.recursion.tree import node_child
+from distprove.stark.recursion.tree import TreeKeys, node_child
 from distprove.stark.recursion.whole import commitments_of, kinds_of_listed, sum_in
 from distprove.stark.recursion.work import tree_wires
 from distprove.steps import Steps
@@ -347,6 +347,47 @@ def test_a_leaf_over_jobs_is_none_over_nodes(jobs: Jobs) -> None:
     program = NodeProgram(places_of(jobs.roots)[0], keys.frame)
     with pytest.raises(InvalidProof):
         program.inputs_of([replace(proven(jobs, 0), key=None)], NODE_CHALLENGE, keys.identity)
+
+
+class OtherRoots(OneProofs):
+    """Its jobs' roots have other parameters than a job's own."""
+
+    def _keys(self, key: MultilinearKey, kind: Kind) -> TreeKeys:
+        keys = super()._keys(key, kind)
+        keys.params = replace(keys.params, root=replace(keys.params.root, log_blowup=2))
+        self.root = keys.root.key
+        return keys
+
+
+def test_roots_of_different_parameters_in_one_leaf(jobs: Jobs) -> None:
+    """Its circuit has a part for each form."""
+    one = OtherRoots(jobs.backend)
+    proof = one.prove(load_program("fibonacci", {"rows": 16, "first": 9}))
+    whole: dict[str, Any] = proof.whole or {}
+    root = JobRoot.of(
+        jobs.roots[0].key,
+        lambda key, kind: one.root if kind.role == ROOT else MAKERS.node_key(key, kind),
+        proof.partitions,
+        whole["sum"],
+    )
+    other = Proven(
+        NODE, root.stated.scalars(), MultilinearProof.from_record(whole["proof"], root.root, NODE)[0], root.identity
+    )
+    roots, children = [jobs.roots[1], root, jobs.roots[0]], [proven(jobs, 1), other, proven(jobs, 0)]
+    assert root.child.form != jobs.roots[0].child.form == jobs.roots[1].child.form
+    program = NodeProgram(places_of(roots)[0], jobs_tree(roots)[1])
+    node = Identity.of(MAKERS.jobs_keys(jobs.roots).node)
+    program.inputs_of(children, NODE_CHALLENGE, node)
+    for changed in ([children[1], children[0], children[2]], [children[0], children[2], children[1]]):
+        with pytest.raises(InvalidProof, match="the circuit is not satisfied"):
+            program.inputs_of(changed, NODE_CHALLENGE, node)
+    swapped = [children[2], children[1], children[0]]
+    assert program.inputs_of(swapped, NODE_CHALLENGE, node)["stated"].tolist() != jobs_list(program, children, node)
+
+
+def jobs_list(program: NodeProgram, children: Sequence[Proven], node: Identity) -> list[int]:
+    """What a leaf over these jobs states."""
+    return list(stated_by(program.children, children, NODE_CHALLENGE, node).scalars())
 
 
 def test_jobs_in_whose_frames_no_leaf_over_jobs_fits(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
