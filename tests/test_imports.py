@@ -58,7 +58,7 @@ DOORS = {
     ("distprove.stark.keyfile", f"{RECURSION}.tree_keys"),
     ("distprove.stark.keyfile", f"{RECURSION}.jobs_keys"),
     ("distprove.stark.aggregate.file", f"{RECURSION}.jobs_root"),
-    *(("distprove.stark.aggregate.verifier", f"{RECURSION}.{name}") for name in ("jobs_root", "security")),
+    *(("distprove.stark.aggregate.verifier", f"{RECURSION}.{name}") for name in ("jobs_root", "security", "work")),
     ("distprove.stark.aggregate.prover", f"{RECURSION}.jobs_tree"),
     *(("distprove.cli.security", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
 }

@@ -19,7 +19,6 @@ from distprove.stark.engine import AnyKey
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import jobs_keys, node_key, program_of, read_key
 from distprove.stark.programs import load_program
-from distprove.stark.recursion.work import MOST_TREE_WIRES
 from distprove.verification import Verified
 
 MAKERS = KeyMakers(node_key, jobs_keys)
@@ -120,7 +119,7 @@ def verify(
         raise InvalidProof("the aggregate is of other jobs than those expected")
     each = trusted(aggregate.jobs, read_keys(vks), program)
     verifiers = [own.verifier for own in each]
-    layers = verify_aggregate(aggregate, verifiers, MAKERS, MOST_TREE_WIRES if tree_wires is None else tree_wires)
+    layers = verify_aggregate(aggregate, verifiers, MAKERS, tree_wires)
     said = explained(aggregate, verifiers, layers)
     if not said.bits >= least_security:
         raise InvalidProof(

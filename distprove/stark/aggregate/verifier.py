@@ -19,11 +19,10 @@ from distprove.stark.recursion.jobs_root import (
     jobs_layers,
     verify_job,
     verify_jobs_proof,
+    work_of_listed,
 )
-from distprove.stark.recursion.plan import ROOT
 from distprove.stark.recursion.security import Layer, bits_of
-from distprove.stark.recursion.whole import checked_key, kinds_of_listed
-from distprove.stark.recursion.work import MOST_TREE_WIRES, check_work_of_jobs
+from distprove.stark.recursion.work import TreeWork, check_work_of_jobs
 
 
 @dataclass(frozen=True)
@@ -77,16 +76,15 @@ def roots_of(
     aggregate: StarkAggregate,
     verifiers: Sequence[StarkVerifier],
     makers: KeyMakers,
-    tree_wires: int = MOST_TREE_WIRES,
+    tree_wires: int | None = None,
 ) -> list[JobRoot]:
     """What the root of each job must state, under which key, for a verifier of each. Raises InvalidProof,
     FormatError, which name the job, and TooMuchWork before any key is made if all need circuits of more than
     `tree_wires` wires."""
-    work = []
+    work: list[TreeWork] = []
     for number, (job, verifier) in enumerate(zip(aggregate.jobs, verifiers, strict=True), 1):
         with naming_job(number):
-            key = checked_key(verifier.key)
-            work.append((key, kinds_of_listed(key, job.partitions)[ROOT].leaves))
+            work.append(work_of_listed(verifier.key, job.partitions))
     check_work_of_jobs(work, tree_wires)
     found = []
     for number, (job, verifier) in enumerate(zip(aggregate.jobs, verifiers, strict=True), 1):
@@ -114,7 +112,7 @@ def verify_aggregate(
     aggregate: StarkAggregate,
     verifiers: Sequence[StarkVerifier],
     makers: KeyMakers,
-    tree_wires: int = MOST_TREE_WIRES,
+    tree_wires: int | None = None,
 ) -> tuple[Layer, ...]:
     """Raise InvalidProof, OutputMissing or FormatError unless each job is proven under the key of its verifier.
 

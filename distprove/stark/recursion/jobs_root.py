@@ -33,6 +33,7 @@ from distprove.stark.recursion.plan import MOST_LEAVES, ROOT, Form, plan_tree
 from distprove.stark.recursion.root import in_fours, root_statement, tree_digest, verify_listed, verify_root_proof
 from distprove.stark.recursion.security import Layer, node_layers
 from distprove.stark.recursion.whole import checked_key, commitments_of, kinds_of_listed, sum_in, tree_of_listed
+from distprove.stark.recursion.work import TreeWork
 from distprove.system import PartitionProof
 
 MOST_JOBS = MOST_LEAVES * MOST_CHILDREN
@@ -51,7 +52,9 @@ class JobRoot:
     stated: Stated
 
     @classmethod
-    def of(cls, key: Any, node_key: NodeKey, partitions: Sequence[PartitionProof], total: bytes, most: int) -> JobRoot:
+    def of(
+        cls, key: Any, node_key: NodeKey, partitions: Sequence[PartitionProof], total: bytes, most: int | None = None
+    ) -> JobRoot:
         """The root over listed partitions, whose global buses have this sum, after the checks that circuits leave out.
         `most` bounds the wires of the tree's circuits. Raises InvalidProof, FormatError, TooMuchWork."""
         keys = tree_of_listed(key, node_key, partitions, most)
@@ -83,6 +86,12 @@ class JobsVerifyingKeys:
     """Of each leaf, in order."""
     node: MultilinearKey
     root: MultilinearKey
+
+
+def work_of_listed(key: Any, partitions: Sequence[PartitionProof]) -> TreeWork:
+    """What decides how much work the tree over a job's listed partitions is. Raises InvalidProof, FormatError."""
+    checked = checked_key(key)
+    return checked, kinds_of_listed(checked, partitions)[ROOT].leaves
 
 
 def places_of(jobs: Sequence[JobRoot]) -> list[tuple[Child, ...]]:

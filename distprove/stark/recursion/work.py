@@ -28,6 +28,9 @@ MOST_TREE_WIRES = 6_000_000
 minute. A RISC-V job of segments of 2^20 cycles has 1.4 million for its one kind of leaf; sixteen different leaves over
 the smallest partitions have 5.6 million."""
 
+TreeWork = tuple[MultilinearKey, Sequence[Sequence[Form]]]
+"""The partitions' key, and the different leaves of their tree."""
+
 _ELEMENT = 4
 """Wires of an element that a proof gives: itself and its three scalars."""
 _DRAW = WIDTH + 1
@@ -44,8 +47,8 @@ def check_work(key: MultilinearKey, leaves: Sequence[Sequence[Form]], most: int 
     _check(tree_wires(key, leaves), f"the tree over these partitions needs {{}}, for {kinds}", most)
 
 
-def check_work_of_jobs(jobs: Sequence[tuple[MultilinearKey, Sequence[Sequence[Form]]]], most: int | None) -> None:
-    """Raise TooMuchWork as `check_work` does, for the trees of several jobs together, each by its key and leaves. What
+def check_work_of_jobs(jobs: Sequence[TreeWork], most: int | None = None) -> None:
+    """Raise TooMuchWork as `check_work` does, for the trees of several jobs together. What
     two jobs have in common is made once."""
     different = {(key.digest, tuple(map(tuple, leaves))): (key, leaves) for key, leaves in jobs}
     wires = sum(tree_wires(key, leaves) for key, leaves in different.values())

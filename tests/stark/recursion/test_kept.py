@@ -75,8 +75,8 @@ def test_a_root_that_another_could_have_written_is_made_anew(folder: Path) -> No
 
 
 def test_content_that_is_no_root_is_none(folder: Path) -> None:
-    program = NodeProgram([child()], Frame.fitting(kept_rows([child()], folder)))
-    other = NodeProgram([child()] * 2, program.frame)
+    other = NodeProgram([child()] * 2, Frame.fitting(kept_rows([child()] * 2, folder)))
+    program = NodeProgram([child()], other.frame)
     kept_root(program, PARAMS, lambda: bytes(32), folder)
     (file,) = folder.glob("*.root")
     kept_root(other, PARAMS, lambda: bytes(31), folder)
