@@ -274,6 +274,7 @@ def take_up(
             continue
         if proof is not None:
             found[partition.name] = proof
+    _discard_unlike(system, run, plan, report, found)  # before they are verified: each would name what that takes
     stored = [partition for partition in plan if partition.name in found]
     for place in invalid_among(system, [found[partition.name] for partition in stored]):
         del found[stored[place].name]
@@ -296,6 +297,20 @@ def take_up(
             if proof is not None and partition.commits and _challenge(system, proof) != challenge:
                 del found[partition.name]
                 _discard(run, partition, report, "it was proven for another list of partitions")
+    _discard_unlike(system, run, plan, report, found)
+    for entry in report.partitions:
+        if entry.name in found:
+            entry.status = "resumed"
+    if found:
+        run.note("resumed", partitions=len(found))
+    return found, barrier
+
+
+def _discard_unlike(
+    system: ProofSystem, run: Run, plan: list[Partition], report: Report, found: dict[str, PartitionProof]
+) -> None:
+    """Discard proofs of partitions that depend on others, where one of these is lost or is not what they were made
+    of."""
     needs = {p.name: p.needs for p in plan if p.needs}
     planned = {p.name: p for p in plan}
     for name in TopologicalSorter(needs).static_order() if needs else ():  # what others need comes first
@@ -307,12 +322,6 @@ def take_up(
             del found[name]
             reason = "the proof of a child is lost" if alone else "it was made from other proofs than its children's"
             _discard(run, planned[name], report, reason)
-    for entry in report.partitions:
-        if entry.name in found:
-            entry.status = "resumed"
-    if found:
-        run.note("resumed", partitions=len(found))
-    return found, barrier
 
 
 def _earlier_sessions(run: Run) -> list[Session]:

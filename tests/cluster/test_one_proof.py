@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,7 @@ from distprove.stark.recursion.plan import MOST_LEAVES, Kind
 from distprove.stark.recursion.recorder import MOST_WIRES, Recorder
 from distprove.stark.recursion.system import OneProofSystem
 from distprove.stark.recursion.tree import TreeKeys
-from distprove.stark.recursion.tree_keys import keys_of_tree
+from distprove.stark.recursion.tree_keys import keys_of_tree, node_key
 from distprove.system import PartitionProof
 from distprove.verification import Verified, verify_proof
 from kernels.cpu.backend import CpuBackend
@@ -354,6 +355,34 @@ def test_a_job_with_a_barrier(tmp_path: Path) -> None:
     for changed in ([*others, first], others):
         with pytest.raises((InvalidProof, FormatError)):
             bound(proof, list(changed)).verify(system)
+
+
+def test_a_kept_node_chooses_no_key_that_it_is_verified_under(
+    tmp_path: Path, pair: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A received run folder could name other leaves in each of its nodes, whose keys take a minute each to make."""
+    system = faulty(tmp_path)
+    path = tmp_path / "run"
+    run_job(path, system)
+    (path / "proof.msgpack").unlink()
+    file = path / "partitions" / "leaf-00000.msgpack"
+    outer = canonical.decode(file.read_bytes(), "file")
+    leaf = canonical.decode(outer["body"], "leaf")
+    leaves, role = leaf["data"]["kind"]
+    leaf["data"]["kind"] = [[*leaves, [[heights, length + 1] for heights, length in leaves[0]]], role]
+    body = canonical.encode(leaf)
+    file.write_bytes(canonical.encode({**outer, "body": body, "sha256": hashlib.sha256(body).digest()}))
+    asked: list[Kind] = []
+
+    def noted(key: MultilinearKey, kind: Kind) -> MultilinearKey:
+        asked.append(kind)
+        return node_key(key, kind)
+
+    monkeypatch.setattr("distprove.stark.recursion.system.node_key", noted)
+    run_job(path, system)
+    assert system.proven()[-2:] == ["leaf-00000", "root"]
+    assert (path / "proof.msgpack").read_bytes() == pair
+    assert {len(kind.leaves) for kind in asked} == {1}
 
 
 class Taller(Fibonacci):
