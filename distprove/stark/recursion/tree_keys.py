@@ -98,7 +98,7 @@ def tree_with_room(asked: Parameters, rows: Mapping[str, int]) -> tuple[TreePara
     of so many rows of each kind, and for nodes. Raises UsageError."""
     while True:
         frame = Frame.fitting(rows)
-        params = _parameters(frame, NODES, asked.security_bits, asked.grinding_bits)
+        params = parameters(frame, NODES, asked.security_bits, asked.grinding_bits)
         own = kept_rows([node_child(frame, params)] * MOST_CHILDREN)
         if frame.has_room(own):
             break
@@ -108,8 +108,8 @@ def tree_with_room(asked: Parameters, rows: Mapping[str, int]) -> tuple[TreePara
 
 def parameters_of(frame: Frame, bits: int, grinding: int) -> TreeParameters:
     """The parameters of nodes of this frame, and of the root above them. Raises UsageError."""
-    nodes = _parameters(frame, NODES, bits, grinding)
-    return TreeParameters(nodes, _parameters(root_frame(frame, nodes), ROOTS, bits, grinding))
+    nodes = parameters(frame, NODES, bits, grinding)
+    return TreeParameters(nodes, parameters(root_frame(frame, nodes), ROOTS, bits, grinding))
 
 
 def planned_layers(key: MultilinearKey, partitions: Sequence[Form]) -> list[Layer]:
@@ -122,7 +122,8 @@ def planned_layers(key: MultilinearKey, partitions: Sequence[Form]) -> list[Laye
     return tree_layers(key, [form.log_heights for form in partitions], [(node, nodes), (root, 1)])
 
 
-def _parameters(frame: Frame, form: tuple[int, TreeHash], bits: int, grinding: int) -> Parameters:
+def parameters(frame: Frame, form: tuple[int, TreeHash], bits: int, grinding: int) -> Parameters:
+    """Parameters under which nodes of this frame have so many bits, of a form such as `NODES`. Raises UsageError."""
     blowup, hash = form
     blowup = LOW_BLOWUP if bits < FEW_BITS else blowup
     program = NodeProgram((), frame)

@@ -2,8 +2,9 @@
 
 A proof file names its key, and lists the heights of its partitions. Whoever makes such a file chooses how large the
 circuits of the leaves are, and how many different leaves there are. A verifier records each circuit and commits to its
-columns, which takes time in proportion to the wires. All nodes have the tables of the largest leaf, so the estimate is
-the number of leaves times the wires of the largest one. The one inner node and the root add a bounded share.
+columns, which takes time in proportion to the wires. All nodes have the tables of the largest one, which may be a leaf
+or the node above leaves. So the estimate is the number of leaves times the wires of the largest. The one inner node and
+the root add a bounded share.
 
 The wires of a child are counted group by group, as `distprove.stark.multilinear.verifier` goes. The counts are not
 exact, since a circuit shares what repeats. Tests hold them to the recorded circuits.
@@ -12,6 +13,7 @@ exact, since a circuit shares what repeats. Tests hold them to the recorded circ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from distprove.errors import TooMuchWork
 from distprove.stark.merkle import TreeShape
@@ -19,14 +21,23 @@ from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.params import Round
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.recursion.circuit import BITS, HALVES
+from distprove.stark.recursion.frame import Frame
+from distprove.stark.recursion.node import MOST_CHILDREN
 from distprove.stark.recursion.plan import Form
 from distprove.stark.recursion.recorder import MOST_WIRES
+from distprove.stark.recursion.tree import node_child
+from distprove.stark.recursion.tree_keys import NODES, parameters
 from kernels.cpu.poseidon2 import DIGEST, RATE, WIDTH
 
 MOST_TREE_WIRES = 6_000_000
 """Wires of all leaves of a tree, at most, by the estimate. Recording and committing to them takes a core about a
-minute. A RISC-V job of segments of 2^20 cycles has 1.4 million for its one kind of leaf; sixteen different leaves over
-the smallest partitions have 5.6 million."""
+minute. A RISC-V job of segments of 2^20 cycles has 1.4 million for its one kind of leaf. At 128 bits a leaf counts at
+least 0.7 million, which a node above it has: eight different leaves have room."""
+
+USUAL = Frame(
+    {"relations": 17, "more relations": 16, "joins": 15, "constants": 9, "publics": 4, "bits": 11, "poseidon2": 15}
+)
+"""The frame of nodes of 128 bits over small partitions. Nodes over frames twice as tall have a twentieth more wires."""
 
 TreeWork = tuple[MultilinearKey, Sequence[Sequence[Form]]]
 """The partitions' key, and the different leaves of their tree."""
@@ -71,7 +82,7 @@ def tree_wires(key: MultilinearKey, leaves: Sequence[Sequence[Form]]) -> int:
             f"the circuit of a leaf over these partitions would have some {largest} wires, and none has more than "
             f"{MOST_WIRES}: a higher blow-up (--blowup) takes fewer queries, and so do fewer bits of security"
         )
-    return largest * len(leaves)
+    return max(largest, node_wires(key.params.security_bits, key.params.grinding_bits)) * len(leaves)
 
 
 def leaf_wires(key: MultilinearKey, leaves: Sequence[Sequence[Form]]) -> int:
@@ -79,6 +90,14 @@ def leaf_wires(key: MultilinearKey, leaves: Sequence[Sequence[Form]]) -> int:
     forms = {form.log_heights for leaf in leaves for form in leaf}
     each = {heights: child_wires(Shape(key, heights)) for heights in forms}
     return max(sum(each[form.log_heights] for form in leaf) for leaf in leaves)
+
+
+@lru_cache(maxsize=16)
+def node_wires(security: int, grinding: int) -> int:
+    """The estimated wires of a node above leaves, in a tree over partitions under a key of so many bits, and of
+    grinding. Raises UsageError for bits that no parameters give."""
+    params = parameters(USUAL, NODES, security, grinding)
+    return MOST_CHILDREN * child_wires(node_child(USUAL, params).shape)
 
 
 def child_wires(shape: Shape) -> int:
