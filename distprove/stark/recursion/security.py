@@ -13,6 +13,9 @@ from distprove.stark.multilinear.security import job_security
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.security import two_places
 
+FEW_BITS = 64
+"""Keys of fewer bits are not for use. Their nodes have few queries whatever the blow-up, and the lowest one."""
+
 
 @dataclass(frozen=True)
 class Layer:

@@ -15,7 +15,7 @@ from distprove.stark.recursion.kept import kept_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN
 from distprove.stark.recursion.plan import ROOT, Form, Kind, leaves_of, plan_tree
 from distprove.stark.recursion.program import NodeProgram
-from distprove.stark.recursion.security import Layer, tree_layers
+from distprove.stark.recursion.security import FEW_BITS, Layer, tree_layers
 from distprove.stark.recursion.tree import TreeKeys, TreeParameters, node_child, root_frame, segments_of
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
@@ -26,8 +26,8 @@ MOST_KEYS = 64
 
 NODES, ROOTS = (4, TreeHash.POSEIDON2), (64, TreeHash.POSEIDON2_BINARY)
 """Blow-up and hash of nodes, which are verified in circuits, and of the root, whose proof is to be small."""
-FEW_BITS, LOW_BLOWUP = 64, 2
-"""Keys of fewer bits, which are not for use, have few queries whatever the blow-up: theirs is the lowest."""
+LOW_BLOWUP = 2
+"""Of nodes of fewer than FEW_BITS."""
 
 _LOCK = threading.RLock()
 _CHOSEN: OrderedDict[tuple[bytes, tuple[tuple[Form, ...], ...]], tuple[TreeParameters, Frame]] = OrderedDict()

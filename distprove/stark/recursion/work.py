@@ -13,7 +13,6 @@ exact, since a circuit shares what repeats. Tests hold them to the recorded circ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from distprove.errors import TooMuchWork
 from distprove.stark.merkle import TreeShape
@@ -21,23 +20,19 @@ from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.params import Round
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.recursion.circuit import BITS, HALVES
-from distprove.stark.recursion.frame import Frame
-from distprove.stark.recursion.node import MOST_CHILDREN
 from distprove.stark.recursion.plan import Form
 from distprove.stark.recursion.recorder import MOST_WIRES
-from distprove.stark.recursion.tree import node_child
-from distprove.stark.recursion.tree_keys import NODES, parameters
+from distprove.stark.recursion.security import FEW_BITS
 from kernels.cpu.poseidon2 import DIGEST, RATE, WIDTH
 
 MOST_TREE_WIRES = 6_000_000
-"""Wires of all leaves of a tree, at most, by the estimate. Recording and committing to them takes a core about a
-minute. A RISC-V job of segments of 2^20 cycles has 1.4 million for its one kind of leaf. At 128 bits a leaf counts at
+"""Wires of all leaves of a tree, at most, by the estimate. Recording and committing to them takes a core some
+80 s. A RISC-V job of segments of 2^20 cycles has 1.4 million for its one kind of leaf. At 128 bits a leaf counts at
 least 0.7 million, which a node above it has: eight different leaves have room."""
 
-USUAL = Frame(
-    {"relations": 17, "more relations": 16, "joins": 15, "constants": 9, "publics": 4, "bits": 11, "poseidon2": 15}
-)
-"""The frame of nodes of 128 bits over small partitions. Nodes over frames twice as tall have a twentieth more wires."""
+_NODE, _NODE_BIT, _NODE_BIT_OF_FEW = 131_000, 4_690, 8_100
+"""Wires of a node without queries, and for each bit that queries have to give: at blow-up 4, and at blow-up 2, which
+nodes of few bits have. Recorded of nodes over small partitions; over large ones they have a twentieth more."""
 
 TreeWork = tuple[MultilinearKey, Sequence[Sequence[Form]]]
 """The partitions' key, and the different leaves of their tree."""
@@ -82,7 +77,7 @@ def tree_wires(key: MultilinearKey, leaves: Sequence[Sequence[Form]]) -> int:
             f"the circuit of a leaf over these partitions would have some {largest} wires, and none has more than "
             f"{MOST_WIRES}: a higher blow-up (--blowup) takes fewer queries, and so do fewer bits of security"
         )
-    return max(largest, node_wires(key.params.security_bits, key.params.grinding_bits)) * len(leaves)
+    return max(largest, node_wires(key)) * len(leaves)
 
 
 def leaf_wires(key: MultilinearKey, leaves: Sequence[Sequence[Form]]) -> int:
@@ -92,12 +87,12 @@ def leaf_wires(key: MultilinearKey, leaves: Sequence[Sequence[Form]]) -> int:
     return max(sum(each[form.log_heights] for form in leaf) for leaf in leaves)
 
 
-@lru_cache(maxsize=16)
-def node_wires(security: int, grinding: int) -> int:
-    """The estimated wires of a node above leaves, in a tree over partitions under a key of so many bits, and of
-    grinding. Raises UsageError for bits that no parameters give."""
-    params = parameters(USUAL, NODES, security, grinding)
-    return MOST_CHILDREN * child_wires(node_child(USUAL, params).shape)
+def node_wires(key: MultilinearKey) -> int:
+    """The estimated wires of a node above leaves, in a tree over partitions under this key. It follows from the bits
+    that the key asks for: the tables of nodes differ little."""
+    bits = key.params.security_bits
+    each = _NODE_BIT_OF_FEW if bits < FEW_BITS else _NODE_BIT
+    return _NODE + each * max(0, bits - key.params.grinding_bits)
 
 
 def child_wires(shape: Shape) -> int:

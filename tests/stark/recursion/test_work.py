@@ -16,13 +16,13 @@ from distprove.stark.multilinear.proof import FIELDS
 from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.programs import load_program
-from distprove.stark.recursion.layout import Layout
+from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.node import MOST_CHILDREN, Child, node_circuit
 from distprove.stark.recursion.plan import MOST_LEAVES, Form, leaf_forms
 from distprove.stark.recursion.tree import node_child
 from distprove.stark.recursion.tree_keys import MOST_KEYS, NODES, parameters
 from distprove.stark.recursion.whole import verify_whole
-from distprove.stark.recursion.work import USUAL, check_work, child_wires, leaf_wires, node_wires
+from distprove.stark.recursion.work import check_work, child_wires, leaf_wires, node_wires
 from distprove.system import PartitionProof
 from kernels.interface.tree_hash import TreeHash
 from tests.support.stark_programs import Sparse
@@ -143,19 +143,20 @@ def test_a_small_leaf_costs_as_much_as_the_node_above_it() -> None:
     """Sixteen leaves of few wires at 128 bits took three minutes."""
     key, heights = keyed(load_program("fibonacci", {"rows": 32}))
     leaves = [leaf_forms([Form(heights, 9 + number)]) for number in range(MOST_LEAVES)]
-    node = node_wires(BITS, key.params.grinding_bits)
+    node = node_wires(key)
     assert leaf_wires(key, leaves) < node
     check_work(key, leaves[:8])
     with pytest.raises(TooMuchWork, match=f"some {MOST_LEAVES * node} wires, for 16 different leaves"):
         check_work(key, leaves)
 
 
-def test_the_estimate_of_a_node_is_near_the_recorded_circuit() -> None:
-    child = node_child(USUAL, parameters(USUAL, NODES, BITS, 16))
-    circuit = node_circuit([child] * MOST_CHILDREN)
-    assert node_wires(BITS, 16) == pytest.approx(circuit.wires, rel=ERROR)
-    rows = Layout(circuit).rows
-    assert USUAL.has_room(rows)
+@pytest.mark.parametrize(("bits", "grinding"), [(128, 16), (100, 0), (40, 16), (1, 0)])
+def test_the_estimate_of_a_node_is_near_the_recorded_circuit(bits: int, grinding: int) -> None:
+    frame = Frame({**dict.fromkeys(KINDS, 9), "relations": 17, "more relations": 16, "joins": 15, "poseidon2": 15})
+    child = node_child(frame, parameters(frame, NODES, bits, grinding))
+    key, _ = keyed(load_program("fibonacci", {"rows": 32}))
+    key = with_params(key, replace(key.params, security_bits=bits, grinding_bits=grinding))
+    assert node_wires(key) == pytest.approx(node_circuit([child] * MOST_CHILDREN).wires, rel=ERROR)
 
 
 @pytest.mark.parametrize("log_rows", [10, 24])
