@@ -374,9 +374,9 @@ def test_a_kept_node_chooses_no_key_that_it_is_verified_under(
     file.write_bytes(canonical.encode({**outer, "body": body, "sha256": hashlib.sha256(body).digest()}))
     asked: list[Kind] = []
 
-    def noted(key: MultilinearKey, kind: Kind) -> MultilinearKey:
+    def noted(key: MultilinearKey, kind: Kind, threads: int) -> MultilinearKey:
         asked.append(kind)
-        return node_key(key, kind)
+        return node_key(key, kind, threads)
 
     monkeypatch.setattr("distprove.stark.recursion.system.node_key", noted)
     run_job(path, system)
