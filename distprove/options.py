@@ -170,11 +170,13 @@ class Options:
 
     @classmethod
     def from_record(cls: type[Own], record: Mapping[str, Any]) -> Own:
-        """Read job.json's options. Raises KeyError or TypeError for a bad record, InputError for missing files."""
+        """Read job.json's options. One that came after the record was written has its default, if there is one. Raises
+        KeyError or TypeError for a bad record, InputError for missing files."""
         settings = settings_of(cls)
         kinds = {n: (*told.kinds, *((NoneType,) if told.default is None else ())) for n, told in settings.items()}
         check_keys(record, kinds, "options.")
-        return cls(**{n: _recall(told, record[n]) for n, told in settings.items()})._checked(Path())
+        given = {n: _recall(told, record[n]) for n, told in settings.items() if n in record}
+        return cls(**given)._checked(Path())
 
     @property
     def sources(self) -> tuple[InputFile, ...]:

@@ -358,6 +358,16 @@ def test_a_damaged_record_of_a_stark_job_is_refused(folder: Path) -> None:
         Job.from_record({**record, "options": {}})
 
 
+def test_a_record_that_is_older_than_a_setting_is_of_the_same_job(folder: Path) -> None:
+    """A run could not be resumed after an update that had brought a new setting."""
+    made = job(folder, STARK)
+    record = made.to_record()
+    options = {name: value for name, value in record["options"].items() if name not in ("tree_wires", "one_proof")}
+    assert Job.from_record({**record, "options": options}) == made
+    with pytest.raises(InputError, match="not the record of a job"):
+        Job.from_record({**record, "options": {"unknown": 1, **options}})
+
+
 NUMBERS = {"9007199254740993.0": "9007199254740993", "1e3": "1000", "5.0": "5"}
 ROUNDED = ("1.00000000000000000001", "1e-400", "4503599627370497.4")
 
