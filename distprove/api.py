@@ -37,12 +37,12 @@ from distprove.options import SECURITY_BITS
 from distprove.proof import MAX_OUTPUT, PROOF_FILE, Proof
 from distprove.registry import DEFAULT
 from distprove.settings import ExecutorSettings, Settings
+from distprove.several import several_jobs
 from distprove.verification import Verified, verify_proof
 from distprove.wanted import require_wanted, unless
 
 if TYPE_CHECKING:
-    from distprove.stark.aggregate.file import StarkAggregate
-    from distprove.stark.aggregate.trusted import VerifiedAggregate
+    from distprove.several import OneOfSeveral, VerifiedAggregate
 
 __all__ = [
     "ExecutorSettings",
@@ -233,7 +233,7 @@ def aggregate(
     backend: str = "auto",
     threads: int | None = None,
     overwrite: bool = False,
-) -> StarkAggregate:
+) -> OneOfSeveral:
     """Make one proof of 2 to 64 STARK jobs, which end in one proof each, and write it to the file `out`.
 
     `proofs` are run folders or proof files. The jobs may be of different programs and sizes; they ask for the same bits
@@ -245,7 +245,6 @@ def aggregate(
     """
     from distprove.cli.backends import open_backend
     from distprove.cli.option_groups import run_files
-    from distprove.stark.aggregate.runs import aggregated
 
     runs, given, written = [Path(proof) for proof in proofs], [Path(vk) for vk in vks], Path(out)
     require_apart([written], [*runs, *given, *(file for run in runs for file in run_files(run))])
@@ -253,13 +252,13 @@ def aggregate(
         raise UsageError(f"{written} is there already; overwrite=True replaces it")
     loaded = [read_proof(run) for run in runs]
     with open_backend(backend, threads=threads) as chosen:
-        made = aggregated(runs, loaded, given, chosen)
+        made: OneOfSeveral = several_jobs("runs").aggregated(runs, loaded, given, chosen)
     write_atomically(written, made.to_bytes())
     return made
 
 
 def verify_aggregate(
-    aggregate: str | Path | StarkAggregate,
+    aggregate: str | Path | OneOfSeveral,
     *,
     vks: Sequence[str | Path] = (),
     program: str | None = None,
@@ -281,14 +280,11 @@ def verify_aggregate(
 
     Raises as `verify` does, with the number of the job.
     """
-    from distprove.stark.aggregate.file import StarkAggregate
-    from distprove.stark.aggregate.trusted import verify as verify_jobs
-
-    if not isinstance(aggregate, StarkAggregate):
+    if isinstance(aggregate, (str, Path)):
         if program is not None:
             require_code_outside(program, Path(aggregate))
-        aggregate = StarkAggregate.read(Path(aggregate))
-    return verify_jobs(
+        aggregate = several_jobs("file").read(Path(aggregate))
+    verified: VerifiedAggregate = several_jobs("trusted").verify(
         aggregate,
         vks=[Path(vk) for vk in vks],
         program=OwnProgram(program, arguments or {}) if program is not None else None,
@@ -298,3 +294,4 @@ def verify_aggregate(
         public_input=Path(public_input) if isinstance(public_input, str) else public_input,
         tree_wires=tree_wires,
     )
+    return verified

@@ -52,6 +52,9 @@ class Entry:
     contracts: Callable[[Proof, Path, Sequence[str]], None] | None = None
     """Writes a Solidity contract that verifies proofs under a proof's key, and the calldata for each partition, into a
     folder that `export` wrote, with the names that it gave. Raises UsageError. None for a system without contracts."""
+    contract_of_key: Callable[[Path, Path], tuple[str, str | None]] | None = None
+    """Writes the contract of a key's file into a folder. Returns its name there, and why anybody can forge proofs under
+    the key, if the key shows that. One system has it. Raises InputError, FormatError, InvalidKey, UsageError."""
     own_verifier: Callable[[dict[str, Any], OwnProgram], Verifier] | None = None
     """Makes the verifier from a program of the caller's own, under the parameters that the proof names; None for a
     system without programs. Raises UsageError, InvalidProof and CodeFault."""

@@ -22,9 +22,22 @@ from tests.support.toy_system import TOY_BACKEND
 OF_ONE_SYSTEM = (
     *(f"distprove/{part}/" for part in ("groth16", "stark", "circuits")),
     "distprove/registry.py",
+    "distprove/several.py",
     *(
         f"distprove/cli/{name}.py"
-        for name in ("aggregate", "air", "bench", "demo", "filecoin", "key", "programs", "run", "security", "setup")
+        for name in (
+            "aggregate",
+            "air",
+            "bench",
+            "demo",
+            "filecoin",
+            "key",
+            "programs",
+            "run",
+            "security",
+            "setup",
+            "several_jobs",
+        )
     ),
     *(
         f"distprove/measure/{name}"

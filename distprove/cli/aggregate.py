@@ -54,8 +54,8 @@ def aggregate(
     computing: Computing,
     as_json: AsJson = False,
 ) -> None:
-    """Aggregate the proofs of several jobs into one: Groth16 proofs under one key (docs/aggregation.md), or STARK jobs
-    that end in one proof, each under its own key (docs/recursion.md).
+    """Aggregate the proofs of several jobs into one: all under one key (docs/aggregation.md), or of jobs that end
+    in one proof, each under its own key (docs/recursion.md).
 
     The size of a Groth16 aggregate grows with the logarithm of the number of proofs. Of STARK jobs the aggregate has
     one proof of a fixed size, and what each job states. It is verified before it is written.
@@ -67,11 +67,11 @@ def aggregate(
     if len(systems) > 1:
         raise UsageError(f"proofs of {' and '.join(sorted(systems))} have no aggregate in common")
     if systems == {"stark"}:
-        from distprove.cli.stark_aggregate import aggregate_stark
+        from distprove.cli.several_jobs import aggregate_several
 
         if srs is not None or statement is not None or bellperson is not None:
             raise UsageError("--srs, --statement and --bellperson are for Groth16 proofs")
-        aggregate_stark(runs, proofs, vk or [], destination, computing=computing, as_json=as_json)
+        aggregate_several(runs, proofs, vk or [], destination, computing=computing, as_json=as_json)
         return
     if vk:
         raise UsageError("--vk is for STARK jobs")
@@ -127,7 +127,7 @@ def _aggregate_groth16(
     _warn_of(made, weakness)
 
 
-def is_stark_aggregate(path: Path) -> bool:
+def is_of_several(path: Path) -> bool:
     """Whether a file begins as an aggregate of STARK jobs does."""
     from distprove.stark.aggregate import BEGINS
 

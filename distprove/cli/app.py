@@ -37,8 +37,8 @@ PROVE: Mapping[str, Entry] = {
     ),
     "aggregate": Entry(
         "aggregate:aggregate",
-        "Aggregate the proofs of several jobs into one: Groth16 proofs under one key (docs/aggregation.md), or STARK "
-        "jobs that end in one proof, each under its own key (docs/recursion.md).",
+        "Aggregate the proofs of several jobs into one: all under one key (docs/aggregation.md), or of jobs that end "
+        "in one proof, each under its own key (docs/recursion.md).",
     ),
     "export": Entry(
         "verify:export",

@@ -32,7 +32,7 @@ def verify(
     vk: Annotated[
         list[Path] | None,
         typer.Option(
-            help="The key to trust: verification_key.json, or verifying_key.msgpack; of STARK jobs in one several."
+            help="The key to trust: verification_key.json, or verifying_key.msgpack; for several jobs, several."
         ),
     ] = None,
     trust_own_key: Annotated[
@@ -104,7 +104,7 @@ def verify(
     """
     from cluster.record.run import read_proof
     from distprove.cli import verified as told
-    from distprove.cli.aggregate import is_aggregate, is_stark_aggregate, verify_aggregate_file
+    from distprove.cli.aggregate import is_aggregate, is_of_several, verify_aggregate_file
     from distprove.formats.files import read_bounded
     from distprove.host.machine import usable_threads
     from distprove.proof import MAX_OUTPUT
@@ -113,14 +113,14 @@ def verify(
     if bool(vk) + trust_own_key + (program is not None) > 1:
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()
-    if is_stark_aggregate(proof):
-        from distprove.cli.stark_aggregate import verify_stark_aggregate
+    if is_of_several(proof):
+        from distprove.cli.several_jobs import verify_several
 
         if srs_verifier is not None or statement is not None or output is not None or trust_own_key:
             raise UsageError(
-                "--srs-verifier, --statement, --output and --trust-own-key are not for aggregates of STARK jobs"
+                "--srs-verifier, --statement, --output and --trust-own-key are not for one proof of several jobs"
             )
-        verify_stark_aggregate(
+        verify_several(
             proof,
             vk or [],
             own_program(program, arguments or [], proof),
@@ -134,7 +134,7 @@ def verify(
         )
         return
     if len(vk or []) > 1:
-        raise UsageError("more than one --vk is for aggregates of STARK jobs")
+        raise UsageError("more than one --vk is for one proof of several jobs")
     key = vk[0] if vk else None
     if is_aggregate(proof):
         if key is None or srs_verifier is None:
@@ -219,7 +219,7 @@ def export(
     solidity: Annotated[
         bool,
         typer.Option(
-            "--solidity", help="Of Groth16 proofs or keys: also a contract that verifies, and each proof's calldata."
+            "--solidity", help="Of proofs that a contract verifies, or their key: also the contract, and calldata."
         ),
     ] = False,
     as_json: AsJson = False,
@@ -238,7 +238,7 @@ def export(
         raise UsageError(f"a proof of {loaded.system} cannot be exported")
     entry = entry_of(loaded.system)
     if solidity and entry.contracts is None:
-        raise UsageError(f"--solidity is for Groth16: no contract verifies a proof of {loaded.system}")
+        raise UsageError(f"no contract verifies a proof of {loaded.system}, so that there is nothing for --solidity")
     made = entry.export(loaded, run, destination)
     if solidity and entry.contracts is not None:
         entry.contracts(loaded, destination, made.names)
@@ -258,15 +258,16 @@ def export(
 
 
 def _export_contract(key: Path, destination: Path, as_json: bool) -> None:
-    from distprove.groth16.solidity import CONTRACT, write_contract_of
+    from distprove.registry import SYSTEMS, entry_of
 
-    weakness = write_contract_of(key, destination)
+    (write,) = (own for own in (entry_of(system).contract_of_key for system in SYSTEMS) if own is not None)
+    contract, weakness = write(key, destination)
     if weakness is not None:
         warn(weakness)
     if as_json:
-        print_json({"out": str(destination), "contract": CONTRACT, "weakness": weakness})
+        print_json({"out": str(destination), "contract": contract, "weakness": weakness})
         return
-    out().print(f"The contract that verifies under this key: {escape(str(destination / CONTRACT))}")
+    out().print(f"The contract that verifies under this key: {escape(str(destination / contract))}")
 
 
 def _keep_map(run: Path, destination: Path, exported: dict[str, str]) -> dict[str, str]:

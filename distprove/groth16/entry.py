@@ -40,6 +40,12 @@ def contracts(proof: Proof, folder: Path, names: Sequence[str]) -> None:
     write_contracts(proof, folder, names)
 
 
+def contract_of_key(key: Path, folder: Path) -> tuple[str, str | None]:
+    from distprove.groth16.solidity import write_contract_of
+
+    return write_contract_of(key, folder)
+
+
 ENTRY = Entry(
     title="Groth16",
     help="Prove a circuit for many inputs or witnesses: a partition for each, named after its file.",
@@ -49,4 +55,5 @@ ENTRY = Entry(
     remakes_key=False,
     export=export,
     contracts=contracts,
+    contract_of_key=contract_of_key,
 )

@@ -41,14 +41,14 @@ def write_contracts(proof: Proof, folder: Path, names: Sequence[str]) -> None:
                 own.write_new(CALLDATA, f"0x{call.hex()}\n".encode())
 
 
-def write_contract_of(key: Path, folder: Path) -> str | None:
-    """Write the contract of a verification_key.json into a folder. Returns why anybody can forge proofs under the key,
-    if it shows that. Raises InputError, FormatError, InvalidKey, UsageError."""
+def write_contract_of(key: Path, folder: Path) -> tuple[str, str | None]:
+    """Write the contract of a verification_key.json into a folder. Returns the file's name, and why anybody can forge
+    proofs under the key, if it shows that. Raises InputError, FormatError, InvalidKey, UsageError."""
     read = read_verification_key(key)
     text = contract(read)
     with Folder.make(folder, private=False) as out:
         out.write_new(CONTRACT, text.encode())
-    return read.weakness
+    return CONTRACT, read.weakness
 
 
 def contract(key: VerificationKey) -> str:

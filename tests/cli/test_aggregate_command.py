@@ -81,7 +81,7 @@ def test_what_is_missing_is_said(small_job: SmallJob, proven: Path, keys: Path, 
         assert "--ptau twice" in why_refused(refused)
     assert list(tmp_path.iterdir()) == []
     args = ("verify", made, "--vk", small_job.vk, "--srs-verifier", verifier(keys))
-    assert "--security, --output, --exit-code and --public-input are not for" in why_refused(
+    assert "--security, --output, --exit-code, --public-input, --tree-wires: not for" in why_refused(
         run(*args, "--security", "128")
     )
 

@@ -108,7 +108,7 @@ def test_it_is_verified_as_any_other(tmp_path: Path, expected: bytes) -> None:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "file"
-    path.write_bytes(bytes(40_000))
+    path.write_bytes(bytes(50_000))
     return path
 
 

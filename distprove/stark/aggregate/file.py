@@ -125,3 +125,6 @@ def _job(record: Any, what: str) -> Proof:
     if [p.digest for p in job.partitions] != [p.digest for p in given] or job.job_digest != record["digest"]:
         raise InvalidProof(f"{what}: the partitions are not those that the job digest binds")
     return replace(job, output=output)
+
+
+read = StarkAggregate.read

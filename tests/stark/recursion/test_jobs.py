@@ -552,7 +552,7 @@ def test_commands_aggregate_and_verify_jobs(both: Path) -> None:
     assert command("verify", out, *vk).exit_code == 1  # of few bits
     assert command("verify", out, *few, *vk, "--job", digests[0]).exit_code == 1
     assert "job 2: the program 'test-writes' does not ship" in why_refused(command("verify", out, *few))
-    assert "not for aggregates of STARK jobs" in why_refused(command("verify", out, "--output", a))
+    assert "not for one proof of several jobs" in why_refused(command("verify", out, "--output", a))
     assert "more than one --vk" in why_refused(command("verify", a, *vk, *vk))
 
 

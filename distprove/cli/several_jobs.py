@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distprove.proof import Proof
 
 
-def aggregate_stark(
+def aggregate_several(
     runs: Sequence[Path],
     proofs: Sequence[Proof],
     vks: Sequence[Path],
@@ -49,7 +49,7 @@ def aggregate_stark(
     )
 
 
-def verify_stark_aggregate(
+def verify_several(
     path: Path,
     vks: Sequence[Path],
     program: OwnProgram | None,
