@@ -128,7 +128,7 @@ def contribute(
         out().print(f"[bold]{escape(made.path)}[/]  {made.number} contributions; the hash of this one, to publish:")
         out().print(made.hash.hex())
     if made.insecure:
-        warn("an insecure development key stays one: whoever made it can forge proofs, whatever is contributed.")
+        warn("this key began as an insecure development key. Its maker can forge proofs: no contribution changes that.")
 
 
 @app.command("aggregation")

@@ -1,7 +1,7 @@
 """A further contribution to the second phase of a key's ceremony, as `snarkjs zkey contribute` makes it.
 
 The key's delta is multiplied by a secret, and the points that are divided by delta are divided by it. The secret comes
-from the operating system's generator and is dropped: whoever trusts this contribution need trust no other one.
+from the operating system's generator and is dropped. One honest contribution makes a ceremony's key safe.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def contribute(
     given = read_zkey(key)
     circuit_hash, earlier = given.ceremony
     if circuit_hash is None:
-        raise InputError(f"{given.name}: has no section of contributions, so nobody can contribute to it")
+        raise InputError(f"{given.name}: the key has no section of contributions (section 10) to add one to")
     check_key(given, backend)
     factor = random_scalar(given.curve)
     points = with_delta(given.curve, given.points, factor, threads)

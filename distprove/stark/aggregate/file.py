@@ -123,7 +123,7 @@ def _job(record: Any, what: str) -> Proof:
         raise InvalidProof(f"{what}: two partitions have the same name")
     job = Proof.bind(SYSTEM, record["key"], record["verification_key"], given, {"sum": record["sum"]})
     if [p.digest for p in job.partitions] != [p.digest for p in given] or job.job_digest != record["digest"]:
-        raise InvalidProof(f"{what}: the partitions are not those that the job digest binds")
+        raise InvalidProof(f"{what}: the job digest binds other partitions")
     return replace(job, output=output)
 
 

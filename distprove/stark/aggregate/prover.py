@@ -52,7 +52,7 @@ def aggregate_jobs(
     for number, (proof, verifier) in enumerate(zip(proofs, verifiers, strict=True), 1):
         with naming_job(number):
             proof.verify(verifier)
-    roots = roots_of(jobs, verifiers, makers, _ANY)  # whoever aggregates has chosen these jobs
+    roots = roots_of(jobs, verifiers, makers, _ANY)  # the caller chose these jobs
     # 2. The tree over the roots, and its own root's proof.
     root = prove_jobs(roots, [(p.whole or {})["proof"] for p in proofs], backend, steps or Steps())
     made = StarkAggregate(jobs.jobs, root.to_record())

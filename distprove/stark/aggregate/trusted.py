@@ -40,7 +40,7 @@ class VerifiedAggregate:
     """The result of a successful verification of several jobs."""
 
     jobs: tuple[Verified, ...]
-    """Of each job what the verification of its own proof would give. `seconds` are those of all jobs."""
+    """For each job, the result of verifying its own proof. `seconds` is the time of all jobs together."""
     trusted: tuple[Trusted, ...]
     explained: Explained
     seconds: float
@@ -148,7 +148,7 @@ def verify(
 def _compare(
     aggregate: StarkAggregate, verifiers: Sequence[StarkVerifier], exit_code: int, public_input: Path | bytes | None
 ) -> None:
-    """Compare what jobs state with an exit code, of those that state one, and with the one public input. Raises
+    """Compare the jobs' exit codes, where they state one, and the public input of one job with the given ones. Raises
     InvalidProof, which names the job, and UsageError where no job, or for an input several, can be compared."""
     states = [v.key.statement.exit_code([p.public for p in job.partitions]) for v, job in _each(verifiers, aggregate)]
     if exit_code and all(code is None for code in states):

@@ -40,7 +40,7 @@ class Explained:
     """What a proof of several jobs states, once it holds."""
 
     jobs: tuple[dict[str, Any], ...]
-    """Of each job what its own proof would (`distprove.system.Explains`), with the bits of its own tree."""
+    """For each job, the statement of its own proof (`distprove.system.Explains`), with the bits of its own tree."""
     layers: tuple[Layer, ...]
     """Those that the tree over the jobs adds."""
 
