@@ -2,7 +2,9 @@
 
 The order of everything is its `Place`: the rank of its job's priority, then its turn in the fair queue of that rank. A
 job's turn counts its orders, and begins where the others of its rank are by then, so that jobs of one rank alternate
-partition by partition and a large job does not hold up a small one. Workers follow the places and decide nothing.
+partition by partition and a large job does not hold up a small one. A partition that needs others has the first of
+their places, before all that its job still has to do: its work fills in where these leave the device idle, and at the
+end little of it is left. Workers follow the places and decide nothing.
 
 A worker has orders for about `CHUNK` seconds of work, and as many again behind them; orders that go after a job's next
 one do not count, so that an urgent job never waits for room. Near the end each worker gets its share of what is left,
@@ -73,7 +75,10 @@ def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) ->
             usable, doubtful = worker.usable(job.id, job.key), worker.doubtful(job.id)
             # Up to the next job's turn the orders are this one's.
             wanted = len(job.at[Stage.WAITING]) if len(queue) == 1 else 1
-            place, chunk_here = Place(rank, turn), 1 if doubtful else chunk
+            place, chunk_here = (
+                _place(job, next(iter(job.at[Stage.WAITING].values())), Place(rank, turn)),
+                1 if doubtful else chunk,
+            )
             room = _room(state, job, worker, place, fair, given, chunk_here, wanted) if usable else 0
             if usable and not room and not doubtful and state.settings.parallel is None:
                 break  # the worker is full: the jobs behind this one in the queue get no room either
@@ -116,7 +121,11 @@ def _allowed(state: State, job: Job, worker: Worker, count: int) -> list[Partiti
     """Up to so many partitions that wait and that the worker may have: not those that it failed at, unless all did."""
     found: list[PartitionState] = []
     live: list[Worker] | None = None
+    needs: bool | None = None
     for partition in job.at[Stage.WAITING].values() if count else ():
+        if needs is not None and bool(partition.planned.needs) != needs:
+            break  # its place is another one, and so is the room there
+        needs = bool(partition.planned.needs)
         if worker.id in partition.avoid:
             if live is None:  # but for workers where the key waits for memory: that may take for ever
                 crowded = state.keys[job.key].crowded_on
@@ -141,6 +150,11 @@ def _work(job: Job, partition: PartitionState) -> tuple[WorkKind, bytes | None]:
     return WorkKind.PROVE, job.barrier[1]
 
 
+def _place(job: Job, partition: PartitionState, own: Place) -> Place:
+    """The place of a partition's order: its own, or the first of those that it needs."""
+    return min((place for name in partition.planned.needs if (place := job.partitions[name].place)), default=own)
+
+
 def _hand_to_committers(state: State, job: Job) -> None:
     """Hand out the partitions of a job after its barrier to the workers that committed to them."""
     for worker in state.workers.values():
@@ -160,12 +174,13 @@ def _hand(
         kind, challenge = (WorkKind.DIAGNOSE, None) if diagnoses else _work(job, partition)
         if not diagnoses:
             state.apply(job, partition, Fact.HANDED)
-        place = state.queue.take(job.rank, job.id)
+        place = partition.place = _place(job, partition, state.queue.take(job.rank, job.id))
         slot.handed[partition.id] = place
         worker.last = max(worker.last, place)
         planned = partition.planned
         if planned.needs:
-            planned = replace(planned, children=job.children(partition))
+            partition.made_of = job.children(partition)
+            planned = replace(planned, children=partition.made_of)
         orders.append(Order(planned, kind, challenge, place, job.session.began))
     last = state.out[-1] if state.out else None
     if isinstance(last, Hand) and (last.worker, last.key) == (worker.id, job.key):

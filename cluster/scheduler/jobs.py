@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_not
 from typing import Any, NamedTuple
 
 from actors import patience
+from actors.protocol import Place
 from cluster.record.report import PartitionReport, Report, WorkerReport
 from cluster.record.status import status_view
 from cluster.record.timeline import Session
@@ -47,7 +49,15 @@ class PartitionState:
     report: PartitionReport
     stage: Stage = Stage.WAITING
     missing: int = 0
-    """Number of partitions that it needs and that are not proven yet."""
+    """Number of partitions that it needs and of which no proof is there."""
+    made_of: tuple[PartitionProof, ...] = ()
+    """Proofs of these that its last order has."""
+    patient: bool = False
+    """Whether it waits until these are on disk: it failed with proofs that were not verified."""
+    holds: bool = False
+    """Whether its proof is verified, and waits for those that it was made of to be on disk."""
+    place: Place | None = None
+    """The place of its last order."""
     commitment: bytes | None = None
     worker: str | None = None
     """The worker that has it, or that made its proof or commitment."""
@@ -170,8 +180,21 @@ class Job:
         return {stage.value: len(partitions) for stage, partitions in self.at.items() if partitions}
 
     def children(self, partition: PartitionState) -> tuple[PartitionProof, ...]:
-        """Proofs of the partitions that this one needs, in its plan's order."""
-        return tuple(self.proofs[name] for name in partition.planned.needs)
+        """Proofs of the partitions that this one needs, in its plan's order, as far as they are there."""
+        found = (self.proofs.get(name) or self.partitions[name].proof for name in partition.planned.needs)
+        return tuple(proof for proof in found if proof is not None)
+
+    def is_sure(self, partition: PartitionState) -> bool:
+        """Whether the proofs of all that it needs are verified and on disk."""
+        return all(self.partitions[name].stage is Stage.DONE for name in partition.planned.needs)
+
+    def may_begin(self, partition: PartitionState) -> bool:
+        """Whether the proofs that it needs are there, verified if it is `patient`."""
+        return not partition.missing and (not partition.patient or self.is_sure(partition))
+
+    def is_stale(self, partition: PartitionState) -> bool:
+        """Whether the proofs that its last order has are not those of the partitions that it needs any more."""
+        return bool(partition.missing) or any(map(is_not, self.children(partition), partition.made_of))
 
     # -- reports ----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ Rules that are not of a single failure (those are in `rules`):
 
 * Nothing is proven before one worker has checked the key, for systems that have such a check.
 * No proof counts before it is verified and on disk. After a bad one the witness is diagnosed.
-* A partition that needs others waits until they are done, and gets their proofs.
+* A partition that needs others waits for their proofs. It begins before these are verified, but nothing counts that
+  comes of it before they are on disk: neither its proof, nor its failure.
 * A barrier is such a case: every partition that needs no other is committed before any is proven, by the worker that
   committed to it. One that moves to another worker afterwards must reproduce its commitment.
 * An error of an input is its node's until another node says the same. Everything else is tried again.
@@ -315,6 +316,8 @@ def _news(state: State, event: e.News) -> None:
         if known is None:
             continue
         job, partition = known
+        if partition.made_of and outcome.kind is WorkKind.PROVE and _is_withdrawn(state, job, partition, outcome):
+            continue
         if outcome.error is not None:
             _failed(state, job, partition, worker, outcome, outcome.error)
         elif _succeeded(state, job, partition, worker, outcome):
@@ -383,12 +386,35 @@ def _succeeded(state: State, job: Job, partition: PartitionState, worker: Worker
         faults.bad_proof(state, job, partition, "the prover returned the proof of another partition")
     elif job.barrier is not None and not made_under(job.system, partition.planned, proof, job.barrier):
         faults.bad_proof(state, job, partition, "the proof was made under another commitment or challenge")
-    elif not made_of(job.system, partition.planned, proof, job.children(partition)):
-        faults.bad_proof(state, job, partition, "the proof was made from other proofs than its children's")
+    elif not made_of(job.system, partition.planned, proof, partition.made_of):
+        _bad_proof(state, job, partition, "the proof was made from other proofs than its children's")
     else:
         state.apply(job, partition, Fact.PROVEN)
         return True
     return False
+
+
+def _is_withdrawn(state: State, job: Job, partition: PartitionState, outcome: Outcome) -> bool:
+    """Whether a partition goes back because of those that it needs: their proofs are other ones now, or it failed
+    before these were known to be good. The second time it waits until they are."""
+    if outcome.error is None:
+        back = job.is_stale(partition)
+    else:
+        own, sure = isinstance(outcome.error, (OutOfMemory, WitnessGone, WorkerDied)), job.is_sure(partition)
+        partition.patient |= not own and not sure
+        back = not own and (job.is_stale(partition) or not sure)
+    if back:
+        state.apply(job, partition, Fact.WITHDRAWN)
+    return back
+
+
+def _bad_proof(state: State, job: Job, partition: PartitionState, reason: str) -> None:
+    """A proof is bad, for which its worker is to blame if the proofs that it was made of are known to be good."""
+    if job.is_sure(partition):
+        faults.bad_proof(state, job, partition, reason)
+    else:
+        partition.patient = True
+        state.apply(job, partition, Fact.WITHDRAWN)
 
 
 def _committed(state: State, job: Job, partition: PartitionState, worker: Worker, commitment: Any) -> None:
@@ -426,8 +452,7 @@ def _failed(
 
 
 def _verified(state: State, event: e.Verified) -> None:
-    good: dict[str, Job] = {}
-    proofs: list[tuple[PartitionId, PartitionProof]] = []
+    good: list[tuple[Job, PartitionState]] = []
     for verdict in event.verdicts:
         known = state.find(verdict.id)
         if known is None or known[1].stage is not Stage.VERIFYING or known[1].proof is not verdict.proof:
@@ -438,16 +463,32 @@ def _verified(state: State, event: e.Verified) -> None:
         span = span_json("driver", name, "verify", verdict.started, verdict.ended, outcome, began, {})
         _record(job, partition, "driver", "verify", took, span)
         partition.report.verify_seconds = took
-        if verdict.reason is not None:
+        if verdict.reason is None:
+            partition.holds = True
+            good.append((job, partition))
+        elif job.is_sure(partition):
             faults.suspect(state, job, partition, verdict.reason)
-            continue
+        else:
+            _bad_proof(state, job, partition, verdict.reason)
+    _keep(state, good)
+
+
+def _keep(state: State, verified: Sequence[tuple[Job, PartitionState]]) -> None:
+    """Have verified proofs put on disk, before anything else hears of them; not before those that they are made of."""
+    good: dict[str, Job] = {}
+    proofs: list[tuple[PartitionId, PartitionProof]] = []
+    waits = False
+    for job, partition in verified:
+        if not partition.holds or partition.proof is None or not job.is_sure(partition):
+            continue  # one that it needs is on its way to the disk, or turned out to be bad
         partition.credit()
         state.apply(job, partition, Fact.HOLDS)
         faults.proven(state, job, partition)
         good[job.id] = job
-        proofs.append((partition.id, verdict.proof))
-    if proofs:  # to disk, before anything else hears of it
-        state.emit(e.Keep(proofs, any(job.ends(Stage.KEEPING) for job in good.values())))
+        proofs.append((partition.id, partition.proof))
+        waits |= any(each.holds for each in job.dependents.get(partition.id.name, ()))
+    if proofs:
+        state.emit(e.Keep(proofs, waits or any(job.ends(Stage.KEEPING) for job in good.values())))
 
 
 def _kept(state: State, event: e.Kept) -> None:
@@ -456,6 +497,7 @@ def _kept(state: State, event: e.Kept) -> None:
         known = state.find(id)
         if known is not None and known[1].stage is Stage.KEEPING and known[1].proof is proof:
             done[id.job].append(known[1])
+    verified: list[tuple[Job, PartitionState]] = []
     for name, partitions in done.items():
         job = state.jobs[name]
         for partition in partitions:
@@ -468,6 +510,9 @@ def _kept(state: State, event: e.Kept) -> None:
             state.tell(job, "proved", partition, worker)
         state.emit(e.Proved(job.id, [partition.report for partition in partitions]))
         job.recent.append((state.time, len(partitions)))
+        above = {each.id: each for partition in partitions for each in job.dependents.get(partition.id.name, ())}
+        verified += [(job, each) for each in above.values() if each.stage is Stage.VERIFYING and each.holds]
+    _keep(state, verified)
 
 
 def _keep_failed(state: State, event: e.KeepFailed) -> None:

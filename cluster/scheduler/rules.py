@@ -5,7 +5,9 @@
                   '------------------------ diagnosing <-------------------------'          | failed
 
 `RULES` says what follows for a partition, for each thing that can happen to it. A rule that leads to `waiting` counts a
-retry; a partition whose failures are charged more than `max_retries` times fails.
+retry; a partition whose failures are charged more than `max_retries` times fails. One that needs others is `blocked`
+until these are proven. It begins before they are verified, and is kept after all of them: what it does in between says
+nothing of its worker.
 
 A worker is given up, and its partitions go to others, by these rules. A failure is a bad proof whose witness holds, a
 fault, or a death at a partition.
@@ -58,6 +60,8 @@ class Stage(str, Enum):
 PREPARING = (Stage.HANDED, Stage.SYNTHESISING, Stage.READY, Stage.DIAGNOSING)
 SAFE = (Stage.VERIFYING, Stage.KEEPING, Stage.DONE, Stage.FAILED)
 """Stages that need no worker."""
+PROVEN = (Stage.VERIFYING, Stage.KEEPING, Stage.DONE)
+"""Stages of a partition whose proof is there. Those that need it may begin."""
 OVER = (Stage.DONE, Stage.FAILED)
 
 
@@ -65,6 +69,7 @@ class Fact(str, Enum):
     """What can happen to a partition."""
 
     UNBLOCKED = "every partition that it needs is proven"
+    WITHDRAWN = "a proof that it was made of is bad, or it failed before all of these were known to be good"
     HANDED = "a worker gets its order"
     RETURNED = "its worker returns the order, which it had not begun"
     COMMITTED = "its worker committed to it"
@@ -104,7 +109,8 @@ class Rule:
 
 
 RULES: dict[Fact, Rule] = {
-    Fact.UNBLOCKED: Rule(Stage.WAITING),
+    Fact.UNBLOCKED: Rule(Stage.WAITING, front=True),
+    Fact.WITHDRAWN: Rule(Stage.WAITING, front=True),
     Fact.HANDED: Rule(Stage.HANDED),
     Fact.RETURNED: Rule(Stage.WAITING),
     Fact.COMMITTED: Rule(Stage.COMMITTED),
@@ -124,6 +130,8 @@ RULES: dict[Fact, Rule] = {
 }
 
 RETRIES = frozenset(
-    fact for fact, rule in RULES.items() if rule.to is Stage.WAITING and fact not in (Fact.UNBLOCKED, Fact.RETURNED)
+    fact
+    for fact, rule in RULES.items()
+    if rule.to is Stage.WAITING and fact not in (Fact.UNBLOCKED, Fact.WITHDRAWN, Fact.RETURNED)
 )
 """Facts after which a partition is tried again, and which count as retries."""

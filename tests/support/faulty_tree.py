@@ -14,7 +14,7 @@ from distprove.stark.recursion.system import OneProofProver, OneProofSystem
 from distprove.system import Partition, PartitionProof, StepTimes, Witness
 
 DIES, FORGES, STRAYS, FAILS = "dies", "forges", "strays", "fails"
-"""The process ends; an opening of the proof is changed; the proof states another digest; the prover raises."""
+"""The process ends; an opening of the proof is changed; the proof states another digest; the prover raises, always."""
 OVERFLOWS, MISNAMES, POSES = "overflows", "misnames", "poses"
 """A public value has 71 bits; a leaf says that it is a node; the proof of a partition has the form of a node's."""
 
@@ -53,7 +53,7 @@ class FaultyProver(OneProofProver):
         with (self._system.folder / "log").open("a") as log:
             log.write(f"{partition.name}\n")
         fault, marker = self._system.faults.get(partition.name), self._system.folder / partition.name
-        if marker.exists():
+        if marker.exists() and fault != FAILS:
             fault = None
         marker.touch()
         if fault == DIES:

@@ -275,7 +275,7 @@ def observed(fact: Fact) -> Rule:
 
 
 EXPECTED = {
-    Fact.UNBLOCKED: Rule(Stage.WAITING),
+    Fact.UNBLOCKED: Rule(Stage.WAITING, front=True),
     Fact.HANDED: Rule(Stage.HANDED),
     Fact.RETURNED: Rule(Stage.WAITING),
     Fact.COMMITTED: Rule(Stage.COMMITTED),
@@ -303,6 +303,10 @@ def test_what_is_charged_too_often_fails() -> None:
     seen = observed(Fact.GIVEN_UP)
     assert (seen.to, seen.event) == (Stage.FAILED, "fault")
     assert RULES[Fact.GIVEN_UP] == Rule(Stage.FAILED, event="failed")
+
+
+def test_what_is_withdrawn_goes_first_and_costs_nothing() -> None:
+    assert RULES[Fact.WITHDRAWN] == Rule(Stage.WAITING, front=True)
 
 
 SEEN = {Fact.BAD_PROOF: True, Fact.FAULT: True, Fact.DEVICE_FULL: True}
@@ -943,6 +947,105 @@ def test_a_node_of_a_tree_is_proven_after_its_children_with_their_proofs(system:
     assert [list(commitments) for commitments in stored] == ([] if system is PLAIN else [[f"p{i}" for i in range(8)]])
 
 
+def verdict(rig: Rig, name: str, reason: str | None = None) -> e.Verified:
+    """The verdict on the proof of a partition of j that is there."""
+    partition = rig.state.jobs["j"].partitions[name]
+    assert partition.proof is not None
+    return e.Verified([e.Verdict(partition.id, partition.proof, reason, 1.0, 1.0)])
+
+
+def kept(rig: Rig) -> list[str]:
+    """Names of the proofs that went to disk, in order."""
+    return [id.name for effect in rig.effects if isinstance(effect, e.Keep) for id, _ in effect.proofs]
+
+
+def holder(rig: Rig, name: str) -> str:
+    """The worker that has an order for a partition of j."""
+    return next(worker for worker, orders in rig.orders.items() if PartitionId("j", name) in orders)
+
+
+TREE = [*[()] * 6, ("p0", "p1")]
+
+
+def test_a_node_begins_before_its_children_are_verified_and_goes_first() -> None:
+    """Its proof waits for those of its children to be on disk."""
+    rig = Rig(1, in_flight=9)
+    rig.ignored.add(e.Verify)
+    job = rig.add(needs=TREE)
+    for _ in range(2):
+        rig.end("w0", rig.first("w0"))
+    assert rig.first("w0").name == "p6", "before the leaves that are left"
+    assert job.partitions["p0"].stage is job.partitions["p1"].stage is Stage.VERIFYING
+    rig.end("w0", rig.first("w0"))
+    for name in ("p6", "p1"):
+        rig.send(verdict(rig, name))
+    assert kept(rig) == ["p1"]
+    assert job.partitions["p6"].stage is Stage.VERIFYING
+    rig.send(verdict(rig, "p0"))
+    assert kept(rig) == ["p1", "p0", "p6"]
+    assert job.partitions["p6"].stage is Stage.DONE
+
+
+@pytest.mark.parametrize("at", ["worker", "verifying", "verified"])
+def test_a_node_made_of_a_proof_that_is_bad_is_made_again_and_nobody_is_blamed_for_it(at: str) -> None:
+    rig = Rig(2, in_flight=9)
+    rig.ignored.add(e.Verify)
+    job = rig.add(needs=[(), (), ("p0", "p1"), ("p2",)])
+    for name in ("p0", "p1"):
+        rig.end(holder(rig, name), PartitionId("j", name))
+    first = job.partitions["p0"].proof
+    if at != "worker":
+        rig.end(holder(rig, "p2"), PartitionId("j", "p2"))
+    if at == "verified":
+        rig.send(verdict(rig, "p2"))
+    rig.send(verdict(rig, "p1"), verdict(rig, "p0", "it does not hold"))
+    assert job.partitions["p2"].stage is (Stage.HANDED if at == "worker" else Stage.BLOCKED)
+    rig.end(holder(rig, "p0"), PartitionId("j", "p0"))  # its witness is good
+    rig.ignored.clear()
+    rig.run()
+    assert not failures(job)
+    assert job.proofs.keys() == {"p0", "p1", "p2", "p3"}
+    assert job.proofs["p0"] is not first
+    assert job.report.counters.bad_proofs == 1
+    assert [job.partitions[name].charged for name in ("p0", "p1", "p2", "p3")] == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("how", ["fault", "bad input", "bad proof"])
+def test_a_node_that_fails_with_proofs_that_are_not_verified_waits_until_they_are(how: str) -> None:
+    """Then its failure is its own."""
+    rig = Rig(1, in_flight=9)
+    rig.ignored.add(e.Verify)
+    job = rig.add(needs=[(), ("p0",)], max_retries=0)
+    rig.end("w0", PartitionId("j", "p0"))
+    above, error = PartitionId("j", "p1"), {"fault": RuntimeError("x"), "bad input": InputError("x")}.get(how)
+    for _ in range(2):
+        rig.end("w0", above, error, good=error is not None)
+        if error is None:
+            rig.send(verdict(rig, "p1", "it does not hold"))
+        if job.partitions["p0"].stage is Stage.VERIFYING:
+            assert job.partitions["p1"].stage is Stage.BLOCKED
+            assert job.partitions["p1"].charged == job.report.counters.bad_proofs == job.report.counters.faults == 0
+            rig.send(verdict(rig, "p0"))
+            assert above in rig.orders["w0"]
+    if error is None:
+        rig.end("w0", above)
+    assert failures(job) == {"p1"}
+
+
+def test_the_worker_of_a_node_that_failed_meanwhile_is_free() -> None:
+    """A partition that it needs failed while it was at it."""
+    rig = Rig(2, in_flight=1)
+    rig.ignored.add(e.Verify)
+    job = rig.add(needs=[(), (), ("p0",)], max_retries=0)
+    rig.end(holder(rig, "p0"), PartitionId("j", "p0"))
+    at = holder(rig, "p2")
+    rig.send(verdict(rig, "p0", "it does not hold"))
+    rig.end(holder(rig, "p0"), PartitionId("j", "p0"))
+    assert failures(job) == {"p0", "p2"}
+    assert job.partitions["p2"].report.error == "p0, which it needs, failed"
+    assert PartitionId("j", "p2") not in rig.state.workers[at].slot("k").handed
+
+
 @pytest.mark.parametrize("system", [BARRIER, DRAWS])
 def test_a_leaf_that_moves_after_the_barrier_and_a_node_whose_worker_dies(system: Any) -> None:
     rig = Rig(2)
@@ -982,15 +1085,15 @@ def test_a_node_that_fails_after_the_barrier_fails_its_ancestors_alone(system: A
     assert failures(job) == {"p2", "p4"}
 
 
-def test_the_last_proofs_of_a_level_are_verified_and_kept_without_waiting_for_more() -> None:
-    """What their parents are made of is not to wait for proofs that cannot come before."""
+def test_the_last_proofs_of_a_tree_are_verified_and_kept_without_waiting_for_more() -> None:
+    """Those of a level below wait for more, as those above begin without that."""
     rig = Rig(1)
     rig.add(needs=[(), (), ("p0", "p1"), ("p0", "p1"), ("p0", "p1"), ("p2", "p3", "p4")])
     rig.run()
     names = [[id.name for id, _ in effect.proofs] for effect in rig.effects if isinstance(effect, e.Verify)]
     last = [effect.last for effect in rig.effects if isinstance(effect, e.Verify)]
-    assert (names, last) == ([[f"p{i}"] for i in range(6)], [False, True, False, False, True, True])
-    assert [effect.last for effect in rig.effects if isinstance(effect, e.Keep)][1::3] == [True, True]
+    assert (names, last) == ([[f"p{i}"] for i in range(6)], [False, False, False, False, True, True])
+    assert [effect.last for effect in rig.effects if isinstance(effect, e.Keep)][-1:] == [True]
 
 
 def test_what_needs_a_partition_that_fails_fails_and_the_others_are_proven() -> None:

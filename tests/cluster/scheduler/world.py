@@ -20,6 +20,7 @@ from actors.protocol import (
     Order,
     Outcome,
     PartitionId,
+    Place,
     Timed,
     UnderWay,
     WitnessGone,
@@ -33,7 +34,7 @@ from cluster.scheduler import events as e
 from cluster.scheduler.barrier import draw_challenge
 from cluster.scheduler.jobs import Barrier, Job
 from cluster.scheduler.machine import HANDLERS, Machine
-from cluster.scheduler.rules import Stage
+from cluster.scheduler.rules import PROVEN, Stage
 from cluster.scheduler.workers import SlotStage, WorkerHandle
 from distprove.errors import ClusterError, InputError
 from distprove.settings import ExecutorSettings
@@ -141,6 +142,7 @@ def barrier_of(system: Any, plan: Sequence[Partition]) -> Barrier:
 
 def good_proof(partition: Partition, challenge: bytes | None = None, good: bool = True) -> PartitionProof:
     data = {"job": partition.job, "good": good, "challenge": challenge, "commitment": commitment_of(partition)}
+    data["of"] = partition.children
     return PartitionProof(partition.name, partition.digest, (), data)
 
 
@@ -215,6 +217,8 @@ class World:
         self.now = 100.0
         self.faults = (0, 0, 2, 6, 15)[pick(5)]
         """Faults that may still happen."""
+        self.lies = (0, 30)[pick(2)]
+        """How many in a hundred proofs do not hold, as long as faults may happen."""
         self.injected = 0
         self.slow = False
         """Whether time passed while something was under way, which may then count as late or hung."""
@@ -236,6 +240,8 @@ class World:
         self.stored: dict[str, tuple[dict[str, bytes], bytes]] = {}
         self.checked: set[str] = set()
         self.turns: dict[str, int] = {}
+        self.places: dict[PartitionId, Place] = {}
+        """The place of each partition's last order."""
         self.events: list[e.Event] = []
         self.buffer: list[e.Event] = []
         self.names = 0
@@ -424,6 +430,7 @@ class World:
         """A session of a job begins."""
         self.jobs[job.id] = job
         self.turns[job.id] = -1
+        self.places = {id: place for id, place in self.places.items() if id.job != job.id}
         self.kept |= {PartitionId(job.id, name): proof for name, proof in job.proofs.items()}
         if job.barrier is not None:
             self.stored[job.id] = job.barrier
@@ -554,8 +561,15 @@ class World:
         outcome = Outcome(id, order.kind, name, intervals=self.intervals(name, synthesiser, order.kind))
         if order.kind is WorkKind.COMMIT:
             outcome.value = commitment_of(order.partition)
+        elif order.kind is WorkKind.PROVE and self.fault(self.lies):
+            outcome.value = good_proof(order.partition, order.challenge, good=False)
         elif order.kind is WorkKind.PROVE:
-            outcome.value = good_proof(order.partition, order.challenge)
+            spoilt = not all(child.data["good"] for child in order.partition.children)
+            if spoilt and self.choices.below(2):
+                outcome.error = (RuntimeError("no such child"), InputError("no such child"))[self.choices.below(2)]
+            else:
+                good = not spoilt or not self.choices.below(3)  # systems whose nodes do not verify their children
+                outcome.value = good_proof(order.partition, order.challenge, good)
         slot.batch.outcomes.append(outcome)
 
     def badly(self, order: Order, outcome: Outcome) -> None:
@@ -798,8 +812,7 @@ class World:
         require(id not in self.holder, "{} is with another already: {}", id, self.holder)
         self.holder[id] = effect.worker
         require(order.place.rank == job.rank, "another rank than the job's")
-        require(order.place.turn > self.turns[id.job], "turns of a job do not grow")
-        self.turns[id.job] = order.place.turn
+        self.check_place(order)
         stored = self.stored.get(id.job)
         in_barrier = job.system.needs_barrier and partition.commits
         if order.kind is WorkKind.PROVE and in_barrier:
@@ -809,13 +822,26 @@ class World:
         if order.kind is WorkKind.COMMIT:
             require(in_barrier, "a commitment without barrier")
         for name, child in zip(partition.needs, partition.children, strict=True):
-            require(self.kept.get(PartitionId(id.job, name)) is child, "a node without its children")
+            needed = job.partitions[name]
+            require(needed.stage in PROVEN, "a node is begun before {}, which is {}", name, needed.stage)
+            require(self.kept.get(needed.id, needed.proof) is child, "a node without its children")
         standing = self.state.workers[effect.worker].health.known(id.job, effect.worker)
         if standing is not None and standing.given_up:  # by a later one of the same events
             effects, after = self.to_come
             forgets = [each for each in effects[after:] if isinstance(each, e.Forget)]
             taken_back = any((each.worker, each.job) == (effect.worker, id.job) for each in forgets)
             require(taken_back, "orders for a worker that the job gave up")
+
+    def check_place(self, order: Order) -> None:
+        """The turns of a job grow, but what needs others goes where the first of these was."""
+        own = [PartitionId(order.id.job, name) for name in order.partition.needs]
+        first = min((self.places[id] for id in own if id in self.places), default=None)
+        if first is None:
+            require(order.place.turn > self.turns[order.id.job], "turns of a job do not grow")
+            self.turns[order.id.job] = order.place.turn
+        else:
+            require(order.place == first, "{} at {}, not {}", order.id, order.place, first)
+        self.places[order.id] = order.place
 
     def ask_back(self, effect: e.AskBack) -> None:
         require(effect.most > 0, "nothing is asked back")
@@ -896,6 +922,10 @@ class World:
             self.live(id.job)
             require(id in self.good and proof.data["good"] and proof.data["job"] == id.job, "kept, and not verified")
             require(id not in self.kept, "kept twice")
+            for name in self.jobs[id.job].partitions[id.name].planned.needs:
+                require(PartitionId(id.job, name) in self.kept, "{} is kept before {}, which it is made of", id, name)
+            for child in proof.data["of"]:
+                require(self.kept[PartitionId(id.job, child.name)] is child, "{} is made of another {}", id, child.name)
             self.keeping.append((self.jobs[id.job], id, proof))
         self.pending.append(self.keeps)
 
