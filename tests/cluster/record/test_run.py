@@ -267,7 +267,7 @@ from cluster.record.run import Run, read_record
 from distprove.settings import ExecutorSettings
 from tests.support.toy_system import Faults, ToySystem
 folder = Path(sys.argv[1])
-system = ToySystem(6, Faults(folder, slow={"p4": 60.0}))
+system = ToySystem(6, Faults(folder, slow={"p4": 6.0}))
 settings = ExecutorSettings(local=True, backend="tests.support.toy_system:toy_backend", threads=1)
 def progress(event):
     print(event.event, event.partition, event.done, flush=True)
