@@ -17,6 +17,7 @@ LONGEST: tuple[str, ...] = (
     RAY,
     "tests/kernels/cuda/test_nvrtc.py",
     "tests/stark/recursion/test_tree.py",
+    "tests/cli/test_small_machine.py",
     "tests/cluster/executor/test_lost_ray.py",
     "tests/cluster/record/test_run.py",
     "tests/circuits/filecoin/test_row_digests.py",
