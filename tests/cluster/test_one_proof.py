@@ -224,8 +224,8 @@ def test_a_list_of_too_many_different_heights_is_refused_at_once(run: Path) -> N
         check(bound(proof, many))
 
 
-def test_security_lists_the_layers_of_the_tree(run: Path) -> None:
-    """Before anything is proven, those that the verifier of the job finds."""
+def test_security_lists_the_layers_of_the_tree(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is proven, those that the verifier of the job finds, and whether these circuits are too many."""
     options = ("--engine", "multilinear", "--hash", "poseidon2", "--security", "1", "--grinding", "0", "--one-proof")
     told = command("security", "fibonacci", "--rows", "16", "--partitions", str(PARTITIONS), *options, "--json")
     security = json.loads(told.stdout)["security"]
@@ -233,6 +233,14 @@ def test_security_lists_the_layers_of_the_tree(run: Path) -> None:
     nodes = {**node, "proofs": leaf["proofs"] + node["proofs"], "cells": leaf["cells"] + node["cells"]}
     assert security["layers"][1:] == [nodes, root]
     assert security["bits"] == min(layer["bits"] for layer in security["layers"])
+    wires = security["tree_wires"]
+    load(tree_wires=wires).plan()
+    with pytest.raises(TooMuchWork):
+        load(tree_wires=wires - 1).plan()
+    said, again = f"--tree-wires {wires}", ("security", "fibonacci", "--rows", "16", "--partitions", "5", *options)
+    assert said not in " ".join(command(*again).stdout.split())
+    monkeypatch.setattr("distprove.stark.recursion.work.MOST_TREE_WIRES", wires - 1)
+    assert said in " ".join(command(*again).stdout.split())
 
 
 @pytest.mark.parametrize("options", [{"engine": "fri"}, {"hash": "keccak256"}], ids=["fri", "keccak256"])
