@@ -16,7 +16,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,8 +141,25 @@ class Compiler:
         return future
 
     def compile(self, source: KernelSource) -> CompiledKernels:
-        """Wait for the compiled source and return it. Raises BackendError with NVRTC's log if it does not compile."""
-        return self.start(source).result()
+        """Wait for the compiled source and return it. One that waits behind others is compiled here and now: nobody
+        waits for those. Raises BackendError with NVRTC's log if it does not compile."""
+        while True:
+            future = self.start(source)
+            with self._lock:
+                ours = self._started.get(source) is future and future.cancel()
+                if ours:
+                    future = self._started[source] = Future()
+            if ours:
+                try:
+                    future.set_result(self._compile(source))
+                except BaseException as error:
+                    future.set_exception(error)
+            try:
+                return future.result()
+            except CancelledError:
+                with self._lock:
+                    if self._started.get(source) is future:
+                        raise  # by `close`; else another thread compiles it
 
     def close(self) -> None:
         """Cancel compilations that have not begun and wait for those that run."""

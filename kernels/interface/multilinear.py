@@ -34,6 +34,7 @@ from kernels.interface.steps import (
     point_words,
     struct,
 )
+from kernels.interface.tree_hash import TreeHash
 from kernels.maths.goldilocks import TWO_ADICITY, Ext
 from kernels.maths.goldilocks_extension import ext_of
 
@@ -183,9 +184,9 @@ class MultilinearKernels(RowKernels):
     single_block = 1 << 9
     """Most pairs of which one block makes all rounds of a layer that are left, or all layers above."""
 
-    def prepare(self, rules: Iterable[RuleProgram] = ()) -> None:
-        """Begin slow preparation for proofs (compilation) in the background, and for `rules`. Calling it is optional. A
-        thread beside the one that computes may call."""
+    def prepare(self, rules: Iterable[RuleProgram] = (), tree_hash: TreeHash | None = None) -> None:
+        """Begin slow preparation for proofs (compilation) in the background, and for `rules` and trees of `tree_hash`.
+        Calling it is optional. A thread beside the one that computes may call."""
 
     # -- transforms and runs ----------------------------------------------------------------------------------------
 

@@ -43,8 +43,8 @@ def make_key(program: Program, params: Parameters, backend: Backend) -> Multilin
     Raises UsageError for a key that no verifier would accept, AirError for tables that cannot be compiled.
     """
     key = compile_key(program, params)
+    backend.multilinear.prepare(tree_hash=params.tree_hash)  # first, as its kernels take longest
     backend.goldilocks.prepare(sources=[f.source for f in program.row_functions])
-    backend.multilinear.prepare()
     host = _fixed_columns(program, key)
     columns = [None if matrix is None else backend.to_device(matrix) for matrix in host]
     fixed = None

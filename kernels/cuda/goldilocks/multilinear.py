@@ -11,6 +11,7 @@ import numpy as np
 from kernels.cuda.device import ByValue, Device, Kernel, grid_for
 from kernels.cuda.goldilocks.lde import LdeEngine
 from kernels.cuda.goldilocks.rules import RULES, THREADS, CudaRules
+from kernels.cuda.goldilocks.tree import POSEIDON2
 from kernels.errors import SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array
@@ -18,6 +19,7 @@ from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.multilinear import SETS, MultilinearKernels
 from kernels.interface.multilinear_rows import RuleProgram
 from kernels.interface.steps import Words
+from kernels.interface.tree_hash import TreeHash
 from kernels.source import KernelSource
 
 STEPS = KernelSource("multilinear_steps")
@@ -44,8 +46,9 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
         self._partial: Array | None = None
         """The sums of the blocks of the step that runs."""
 
-    def prepare(self, rules: Iterable[RuleProgram] = ()) -> None:
-        for source in (STEPS, BLOCKS, RULES, self._extend.profile.source):
+    def prepare(self, rules: Iterable[RuleProgram] = (), tree_hash: TreeHash | None = None) -> None:
+        hashes = (POSEIDON2,) if tree_hash in (TreeHash.POSEIDON2, TreeHash.POSEIDON2_BINARY) else ()
+        for source in (*hashes, STEPS, BLOCKS, RULES, self._extend.profile.source):
             self._device.prepare(source)
         for program in rules:
             self.prepare_rules(program)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from kernels.cuda.compiler import Compiler, list_kernels, parse_ptxas
+from kernels.cuda.compiler import CompiledKernels, Compiler, list_kernels, parse_ptxas
 from kernels.errors import BackendError
 from kernels.source import KernelSource, flatten
 
@@ -78,6 +80,39 @@ def test_an_unwritable_cache_is_no_error(tmp_path: Path) -> None:
 def test_a_source_that_does_not_compile_says_why(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match=r"vector\(FIELD=NoSuchParams\)[\s\S]*NoSuchParams"):
         list_kernels("sm_90", [KernelSource("vector", (("FIELD", "NoSuchParams"),))], cache_dir=tmp_path)
+
+
+def test_what_somebody_waits_for_goes_before_what_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first commitment of a job waited for dozens of kernels of its last proofs."""
+    busy, over, order = threading.Event(), threading.Event(), []
+
+    def compile_slowly(self: Compiler, source: KernelSource) -> CompiledKernels:
+        if source.name == "busy":
+            busy.set()
+            assert over.wait(60)
+        order.append(source.name)
+        return CompiledKernels(self.arch, source.name.encode(), {}, 0.0, cached=False)
+
+    monkeypatch.setattr(Compiler, "_compile", compile_slowly)
+    compiler = Compiler("sm_90", cache_dir=tmp_path, threads=1)
+    started = {name: compiler.start(KernelSource(name)) for name in ("busy", "first", "second", "third")}
+    assert busy.wait(60)
+    with ThreadPoolExecutor(4) as waiting:
+        found = [waiting.submit(compiler.compile, KernelSource("second")) for _ in range(4)]
+        assert [each.result(60).cubin for each in found] == [b"second"] * 4
+    assert order == ["second"]
+    over.set()
+    compiler.compile(KernelSource("third"))
+    compiler.close()
+    assert set(order) >= {"busy", "second", "third"}
+    assert started["second"].cancelled()
+
+
+def test_what_is_not_begun_ends_with_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = Compiler("sm_90", cache_dir=tmp_path, threads=1)
+    compiler.close()
+    with pytest.raises(RuntimeError):
+        compiler.compile(WORDS)
 
 
 def test_a_missing_report_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
