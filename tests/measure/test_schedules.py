@@ -38,6 +38,25 @@ def test_each_failure_is_a_line_with_its_seed(tmp_path: Path) -> None:
     assert (done.returncode, result["schedules"], result["failures"]) == (0, 300, 0), done.stderr
 
 
+def test_it_ends_when_its_time_is_over(tmp_path: Path) -> None:
+    of = (
+        "--world",
+        __name__,
+        "--processes",
+        "1",
+        "--steps",
+        "3",
+        "--count",
+        "1000",
+        "--first",
+        "1000",
+        "--seconds",
+        "0",
+    )
+    done, result = played(*of, out=tmp_path / "some.json")
+    assert (done.returncode, result["schedules"]) == (0, 250), done.stderr
+
+
 def test_it_plays_the_world_of_the_scheduler(tmp_path: Path) -> None:
     done, result = played("--processes", "1", "--count", "20", out=tmp_path / "out.json")
     assert (done.returncode, result["schedules"]) == (0, 20), done.stdout + done.stderr
