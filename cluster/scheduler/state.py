@@ -170,8 +170,6 @@ class State:
         if to is Stage.DONE or (to in PROVEN) != (before in PROVEN):
             self._tell_dependents(job, partition, before)
         if to is Stage.FAILED:
-            if partition.worker in self.workers:  # which may be at it, if a partition that it needs failed
-                self.workers[partition.worker].slot(job.key).handed.pop(partition.id, None)
             partition.report.status, partition.report.error, partition.report.error_kind = "failed", reason, kind
             self.note(job, rule.event, partition=partition.id.name, reason=reason)
             self.tell(job, rule.event, partition, None, reason)

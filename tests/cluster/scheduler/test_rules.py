@@ -1032,8 +1032,10 @@ def test_a_node_that_fails_with_proofs_that_are_not_verified_waits_until_they_ar
     assert failures(job) == {"p1"}
 
 
-def test_the_worker_of_a_node_that_failed_meanwhile_is_free() -> None:
-    """A partition that it needs failed while it was at it."""
+@pytest.mark.parametrize("in_time", [True, False])
+def test_what_a_worker_tells_of_a_node_that_failed_meanwhile_is_ignored(in_time: bool) -> None:
+    """A partition that it needs failed while it was at it. If the job ends before it tells, it is told to forget: a job
+    of the same name that comes later must not hear of it."""
     rig = Rig(2, in_flight=1)
     rig.ignored.add(e.Verify)
     job = rig.add(needs=[(), (), ("p0",)], max_retries=0)
@@ -1043,7 +1045,11 @@ def test_the_worker_of_a_node_that_failed_meanwhile_is_free() -> None:
     rig.end(holder(rig, "p0"), PartitionId("j", "p0"))
     assert failures(job) == {"p0", "p2"}
     assert job.partitions["p2"].report.error == "p0, which it needs, failed"
-    assert PartitionId("j", "p2") not in rig.state.workers[at].slot("k").handed
+    if in_time:
+        rig.news(at, rig.outcome(at, PartitionId("j", "p2")))
+        assert failures(job) == {"p0", "p2"}
+    rig.send(e.JobStopped("j", KeyboardInterrupt()))
+    assert any(isinstance(each, e.Forget) and each.worker == at for each in rig.effects) != in_time
 
 
 @pytest.mark.parametrize("system", [BARRIER, DRAWS])

@@ -997,7 +997,14 @@ class World:
                 for partition in partitions.values():
                     require(partition.stage is stage, "a partition at two stages")
                     at_worker = stage in WITH_WORKER
-                    require((partition.id in seen) == at_worker, "{}: {}, {}", partition.id, stage, partition.worker)
+                    still = stage is Stage.FAILED and bool(partition.planned.needs)  # what it needs failed meanwhile
+                    require(
+                        (partition.id in seen) == at_worker or still,
+                        "{}: {}, {}",
+                        partition.id,
+                        stage,
+                        partition.worker,
+                    )
                     require(partition.charged <= job.max_retries + (stage is Stage.FAILED), "tried too often")
         for resident in state.keys.values():
             require(resident.jobs.keys() <= state.jobs.keys() | state.held.keys(), "jobs that left use a key")
