@@ -55,6 +55,12 @@ class InvalidKey(InputError):
     """A key has a point off its curve or outside the subgroup, or inconsistent sizes."""
 
 
+class InvalidCeremony(InvalidKey):
+    """A file is not what its ceremony's contributions make of it, so that verifying it ends with exit code 1."""
+
+    exit_code = 1
+
+
 class WitnessMismatch(InputError):
     """A witness belongs to another circuit: its length or field is wrong, or its first wire is not 1."""
 

@@ -37,6 +37,7 @@ OF_ONE_SYSTEM = (
             "security",
             "setup",
             "several_jobs",
+            "zkey",
         )
     ),
     *(

@@ -91,6 +91,7 @@ PROGRAMS: Mapping[str, Entry] = {
         "What a proof of a program is worth: proven bits of every round. `PROGRAM --help` tells its options.",
     ),
     "setup": Entry("setup:app", "Make proving keys, and inputs for measurements."),
+    "zkey": Entry("zkey:app", "Contribute to the ceremony of a .zkey, verify it, and export its key."),
 }
 MEASURE: Mapping[str, Entry] = {
     "doctor": Entry("doctor:doctor", "GPUs, drivers, memory, limits, Ray: what is here, what will be used, and why."),

@@ -14,6 +14,7 @@ from distprove.cli.console import escape, format_seconds, out, print_json, repor
 from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
 from distprove.cli.plain_help import App
 from distprove.cli.programs import import_from_here
+from distprove.cli.zkey import contribute
 from distprove.errors import UsageError
 from kernels.host.units import format_bytes
 
@@ -104,31 +105,7 @@ def groth16(
         )
 
 
-@app.command("contribute")
-@reports_errors
-@takes_groups
-def contribute(
-    zkey: Annotated[Path, typer.Argument(metavar="KEY.zkey", help="The key so far.")],
-    destination: Annotated[Path, typer.Option("--out", help="The .zkey to write."), Writes()],
-    name: Annotated[str, typer.Option(help="Who contributes: this stays in the key.")] = "distprove",
-    overwrite: Overwrite = False,
-    *,
-    computing: Computing,
-    as_json: AsJson = False,
-) -> None:
-    """Add a contribution to the ceremony of a .zkey, as `snarkjs zkey contribute` does. Its secret is dropped."""
-    from distprove.groth16.contribute import contribute
-
-    with computing.opened() as chosen:
-        count = int(chosen.info().details.get("threads", computing.threads or 1))
-        made = contribute(zkey, out=destination, name=name, backend=chosen, threads=count)
-    if as_json:
-        print_json({**asdict(made), "hash": made.hash.hex()})
-    else:
-        out().print(f"[bold]{escape(made.path)}[/]  {made.number} contributions; the hash of this one, to publish:")
-        out().print(made.hash.hex())
-    if made.insecure:
-        warn("this key began as an insecure development key. Its maker can forge proofs: no contribution changes that.")
+app.command("contribute", hidden=True)(contribute)  # its name before there was `distprove zkey`
 
 
 @app.command("aggregation")

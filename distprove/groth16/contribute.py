@@ -1,7 +1,8 @@
-"""A further contribution to the second phase of a key's ceremony, as `snarkjs zkey contribute` makes it.
+"""A further contribution to the second phase of a key's ceremony, as snarkjs makes it: a person's or a beacon's.
 
 The key's delta is multiplied by a secret, and the points that are divided by delta are divided by it. The secret comes
-from the operating system's generator and is dropped. One honest contribution makes a ceremony's key safe.
+from the operating system's generator and is dropped. One honest contribution makes a ceremony's key safe. A beacon's
+factor is public: it ends a ceremony, so that its last person could not choose the key.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from pathlib import Path
 
 from distprove.errors import InputError
 from distprove.formats.files import require_apart
+from distprove.groth16.beacon import AFFORDED_EXPONENT, Beacon
 from distprove.groth16.binfile import BinFileWriter, Bytes
 from distprove.groth16.ceremony import with_delta
 from distprove.groth16.key_check import check_key
-from distprove.groth16.phase2 import contribution, contribution_hash, random_scalar
+from distprove.groth16.phase2 import DeltaKey, contribution, contribution_hash
 from distprove.groth16.zkey import VERSION, ZKey, read_zkey, write_contributions, write_header
 from kernels.interface.backend import Backend
 
@@ -35,25 +37,33 @@ class Contributed:
 
 
 def contribute(
-    key: str | os.PathLike[str], *, out: str | os.PathLike[str], name: str, backend: Backend, threads: int = 1
+    key: str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str],
+    name: str,
+    backend: Backend,
+    threads: int = 1,
+    beacon: Beacon | None = None,
+    most: int = AFFORDED_EXPONENT,
 ) -> Contributed:
     """Add a contribution called `name` to a `.zkey`, and write the new key to `out`.
 
-    All of the key's points are checked. `threads` is the number of threads for the products of points, which run on the
-    CPU with any backend. Raises InputError, FormatError or InvalidKey for a file that is no key to contribute to.
+    The contribution is this process's, or that of a `beacon` of at most 2^most iterations. All of the key's points are
+    checked. `threads` is the number of threads for the products of points, which run on the CPU with any backend.
+    Raises InputError, FormatError or InvalidKey for a file that is no key to contribute to, TooMuchWork for a beacon.
     """
     require_apart([Path(out)], [Path(key)])
     given = read_zkey(key)
     circuit_hash, earlier = given.ceremony
     if circuit_hash is None:
         raise InputError(f"{given.name}: the key has no section of contributions (section 10) to add one to")
+    secret = DeltaKey.random(given.curve) if beacon is None else DeltaKey.of_beacon(given.curve, beacon.draws(most))
     check_key(given, backend)
-    factor = random_scalar(given.curve)
-    points = with_delta(given.curve, given.points, factor, threads)
-    made = contribution(given.curve, circuit_hash, earlier, factor, points.delta1, name)
+    points = with_delta(given.curve, given.points, secret.factor, threads)
+    made = contribution(given.curve, circuit_hash, earlier, secret, points.delta1, name, beacon)
     changed = {8: points.c, 9: points.h}
     with BinFileWriter(out, "zkey", version=VERSION, sections=len(given.file.sections)) as file:
-        for ident in given.file.sections:
+        for ident in sorted(given.file.sections):  # in snarkjs' order
             with file.section(ident):
                 if ident == 2:
                     write_header(file, given.curve, given.n_vars, given.n_public, given.domain_size, points)

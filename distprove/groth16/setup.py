@@ -20,7 +20,7 @@ from distprove.groth16 import params
 from distprove.groth16.ceremony import ceremony_hash, check_ptau, initial_points, with_delta
 from distprove.groth16.dev_setup import ToxicWaste, dev_points
 from distprove.groth16.key import KeyPoints
-from distprove.groth16.phase2 import contribution, contribution_hash, random_scalar
+from distprove.groth16.phase2 import DeltaKey, contribution, contribution_hash
 from distprove.groth16.ptau import Ptau, read_ptau
 from distprove.groth16.qap import Qap
 from distprove.groth16.r1cs import R1cs
@@ -124,7 +124,8 @@ def _from_nothing(qap: Qap, backend: Backend, steps: Steps) -> tuple[KeyPoints, 
         points = dev_points(qap, waste, backend)
     with steps("contribution"):
         circuit_hash = _dev_circuit_hash(qap, points)
-        made = contribution(qap.curve, circuit_hash, (), waste.delta, points.delta1, INSECURE_DEV_NAME)
+        key = DeltaKey.random(qap.curve, waste.delta)
+        made = contribution(qap.curve, circuit_hash, (), key, points.delta1, INSECURE_DEV_NAME)
     return points, circuit_hash, made
 
 
@@ -139,9 +140,9 @@ def _from_ceremony(
     with steps("hash"):
         circuit_hash = ceremony_hash(qap, points, ptau, backend, threads)
     with steps("contribution"):
-        factor = random_scalar(qap.curve)
-        points = with_delta(qap.curve, points, factor, threads)
-        made = contribution(qap.curve, circuit_hash, (), factor, points.delta1, CONTRIBUTOR)
+        key = DeltaKey.random(qap.curve)
+        points = with_delta(qap.curve, points, key.factor, threads)
+        made = contribution(qap.curve, circuit_hash, (), key, points.delta1, CONTRIBUTOR)
     return points, circuit_hash, made
 
 

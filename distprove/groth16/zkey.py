@@ -44,6 +44,9 @@ _PROTOCOLS = {2: "PLONK", 10: "FFLONK"}
 INSECURE_DEV_NAME = "distprove insecure-dev"
 """Name of the contribution that marks a key for development only, whose secret one program made without a ceremony."""
 
+PERSON, BEACON = 0, 1
+"""The kinds of contributions."""
+
 
 @dataclass(frozen=True)
 class Contribution:
@@ -55,8 +58,8 @@ class Contribution:
     g2_spx: Words
     transcript: bytes
     """The transcript's hash, 64 bytes."""
-    kind: int = 0
-    """0 for a person's contribution, 1 for a random beacon's."""
+    kind: int = PERSON
+    """`PERSON`, or `BEACON` for that of a random beacon."""
     name: str | None = None
     iterations_exponent: int | None = None
     beacon: bytes | None = None
@@ -247,11 +250,11 @@ def _read_contributions(section: SectionReader, curve: Curve, count: int) -> Ite
             kind,
             name=parameters[_NAME].decode("utf-8", "replace") if _NAME in parameters else None,
             iterations_exponent=parameters[_ITERATIONS][0] if _ITERATIONS in parameters else None,
-            beacon=parameters.get(_BEACON),
+            beacon=parameters.get(_VALUE),
         )
 
 
-_NAME, _ITERATIONS, _BEACON = 1, 2, 3
+_NAME, _ITERATIONS, _VALUE = 1, 2, 3
 
 
 def _read_parameters(section: SectionReader) -> dict[int, bytes]:
@@ -264,7 +267,7 @@ def _read_parameters(section: SectionReader) -> dict[int, bytes]:
     last = 0
     while section.remaining > end:
         tag = section.u8()
-        if tag <= last or tag > _BEACON:
+        if tag <= last or tag > _VALUE:
             raise section.error(f"contribution parameter {tag} is unknown or out of order")
         parameters[tag] = section.take(1 if tag == _ITERATIONS else section.u8()).tobytes()
         last = tag
@@ -315,7 +318,7 @@ def write_zkey(
             write_header(out, curve, n_vars, n_public, domain_size, points)
         with out.section(4):
             out.u32(a.nnz + b.nnz)
-            for entries in _coefficient_records(curve.fr, a, b):
+            for entries in coefficient_records(curve.fr, a, b):
                 out.write(entries)
         for ident in (3, 9, 8, 5, 6, 7):
             with out.section(ident):
@@ -347,8 +350,11 @@ def write_contributions(out: BinFileWriter, circuit_hash: bytes, contributions: 
 _ROWS_AT_ONCE = 1 << 16
 
 
-def _coefficient_records(fr: Field, a: CsrMatrix, b: CsrMatrix) -> Iterator[NDArray[np.void]]:
-    """Yield the entries of section 4 in snarkjs' order, some rows at a time: by constraint, A's entries before B's."""
+def coefficient_records(fr: Field, a: CsrMatrix, b: CsrMatrix) -> Iterator[NDArray[np.void]]:
+    """Yield the entries of section 4 in snarkjs' order, some rows at a time: by constraint, A's entries before B's.
+
+    `a` and `b` are a program's matrices with values in Montgomery form.
+    """
     stored = [to_montgomery(fr, matrix.values) for matrix in (a, b)]  # x R -> x R^2
     for first in range(0, max(a.rows, b.rows), _ROWS_AT_ONCE):
         parts = [_side_records(fr, which, matrix, stored[which], first) for which, matrix in enumerate((a, b))]
@@ -379,6 +385,6 @@ def _write_contribution(out: BinFileWriter, contribution: Contribution) -> None:
     if contribution.iterations_exponent is not None:
         parameters += bytes([_ITERATIONS, contribution.iterations_exponent])
     if contribution.beacon is not None:
-        parameters += bytes([_BEACON, len(contribution.beacon)]) + contribution.beacon
+        parameters += bytes([_VALUE, len(contribution.beacon)]) + contribution.beacon
     out.u32(len(parameters))
     out.write(parameters)

@@ -21,11 +21,15 @@ from distprove.circuits.registry import CIRCUITS, CircuitEntry
 from distprove.cli.app import COMMANDS, load
 from distprove.measure import filecoin
 from distprove.stark.programs import PROGRAMS
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.curves import BN254
 from tests.circuits.test_registry import squares
 from tests.cli.conftest import SmallJob, run
 from tests.cli.test_service_commands import JOB, Shell
 from tests.cli.test_versus_command import PEER
+from tests.groth16.test_setup import SECRETS
 from tests.support import ROOT
+from tests.support.known_tau import write_known_tau
 
 GUEST = ROOT / "tests" / "stark" / "riscv" / "guests" / "sha256.elf"
 OWN = "MODULE:CLASS"
@@ -60,6 +64,18 @@ class Place:
         path = self.out / "job.toml"
         path.write_text(f'system = "groth16"\nzkey = "{self.job.zkey}"\nwitnesses = ["{self.witness}"]\n')
         return path
+
+    @property
+    def r1cs(self) -> Path:
+        return self.job.folder / "c.r1cs"
+
+    def ceremony(self) -> Path:
+        """A key from powers of tau in p.ptau."""
+        with CpuBackend(threads=2) as backend:
+            write_known_tau(self.out / "p.ptau", BN254, 11, backend, **SECRETS, smallest=10)
+        key, ptau = self.out / "c.zkey", self.out / "p.ptau"
+        assert run("setup", "groth16", "--r1cs", self.r1cs, "--ptau", ptau, "--out", key, *CPU).exit_code == 0
+        return key
 
     def unfinished(self) -> Path:
         shutil.copytree(self.proven, self.out / "unfinished")
@@ -98,10 +114,12 @@ RUNS: dict[str, Words] = {
     "air report": lambda here: ("tests.support.air_examples:Fibonacci",),
     "air check": lambda here: ("tests.support.air_examples:Fibonacci",),
     "air compile": lambda here: ("fibonacci", "--arch", "90"),
-    "setup groth16": lambda here: (
-        *("--r1cs", here.job.folder / "c.r1cs", "--insecure-dev", "--out", here.out / "k.zkey", *CPU),
-    ),
+    "setup groth16": lambda here: (*("--r1cs", here.r1cs, "--insecure-dev", "--out", here.out / "k.zkey", *CPU),),
     "setup contribute": lambda here: (here.job.zkey, "--out", here.out / "more.zkey", *CPU),
+    "zkey contribute": lambda here: (here.job.zkey, "--out", here.out / "more.zkey", *CPU),
+    "zkey beacon": lambda here: (here.job.zkey, "--out", here.out / "more.zkey", "--beacon", "0c0d", *CPU),
+    "zkey export": lambda here: (here.job.zkey, "--out", here.out / "vk.json"),
+    "zkey verify": lambda here: (here.ceremony(), "--r1cs", here.r1cs, "--ptau", here.out / "p.ptau", *CPU),
     "setup aggregation": lambda here: ("--out", here.out / "k.srs", "--proofs", 2, "--insecure-dev", *CPU),
     "setup inputs": lambda here: ("--circuit", "filecoin/snap-deals-poseidon-1KiB", "--out", here.out / "inputs"),
     "doctor": lambda here: (),

@@ -57,8 +57,9 @@ BESIDE = {
     "prove": {"option_groups", "programs", "variadic"},
     "resume": {"option_groups", "programs", "prove", "variadic"},
     "security": {"option_groups", "programs"},
-    "setup": {"backends", "option_groups", "programs"},
+    "setup": {"backends", "option_groups", "programs", "zkey"},
     "sweep": {"option_groups", "programs", "prove", "variadic"},
+    "zkey": {"backends", "option_groups"},
 }
 """The modules of `distprove.cli` that a command needs beside its own, for its options; those not named need one."""
 
