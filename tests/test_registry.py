@@ -33,10 +33,13 @@ OF_ONE_SYSTEM = (
             "filecoin",
             "key",
             "programs",
+            "ptau",
+            "r1cs",
             "run",
             "security",
             "setup",
             "several_jobs",
+            "wtns",
             "zkey",
         )
     ),

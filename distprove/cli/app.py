@@ -92,6 +92,9 @@ PROGRAMS: Mapping[str, Entry] = {
     ),
     "setup": Entry("setup:app", "Make proving keys, and inputs for measurements."),
     "zkey": Entry("zkey:app", "Contribute to the ceremony of a .zkey, verify it, and export its key."),
+    "ptau": Entry("ptau:app", "Verify files of powers-of-tau ceremonies."),
+    "wtns": Entry("wtns:app", "Make witnesses, and check them against their circuit."),
+    "r1cs": Entry("r1cs:app", "Show what is in a circuit's .r1cs file."),
 }
 MEASURE: Mapping[str, Entry] = {
     "doctor": Entry("doctor:doctor", "GPUs, drivers, memory, limits, Ray: what is here, what will be used, and why."),

@@ -76,14 +76,11 @@ def beacon(
 def _contribute(
     zkey: Path, destination: Path, name: str, computing: Computing, as_json: bool, beacon: Beacon | None = None
 ) -> None:
-    from distprove.groth16.beacon import MOST_EXPONENT
     from distprove.groth16.contribute import contribute
 
     with computing.opened() as chosen:
         count = int(chosen.info().details.get("threads", computing.threads or 1))
-        made = contribute(
-            zkey, out=destination, name=name, backend=chosen, threads=count, beacon=beacon, most=MOST_EXPONENT
-        )
+        made = contribute(zkey, out=destination, name=name, backend=chosen, threads=count, beacon=beacon)
     if as_json:
         print_json({**asdict(made), "hash": made.hash.hex()})
     else:

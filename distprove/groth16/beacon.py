@@ -9,6 +9,7 @@ choose among several values. A beacon is public: it adds nothing to a ceremony i
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from distprove.errors import InputError, TooMuchWork
@@ -20,7 +21,8 @@ LEAST_EXPONENT = 10
 """Smallest exponent that snarkjs and `distprove zkey beacon` make a contribution with."""
 MOST_EXPONENT = 63
 AFFORDED_EXPONENT = 26
-"""Largest exponent that is computed unless the caller allows more: about a minute on one core."""
+"""Binary logarithm of the iterations that a verifier repeats unless its caller allows more: about a minute on one
+core."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,21 @@ class Beacon:
             raise InputError(f"a beacon has 2^{LEAST_EXPONENT} iterations or more, not 2^{exponent}")
         return cls(value, exponent)
 
-    def draws(self, most: int = AFFORDED_EXPONENT) -> Draws:
-        """The stream of draws that the beacon seeds. Raises TooMuchWork for more than 2^most iterations."""
-        if self.exponent > most:
-            raise TooMuchWork(
-                f"a beacon of 2^{self.exponent} iterations, more than 2^{most} "
-                f"(--beacon-exponent {self.exponent} allows it: 2^26 take a minute)"
-            )
+    def draws(self) -> Draws:
+        """The stream of draws that the beacon seeds."""
         sha256, digest = hashlib.sha256, self.value
         for _ in range(1 << self.exponent):
             digest = sha256(digest).digest()
         return Draws(digest)
+
+
+def require_affordable(name: str, exponents: Iterable[int | None], most: int) -> None:
+    """Raise TooMuchWork if the beacons of the file `name` have more than 2^most iterations together. `exponents` are
+    the binary logarithms of their iterations."""
+    total = sum(1 << exponent for exponent in exponents if exponent is not None)
+    if total > 1 << most:
+        needed = (total - 1).bit_length()
+        raise TooMuchWork(
+            f"{name}: beacons of 2^{needed} iterations, more than 2^{most} "
+            f"(--beacon-exponent {needed} allows them: 2^26 take a minute)"
+        )

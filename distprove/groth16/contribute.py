@@ -13,7 +13,7 @@ from pathlib import Path
 
 from distprove.errors import InputError
 from distprove.formats.files import require_apart
-from distprove.groth16.beacon import AFFORDED_EXPONENT, Beacon
+from distprove.groth16.beacon import Beacon
 from distprove.groth16.binfile import BinFileWriter, Bytes
 from distprove.groth16.ceremony import with_delta
 from distprove.groth16.key_check import check_key
@@ -44,20 +44,19 @@ def contribute(
     backend: Backend,
     threads: int = 1,
     beacon: Beacon | None = None,
-    most: int = AFFORDED_EXPONENT,
 ) -> Contributed:
     """Add a contribution called `name` to a `.zkey`, and write the new key to `out`.
 
-    The contribution is this process's, or that of a `beacon` of at most 2^most iterations. All of the key's points are
-    checked. `threads` is the number of threads for the products of points, which run on the CPU with any backend.
-    Raises InputError, FormatError or InvalidKey for a file that is no key to contribute to, TooMuchWork for a beacon.
+    The contribution is this process's, or that of a `beacon`. All of the key's points are checked. `threads` is the
+    number of threads for the products of points, which run on the CPU with any backend. Raises InputError, FormatError
+    or InvalidKey for a file that is no key to contribute to.
     """
     require_apart([Path(out)], [Path(key)])
     given = read_zkey(key)
     circuit_hash, earlier = given.ceremony
     if circuit_hash is None:
         raise InputError(f"{given.name}: the key has no section of contributions (section 10) to add one to")
-    secret = DeltaKey.random(given.curve) if beacon is None else DeltaKey.of_beacon(given.curve, beacon.draws(most))
+    secret = DeltaKey.random(given.curve) if beacon is None else DeltaKey.of_beacon(given.curve, beacon.draws())
     check_key(given, backend)
     points = with_delta(given.curve, given.points, secret.factor, threads)
     made = contribution(given.curve, circuit_hash, earlier, secret, points.delta1, name, beacon)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distprove.errors import InputError, InvalidCeremony
-from distprove.groth16.beacon import AFFORDED_EXPONENT, Beacon
+from distprove.groth16.beacon import AFFORDED_EXPONENT, Beacon, require_affordable
 from distprove.groth16.combinations import same_pairing
 from distprove.groth16.hash_to_g2 import hash_to_g2
 from distprove.groth16.phase2 import DeltaKey, contribution_hash, public_key_bytes
@@ -46,7 +46,7 @@ def check_contributions(key: ZKey, backend: Backend, most: int = AFFORDED_EXPONE
     """Check all contributions, and that the key's delta is that of the last one.
 
     The key's own points must have been checked (`check_key`). Raises InvalidCeremony, FormatError for a damaged section
-    10, TooMuchWork for a beacon of more than 2^most iterations.
+    10, TooMuchWork for beacons of more than 2^most iterations together.
     """
     curve = key.curve
     circuit_hash, contributions = key.ceremony
@@ -57,6 +57,7 @@ def check_contributions(key: ZKey, backend: Backend, most: int = AFFORDED_EXPONE
     if all(one.kind == BEACON for one in contributions):
         count = f"only {len(contributions)} public beacons" if contributions else "no contribution"
         raise InvalidCeremony(f"{key.name}: {count}: everybody knows delta, and can forge proofs under this key")
+    require_affordable(key.name, (one.iterations_exponent for one in contributions if one.kind == BEACON), most)
     _check_points(key, contributions, backend)
     digest = hashlib.blake2b(circuit_hash)
     delta: Words = generator(curve, Group.G1)
@@ -69,7 +70,7 @@ def check_contributions(key: ZKey, backend: Backend, most: int = AFFORDED_EXPONE
         if ours.digest() != one.transcript:
             raise InvalidCeremony(f"{where} does not follow from the circuit and the contributions before it")
         _check_factor(curve, one, delta, where)
-        beacon = _checked_beacon(curve, one, where, most)
+        beacon = _checked_beacon(curve, one, where)
         digest.update(public_key_bytes(curve, one))
         delta = one.delta_after
         found.append(Contributor(number, one.name, contribution_hash(curve, one), beacon))
@@ -101,14 +102,14 @@ def _check_factor(curve: Curve, one: Contribution, before: Words, where: str) ->
         raise InvalidCeremony(f"{where} has the factor 1, and adds nothing")
 
 
-def _checked_beacon(curve: Curve, one: Contribution, where: str, most: int) -> Beacon | None:
+def _checked_beacon(curve: Curve, one: Contribution, where: str) -> Beacon | None:
     if one.kind == PERSON:
         return None
     if one.kind != BEACON or one.beacon is None or one.iterations_exponent is None:
         raise InvalidCeremony(f"{where} is neither a person's nor a whole beacon's")
     try:
         beacon = Beacon(one.beacon, one.iterations_exponent)
-        expected = DeltaKey.of_beacon(curve, beacon.draws(most))
+        expected = DeltaKey.of_beacon(curve, beacon.draws())
     except InputError as error:
         raise InvalidCeremony(f"{where}: {error}") from error
     multiple = mul(curve, Group.G1, expected.s, expected.factor)

@@ -46,11 +46,45 @@ def chunks_to_bytes(curve: Curve, group: Group, points: HostArray, backend: Back
 
     `points` is (n, point_limbs) uint64 or (n, 8 * point_limbs) uint8, the form of a key's mapped sections.
     """
+    for standard in _standard_chunks(curve, points, backend):
+        yield _big_endian(curve, group, standard)
+
+
+def chunks_to_compressed(curve: Curve, group: Group, points: HostArray, backend: Backend) -> Iterator[bytes]:
+    """Encode many points in ffjavascript's compressed form, computed by `backend`; yields the encoding in pieces.
+
+    A point is x, big-endian, in G2 c1 then c0. Bit 7 of the first byte is set if y is the greater of y and -y, and
+    bit 6 for infinity. `points` is as for `chunks_to_bytes`.
+    """
+    half, limbs = (curve.fq.modulus - 1) // 2, curve.fq.limbs
+    for standard in _standard_chunks(curve, points, backend):
+        rows = standard.reshape(len(standard) * limbs // curve.point_limbs(group), -1)
+        x, y = np.split(rows, 2, axis=1)
+        encoded = np.ascontiguousarray(x, dtype="<u8").view(np.uint8)[:, ::-1].copy()
+        deciding = y[:, -limbs:]  # c1 of G2, or c0 if that is zero
+        if group is Group.G2:
+            deciding = np.where(deciding.any(axis=1, keepdims=True), deciding, y[:, :limbs])
+        encoded[:, 0] |= np.where(_exceeds(deciding, half), np.uint8(0x80), np.uint8(0))
+        encoded[:, 0] |= np.where(rows.any(axis=1), np.uint8(0), np.uint8(0x40))
+        yield encoded.tobytes()
+
+
+def _exceeds(words: Words, bound: int) -> NDArray[np.bool_]:
+    """Which rows of (n, limbs) integers are more than `bound`."""
+    more, equal = np.zeros(len(words), np.bool_), np.ones(len(words), np.bool_)
+    for limb in reversed(range(words.shape[1])):
+        word = np.uint64(bound >> (64 * limb) & (2**64 - 1))
+        more |= equal & (words[:, limb] > word)
+        equal &= words[:, limb] == word
+    return more
+
+
+def _standard_chunks(curve: Curve, points: HostArray, backend: Backend) -> Iterator[Words]:
+    """The coordinates of many points as canonical integers, not in Montgomery form, some points at a time."""
     for start in range(0, points.shape[0], _CHUNK):
         chunk = np.ascontiguousarray(points[start : start + _CHUNK])
         words = np.frombuffer(chunk.tobytes(), dtype="<u8").astype(np.uint64, copy=False).reshape(-1, curve.fq.limbs)
-        standard = backend.to_host(backend.vectors.from_montgomery(curve.fq, backend.to_device(words)))
-        yield _big_endian(curve, group, standard)
+        yield backend.to_host(backend.vectors.from_montgomery(curve.fq, backend.to_device(words)))
 
 
 def _big_endian(curve: Curve, group: Group, standard: Words) -> bytes:

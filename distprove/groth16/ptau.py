@@ -22,7 +22,7 @@ from distprove.groth16.field_headers import curve_of_base_field
 from kernels.maths.curves import Curve, Group
 
 VERSION = 1
-_MAX_POWER = 28
+MAX_POWER = 28
 """Maximum power, snarkjs' own bound for BN254's scalar field. It keeps sizes computed from the header small."""
 
 
@@ -47,6 +47,8 @@ class Ptau:
     curve: Curve = field(repr=False)
     power: int
     """The file serves circuits of up to 2^power constraints."""
+    ceremony_power: int
+    """The power of the ceremony, unchecked: this file may have been cut from a larger one."""
     file: BinFile = field(repr=False)
 
     @property
@@ -84,12 +86,18 @@ class Ptau:
         """
         if not self.prepared:
             raise FormatError(f"{self.name}: not prepared for phase 2 (run: snarkjs powersoftau prepare phase2)")
-        levels = self.power + (2 if which is Powers.TAU_G1 else 1)
-        if not 0 <= log_n < levels:
+        if not 0 <= log_n < self._levels(which):
             raise FormatError(f"{self.name}: powers of tau up to 2^{self.power} are too few for a domain of 2^{log_n}")
-        title, count = f"Lagrange {which.name}", (1 << levels) - 1
-        section = self.file.points(10 + which, title, self.curve, which.group, count)
-        return section[(1 << log_n) - 1 : (2 << log_n) - 1]
+        return self.all_lagrange(which)[(1 << log_n) - 1 : (2 << log_n) - 1]
+
+    def all_lagrange(self, which: Powers) -> Bytes:
+        """The points of all domains, those of 2^0 first. Raises FormatError."""
+        count = (1 << self._levels(which)) - 1
+        return self.file.points(10 + which, f"Lagrange {which.name}", self.curve, which.group, count)
+
+    def _levels(self, which: Powers) -> int:
+        """Number of domains that have a Lagrange basis."""
+        return self.power + (2 if which is Powers.TAU_G1 else 1)
 
 
 def read_ptau(source: Source, *, name: str | None = None) -> Ptau:
@@ -100,11 +108,11 @@ def read_ptau(source: Source, *, name: str | None = None) -> Ptau:
     file = BinFile.read(source, "ptau", (VERSION,), name=name)
     header = file.section(1, "header")
     curve = curve_of_base_field(header)
-    power, _ = header.u32(), header.u32()  # and the power of the ceremony, of which this may be a part
+    power, ceremony_power = header.u32(), header.u32()
     header.finish()
-    if power > _MAX_POWER:
-        raise FormatError(f"{file.name}: power {power} is more than {_MAX_POWER}, the largest there is")
-    ptau = Ptau(file.name, curve, power, file)
+    if power > MAX_POWER:
+        raise FormatError(f"{file.name}: power {power} is more than {MAX_POWER}, the largest there is")
+    ptau = Ptau(file.name, curve, power, ceremony_power, file)
     for which in Powers:
         ptau.powers(which)
         if ptau.prepared:

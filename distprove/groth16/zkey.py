@@ -240,25 +240,17 @@ def _read_contributions(section: SectionReader, curve: Curve, count: int) -> Ite
         g2_spx = _read_point(section, curve, Group.G2)
         transcript = section.take(64).tobytes()
         kind = section.u32()
-        parameters = _read_parameters(section)
-        yield Contribution(
-            delta_after,
-            g1_s,
-            g1_sx,
-            g2_spx,
-            transcript,
-            kind,
-            name=parameters[_NAME].decode("utf-8", "replace") if _NAME in parameters else None,
-            iterations_exponent=parameters[_ITERATIONS][0] if _ITERATIONS in parameters else None,
-            beacon=parameters.get(_VALUE),
-        )
+        yield Contribution(delta_after, g1_s, g1_sx, g2_spx, transcript, kind, *read_parameters(section))
 
 
 _NAME, _ITERATIONS, _VALUE = 1, 2, 3
 
 
-def _read_parameters(section: SectionReader) -> dict[int, bytes]:
-    """Read a contribution's parameters by tag: `size u32`, then tagged fields in ascending order of their tags."""
+def read_parameters(section: SectionReader) -> tuple[str | None, int | None, bytes | None]:
+    """Read a contribution's parameters: its name, and a beacon's exponent of iterations and value. Raises FormatError.
+
+    They are `size u32`, then tagged fields in ascending order of their tags.
+    """
     size = section.u32()
     if size > section.remaining:
         raise section.error(f"{size} bytes of parameters are announced, {section.remaining} are left")
@@ -273,7 +265,11 @@ def _read_parameters(section: SectionReader) -> dict[int, bytes]:
         last = tag
     if section.remaining != end:
         raise section.error("a contribution's parameters run over their size")
-    return parameters
+    return (
+        parameters[_NAME].decode("utf-8", "replace") if _NAME in parameters else None,
+        parameters[_ITERATIONS][0] if _ITERATIONS in parameters else None,
+        parameters.get(_VALUE),
+    )
 
 
 def write_zkey(

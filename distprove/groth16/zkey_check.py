@@ -58,8 +58,8 @@ def verify_key(
     """Verify a `.zkey` against its circuit and the powers-of-tau file that it was made from.
 
     The sections of the file must agree with each other, but its own contributions are not examined (`verify_ptau`
-    does). A beacon has at most 2^most iterations. Raises InvalidCeremony for a key that does not hold; CurveMismatch,
-    InputError, FormatError or InvalidKey for a `.ptau` that cannot be used; TooMuchWork for a beacon.
+    does). Raises InvalidCeremony for a key that does not hold; CurveMismatch, InputError, FormatError or InvalidKey for
+    a `.ptau` that cannot be used; TooMuchWork for beacons of more than 2^most iterations together.
     """
     steps = Steps()
     given, powers, qap = read_zkey(key), read_ptau(ptau), Qap.from_r1cs(r1cs)

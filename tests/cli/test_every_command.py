@@ -30,6 +30,8 @@ from tests.cli.test_versus_command import PEER
 from tests.groth16.test_setup import SECRETS
 from tests.support import ROOT
 from tests.support.known_tau import write_known_tau
+from tests.support.ptau_ceremony import PERSONS, make_ptau
+from tests.support.toy_program import toy_program
 
 GUEST = ROOT / "tests" / "stark" / "riscv" / "guests" / "sha256.elf"
 OWN = "MODULE:CLASS"
@@ -77,6 +79,16 @@ class Place:
         assert run("setup", "groth16", "--r1cs", self.r1cs, "--ptau", ptau, "--out", key, *CPU).exit_code == 0
         return key
 
+    def powers(self) -> Path:
+        with CpuBackend(threads=2) as backend:
+            return make_ptau(self.out / "p.ptau", BN254, 2, PERSONS, backend)
+
+    def program(self) -> tuple[object, ...]:
+        """The words that name a witness program and its input."""
+        (self.out / "c.wasm").write_bytes(toy_program())
+        (self.out / "in.json").write_text('{"x": ["3", "4"]}')
+        return "--wasm", self.out / "c.wasm", "--input", self.out / "in.json"
+
     def unfinished(self) -> Path:
         shutil.copytree(self.proven, self.out / "unfinished")
         (self.out / "unfinished" / "proof.msgpack").unlink()
@@ -120,6 +132,10 @@ RUNS: dict[str, Words] = {
     "zkey beacon": lambda here: (here.job.zkey, "--out", here.out / "more.zkey", "--beacon", "0c0d", *CPU),
     "zkey export": lambda here: (here.job.zkey, "--out", here.out / "vk.json"),
     "zkey verify": lambda here: (here.ceremony(), "--r1cs", here.r1cs, "--ptau", here.out / "p.ptau", *CPU),
+    "ptau verify": lambda here: (here.powers(), *CPU),
+    "wtns calculate": lambda here: (*here.program(), "--out", here.out / "w.wtns"),
+    "wtns check": lambda here: (here.witness, "--r1cs", here.r1cs, *CPU),
+    "r1cs info": lambda here: (here.r1cs,),
     "setup aggregation": lambda here: ("--out", here.out / "k.srs", "--proofs", 2, "--insecure-dev", *CPU),
     "setup inputs": lambda here: ("--circuit", "filecoin/snap-deals-poseidon-1KiB", "--out", here.out / "inputs"),
     "doctor": lambda here: (),

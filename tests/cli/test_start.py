@@ -59,6 +59,9 @@ BESIDE = {
     "security": {"option_groups", "programs"},
     "setup": {"backends", "option_groups", "programs", "zkey"},
     "sweep": {"option_groups", "programs", "prove", "variadic"},
+    "ptau": {"backends", "option_groups", "zkey"},
+    "r1cs": {"option_groups"},
+    "wtns": {"backends", "option_groups"},
     "zkey": {"backends", "option_groups"},
 }
 """The modules of `distprove.cli` that a command needs beside its own, for its options; those not named need one."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distprove.errors import InputError, TooMuchWork
-from distprove.groth16.beacon import Beacon
+from distprove.groth16.beacon import Beacon, require_affordable
 from distprove.groth16.contribute import contribute
 from distprove.groth16.draws import Draws
 from distprove.groth16.phase2 import DeltaKey
@@ -73,11 +73,11 @@ def test_beacons_that_snarkjs_refuses(text: str, exponent: int) -> None:
         Beacon.from_hex(text, exponent)
 
 
-def test_work_has_a_bound() -> None:
-    with pytest.raises(TooMuchWork, match="--beacon-exponent 63"):
-        Beacon(b"a", 63).draws()
-    with pytest.raises(TooMuchWork):
-        Beacon(b"a", 11).draws(10)
+def test_work_has_a_bound_over_all_beacons() -> None:
+    require_affordable("a file", (10, None, 10), 11)
+    for exponents, needed in (((63,), 63), ((255,), 255), ((10, 10, 1), 12)):
+        with pytest.raises(TooMuchWork, match=f"--beacon-exponent {needed} "):
+            require_affordable("a file", exponents, 11)
 
 
 def test_a_seed_that_is_too_short() -> None:
