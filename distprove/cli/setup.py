@@ -79,9 +79,8 @@ def groth16(
     make = None if circuit is None else circuit_maker(circuit)
     bellperson = destination.suffix == params.SUFFIX
     with computing.opened() as chosen:
-        count = int(chosen.info().details.get("threads", computing.threads or 1))
         given = make().build().r1cs if make is not None else read_r1cs(r1cs or "")
-        report = setup(given, ptau=ptau, insecure_dev=insecure_dev, backend=chosen, out=destination, threads=count)
+        report = setup(given, ptau=ptau, insecure_dev=insecure_dev, backend=chosen, out=destination)
         device = chosen.info().name
     if vk is not None:
         made = params.read_vk(params.vk_beside(destination)) if bellperson else None

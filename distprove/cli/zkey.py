@@ -79,8 +79,7 @@ def _contribute(
     from distprove.groth16.contribute import contribute
 
     with computing.opened() as chosen:
-        count = int(chosen.info().details.get("threads", computing.threads or 1))
-        made = contribute(zkey, out=destination, name=name, backend=chosen, threads=count, beacon=beacon)
+        made = contribute(zkey, out=destination, name=name, backend=chosen, beacon=beacon)
     if as_json:
         print_json({**asdict(made), "hash": made.hash.hex()})
     else:
@@ -129,8 +128,7 @@ def verify(
     from distprove.groth16.zkey_check import verify_key
 
     with computing.opened() as chosen:
-        count = int(chosen.info().details.get("threads", computing.threads or 1))
-        found = verify_key(zkey, read_r1cs(r1cs), ptau, backend=chosen, threads=count, most=beacon_exponent)
+        found = verify_key(zkey, read_r1cs(r1cs), ptau, backend=chosen, most=beacon_exponent)
     if as_json:
         print_json(
             {

@@ -21,7 +21,6 @@ from distprove.groth16.qap import Qap, stacked
 from distprove.groth16.vectors import finite
 from kernels.cpu.fields import from_montgomery
 from kernels.cpu.group import mul
-from kernels.cpu.sparse_points import combine
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
@@ -102,15 +101,15 @@ def _check_agreement(qap: Qap, ptau: Ptau, backend: Backend) -> None:
             raise InvalidKey(f"{ptau.name}: damaged, or of several ceremonies: {title} does not agree with the rest")
 
 
-def initial_points(qap: Qap, ptau: Ptau, threads: int) -> KeyPoints:
-    """The points of the circuit's key with gamma = delta = 1."""
+def initial_points(qap: Qap, ptau: Ptau, backend: Backend) -> KeyPoints:
+    """The points of the circuit's key with gamma = delta = 1, on the host."""
     curve, log_n = qap.curve, qap.log_domain
     tau1, tau2, alpha1, beta1 = (ptau.lagrange(which, log_n) for which in Powers)
     a, b = qap.a.transposed(), qap.b.transposed()
 
     def sums(group: Group, matrix: CsrMatrix, points: HostArray) -> HostArray:
         canonical = replace(matrix, values=from_montgomery(curve.fr, matrix.values))
-        return combine(curve, group, canonical, points, threads)
+        return backend.groups.sparse_product(curve, group, canonical, points)
 
     # beta A + alpha B + C for every wire
     combined = sums(Group.G1, stacked((qap.a, qap.b, qap.c)).transposed(), np.concatenate([beta1, alpha1, tau1]))
@@ -130,19 +129,19 @@ def initial_points(qap: Qap, ptau: Ptau, threads: int) -> KeyPoints:
     )
 
 
-def with_delta(curve: Curve, points: KeyPoints, factor: int, threads: int) -> KeyPoints:
+def with_delta(curve: Curve, points: KeyPoints, factor: int, backend: Backend) -> KeyPoints:
     """Multiply the key's delta by `factor`, and divide by it the points that are divided by delta."""
     inverse = pow(factor, -1, curve.fr.modulus)
     return replace(
         points,
         delta1=mul(curve, Group.G1, points.delta1, factor),
         delta2=mul(curve, Group.G2, points.delta2, factor),
-        c=_scaled(curve, points.c, inverse, threads),
-        h=_scaled(curve, points.h, inverse, threads),
+        c=_scaled(curve, points.c, inverse, backend),
+        h=_scaled(curve, points.h, inverse, backend),
     )
 
 
-def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, threads: int) -> bytes:
+def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend) -> bytes:
     """snarkjs' csHash of the key with delta = 1, 64 bytes. Every contribution's transcript starts from it."""
     curve = qap.curve
     digest = hashlib.blake2b()
@@ -155,7 +154,7 @@ def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, thr
             digest.update(encoded)
 
     take(Group.G1, points.ic)
-    powers = _vanishing_powers(qap, ptau, threads)
+    powers = _vanishing_powers(qap, ptau, backend)
     take(Group.G1, powers, qap.domain_size - 1)
     if powers.shape[0] < _hashed_powers(qap):
         digest.update(_past_the_end(qap, ptau))
@@ -166,7 +165,7 @@ def ceremony_hash(qap: Qap, points: KeyPoints, ptau: Ptau, backend: Backend, thr
     return digest.digest()
 
 
-def _vanishing_powers(qap: Qap, ptau: Ptau, threads: int) -> HostArray:
+def _vanishing_powers(qap: Qap, ptau: Ptau, backend: Backend) -> HostArray:
     """The points tau^i Z(tau) G1 = tau^(n + i) G1 - tau^i G1, as many as snarkjs hashes and the file has."""
     n = qap.domain_size
     count = min(_hashed_powers(qap), (2 << ptau.power) - 1 - n)
@@ -179,7 +178,7 @@ def _vanishing_powers(qap: Qap, ptau: Ptau, threads: int) -> HostArray:
         value_index=np.tile(np.array([0, 1], dtype=np.uint32), count),
         values=scalars_from_ints(qap.curve.fr, [1, -1]),
     )
-    return combine(qap.curve, Group.G1, matrix, ptau.powers(Powers.TAU_G1)[: n + count], threads)
+    return backend.groups.sparse_product(qap.curve, Group.G1, matrix, ptau.powers(Powers.TAU_G1)[: n + count])
 
 
 def _hashed_powers(qap: Qap) -> int:
@@ -201,7 +200,7 @@ def _past_the_end(qap: Qap, ptau: Ptau) -> bytes:
     return difference(qap.curve, behind.tobytes(), subtrahend.tobytes())
 
 
-def _scaled(curve: Curve, points: HostArray, factor: int, threads: int) -> HostArray:
+def _scaled(curve: Curve, points: HostArray, factor: int, backend: Backend) -> HostArray:
     n = points.shape[0]
     matrix = CsrMatrix(
         rows=n,
@@ -211,7 +210,7 @@ def _scaled(curve: Curve, points: HostArray, factor: int, threads: int) -> HostA
         value_index=np.zeros(n, dtype=np.uint32),
         values=scalars_from_ints(curve.fr, [factor]),
     )
-    return combine(curve, Group.G1, matrix, points, threads)
+    return backend.groups.sparse_product(curve, Group.G1, matrix, points)
 
 
 def _point(raw: HostArray) -> HostArray:

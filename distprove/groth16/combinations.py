@@ -31,7 +31,8 @@ def combination(
     curve: Curve, group: Group, points: HostArray, factors: HostArray, backend: Backend, *, start: int = 0
 ) -> Words:
     """The sum of factors[i] * points[start + i], (point_limbs,), for points as `Groups.load_points` takes them."""
-    table = backend.groups.load_points(curve, group, points)
+    # Used once, so that multiples of the points would cost more than they save.
+    table = backend.groups.load_points(curve, group, points, memory=points.nbytes)
     found: Words = backend.groups.msm(table, backend.to_device(factors), start=start).result()
     return found
 

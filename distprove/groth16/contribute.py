@@ -42,14 +42,12 @@ def contribute(
     out: str | os.PathLike[str],
     name: str,
     backend: Backend,
-    threads: int = 1,
     beacon: Beacon | None = None,
 ) -> Contributed:
     """Add a contribution called `name` to a `.zkey`, and write the new key to `out`.
 
-    The contribution is this process's, or that of a `beacon`. All of the key's points are checked. `threads` is the
-    number of threads for the products of points, which run on the CPU with any backend. Raises InputError, FormatError
-    or InvalidKey for a file that is no key to contribute to.
+    The contribution is this process's, or that of a `beacon`. All of the key's points are checked. Raises InputError,
+    FormatError or InvalidKey for a file that is no key to contribute to.
     """
     require_apart([Path(out)], [Path(key)])
     given = read_zkey(key)
@@ -58,7 +56,7 @@ def contribute(
         raise InputError(f"{given.name}: the key has no section of contributions (section 10) to add one to")
     secret = DeltaKey.random(given.curve) if beacon is None else DeltaKey.of_beacon(given.curve, beacon.draws())
     check_key(given, backend)
-    points = with_delta(given.curve, given.points, secret.factor, threads)
+    points = with_delta(given.curve, given.points, secret.factor, backend)
     made = contribution(given.curve, circuit_hash, earlier, secret, points.delta1, name, beacon)
     changed = {8: points.c, 9: points.h}
     with BinFileWriter(out, "zkey", version=VERSION, sections=len(given.file.sections)) as file:

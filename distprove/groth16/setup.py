@@ -59,14 +59,12 @@ def setup(
     insecure_dev: bool = False,
     backend: Backend,
     out: str | os.PathLike[str],
-    threads: int = 1,
 ) -> SetupReport:
     """Make the proving key of `r1cs` and write it to `out`: a `.zkey`, or for a name that ends in `.params` such a
     file, without a ceremony, and the `.vk` beside it.
 
     The caller gives either `ptau`, a prepared powers-of-tau file of at least the circuit's size, or `insecure_dev`.
-    `threads` is the number of threads for sums of the ceremony's points, which run on the CPU with any backend. Raises
-    UsageError, and InputError or its subclasses CurveMismatch, FormatError and InvalidKey for an unusable file.
+    Raises UsageError, and InputError or its subclasses CurveMismatch, FormatError and InvalidKey for an unusable file.
     """
     if (ptau is None) != insecure_dev:
         raise UsageError("set-up takes either a prepared powers-of-tau file or insecure_dev, and exactly one of them")
@@ -97,7 +95,7 @@ def setup(
     if ptau is None:
         points, circuit_hash, made = _from_nothing(qap, backend, steps)
     else:
-        points, circuit_hash, made = _from_ceremony(qap, read_ptau(ptau), backend, threads, steps)
+        points, circuit_hash, made = _from_ceremony(qap, read_ptau(ptau), backend, steps)
     with steps("write"):
         write_zkey(
             out,
@@ -129,19 +127,17 @@ def _from_nothing(qap: Qap, backend: Backend, steps: Steps) -> tuple[KeyPoints, 
     return points, circuit_hash, made
 
 
-def _from_ceremony(
-    qap: Qap, ptau: Ptau, backend: Backend, threads: int, steps: Steps
-) -> tuple[KeyPoints, bytes, Contribution]:
+def _from_ceremony(qap: Qap, ptau: Ptau, backend: Backend, steps: Steps) -> tuple[KeyPoints, bytes, Contribution]:
     """Make snarkjs' initial key and add one contribution to its delta."""
     with steps("check"):
         check_ptau(qap, ptau, backend)
     with steps("points"):
-        points = initial_points(qap, ptau, threads)
+        points = initial_points(qap, ptau, backend)
     with steps("hash"):
-        circuit_hash = ceremony_hash(qap, points, ptau, backend, threads)
+        circuit_hash = ceremony_hash(qap, points, ptau, backend)
     with steps("contribution"):
         key = DeltaKey.random(qap.curve)
-        points = with_delta(qap.curve, points, key.factor, threads)
+        points = with_delta(qap.curve, points, key.factor, backend)
         made = contribution(qap.curve, circuit_hash, (), key, points.delta1, CONTRIBUTOR)
     return points, circuit_hash, made
 

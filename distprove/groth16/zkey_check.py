@@ -52,7 +52,6 @@ def verify_key(
     ptau: str | os.PathLike[str],
     *,
     backend: Backend,
-    threads: int = 1,
     most: int = AFFORDED_EXPONENT,
 ) -> VerifiedCeremony:
     """Verify a `.zkey` against its circuit and the powers-of-tau file that it was made from.
@@ -76,13 +75,13 @@ def verify_key(
     with steps("powers of tau"):
         check_ptau(qap, powers, backend)
     with steps("points"):
-        initial = initial_points(qap, powers, threads)
+        initial = initial_points(qap, powers, backend)
     with steps("compare"):
         _check_same(given, initial)
         _check_coefficients(given, qap)
         _check_up_to_delta(given, initial, backend)
     with steps("hash"):
-        circuit_hash = ceremony_hash(qap, initial, powers, backend, threads)
+        circuit_hash = ceremony_hash(qap, initial, powers, backend)
     if given.ceremony[0] != circuit_hash:
         raise InvalidCeremony(f"{given.name}: the circuit hash is not that of this circuit and these powers of tau")
     return VerifiedCeremony(qap.curve.title, r1cs.n_constraints, circuit_hash, contributions, steps.seconds)

@@ -10,6 +10,7 @@ from kernels.cpu.leased_pool import LeasedPool
 from kernels.cpu.points import Bytes, flat_bytes
 from kernels.interface.arrays import Array, Empty, HostArray, Pending, Ready
 from kernels.interface.groups import Groups
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Group
 
 GROUP_WORK = 300
@@ -56,6 +57,16 @@ class CpuGroups(Groups[CpuPoints]):
         arrays = map(flat_bytes, (base, scalars, out))
         with self._pool.leased(GROUP_WORK * len(scalars)) as threads:
             self._pool.native.fixed_base(threads, curve.name, group.value, *arrays)
+        return out
+
+    def _sparse_product(self, curve: Curve, group: Group, matrix: CsrMatrix, points: HostArray) -> HostArray:
+        out = np.empty((matrix.rows, curve.point_limbs(group)), dtype=np.uint64)
+        parts = (matrix.row_ptr, matrix.columns, matrix.value_index, matrix.values)
+        arrays = [flat_bytes(np.ascontiguousarray(part)) for part in parts]
+        with self._pool.leased(GROUP_WORK * matrix.nnz) as threads:
+            self._pool.native.sparse_points(
+                threads, curve.name, group.value, *arrays, flat_bytes(points), flat_bytes(out)
+            )
         return out
 
     def _check_points(self, curve: Curve, group: Group, points: HostArray, subgroup: bool) -> int | None:

@@ -1,5 +1,5 @@
 """Points on the GPU: fixed-base multiplication, and the check of points. Multi-scalar multiplication, which
-`CudaGroups` inherits, is in `kernels.cuda.msm`."""
+`CudaGroups` inherits, is in `kernels.cuda.msm`, products of sparse matrices and points in `sparse_points`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 from kernels.cuda.device import ByValue, Device, check_index32
 from kernels.cuda.msm import CudaPointTable, CudaSums, CudaTable
 from kernels.cuda.points import group_source, normalise, sum_limbs
+from kernels.cuda.sparse_points import sparse_product
 from kernels.cuda.streamed import StreamedPoints
 from kernels.interface.arrays import Array, HostArray
 from kernels.interface.groups import Groups
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import BN254, Curve, Group
 from kernels.maths.encoding import field_from_ints
 
@@ -41,6 +43,9 @@ class CudaGroups(CudaSums, Groups[CudaTable]):
             multiply.launch_items(count, (table, scalars[begin : begin + count], np.uint32(count), sums))
             normalise(device, curve, group, sums, out[begin : begin + count])
         return out
+
+    def _sparse_product(self, curve: Curve, group: Group, matrix: CsrMatrix, points: HostArray) -> HostArray:
+        return sparse_product(self.device, curve, group, matrix, points)
 
     def _check_points(self, curve: Curve, group: Group, points: HostArray, subgroup: bool) -> int | None:
         kernel = self.device.kernel(group_source("points", curve, group), "points_check")

@@ -25,6 +25,9 @@ from kernels.interface.row_source import SAMPLE, RowSource
 from kernels.maths.curves import CURVES, Group
 from kernels.source import KernelSource
 
+POINTS = ("points", "fixed_base", "sparse_points")
+"""Sources of operations on points that no proof takes."""
+
 
 class _Recorder:
     """Stands in for a device and records the sources that it is told to prepare."""
@@ -64,7 +67,7 @@ def all_sources() -> list[KernelSource]:
     ]
     sources += [profile.source(curve.fr) for profile in LARGER for curve in CURVES]
     sources += [field_source("synthesis", curve.fr) for curve in CURVES]
-    sources += [group_source(name, c, g) for name in ("points", "fixed_base") for c in CURVES for g in Group]
+    sources += [group_source(name, c, g) for name in POINTS for c in CURVES for g in Group]
     return list(dict.fromkeys(sources))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from kernels.errors import BackendError, SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array, HostArray, Pending, Ready
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Group
 
 MAX_POINTS = 1 << 31
@@ -104,6 +105,17 @@ class Groups(ABC, Generic[T]):
             raise SizeError(f"scalars have shape (n, {curve.fr.limbs}), not {scalars.shape}")
         return self._fixed_base(curve, group, base, scalars)
 
+    def sparse_product(self, curve: Curve, group: Group, matrix: CsrMatrix, points: HostArray) -> HostArray:
+        """Return matrix @ points, (rows, point_limbs) uint64 affine on the host: sums that make a proving key.
+
+        `points` has a row for each column, as for `load_points`, in host memory. Unlike elsewhere, the matrix's values
+        are canonical integers, not in Montgomery form. Raises SizeError for indices that do not fit, OutOfMemory.
+        """
+        if preconditions.points(curve, group, points) != matrix.cols:
+            raise SizeError(f"a matrix of {matrix.cols} columns times {points.shape[0]} points")
+        matrix.check(curve.fr)
+        return self._sparse_product(curve, group, matrix, points)
+
     def check_points(self, curve: Curve, group: Group, points: HostArray, *, subgroup: bool = True) -> int | None:
         """Return the index of the first point that is not a canonical point of the curve or its subgroup, or None."""
         preconditions.points(curve, group, points)
@@ -130,6 +142,9 @@ class Groups(ABC, Generic[T]):
 
     @abstractmethod
     def _fixed_base(self, curve: Curve, group: Group, base: HostArray, scalars: Array) -> Array: ...
+
+    @abstractmethod
+    def _sparse_product(self, curve: Curve, group: Group, matrix: CsrMatrix, points: HostArray) -> HostArray: ...
 
     @abstractmethod
     def _check_points(self, curve: Curve, group: Group, points: HostArray, subgroup: bool) -> int | None: ...

@@ -16,6 +16,7 @@ from kernels.cuda.groups import CHECK_ROWS, CudaGroups
 from kernels.cuda.msm import MsmProfile
 from kernels.errors import OutOfMemory, SizeError
 from kernels.interface.arrays import Array, HostArray, Pending
+from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
 from kernels.maths.encoding import Words, generator, pack, point_from_ints, scalars_from_ints, unpack
 from tests.support.cpu_cases import point_at
@@ -83,6 +84,29 @@ def test_fixed_base(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Gro
     base = multiple(cpu, curve, group, 12345678901234567890)
     want = cpu.to_host(cpu.groups.fixed_base(curve, group, base, scalars))
     got = cuda.to_host(cuda.groups.fixed_base(curve, group, base, cuda.to_device(scalars)))
+    assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize(("curve", "group"), GROUPS, ids=IDS)
+def test_sparse_products(cpu: CpuBackend, cuda: CudaBackend, curve: Curve, group: Group) -> None:
+    """Coefficients of every length, most of them 1 or -1, rows of every length, and one of all points."""
+    rng, n = np.random.default_rng(5), 1 << 12
+    points = first_multiples(cuda, curve, group, n)
+    points[::97] = 0
+    lengths = rng.integers(0, 6, n)
+    lengths[17], lengths[18] = n, 100
+    values = [1, -1, 0, *((-1) ** i * ((1 << int(bits)) + i) for i, bits in enumerate(rng.integers(1, 253, 60)))]
+    nnz = int(lengths.sum())
+    index = np.where(rng.random(nnz) < 0.8, rng.integers(0, 2, nnz), rng.integers(0, len(values), nnz))
+    matrix = CsrMatrix(
+        rows=n,
+        cols=n,
+        row_ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32),
+        columns=rng.integers(0, n, nnz).astype(np.uint32),
+        value_index=index.astype(np.uint32),
+        values=scalars_from_ints(curve.fr, values),
+    )
+    want, got = (backend.groups.sparse_product(curve, group, matrix, points) for backend in (cpu, cuda))
     assert np.array_equal(got, want)
 
 

@@ -133,7 +133,7 @@ def ptau_of(tmp_path_factory: pytest.TempPathFactory, backend: Backend) -> Calla
 def check_with_snarkjs(snarkjs: Any, folder: Path, r1cs: R1cs, ptau: Path, backend: Backend) -> Path:
     """Set up from `ptau`; snarkjs rebuilds the initial key, and compares and verifies everything."""
     write_r1cs(folder / "c.r1cs", r1cs)
-    setup(r1cs, ptau=ptau, backend=backend, out=folder / "c.zkey", threads=2)
+    setup(r1cs, ptau=ptau, backend=backend, out=folder / "c.zkey")
     done = snarkjs("zkey", "verify", folder / "c.r1cs", ptau, folder / "c.zkey", check=False)
     assert "ZKey Ok!" in done.stdout, done.stdout
     return folder / "c.zkey"
@@ -175,7 +175,7 @@ def test_snarkjs_contributes_further(
     assert [c.name for c in read_zkey(tmp_path / "more.zkey").contributions] == [CONTRIBUTOR, "more"]
 
     last = tmp_path / "last.zkey"
-    made = contribute(tmp_path / "more.zkey", out=last, name="ours", backend=backend, threads=2)
+    made = contribute(tmp_path / "more.zkey", out=last, name="ours", backend=backend)
     done = snarkjs("zkey", "verify", tmp_path / "c.r1cs", ptau, last)
     assert "ZKey Ok!" in done.stdout
     assert made.hash.hex() in "".join(done.stdout.split())
@@ -228,7 +228,7 @@ def test_keys_of_the_shared_circuits_prove(
     for kind, source in (("dev", {"insecure_dev": True}), ("ceremony", {"ptau": ceremony})):
         out = tmp_path / kind
         out.mkdir()
-        setup(r1cs, **source, backend=backend, out=out / "c.zkey", threads=2)  # type: ignore[arg-type]
+        setup(r1cs, **source, backend=backend, out=out / "c.zkey")  # type: ignore[arg-type]
         zkey = read_zkey(out / "c.zkey")
         proof, _ = prove(load_key(zkey, backend), witness)
         vk = zkey.verification_key

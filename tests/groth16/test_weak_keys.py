@@ -59,7 +59,7 @@ def job(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Job:
     qap = Qap.from_r1cs(circuit.r1cs)
     write_zkey(
         made.zkey, curve=BN254, n_vars=qap.n_vars, n_public=qap.n_public, domain_size=qap.domain_size,
-        points=initial_points(qap, read_ptau(folder / "p.ptau"), 2), a=qap.a, b=qap.b, circuit_hash=bytes(64),
+        points=initial_points(qap, read_ptau(folder / "p.ptau"), backend), a=qap.a, b=qap.b, circuit_hash=bytes(64),
     )  # fmt: skip
     write_verification_key(made.vk, read_zkey(made.zkey).verification_key)
     write_wtns(made.wtns, BN254, circuit.witness)

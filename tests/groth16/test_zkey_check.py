@@ -54,7 +54,7 @@ def backend() -> Iterator[Backend]:
 
 def three_contributions(folder: Path, r1cs: R1cs, ptau: Path, backend: Backend) -> Path:
     folder.mkdir()
-    setup(r1cs, ptau=ptau, backend=backend, out=folder / "1.zkey", threads=2)
+    setup(r1cs, ptau=ptau, backend=backend, out=folder / "1.zkey")
     contribute(folder / "1.zkey", out=folder / "2.zkey", name="second", backend=backend)
     contribute(folder / "2.zkey", out=folder / "3.zkey", name="block", backend=backend, beacon=Beacon(b"block", 10))
     return folder / "3.zkey"
@@ -68,14 +68,14 @@ def ceremony(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     write_known_tau(ptau, curve, 5, backend, **SECRETS)
     write_r1cs(folder / "c.r1cs", r1cs)
     made, other = (three_contributions(folder / name, r1cs, ptau, backend) for name in ("made", "other"))
-    initial = initial_points(Qap.from_r1cs(r1cs), read_ptau(ptau), 1)
+    initial = initial_points(Qap.from_r1cs(r1cs), read_ptau(ptau), backend)
     return Ceremony(
-        folder, r1cs, made, ptau, tuple(spoilt_keys(read_zkey(made), initial, read_zkey(other).contributions))
+        folder, r1cs, made, ptau, tuple(spoilt_keys(read_zkey(made), initial, read_zkey(other).contributions, backend))
     )
 
 
 def test_a_key_of_a_ceremony_holds(ceremony: Ceremony, backend: Backend) -> None:
-    found = verify_key(ceremony.key, ceremony.r1cs, ceremony.ptau, backend=backend, threads=2)
+    found = verify_key(ceremony.key, ceremony.r1cs, ceremony.ptau, backend=backend)
     assert [one.name for one in found.contributions] == [CONTRIBUTOR, "second", "block"]
     assert [one.beacon for one in found.contributions] == [None, None, Beacon(b"block", 10)]
     assert found.circuit_hash == read_zkey(ceremony.key).ceremony[0]
@@ -157,7 +157,7 @@ def test_a_whole_ceremony_of_snarkjs_holds(
     curve: Curve, backend: Backend, made_by_snarkjs: Callable[[Curve], MadeCeremony]
 ) -> None:
     made = made_by_snarkjs(curve)
-    found = verify_key(made / "last.zkey", made.r1cs, made / "final.ptau", backend=backend, threads=2)
+    found = verify_key(made / "last.zkey", made.r1cs, made / "final.ptau", backend=backend)
     assert [one.name for one in found.contributions] == ["one", None, "end"]
     assert [one.hash.hex() for one in found.contributions] == list(made.hashes)
     assert found.contributions[-1].beacon == Beacon(bytes.fromhex("0a0b"), 10)

@@ -16,6 +16,7 @@ from distprove.groth16.phase2 import DeltaKey, contribution
 from distprove.groth16.zkey import Ceremony, Contribution, ZKey, write_contributions, write_header
 from kernels.cpu.group import add, mul, neg
 from kernels.interface.arrays import HostArray
+from kernels.interface.backend import Backend
 from kernels.maths.curves import BLS12_381, Curve, Group
 from kernels.maths.encoding import generator, point_from_ints
 from tests.support.file_builders import key_points_of
@@ -58,7 +59,7 @@ def write_key(path: Path, key: ZKey, spoilt: Spoilt) -> Path:
     return path
 
 
-def spoilt_keys(key: ZKey, initial: KeyPoints, foreign: Sequence[Contribution]) -> Iterator[Spoilt]:
+def spoilt_keys(key: ZKey, initial: KeyPoints, foreign: Sequence[Contribution], backend: Backend) -> Iterator[Spoilt]:
     """Tampered variants of `key`, which has two persons' contributions and a beacon's.
 
     `initial` has the points with delta = 1, and `foreign` is another ceremony's contributions to the same circuit.
@@ -96,7 +97,7 @@ def spoilt_keys(key: ZKey, initial: KeyPoints, foreign: Sequence[Contribution]) 
     both = {"beta1": Group.G1, "beta2": Group.G2}
     doubled = {name: mul(curve, group, getattr(points, name), 2) for name, group in both.items()}
     yield Spoilt("another beta in both groups", "beta1 is not that", replace(points, **doubled), key.ceremony)
-    scaled = with_delta(curve, points, 5, 1)
+    scaled = with_delta(curve, points, 5, backend)
     yield Spoilt("a delta of nobody's", "delta is not that of the last contribution", scaled, key.ceremony)
     for name in ("c", "h"):
         vector = np.array(getattr(points, name))
@@ -152,10 +153,10 @@ def spoilt_keys(key: ZKey, initial: KeyPoints, foreign: Sequence[Contribution]) 
     nothing = contribution(curve, circuit_hash, (first, second), DeltaKey(0, one[Group.G1]), zero, "zero")
     yield chain("a factor of zero", "contribution 3 has a point at infinity", first, second, nothing)
 
-    yield from _made_anew(curve, initial, circuit_hash)
+    yield from _made_anew(curve, initial, circuit_hash, backend)
 
 
-def _made_anew(curve: Curve, initial: KeyPoints, circuit_hash: bytes) -> Iterator[Spoilt]:
+def _made_anew(curve: Curve, initial: KeyPoints, circuit_hash: bytes, backend: Backend) -> Iterator[Spoilt]:
     """Keys whose contributions hold together, and are bad nevertheless."""
 
     def made(
@@ -163,7 +164,7 @@ def _made_anew(curve: Curve, initial: KeyPoints, circuit_hash: bytes) -> Iterato
     ) -> Spoilt:
         points, found = initial, list[Contribution]()
         for key, beacon in keys:
-            points = with_delta(curve, points, key.factor, 1)
+            points = with_delta(curve, points, key.factor, backend)
             found.append(contribution(curve, hash_, found, key, points.delta1, "somebody", beacon))
         return Spoilt(name, says, points, (hash_, tuple(found)), **given)
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.cpu.backend import CpuBackend
-from kernels.cpu.sparse_points import combine
 from kernels.errors import SizeError
 from kernels.interface.arrays import HostArray
 from kernels.interface.matrix import CsrMatrix
@@ -41,7 +40,7 @@ def matrix_of(curve: Curve, cols: int, rows: list[list[tuple[int, int]]]) -> Csr
 
 def check(curve: Curve, group: Group, rows: list[list[tuple[int, int]]], threads: int = 1) -> None:
     points = multiples(curve, group, LOGS)
-    got = combine(curve, group, matrix_of(curve, len(LOGS), rows), points, threads)
+    got = CpuBackend(threads=threads).groups.sparse_product(curve, group, matrix_of(curve, len(LOGS), rows), points)
     expected = [sum(LOGS[c] * v for c, v in row) for row in rows]
     np.testing.assert_array_equal(got, multiples(curve, group, expected))
 
@@ -80,15 +79,16 @@ def test_rows_longer_than_a_task_are_shared() -> None:
 def test_views_at_odd_addresses() -> None:
     points = multiples(BN254, Group.G1, [5, 6])
     shifted = np.frombuffer(b"x" + points.tobytes(), dtype=np.uint8)[1:].reshape(2, 64)
-    got = combine(BN254, Group.G1, matrix_of(BN254, 2, [[(0, 2), (1, 3)]]), shifted, 1)
+    got = CpuBackend().groups.sparse_product(BN254, Group.G1, matrix_of(BN254, 2, [[(0, 2), (1, 3)]]), shifted)
     np.testing.assert_array_equal(got, multiples(BN254, Group.G1, [28]))
 
 
 def test_matrices_that_do_not_fit_are_refused() -> None:
     points = multiples(BN254, Group.G1, [1, 2])
     good = matrix_of(BN254, 2, [[(0, 1)], [(1, 1)]])
+    groups = CpuBackend().groups
     with pytest.raises(SizeError, match="3 columns"):
-        combine(BN254, Group.G1, matrix_of(BN254, 3, [[(0, 1)]]), points, 1)
+        groups.sparse_product(BN254, Group.G1, matrix_of(BN254, 3, [[(0, 1)]]), points)
     for change, message in (
         ({"columns": np.array([0, 2], dtype=np.uint32)}, "column beyond"),
         ({"value_index": np.array([0, 2], dtype=np.uint32)}, "value beyond"),
@@ -97,4 +97,4 @@ def test_matrices_that_do_not_fit_are_refused() -> None:
     ):
         bad = CsrMatrix(**{**good.__dict__, **change})
         with pytest.raises(SizeError, match=message):
-            combine(BN254, Group.G1, bad, points, 1)
+            groups.sparse_product(BN254, Group.G1, bad, points)

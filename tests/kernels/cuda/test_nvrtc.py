@@ -25,6 +25,8 @@ MAY_SPILL = {
     "fixed_base_table": 64,
     "fixed_base_multiply": 64,
     "multiply_add": 64,
+    "sparse_multiples": 64,
+    "sparse_sums": 64,
 }
 """Bytes that a thread of these kernels may spill over the largest group, whose sums are 96 words. No other spills."""
 

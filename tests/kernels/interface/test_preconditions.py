@@ -98,6 +98,14 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "more scalars than points": ("4 points", lambda: GROUPS.msm(Table(), A[:5])),  # type: ignore[arg-type]
     "scalars beyond the last point": ("4 points", lambda: GROUPS.msm(Table(), A[:2], start=3)),  # type: ignore[arg-type]
     "scalars before the first point": ("4 points", lambda: GROUPS.msm(Table(), A[:2], start=-1)),  # type: ignore[arg-type]
+    "a point for fewer columns": (
+        "3 columns times 2",
+        lambda: GROUPS.sparse_product(BN254, Group.G1, matrix([0, 1, 1], [0], [0]), G1[:2]),
+    ),
+    "a column beyond the points": (
+        "column beyond",
+        lambda: GROUPS.sparse_product(BN254, Group.G1, matrix([0, 1, 1], [3], [0]), G1[:3]),
+    ),
     "multiples of two points": ("points have", lambda: GROUPS.fixed_base(BN254, Group.G1, G1[:2], A)),
     "elements of different shapes": ("shapes", lambda: STARK.add(COLUMNS, COLUMNS[:, :4])),
     "elements of another dtype": ("uint64", lambda: STARK.mul(COLUMNS, COLUMNS.astype(np.int64))),
