@@ -20,12 +20,12 @@ from distprove.groth16.ptau import Powers, Ptau
 from distprove.groth16.qap import Qap, stacked
 from distprove.groth16.vectors import finite
 from kernels.cpu.fields import from_montgomery
-from kernels.cpu.group import mul
+from kernels.cpu.group import add, mul
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
 from kernels.maths.curves import Curve, Group
-from kernels.maths.encoding import generator, scalars_from_ints
+from kernels.maths.encoding import generator, scalars_from_ints, unpack
 
 _HASH_CHUNK = 1 << 14
 
@@ -40,7 +40,7 @@ def check_ptau(qap: Qap, ptau: Ptau, backend: Backend) -> None:
         raise CurveMismatch(f"{ptau.name}: powers of tau on {ptau.curve.title}, the circuit is for {qap.curve.title}")
     if not ptau.prepared:
         raise InputError(f"{ptau.name}: not prepared for phase 2 (run: snarkjs powersoftau prepare phase2)")
-    if qap.log_domain > ptau.power:
+    if qap.log_domain > ptau.power or ptau.power == 0:
         raise InputError(
             f"{ptau.name}: powers of tau up to 2^{ptau.power}; this circuit needs 2^{qap.log_domain} or more"
         )
@@ -50,7 +50,7 @@ def check_ptau(qap: Qap, ptau: Ptau, backend: Backend) -> None:
     used.append((Group.G1, ptau.powers(Powers.TAU_G1)[: 2 * n], "tau G1"))
     for which in (Powers.ALPHA_TAU_G1, Powers.BETA_TAU_G1):
         used.append((Group.G1, ptau.powers(which)[:1], which.name))
-    used.append((Group.G2, ptau.beta_g2, "beta G2"))
+    used += [(Group.G2, ptau.powers(Powers.TAU_G2)[1:2], "tau G2"), (Group.G2, ptau.beta_g2, "beta G2")]
     for group, points, title in used:
         bad = backend.groups.check_points(qap.curve, group, points)
         if bad is not None:
@@ -68,34 +68,40 @@ def _check_finite(ptau: Ptau, points: HostArray, title: str) -> None:
 
 
 def _check_agreement(qap: Qap, ptau: Ptau, backend: Backend) -> None:
-    """Check that the sections of the file belong to the same secrets, by one random polynomial f of degree below n: all
-    of them have points f(tau), alpha f(tau) or beta f(tau) in them. Raises InvalidKey."""
+    """Check that the sections of the file belong to the same secrets. Raises InvalidKey.
+
+    The powers in G1, 2n - 1 of them, begin with the generator, and the ratio of neighbours is tau. The other sections
+    have the points f(tau), alpha f(tau) or beta f(tau) for one random polynomial f. Its degree is below n, but for the
+    H basis, whose points a key multiplies by values of polynomials of degree 2n - 2.
+    """
     curve, log_n, n = qap.curve, qap.log_domain, qap.domain_size
-    fr, ntt, g1, g2 = curve.fr, backend.vectors.ntt, generator(curve, Group.G1), generator(curve, Group.G2)
+    fr, g1, g2 = curve.fr, generator(curve, Group.G1), generator(curve, Group.G2)
 
-    def combined(which: Powers, points: HostArray, factors: HostArray) -> HostArray:
-        return combination(curve, which.group, points, factors, backend)
+    def combined(which: Powers, points: HostArray, factors: HostArray, start: int = 0) -> HostArray:
+        return combination(curve, which.group, points, factors, backend, start=start)
 
-    # The values of f on the domain and on the odd coset, which make those on the domain of twice the size, and its
-    # coefficients. A transform is linear, so it takes integers as they are.
-    doubled = np.empty((2 * n, fr.limbs), dtype=np.uint64)
-    values = doubled[0::2] = coefficients(curve, n)
-    powers = backend.to_host(ntt(fr, backend.to_device(values.copy()), inverse=True)).copy()
-    doubled[1::2] = backend.to_host(ntt(fr, backend.to_device(powers.copy()), coset=fr.root_of_unity(log_n + 1)))
-    f, f2, alpha_f, beta_f = (combined(which, ptau.lagrange(which, log_n), values) for which in Powers)
+    def values_of(polynomial: HostArray) -> HostArray:
+        """Its values on the domain of its length. A transform is linear, so it takes integers as they are."""
+        return backend.to_host(backend.vectors.ntt(fr, backend.to_device(polynomial.copy())))
 
-    tau1, tau2, beta2 = ptau.powers(Powers.TAU_G1), ptau.powers(Powers.TAU_G2), _point(ptau.beta_g2[0])
+    long = coefficients(curve, 2 * n)
+    long[2 * n - 1] = 0
+    short = long[:n]
+    tau1, tau2, beta2 = ptau.powers(Powers.TAU_G1)[: 2 * n - 1], _point(ptau.powers(Powers.TAU_G2)[1]), ptau.beta_g2
     alpha1, beta1 = (_point(ptau.powers(which)[0]) for which in (Powers.ALPHA_TAU_G1, Powers.BETA_TAU_G1))
-    shift = min(n, (1 << ptau.power) - 1)
-    shifted = combined(Powers.TAU_G1, tau1[shift : shift + n], powers)
+    low, high = (combined(Powers.TAU_G1, tau1, long[: 2 * n - 2], start) for start in (0, 1))
+    last = mul(curve, Group.G1, _point(tau1[2 * n - 2]), unpack(long[2 * n - 2 : 2 * n - 1])[0])
+    short_values = values_of(short)
+    f, f2, alpha_f, beta_f = (combined(which, ptau.lagrange(which, log_n), short_values) for which in Powers)
+    h = combined(Powers.TAU_G1, ptau.lagrange(Powers.TAU_G1, log_n + 1), values_of(long))
     for title, agrees in (
-        ("H basis", np.array_equal(combined(Powers.TAU_G1, ptau.lagrange(Powers.TAU_G1, log_n + 1), doubled), f)),
-        ("tau G1", np.array_equal(combined(Powers.TAU_G1, tau1[:n], powers), f)),
-        ("tau G1", same_pairing(curve, (shifted, g2), (f, _point(tau2[shift])))),
+        ("tau G1", np.array_equal(_point(tau1[0]), g1) and same_pairing(curve, (high, g2), (low, tau2))),
+        ("H basis", np.array_equal(h, add(curve, Group.G1, low, last))),
+        ("Lagrange tau G1", np.array_equal(f, combined(Powers.TAU_G1, tau1, short))),
         (Powers.TAU_G2.name, same_pairing(curve, (f, g2), (g1, f2))),
         (Powers.ALPHA_TAU_G1.name, same_pairing(curve, (alpha_f, g2), (alpha1, f2))),
-        (Powers.BETA_TAU_G1.name, same_pairing(curve, (beta_f, g2), (f, beta2))),
-        ("beta G2", same_pairing(curve, (beta1, g2), (g1, beta2))),
+        (Powers.BETA_TAU_G1.name, same_pairing(curve, (beta_f, g2), (f, _point(beta2[0])))),
+        ("beta G2", same_pairing(curve, (beta1, g2), (g1, _point(beta2[0])))),
     ):
         if not agrees:
             raise InvalidKey(f"{ptau.name}: damaged, or of several ceremonies: {title} does not agree with the rest")

@@ -23,9 +23,10 @@ from distprove.groth16.setup import setup
 from distprove.groth16.wtns import read_wtns, write_wtns
 from distprove.groth16.zkey import read_zkey
 from kernels.cpu.backend import CpuBackend
+from kernels.cpu.group import add, mul
 from kernels.interface.backend import Backend
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve, Group
-from kernels.maths.encoding import field_to_ints
+from kernels.maths.encoding import field_to_ints, generator
 from tests.cli.conftest import run
 from tests.support.known_tau import write_known_tau
 from tests.support.simulated_proofs import multiple
@@ -118,14 +119,14 @@ def test_points_of_a_ceremony_in_other_places_are_refused(
         check_ptau(qap_for(read_ptau(path).curve, backend), read_ptau(path), backend)
 
 
-@pytest.mark.parametrize(("section", "point"), [(4, 0), (5, 0), (3, N - 1)])
+@pytest.mark.parametrize(("section", "point"), [(4, 0), (5, 0), (3, 1)])
 def test_single_points_of_a_ceremony_are_held_to_the_rest(
     ceremony: Path, backend: Backend, section: int, point: int, tmp_path: Path
 ) -> None:
-    """alpha, beta, and the power of tau in G2 that the second half of the powers in G1 is held to."""
+    """alpha, beta, and tau in G2, which is the ratio of the powers in G1."""
     path = Path(shutil.copy(ceremony, tmp_path / "odd.ptau"))
     ptau = read_ptau(path)
-    section_of(path, section).swap(point if section != 3 else min(N, (1 << ptau.power) - 1), 2)
+    section_of(path, section).swap(point, 2)
     with pytest.raises(InvalidKey, match=r"odd\.ptau: damaged, or of several ceremonies: .* does not agree"):
         check_ptau(qap_for(ptau.curve, backend), read_ptau(path), backend)
 
@@ -138,6 +139,51 @@ def test_beta_in_g2_is_held_to_the_rest(ceremony: Path, backend: Backend, tmp_pa
     beta._map.flush()
     with pytest.raises(InvalidKey, match="does not agree"):
         check_ptau(qap_for(ptau.curve, backend), read_ptau(path), backend)
+
+
+def test_tau_in_g2_is_held_to_its_group(ceremony: Path, backend: Backend, tmp_path: Path) -> None:
+    path = Path(shutil.copy(ceremony, tmp_path / "odd.ptau"))
+    section_of(path, 3)._map[1, 0] ^= 1
+    with pytest.raises(InvalidKey, match="of tau G2 is not in G2"):
+        check_ptau(qap_for(read_ptau(path).curve, backend), read_ptau(path), backend)
+
+
+def test_an_h_basis_that_is_right_for_half_of_the_polynomials_is_refused(
+    ceremony: Path, backend: Backend, tmp_path: Path
+) -> None:
+    """Points x_i^k P added to it cancel for degrees below the domain's size, and a key's H would hold multiples of P,
+    which its maker chooses: of the public inputs' points, say."""
+    path = Path(shutil.copy(ceremony, tmp_path / "odd.ptau"))
+    curve, group = read_ptau(path).curve, Group.G1
+    basis = section_of(path, 12)._map[2 * N - 1 : 4 * N - 1]
+    chosen, root = mul(curve, group, generator(curve, group), 123456789), curve.fr.root_of_unity(N.bit_length())
+    for i in range(2 * N):
+        added = mul(curve, group, chosen, pow(root, i * N // 2, curve.fr.modulus))
+        basis[i] = add(curve, group, basis[i].view("<u8").copy(), added).view(np.uint8)
+    basis.flush()
+    with pytest.raises(InvalidKey, match="H basis does not agree"):
+        check_ptau(qap_for(curve, backend), read_ptau(path), backend)
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.title)
+def test_points_that_are_no_powers_are_refused(curve: Curve, backend: Backend, tmp_path: Path) -> None:
+    """The means of two files' points: a polynomial's value is a mean of those at both tau's. All sections agree, and
+    with tau^n the same in both, the second half of the powers is a multiple of the first."""
+    tau, p = 12345678987654321, curve.fr.modulus
+    paths = [tmp_path / f"{i}.ptau" for i in range(2)]
+    for i, path in enumerate(paths):
+        own = tau * curve.fr.root_of_unity(N.bit_length() - 1) ** i % p
+        write_known_tau(path, curve, 6, backend, tau=own, alpha=987654321, beta=123123123)
+    for section in (2, 3, 12, 13, 14, 15, 4, 5):
+        group = Group.G2 if section in (3, 13) else Group.G1
+        one, other = (section_of(path, section)._map for path in paths)
+        for i in range(len(one)):
+            twice = mul(curve, group, other[i].view("<u8").copy(), 2)
+            total = add(curve, group, one[i].view("<u8").copy(), twice)
+            one[i] = mul(curve, group, total, pow(3, -1, p)).view(np.uint8)
+        one.flush()
+    with pytest.raises(InvalidKey, match="tau G1 does not agree"):
+        check_ptau(qap_for(curve, backend), read_ptau(paths[0]), backend)
 
 
 def test_what_no_key_is_made_from_may_be_missing(ceremony: Path, backend: Backend, tmp_path: Path) -> None:
