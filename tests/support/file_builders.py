@@ -123,7 +123,7 @@ def r1cs_bytes(folder: Path, curve: Curve) -> bytes:
 
 
 def ptau_bytes(curve: Curve, power: int = 2, *, prepared: bool = True) -> bytes:
-    """A phase-1 file whose points are counters, so that a test sees which ones a view shows."""
+    """A phase-1 file whose points are counters, so that a test sees which ones a view shows. It has a contribution."""
 
     def block(group: Group, count: int, mark: int) -> bytes:
         words = np.zeros((count, curve.point_limbs(group)), dtype="<u8")
@@ -132,6 +132,8 @@ def ptau_bytes(curve: Curve, power: int = 2, *, prepared: bool = True) -> bytes:
 
     q = curve.fq.modulus.to_bytes(curve.fq.bytes, "little")
     n = 1 << power
+    parameters = b"\1\4name\2\12\3\2\7\7"  # a name, 2^10 iterations, a beacon of two bytes
+    contributed = bytes(216 + 64) + struct.pack("<II", 1, len(parameters)) + parameters
     sections = [
         (1, struct.pack("<I", len(q)) + q + struct.pack("<II", power, power + 3)),
         (2, block(Group.G1, 2 * n - 1, 2)),
@@ -139,7 +141,7 @@ def ptau_bytes(curve: Curve, power: int = 2, *, prepared: bool = True) -> bytes:
         (4, block(Group.G1, n, 4)),
         (5, block(Group.G1, n, 5)),
         (6, block(Group.G2, 1, 6)),
-        (7, struct.pack("<I", 0)),
+        (7, struct.pack("<I", 1) + block(Group.G1, 9, 7) + block(Group.G2, 5, 7) + contributed),
     ]
     if prepared:
         sections += [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from distprove.groth16.elements import as_words
 from distprove.groth16.inputs import flatten, read_input, signals
 from distprove.groth16.ptau import Powers, read_ptau
+from distprove.groth16.ptau_contributions import read_contributions
 from distprove.groth16.zkey import read_zkey
 from kernels.maths.curves import BN254, Group
 
@@ -20,6 +23,11 @@ def use_ptau(data: bytes) -> None:
     for which in Powers:
         for log_n in range(ptau.power + 1):
             ptau.lagrange(which, log_n)
+    contributions = read_contributions(ptau)
+    assert len(ptau.contributions()) == len(contributions)
+    for one in contributions:
+        with suppress(ValueError):  # a state of a hash that is none
+            one.response(ptau.curve)
 
 
 def use_input(data: bytes) -> None:
