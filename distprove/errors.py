@@ -1,7 +1,7 @@
 """Typed errors. Each message says what was wrong, where, and what was expected; no message holds secret values.
 
-The exit codes of the command line are decided here, by `exit_code`: 0 done, 1 the job failed or a proof does not hold,
-2 bad usage or input, 3 the environment failed and the same command may succeed later, 130 interrupted.
+The exit codes of the command line are decided here, by `exit_code`: 0 done, 1 the job failed or a proof or ceremony
+does not hold, 2 bad usage or input, 3 the environment failed and the same command may succeed later, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -87,6 +87,8 @@ def _contribute(
         out().print(made.hash.hex())
     if made.insecure:
         warn("this key began as an insecure development key. Its maker can forge proofs: no contribution changes that.")
+    elif not made.persons:
+        warn("no person has contributed to this key: everybody knows its delta, and can forge proofs under it.")
 
 
 @app.command("export")

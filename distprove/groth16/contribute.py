@@ -18,7 +18,7 @@ from distprove.groth16.binfile import BinFileWriter, Bytes
 from distprove.groth16.ceremony import with_delta
 from distprove.groth16.key_check import check_key
 from distprove.groth16.phase2 import DeltaKey, contribution, contribution_hash
-from distprove.groth16.zkey import VERSION, ZKey, read_zkey, write_contributions, write_header
+from distprove.groth16.zkey import PERSON, VERSION, ZKey, read_zkey, write_contributions, write_header
 from kernels.interface.backend import Backend
 
 
@@ -30,6 +30,8 @@ class Contributed:
     name: str
     number: int
     """Number of contributions in the key, this one included."""
+    persons: int
+    """How many of them are persons'. If there is none, everybody knows delta."""
     hash: bytes
     """The contribution's hash, 64 bytes, as snarkjs prints it: its maker publishes it."""
     insecure: bool
@@ -72,6 +74,7 @@ def contribute(
         path=os.fspath(out),
         name=name,
         number=len(earlier) + 1,
+        persons=sum(one.kind == PERSON for one in (*earlier, made)),
         hash=contribution_hash(given.curve, made),
         insecure=given.insecure,
     )

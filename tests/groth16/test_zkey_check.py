@@ -23,6 +23,7 @@ from distprove.groth16.zkey_check import verify_key
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 from kernels.maths.curves import BLS12_381, BN254, CURVES, Curve
+from tests.cli.conftest import run
 from tests.conftest import Snarkjs
 from tests.groth16.conftest import MadeCeremony
 from tests.groth16.test_setup import SECRETS, small_circuit
@@ -111,6 +112,17 @@ def test_a_development_key_is_refused(ceremony: Ceremony, backend: Backend, tmp_
     contribute(tmp_path / "dev.zkey", out=tmp_path / "more.zkey", name="honest", backend=backend)
     with pytest.raises(InvalidCeremony, match="without a ceremony"):
         verify_key(tmp_path / "more.zkey", ceremony.r1cs, ceremony.ptau, backend=backend)
+
+
+def test_who_adds_a_beacon_learns_that_nobody_else_contributed(
+    ceremony: Ceremony, backend: Backend, tmp_path: Path
+) -> None:
+    bare = next(ceremony.file_of(one) for one in ceremony.spoilt if one.name == "no contribution")
+    for key, persons in ((bare, 0), (ceremony.key, 2)):
+        made = contribute(key, out=tmp_path / "b.zkey", name="b", backend=backend, beacon=Beacon(b"b", 10))
+        assert made.persons == persons
+    words = ("zkey", "beacon", bare, "--beacon", "0b", "--out", tmp_path / "c.zkey", "--backend", "cpu")
+    assert "everybody knows its delta" in run(*words).stderr
 
 
 def test_a_beacon_may_not_take_forever(ceremony: Ceremony, backend: Backend) -> None:
