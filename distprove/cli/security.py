@@ -52,21 +52,19 @@ def _with_tree(
     """The record with the layers of the tree over partitions of these heights, and the wires of its circuits. Raises
     UsageError; TooMuchWork for a circuit that would be too large for any tree."""
     from distprove.stark.keyfile import key_of
-    from distprove.stark.recursion.plan import Form, leaves_of
-    from distprove.stark.recursion.tree_keys import planned_layers
+    from distprove.stark.recursion.plan import Form
+    from distprove.stark.recursion.tree_keys import planned_layers, planned_wires
     from distprove.stark.recursion.whole import with_layers
-    from distprove.stark.recursion.work import tree_wires
 
     forms = [Form.of(f"part-{number:04}", own) for number, own in enumerate(heights)]
     key: Any = key_of(program, params)  # of the multilinear engine, as was checked
-    wires = tree_wires(key, list(dict.fromkeys(leaves_of(forms))))
-    return {**with_layers(record, planned_layers(key, forms)), "tree_wires": wires}
+    wires, allowed = planned_wires(key, forms)
+    return {**with_layers(record, planned_layers(key, forms)), "tree_wires": wires, "tree_wires_allowed": allowed}
 
 
 def show_security(console: Console, record: dict[str, Any]) -> None:
     """A row for each round, then what they come to. `record` is that of a `SecurityReport`."""
     from distprove.cli.summary import layer_line
-    from distprove.stark.recursion.work import MOST_TREE_WIRES
 
     table = plain_table("round", numbers=("bits",))
     table.add_column("error, at most", overflow="fold")
@@ -81,8 +79,7 @@ def show_security(console: Console, record: dict[str, Any]) -> None:
     )
     for layer in record.get("layers", ()):
         console.print(escape(layer_line(layer)))
-    if record.get("tree_wires", 0) > MOST_TREE_WIRES:
-        wires = record["tree_wires"]
+    if (wires := record.get("tree_wires", 0)) > record.get("tree_wires_allowed", 0):
         console.print(f"circuits of some {wires} wires: whoever proves or verifies it gives --tree-wires {wires}")
     unique = record["unique_decoding"]
     enough = f"{unique['queries']}" if unique["queries"] else "no number of"

@@ -10,6 +10,7 @@ from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_ro
 from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS, Parameters
 from distprove.stark.multilinear.proving_key import make_verifying_key
 from distprove.stark.multilinear.security import choose_parameters
+from distprove.stark.recursion import work
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import kept_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN
@@ -120,6 +121,12 @@ def planned_layers(key: MultilinearKey, partitions: Sequence[Form]) -> list[Laye
     root = compile_key(NodeProgram((), low), params.root)
     nodes = len(plan_tree([str(number) for number in range(len(partitions))])) - 1
     return tree_layers(key, [form.log_heights for form in partitions], [(node, nodes), (root, 1)])
+
+
+def planned_wires(key: MultilinearKey, partitions: Sequence[Form]) -> tuple[int, int]:
+    """The estimated wires of the circuits of a tree over partitions of these forms, and how many of them provers and
+    verifiers take unless they are told otherwise. Raises TooMuchWork if a circuit would be larger than any can be."""
+    return work.tree_wires(key, list(dict.fromkeys(leaves_of(partitions)))), work.MOST_TREE_WIRES
 
 
 def parameters(frame: Frame, form: tuple[int, TreeHash], bits: int, grinding: int) -> Parameters:
