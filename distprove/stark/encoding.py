@@ -61,8 +61,8 @@ def read_digest(data: Any, what: str) -> bytes:
 
 def check_root(root: bytes, tree_hash: TreeHash, what: str) -> None:
     """Raise FormatError for a root of a key's tree, of 32 bytes, whose words are no digest under its hash."""
-    if tree_hash.digests_are_elements:
-        unpack(root, (4,), what)
+    if not tree_hash.are_digests(np.frombuffer(root, dtype=np.uint8)):
+        raise FormatError(f"{what}: no digest of {tree_hash.label}, of which each has one encoding")
 
 
 def exactly(items: Any, count: int, what: str) -> list[Any]:

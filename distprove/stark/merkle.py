@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from distprove.stark.field import P, Words
+from distprove.stark.field import Words
 from kernels.cpu.tree_digests import leaf_digests, node_digests
 from kernels.interface.goldilocks import Bytes, TreeOpening
 from kernels.interface.tree_hash import INJECT_TAG, LEAF_TAG, TreeHash
@@ -110,7 +110,7 @@ def _is_whole(tree: TreeClaim, paths: QueryPaths) -> bool:
     path = tree.opening.path
     if len(path) != len(paths.path_of(tree.shape.levels)):
         return False
-    if tree.shape.tree_hash.digests_are_elements and (np.ascontiguousarray(path).view("<u8") >= P).any():
+    if not tree.shape.tree_hash.are_digests(path):
         return False
     return all(len(r) == len(paths.known(log)) for (log, _), r in rows)
 

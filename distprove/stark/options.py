@@ -52,7 +52,8 @@ class StarkOptions(Options):
     )
 
     hash: str = setting(
-        "keccak256, or poseidon2 for proofs that a circuit can verify, which take longer to make",
+        "keccak256, or poseidon2 for proofs that a circuit can verify, which take longer to make, or poseidon2-bn254 "
+        "for those that a Groth16 circuit can verify (multilinear engine, at most 126 bits)",
         TreeHash.KECCAK.value,
         flag="--hash",
     )

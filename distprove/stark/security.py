@@ -37,9 +37,6 @@ from distprove.stark.verifying_key import VerifyingKey, compile_program
 from kernels.interface.tree_hash import TreeHash
 
 FIELD_BITS = 3 * math.log2(P)
-HASH_BITS = 128.0
-"""Bits of security of a digest of 256 bits, or of four field elements, against collisions: Keccak-256, and Poseidon2,
-whose capacity has as many."""
 POINTS = 2
 """Maximum number of out-of-domain points at which a column is opened."""
 MULTIPLICITIES = range(3, 1001)
@@ -229,7 +226,7 @@ def rounds(params: Parameters, stats: Statistics, regime: Regime) -> list[Round]
         out.append(Round(f"FRI fold {i}", bits, "proximity gap, powers of beta"))
     queries = -math.log2(1 - radius) * params.queries + params.grinding_bits
     out.append(Round(QUERIES, queries, "(1 - radius)^queries * 2^-grinding"))
-    out.append(Round("hash", HASH_BITS, f"collisions of {params.tree_hash.label}"))
+    out.append(Round("hash", params.tree_hash.collision_bits, f"collisions of {params.tree_hash.label}"))
     return out
 
 

@@ -19,6 +19,20 @@ skipped.
     absorb(label, ...):   message 0x10 with field elements, or 0x13 with bytes, 4 bytes an element
     challenge(label):     message 0x11 with nothing; permute unless that is just done; the first 12 elements of the
                           state, then those after one more permutation, ...
+
+`Bn254Transcript` is the same sponge over the scalar field of BN254, r its order, of rate 2 and for a circuit over that
+field. An element of it holds 24 bytes of data, or three Goldilocks elements:
+
+    message(kind, label, items, count):
+                          push kind + 2^8 len(label) + 2^16 count + 2^64 label, and the items
+    absorb(label, ...):   message 0x10 with field elements and their number, 0x13 with bytes and theirs, or 0x14 with
+                          a root, which is an element, and 1, or 0 where there is no tree
+    challenge(label):     message 0x11 with nothing; permute unless that is just done; the first 2 elements of the
+                          state, then those after one more permutation, ...
+
+A challenge of the extension field is the lowest three digits to the base p of the first of these elements that is below
+m p^3, m = floor(r / p^3): it is uniform, and one in 2^61 is passed over. Indices are 32 bits of an element each, the
+lowest 96 bits of it give three.
 """
 
 from __future__ import annotations
@@ -32,16 +46,24 @@ from typing import Any
 import numpy as np
 
 from distprove.stark.field import Ext, P, Words
-from kernels.cpu import poseidon2
+from kernels.cpu import poseidon2, poseidon2_bn254
 from kernels.cpu.keccak import keccak256
 from kernels.interface.tree_hash import GRIND_TAG, TreeHash
+from kernels.maths.poseidon2_bn254 import R
 
 DOMAIN = b"distprove stark transcript 2"
 _BLOCK = struct.Struct("<4Q")
-_ELEMENTS, _CHALLENGE, _BYTES = 0x10, 0x11, 0x13
+_ELEMENTS, _CHALLENGE, _BYTES, _ROOT = 0x10, 0x11, 0x13, 0x14
 _LABEL_BYTES, _DATA_BYTES = 7, 4
 """Bytes of a label, and of other data, in one field element."""
 GRIND_LABEL = b"grind"
+PACKED_BYTES = 24
+"""Bytes of data in one element of BN254's scalar field."""
+QUOTIENTS = R // P**3
+"""An element of that field gives a challenge if it is below this times p^3."""
+INDEX_BITS = 32
+INDICES = 3
+"""Indices that one element of that field gives, and the bits of each: their bias is below 2^-128."""
 
 
 class Transcript(ABC):
@@ -86,7 +108,9 @@ class NumberTranscript(Transcript):
 
 def make_transcript(purpose: bytes, tree_hash: TreeHash) -> NumberTranscript:
     """Return a new transcript under a hash. `purpose` separates the transcripts of one protocol from each other."""
-    return KeccakTranscript(purpose) if tree_hash is TreeHash.KECCAK else Poseidon2Transcript(purpose)
+    if tree_hash is TreeHash.KECCAK:
+        return KeccakTranscript(purpose)
+    return Bn254Transcript(purpose) if tree_hash is TreeHash.POSEIDON2_BN254 else Poseidon2Transcript(purpose)
 
 
 class KeccakTranscript(NumberTranscript):
@@ -212,8 +236,70 @@ class Poseidon2Transcript(DuplexTranscript, NumberTranscript):
         self._at, self._state = int(words[1]), words[2:].tolist()
 
 
+class Bn254Transcript(NumberTranscript):
+    """A transcript over numbers of BN254's scalar field."""
+
+    def __init__(self, purpose: bytes) -> None:
+        self._state = [0, 0, 0]
+        self._at = 0
+        self.absorb(b"purpose", DOMAIN + b" " + purpose)
+
+    def absorb(self, label: bytes, data: bytes) -> None:
+        self._message(_BYTES, label, _pieces(data, PACKED_BYTES), len(data))
+
+    def absorb_words(self, label: bytes, words: Words) -> None:
+        elements = np.ascontiguousarray(words).reshape(-1)
+        self._message(_ELEMENTS, label, _pieces(elements.astype("<u8").tobytes(), PACKED_BYTES), len(elements))
+
+    def absorb_root(self, label: bytes, root: bytes) -> None:
+        self._message(_ROOT, label, _pieces(root, poseidon2_bn254.ELEMENT_BYTES), 1 if root else 0)
+
+    def extension(self, label: bytes) -> Ext:
+        drawn = next(y for y in self._elements(label) if y < QUOTIENTS * P**3)
+        return drawn % P, drawn // P % P, drawn // P**2 % P
+
+    def indices(self, label: bytes, count: int, bits: int) -> list[int]:
+        if bits > INDEX_BITS:
+            raise ValueError(f"an index has at most {INDEX_BITS} bits, not {bits}")
+        mask, elements = (1 << bits) - 1, self._elements(label)
+        pieces = (y >> INDEX_BITS * k & mask for y in elements for k in range(INDICES))
+        return list(islice(pieces, count))
+
+    def grinding_seed(self) -> bytes:
+        return next(self._elements(GRIND_LABEL)).to_bytes(poseidon2_bn254.ELEMENT_BYTES, "little")
+
+    def words(self) -> Words:
+        return np.array([2, self._at, *poseidon2_bn254.to_words(self._state).tolist(), *[0] * 4], dtype=np.uint64)
+
+    def resume(self, words: Words) -> None:
+        self._at, self._state = int(words[1]), poseidon2_bn254.to_numbers(words[2:14])
+
+    def _message(self, kind: int, label: bytes, items: Sequence[int], count: int) -> None:
+        header = kind + (len(label) << 8) + (count << 16) + (int.from_bytes(label, "little") << 64)
+        for element in (header, *items):
+            self._state[self._at] = element
+            self._at += 1
+            if self._at == poseidon2_bn254.RATE:
+                self._permute()
+
+    def _elements(self, label: bytes) -> Iterator[int]:
+        self._message(_CHALLENGE, label, (), 0)
+        if self._at:
+            self._permute()
+        while True:
+            yield from self._state[: poseidon2_bn254.RATE]
+            self._permute()
+
+    def _permute(self) -> None:
+        self._state = poseidon2_bn254.permuted(self._state)
+        self._at = 0
+
+
 def work_is_done(seed: bytes, nonce: int, bits: int, tree_hash: TreeHash = TreeHash.KECCAK) -> bool:
     """Whether `nonce` does the work of `bits` bits for `seed`, as `GoldilocksKernels.grind` defines it."""
+    if tree_hash is TreeHash.POSEIDON2_BN254:
+        first = poseidon2_bn254.permuted([int.from_bytes(seed, "little"), nonce, GRIND_TAG])[0]
+        return first & ((1 << bits) - 1) == 0
     if tree_hash is not TreeHash.KECCAK:
         if nonce >= P:
             return False

@@ -21,7 +21,7 @@ _instruction_set = native.gl_instruction_sets()[-1]
 def leaf_digests(tree_hash: TreeHash, rows: Bytes) -> Bytes:
     """Return the digests (m, 32) of the rows of an (m, k) uint8 array. Raises SizeError.
 
-    Poseidon2 takes whole field elements of 8 bytes.
+    Others than Keccak take whole field elements of 8 bytes.
     """
     whole = rows.ndim == 2 and (tree_hash is TreeHash.KECCAK or rows.shape[1] % 8 == 0)
     if not whole or rows.dtype != np.uint8:

@@ -15,7 +15,7 @@ from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.multilinear import BLOCKS, STEPS
 from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
 from kernels.cuda.goldilocks.rules import RULES
-from kernels.cuda.goldilocks.tree import POSEIDON2
+from kernels.cuda.goldilocks.tree import POSEIDON2, POSEIDON2_BN254
 from kernels.cuda.ntt import LARGER
 from kernels.cuda.points import group_source
 from kernels.cuda.sparse import CSR
@@ -59,6 +59,7 @@ def all_sources() -> list[KernelSource]:
         *recorder.sources,
         *goldilocks,
         POSEIDON2,
+        POSEIDON2_BN254,
         STEPS,
         BLOCKS,
         RULES,

@@ -38,7 +38,7 @@ from kernels.interface.tree_hash import TreeHash
 from kernels.maths.goldilocks import TWO_ADICITY, Ext, P
 
 SEED_BYTES = 32
-MAX_GRIND_BITS = {TreeHash.KECCAK: 64, TreeHash.POSEIDON2: 40, TreeHash.POSEIDON2_BINARY: 40}
+MAX_GRIND_BITS = {each: 64 if each is TreeHash.KECCAK else 40 for each in TreeHash}
 
 Elementwise = Literal["add", "sub", "mul"]
 Words = NDArray[np.uint64]
@@ -356,6 +356,9 @@ class GoldilocksKernels(ABC):
         elements 12 and 13; every 12 words, the last ones followed by zeros, replace elements 0 to 11 before P; elements
         0 to 3 are the digest. N of four is x + P(x) in elements 0 to 3, x the four digests one after the other; N of
         two is N of these, (tag, 0, 0, 0) and zeros.
+        Poseidon2 over BN254 (P, its permutation of 3 elements, digests of one): H over w words starts from zeros with
+        1 + 2^64 w as element 2; every 6 words, the last ones followed by zeros, replace elements 0 and 1 before P,
+        three words an element; element 0 is the digest. N(tag; a, b) is element 0 of P(a, b, tag).
         """
         if not matrices:
             raise SizeError("a tree of no matrix")
@@ -389,6 +392,7 @@ class GoldilocksKernels(ABC):
         Keccak: keccak256(u64 GRIND_TAG, seed, u64 nonce) has `bits` leading zero bits (first byte's high bits first).
         Poseidon2: the low `bits` bits of element 0 of P(seed, nonce, zeros, GRIND_TAG as element 12, zeros) are zero;
         the seed is four elements, and the nonce is one.
+        Poseidon2 over BN254: the low `bits` bits of element 0 of P(seed, nonce, GRIND_TAG) are zero.
         """
         if len(seed) != SEED_BYTES or not 0 <= bits <= MAX_GRIND_BITS[tree_hash]:
             most = MAX_GRIND_BITS[tree_hash]

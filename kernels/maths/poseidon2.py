@@ -6,11 +6,12 @@ appendix E. `include/hash/poseidon2.h` computes the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from kernels.maths.goldilocks import P
+from kernels.maths.grain import grain_elements
 
 WIDTH, HALF_FULL, PARTIAL, ALPHA = 16, 4, 22, 7
 SBOXES = 2 * HALF_FULL * WIDTH + PARTIAL
@@ -36,34 +37,7 @@ DIAGONAL = tuple(
 @cache
 def round_constants() -> tuple[int, ...]:
     """The constants in the order of the powers: 16 for each full round, one for each partial one."""
-    bits = _grain_bits()
-    found: list[int] = []
-    while len(found) < SBOXES:
-        value = 0
-        for _ in range(64):
-            value = 2 * value + next(bits)
-        if value < P:
-            found.append(value)
-    return tuple(found)
-
-
-def _grain_bits() -> Iterator[int]:
-    """The bits of the LFSR, of which every other one chooses whether the next is taken."""
-    # A prime field (1), the power x^alpha (0), then bits of the field, width, and full and partial rounds.
-    sizes = ((1, 2), (0, 4), (64, 12), (WIDTH, 12), (2 * HALF_FULL, 10), (PARTIAL, 10), (2**30 - 1, 30))
-    state = [int(bit) for value, size in sizes for bit in f"{value:0{size}b}"]
-
-    def step() -> int:
-        state.append(state[62] ^ state[51] ^ state[38] ^ state[23] ^ state[13] ^ state[0])
-        del state[0]
-        return state[-1]
-
-    for _ in range(160):
-        step()
-    while True:
-        chosen, bit = step(), step()
-        if chosen:
-            yield bit
+    return grain_elements(P, WIDTH, 2 * HALF_FULL, PARTIAL)
 
 
 Combine = Callable[[Any, Any], Any]

@@ -142,12 +142,15 @@ def compare(kernels: CudaGoldilocks, matrices: list[Words], log_arity: int = 0) 
 
 
 @pytest.mark.parametrize(("shape", "log_arity"), [((3, 2, 1 << 18), 4), ((40, 4, 1 << 14), 0), ((3, 2, 1 << 19), 3)])
-def test_large_tree_under_poseidon2(kernels: CudaGoldilocks, shape: tuple[int, int, int], log_arity: int) -> None:
+@pytest.mark.parametrize("tree_hash", [TreeHash.POSEIDON2, TreeHash.POSEIDON2_BN254])
+def test_large_tree_under_poseidon2(
+    kernels: CudaGoldilocks, shape: tuple[int, int, int], log_arity: int, tree_hash: TreeHash
+) -> None:
     matrix = elements(*shape)
     with CpuBackend() as cpu:
-        want = cpu.goldilocks.commit([matrix], log_arity=log_arity, tree_hash=TreeHash.POSEIDON2)
+        want = cpu.goldilocks.commit([matrix], log_arity=log_arity, tree_hash=tree_hash)
         given = [kernels.device.upload(matrix)]
-        assert kernels.commit(given, log_arity=log_arity, tree_hash=TreeHash.POSEIDON2).root == want.root
+        assert kernels.commit(given, log_arity=log_arity, tree_hash=tree_hash).root == want.root
 
 
 def test_several_trees_are_opened_together(kernels: CudaGoldilocks) -> None:

@@ -13,6 +13,7 @@ from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.tree_hash import TreeHash
+from kernels.maths.poseidon2_bn254 import R
 from tests.stark.test_golden import UsedMemory
 from tests.support import second_multilinear_verifier as second
 from tests.support.golden_jobs import FOLDER
@@ -48,6 +49,21 @@ def test_records_are_read_as_they_were_written(name: str) -> None:
     for part in job.proofs:
         proof, _ = MultilinearProof.from_record(part.data, job.key)
         assert proof.to_record() == part.data
+
+
+@pytest.mark.parametrize("number", [R, R + 1, 2**256 - 1, R - 1])
+def test_a_root_beyond_r_is_none_of_the_hash_over_bn254(number: int) -> None:
+    """In a circuit over this field it would be the same constant as another key's root."""
+    record = golden("multilinear-bn254")["key"]
+    record = {**record, "preprocessed_root": number.to_bytes(32, "little")}
+    if number < R:
+        second.Key(record)
+        assert MultilinearKey.from_record(record).preprocessed_root == record["preprocessed_root"]
+        return
+    with pytest.raises(FormatError, match="the root of the preprocessed columns"):
+        MultilinearKey.from_record(record)
+    with pytest.raises(second.Refused):
+        second.Key(record)
 
 
 @pytest.mark.parametrize("name", ["multilinear-poseidon2", "multilinear-ring"])

@@ -33,10 +33,12 @@ def made(name: str) -> MultilinearJob:
         return prove_program(Sparse(), partitions=2, params=SMALL)
     if name == "poseidon2":
         return prove_program(Ring(3), partitions=2, params=replace(SMALL, tree_hash=TreeHash.POSEIDON2))
+    if name == "poseidon2-bn254":
+        return prove_program(Ring(3), partitions=2, params=replace(SMALL, tree_hash=TreeHash.POSEIDON2_BN254))
     return prove_program("fibonacci", {"rows": 32}, partitions=2, params=SMALL)
 
 
-NAMES = ["fibonacci", "range-check", "global", "sparse", "poseidon2"]
+NAMES = ["fibonacci", "range-check", "global", "sparse", "poseidon2", "poseidon2-bn254"]
 
 
 def second_accepts(job: MultilinearJob) -> bool:

@@ -62,6 +62,11 @@ ZERO_STATE = np.zeros(TRANSCRIPT, dtype=np.uint64)
 Case = Callable[[Backend, np.random.Generator], None]
 
 
+def any_hash(rng: np.random.Generator) -> TreeHash:
+    """A hash of one of the three transcripts."""
+    return (TreeHash.KECCAK, TreeHash.POSEIDON2, TreeHash.POSEIDON2_BN254)[int(rng.integers(0, 3))]
+
+
 def random(rng: np.random.Generator, *shape: int) -> Words:
     """Random elements, some of them at the edges."""
     values = rng.integers(0, P, shape, dtype=np.uint64)
@@ -198,7 +203,7 @@ def layers(backend: Backend, rng: np.random.Generator) -> None:
     roots = [(element(root[:, 0, 0]), element(root[:, 1, 0])) for root in made]
     point = tuple(elements(rng, scopes - 1))
     numerator, denominator = (evaluated([root[k] for root in roots], point) for k in (0, 1))
-    tree_hash = TreeHash.KECCAK if rng.integers(0, 2) else TreeHash.POSEIDON2
+    tree_hash = any_hash(rng)
     transcript = make_transcript(b"test", tree_hash)
     try:
         sent, left = kernels.prove_layers(built[:-1], LayerClaim(transcript.words(), numerator, denominator, point))
@@ -376,7 +381,7 @@ def row_rounds(backend: Backend, rng: np.random.Generator) -> None:
     ]
     most = {kind: max((r.degree for r in given if r.constrains == kind), default=0) for kind in (True, False)}
     lengths = max(0, most[True] - 1) * (size - 1), most[False] * (size - 1) + 1 if most[False] else 0
-    transcript = make_transcript(b"test", TreeHash.KECCAK if rng.integers(0, 2) else TreeHash.POSEIDON2)
+    transcript = make_transcript(b"test", any_hash(rng))
     point, degree = elements(rng, log_run + variables[0]), max(1, *most.values())
     base = on(backend, flat)
     made = kernels.skip_round(base, given, RowClaim(transcript.words(), point, log_run, *lengths, degree))
@@ -502,7 +507,7 @@ def pairs(backend: Backend, rng: np.random.Generator) -> None:
     given = [
         random(rng, 2, 3, int(rng.integers(1, 6)) << int(rng.integers(count - start, 10 - start))) for start in starts
     ]
-    transcript = make_transcript(b"test", TreeHash.KECCAK if rng.integers(0, 2) else TreeHash.POSEIDON2)
+    transcript = make_transcript(b"test", any_hash(rng))
     on_it = [on(backend, pair) for pair in given]
     made = kernels.pair_rounds(on_it, count, transcript.words(), opening=opening, starts=starts)
     folded = kernels.fold_drawn(made)

@@ -59,6 +59,10 @@ JOBS = {
     "multilinear-binary": GoldenJob(
         lambda: Ring(4), 1, Parameters(2, 2, (2, 2), 2, 2, log_final=2, tree_hash=TreeHash.POSEIDON2_BINARY)
     ),
+    # Poseidon2 over BN254: digests of one element, three words of a leaf in each.
+    "multilinear-bn254": GoldenJob(
+        lambda: Ring(4), 2, Parameters(1, 2, (2, 2), 2, 2, log_final=2, tree_hash=TreeHash.POSEIDON2_BN254)
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support import plain_poseidon2_bn254 as bn254
 from tests.support import second_verifier as s
 from tests.support.second_verifier import (
     ONE,
@@ -174,8 +175,10 @@ class Key(s.Key):
             integer(self.params[name], least, most)
         need(1 <= len(self.params["queries"]) <= 8, "no queries, or for too many rounds")
         self.queries = [integer(q, 1, 1024) for q in self.params["queries"]]
-        need(self.params["hash"] in ("keccak256", "poseidon2", "poseidon2-binary"), "a hash of another name")
-        self.poseidon2 = self.params["hash"] != "keccak256"
+        known = ("keccak256", "poseidon2", "poseidon2-binary", "poseidon2-bn254")
+        need(self.params["hash"] in known, "a hash of another name")
+        self.bn254 = self.params["hash"] == "poseidon2-bn254"
+        self.poseidon2 = self.params["hash"] != "keccak256" and not self.bn254
         self.binary = self.params["hash"] == "poseidon2-binary"
         need(1 <= len(record["tables"]) <= 512, "no tables, or too many")
         self.tables: list[Any] = [Table(t) for t in record["tables"]]
@@ -194,7 +197,7 @@ class Key(s.Key):
         for table, optional in zip(self.tables, self.optional, strict=True):
             reads = any(op in (2, 3) and a < self.public_values for op, a, _, _ in table.code)
             need(not (optional and reads), "an optional table that reads public values")
-        s.key_root(record["preprocessed_root"], any(t.widths[0] for t in self.tables), self.poseidon2)
+        s.key_root(record["preprocessed_root"], any(t.widths[0] for t in self.tables), self.poseidon2, self.bn254)
 
 
 # -- 3 and 4. Stacking, shape -----------------------------------------------------------------------------------------
@@ -307,7 +310,7 @@ class Proof:
         self.nonces = [integer(nonce, 0, 2**64 - 1) for nonce in listed(record["nonces"], M)]
         self.final = elements(record["final"], 2**x.f)
         first = x.rounds[0]
-        hashed = key.poseidon2, key.binary
+        hashed = key.poseidon2, key.binary, key.bn254
         self.trees = [(Tree([(first.domain - first.k, x.main.w * 2**first.k)], x.r, *hashed), first.queries)]
         if x.fixed.w:
             self.trees.append((Tree([(x.fixed.m + x.r, x.fixed.w)], x.r, *hashed), first.queries * 2**first.k))
@@ -340,10 +343,12 @@ def _absorb_statement(t: Transcript, name: str, public: list[int], proof: Proof)
     t.absorb("name", name.encode())
     t.absorb("heights", bytes(proof.heights))
     t.absorb_words("public", struct.pack(f"<{len(public)}Q", *public))
-    t.absorb_words("main", proof.root)
+    t.absorb_root("main", proof.root)
 
 
 def new(key: Key, purpose: bytes) -> Transcript:
+    if key.bn254:
+        return s.Bn254Transcript(purpose)
     return s.Poseidon2Transcript(purpose) if key.poseidon2 else Transcript(purpose)
 
 
@@ -547,7 +552,7 @@ def whir(key: Key, proof: Proof, t: Transcript, rho: list[Element]) -> None:
         if last:
             t.absorb_elements("final", proof.final)
         else:
-            t.absorb_words("codeword", proof.roots[i])
+            t.absorb_root("codeword", proof.roots[i])
             z = t.extension("sample")
             t.absorb_elements("value", [proof.samples[i]])
         need(t.works(t.seed(), proof.nonces[i], key.params["grinding_bits"]), "the proof of work")
@@ -671,7 +676,8 @@ def security_bits(key: Key, x: Shape, partitions: list[list[int]]) -> float:
     errors = [3, K + 1, max(1, x.d * (2**x.l - 1)), x.d + 1]
     buses = s.error_of_buses(key, "local", [x.given]), s.error_of_buses(key, "global", partitions, boundary)
     errors += [error for error in buses if error]
-    bits = [128.0, *(field - math.log2(e) for e in errors)]
+    collisions = math.log2(bn254.R) / 2 if key.bn254 else 128.0
+    bits = [collisions, *(field - math.log2(e) for e in errors)]
     for i, round_ in enumerate(x.rounds):
         bits.append(max(_round_bits(key, x, i, round_, m, len(partitions)) for m in (None, *range(3, 1001))))
     return min(bits)

@@ -17,6 +17,7 @@ import msgpack
 from Crypto.Hash import keccak
 
 from tests.support import plain_poseidon2 as poseidon2
+from tests.support import plain_poseidon2_bn254 as bn254
 
 P = 2**64 - 2**32 + 1
 Element = tuple[int, int, int]
@@ -97,9 +98,10 @@ def octets(data: Any, count: int) -> bytes:
     return data
 
 
-def key_root(data: Any, needed: bool, elements: bool) -> None:
-    """A root in a key: 32 bytes, of four numbers below p if its hash is over these, or none."""
+def key_root(data: Any, needed: bool, elements: bool, over_bn254: bool = False) -> None:
+    """A root in a key: 32 bytes, of four numbers below p, or one below r, if its hash is over these, or none."""
     octets(data, 32 if needed else 0)
+    need(not (needed and over_bn254) or int.from_bytes(data, "little") < bn254.R, "a root that is no digest")
     need(not (needed and elements) or all(word < P for word in struct.unpack("<4Q", data)), "a root that is no digest")
 
 
@@ -193,11 +195,16 @@ class Tree:
     """What a tree holds: (log leaves, width) of each matrix."""
 
     def __init__(
-        self, matrices: list[tuple[int, int]], b: int = 0, poseidon2: bool = False, binary: bool = False
+        self,
+        matrices: list[tuple[int, int]],
+        b: int = 0,
+        poseidon2: bool = False,
+        binary: bool = False,
+        over_bn254: bool = False,
     ) -> None:
         self.matrices = matrices
         self.L = max(log for log, _ in matrices)
-        self.poseidon2, self.binary = poseidon2, binary or not poseidon2
+        self.poseidon2, self.binary, self.bn254 = poseidon2, binary or not poseidon2, over_bn254
         self.stops = {2**b, 1, *(2**log for log, _ in matrices)}
 
     def above(self, s: int) -> int:
@@ -215,6 +222,10 @@ class Tree:
         return count
 
     def node(self, tag: int, children: list[bytes]) -> bytes:
+        if self.bn254:
+            numbers = [int.from_bytes(child, "little") for child in children]
+            need(all(x < bn254.R for x in numbers), "a digest that is not canonical")
+            return bn254.node(numbers, tag).to_bytes(32, "little")
         if not self.poseidon2:
             return H(struct.pack("<Q", tag) + b"".join(children))
         digests = [list(struct.unpack("<4Q", child)) for child in children]
@@ -227,9 +238,10 @@ class Tree:
         words += [0] * (len(words) % 2)
         message = struct.pack(f"<{len(words)}I", *words)
         message += b"".join(struct.pack(f"<{len(row)}Q", *row) for _, row in here)
-        if not self.poseidon2:
-            return H(message)
-        return struct.pack("<4Q", *poseidon2.sponge(struct.unpack(f"<{len(message) // 8}Q", message)))
+        whole = struct.unpack(f"<{len(message) // 8}Q", message)
+        if self.bn254:
+            return bn254.sponge(whole).to_bytes(32, "little")
+        return struct.pack("<4Q", *poseidon2.sponge(whole)) if self.poseidon2 else H(message)
 
     def opened(self, root: bytes, queries: list[int], rows: list[list[list[int]]], path: list[bytes]) -> list[Rows]:
         """The rows of each matrix by index, when they and the path open the tree at the queries. Raises Refused."""
@@ -271,6 +283,9 @@ class Transcript:
     def absorb_words(self, label: str, data: bytes) -> None:
         """Elements of F_p, 8 bytes each: values, or the words of a root."""
         self.absorb(label, data)
+
+    def absorb_root(self, label: str, root: bytes) -> None:
+        self.absorb_words(label, root)
 
     def absorb_elements(self, label: str, values: Sequence[Element]) -> None:
         self.absorb_words(label, b"".join(struct.pack("<3Q", *v) for v in values))
@@ -350,6 +365,72 @@ class Poseidon2Transcript(Transcript):
     @staticmethod
     def works(seed: bytes, nonce: int, bits: int) -> bool:
         return nonce < P and poseidon2.works(struct.unpack("<4Q", seed), nonce, bits, 4)
+
+
+class Bn254Transcript(Transcript):
+    """Of docs/multilinear-protocol.md, section 2."""
+
+    def __init__(self, purpose: bytes) -> None:
+        self.elements, self.at = [0] * 3, 0
+        self.events = []
+        self.absorb("purpose", b"distprove stark transcript 2 " + purpose)
+        self.events = [["purpose", H(purpose)]]
+
+    def message(self, kind: int, label: str, items: Sequence[int], count: int) -> None:
+        name = label.encode()
+        header = kind + 2**8 * len(name) + 2**16 * count + 2**64 * int.from_bytes(name, "little")
+        for x in (header, *items):
+            self.elements[self.at] = x
+            self.at += 1
+            if self.at == 2:
+                self.elements, self.at = bn254.permute(self.elements), 0
+
+    def _pieces(self, data: bytes) -> list[int]:
+        return [int.from_bytes(data[i : i + 24], "little") for i in range(0, len(data), 24)]
+
+    def absorb(self, label: str, data: bytes) -> None:
+        self.message(0x13, label, self._pieces(data), len(data))
+        self.events.append([label, H(data)])
+
+    def absorb_words(self, label: str, data: bytes) -> None:
+        self.message(0x10, label, self._pieces(data), len(data) // 8)
+        self.events.append([label, H(data)])
+
+    def absorb_root(self, label: str, root: bytes) -> None:
+        number = int.from_bytes(root, "little")
+        need(number < bn254.R, "a digest that is not canonical")
+        self.message(0x14, label, [number] if root else [], len(root) // 32)
+        self.events.append([label, H(root)])
+
+    def drawn(self, label: str) -> Iterator[int]:
+        self.message(0x11, label, [], 0)
+        if self.at:
+            self.elements, self.at = bn254.permute(self.elements), 0
+        while True:
+            yield from self.elements[:2]
+            self.elements = bn254.permute(self.elements)
+
+    def extension(self, label: str) -> Element:
+        a, b, c = next(found for found in map(bn254.digits, self.drawn(label)) if found is not None)
+        self.events.append([label, [a, b, c]])
+        return a, b, c
+
+    def indices(self, label: str, q: int, k: int) -> list[int]:
+        elements, drawn = self.drawn(label), []
+        while len(drawn) < q:
+            y = next(elements)
+            drawn += [(y >> 32 * i) % 2**k for i in range(3)]
+        self.events.append([label, drawn[:q]])
+        return drawn[:q]
+
+    def seed(self) -> bytes:
+        drawn = next(self.drawn("grind")).to_bytes(32, "little")
+        self.events.append(["grind", drawn])
+        return drawn
+
+    @staticmethod
+    def works(seed: bytes, nonce: int, bits: int) -> bool:
+        return bn254.works(int.from_bytes(seed, "little"), nonce, bits, 4)
 
 
 # -- 6. Verifying key -------------------------------------------------------------------------------------------------

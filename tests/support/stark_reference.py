@@ -35,7 +35,7 @@ from kernels.interface.row_program import Op
 from kernels.interface.tree_hash import GRIND_TAG, INJECT_TAG, LEAF_TAG, NODE_TAG, TreeHash
 from kernels.maths.goldilocks import GENERATOR, Ext, root_of_unity
 from kernels.maths.query_paths import QueryPaths
-from tests.support import plain_poseidon2
+from tests.support import plain_poseidon2, plain_poseidon2_bn254
 
 
 def keccak256(data: bytes) -> bytes:
@@ -103,6 +103,10 @@ def vector(ext: Ext) -> Words:
     return np.array(ext, dtype=np.uint64)
 
 
+def _to_32_bytes(number: int) -> bytes:
+    return number.to_bytes(32, "little")
+
+
 class ReferenceTree:
     def __init__(self, matrices: Sequence[Words], log_arity: int, tree_hash: TreeHash = TreeHash.KECCAK) -> None:
         self._hash = tree_hash
@@ -125,6 +129,8 @@ class ReferenceTree:
     def _node(self, children: Sequence[bytes], tag: int = NODE_TAG) -> bytes:
         if self._hash is TreeHash.KECCAK:
             return keccak256(tag.to_bytes(8, "little") + b"".join(children))
+        if self._hash is TreeHash.POSEIDON2_BN254:
+            return _to_32_bytes(plain_poseidon2_bn254.node([int.from_bytes(c, "little") for c in children], tag))
         return to_bytes(plain_poseidon2.node([elements(child) for child in children], tag))
 
     @staticmethod
@@ -141,6 +147,8 @@ class ReferenceTree:
         messages = [head + b"".join(r[i].astype("<u8").tobytes() for r in here) for i in range(size)]
         if self._hash is TreeHash.KECCAK:
             return [keccak256(message) for message in messages]
+        if self._hash is TreeHash.POSEIDON2_BN254:
+            return [_to_32_bytes(plain_poseidon2_bn254.sponge(elements(message))) for message in messages]
         return [to_bytes(plain_poseidon2.sponge(elements(message))) for message in messages]
 
     @property
@@ -304,6 +312,11 @@ class ReferenceKernels(GoldilocksKernels):
     def _grind(self, seed: bytes, bits: int, tree_hash: TreeHash) -> int:
         head = GRIND_TAG.to_bytes(8, "little") + seed
         nonce = 0
+        if tree_hash is TreeHash.POSEIDON2_BN254:
+            number = int.from_bytes(seed, "little")
+            while not plain_poseidon2_bn254.works(number, nonce, bits, GRIND_TAG):
+                nonce += 1
+            return nonce
         if tree_hash is not TreeHash.KECCAK:
             while not plain_poseidon2.works(elements(seed), nonce, bits, GRIND_TAG):
                 nonce += 1

@@ -25,7 +25,6 @@ from distprove.stark.params import BLOWUPS
 from distprove.stark.program import Program
 from distprove.stark.security import (
     FIELD_BITS,
-    HASH_BITS,
     MULTIPLICITIES,
     BusLoad,
     Regime,
@@ -148,7 +147,7 @@ def fixed_rows(params: Parameters, stats: Statistics) -> list[Round]:
         _row("constraints", stats.constraints + 1, "(constraints + 1) / |F|"),
         _row("univariate round", skip, "d (2^skip - 1) / |F|"),
         _row("multilinear rounds", stats.degree + 1, "(d + 1) / |F|"),
-        Round("hash", HASH_BITS, f"collisions of {params.tree_hash.label}"),
+        Round("hash", params.tree_hash.collision_bits, f"collisions of {params.tree_hash.label}"),
     ]
 
 
@@ -294,6 +293,9 @@ def choose_parameters(
     if hash not in names:
         raise UsageError(f"hash must be {' or '.join(names)}, not {hash!r}")
     tree_hash = TreeHash(hash)
+    if security > tree_hash.collision_bits:
+        most = int(tree_hash.collision_bits)
+        raise UsageError(f"a digest of {hash} has {most} bits against collisions: ask for {most} proven bits at most")
     if queries is not None:
         least = min(dict(program.fixed_heights).values(), default=0)
         everywhere = len(program.fixed_heights) == len(program.tables)

@@ -9,6 +9,7 @@
 #include "goldilocks_multilinear.h"
 #include "goldilocks_ops.h"
 #include "hash/poseidon2.h"
+#include "hash/poseidon2_bn254.h"
 
 namespace dp {
 
@@ -125,6 +126,7 @@ constexpr size_t HASH_GRAIN = 256;  // digests; below, waking a thread costs mor
 const HashOps& hash_of(const GoldilocksOps& all, const std::string& name) {
   if (name == "keccak256") return *all.keccak;
   if (name == "poseidon2") return *all.poseidon2;
+  if (name == "poseidon2-bn254") return POSEIDON2_BN254;
   throw std::invalid_argument("unknown hash " + name);
 }
 
@@ -210,10 +212,10 @@ void inject(Pool& pool, const std::string& set, const std::string& hash, u64 tag
   });
 }
 
-// Rows of `length` bytes, whole words for Poseidon2.
+// Rows of `length` bytes, whole words but for Keccak.
 void hash_rows(Pool& pool, const std::string& set, const std::string& hash, InBytes rows, size_t length, OutBytes out) {
   const HashOps* ops = &hash_of(ops_of(set), hash);
-  if (ops->quads && length % 8 != 0) throw std::invalid_argument("rows: not whole words");
+  if (hash != "keccak256" && length % 8 != 0) throw std::invalid_argument("rows: not whole words");
   size_t n = count_of(out, 32, "out");
   expect(rows, n * length, "rows");
   const u8* in = rows.data();
@@ -241,6 +243,19 @@ void poseidon2_permute(OutWords state) {
   for (int i = 0; i < poseidon2::WIDTH; ++i) s[i] = gl::canonical(state.data()[i]);
   poseidon2::permute<poseidon2::Scalar>(s);
   for (int i = 0; i < poseidon2::WIDTH; ++i) state.data()[i] = s[i];
+}
+
+// Permutes three numbers below r in place, four words each.
+void poseidon2_bn254_permute(OutWords state) {
+  expect(state, poseidon2_bn254::WIDTH * poseidon2_bn254::WORDS, "state");
+  poseidon2_bn254::permute_numbers(state.data());
+}
+
+// The three digits of a number of four words below r; false for a number that transcripts refuse.
+bool poseidon2_bn254_digits(InWords number, OutWords out) {
+  expect(number, poseidon2_bn254::WORDS, "number");
+  expect(out, 3, "out");
+  return poseidon2_bn254::digits(number.data(), out.data());
 }
 
 // The least nonce. Pieces are taken in ascending order, so when one yields a nonce all before it are searched too, by whoever
@@ -285,6 +300,8 @@ void bind_goldilocks(nb::module_& m) {
   m.def("hash_rows", &hash_rows);
   m.def("keccak256", &keccak256_one);
   m.def("poseidon2_permute", &poseidon2_permute);
+  m.def("poseidon2_bn254_permute", &poseidon2_bn254_permute);
+  m.def("poseidon2_bn254_digits", &poseidon2_bn254_digits);
 }
 
 }  // namespace dp

@@ -25,7 +25,7 @@ struct HashOps {
   void (*pairs)(u64 tag, const u64* a, size_t a_stride, const u64* b, size_t b_stride, size_t n, u64* out, size_t stride);
   // Hashes digests i, apart + i, 2 apart + i and 3 apart + i of `nodes`. Null for a hash whose trees are binary.
   void (*quads)(const u64* nodes, size_t nodes_stride, size_t apart, size_t n, u64* out, size_t stride);
-  // Hashes rows of `length` bytes; digest i is the 32 bytes at out + 32 i. Poseidon2 takes whole words, as `leaves` does.
+  // Hashes rows of `length` bytes; digest i is the 32 bytes at out + 32 i. Others than Keccak take whole words, as `leaves` does.
   void (*rows)(const u8* rows, size_t length, size_t n, u8* out);
   // Least i < n whose nonce first + i does the work of `bits` bits for the seed (4 words); n if there is none.
   size_t (*grind)(u64 tag, const u64* seed, u64 first, size_t n, int bits);
@@ -34,7 +34,7 @@ struct HashOps {
   void (*permute)(const u64* states, size_t n, u64* out);
 };
 
-extern const HashOps KECCAK_PORTABLE, POSEIDON2_PORTABLE;
+extern const HashOps KECCAK_PORTABLE, POSEIDON2_PORTABLE, POSEIDON2_BN254;
 #if DP_X86_VECTORS
 extern const HashOps KECCAK_AVX2, KECCAK_AVX512, POSEIDON2_AVX2, POSEIDON2_AVX512;
 #endif

@@ -1,4 +1,5 @@
-"""Trees and grinding of `GoldilocksKernels` on CUDA: `goldilocks_merkle.cu` and `goldilocks_poseidon2.cu`."""
+"""Trees and grinding of `GoldilocksKernels` on CUDA: `goldilocks_merkle.cu`, `goldilocks_poseidon2.cu` and
+`goldilocks_poseidon2_bn254.cu`."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from kernels.cuda.goldilocks.tree import (
     HASH_THREADS,
     NODE_THREADS,
     POSEIDON2,
+    POSEIDON2_BN254,
     SOURCE,
     CudaMerkleTree,
     LeafShape,
@@ -26,8 +28,25 @@ from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import MerkleTree, TreeOpening
 from kernels.interface.tree_hash import GRIND_TAG, INJECT_TAG, LEAF_TAG, NODE_TAG, TreeHash
 
-RATE_LANES = {TreeHash.KECCAK: 17, TreeHash.POSEIDON2: 12, TreeHash.POSEIDON2_BINARY: 12}
-STATE_LANES = {TreeHash.KECCAK: 25, TreeHash.POSEIDON2: 16, TreeHash.POSEIDON2_BINARY: 16}
+RATE_LANES = {
+    TreeHash.KECCAK: 17,
+    TreeHash.POSEIDON2: 12,
+    TreeHash.POSEIDON2_BINARY: 12,
+    TreeHash.POSEIDON2_BN254: 6,
+}
+STATE_LANES = {
+    TreeHash.KECCAK: 25,
+    TreeHash.POSEIDON2: 16,
+    TreeHash.POSEIDON2_BINARY: 16,
+    TreeHash.POSEIDON2_BN254: 18,
+}
+"""Words of a block of a leaf, and of a sponge that waits for more of its leaf."""
+LEAF_KERNELS = {
+    TreeHash.KECCAK: (SOURCE, "merkle_leaves"),
+    TreeHash.POSEIDON2: (POSEIDON2, "poseidon2_leaves"),
+    TreeHash.POSEIDON2_BINARY: (POSEIDON2, "poseidon2_leaves"),
+    TreeHash.POSEIDON2_BN254: (POSEIDON2_BN254, "bn254_leaves"),
+}
 MATRICES = 8
 """Matrices per launch of leaves. Must equal MATRICES in tree_rows.h."""
 RESUME, FINISH = 1, 2
@@ -72,6 +91,9 @@ class CudaTrees:
         if tree_hash is TreeHash.KECCAK:
             while log_m:
                 log_m = self._hash_nodes(digests, log_m, log_blowup, entering)
+        elif tree_hash is TreeHash.POSEIDON2_BN254:
+            for below, log_size in pairwise(levels):
+                self._hash_bn254_level(digests, below, log_size, log_blowup, entering.get(log_size))
         else:
             climbed = next(
                 (i for i, log in enumerate(levels) if log <= LOG_CLIMBED and not any(e < log for e in entering)),
@@ -113,8 +135,8 @@ class CudaTrees:
         stream: Stream,
         tree_hash: TreeHash,
     ) -> None:
-        log_count, keccak = leaves[0].log_count, tree_hash is TreeHash.KECCAK
-        kernel = self._device.kernel(*(SOURCE, "merkle_leaves") if keccak else (POSEIDON2, "poseidon2_leaves"))
+        log_count = leaves[0].log_count
+        kernel = self._device.kernel(*LEAF_KERNELS[tree_hash])
         words = len(head) + sum(leaf.elements for leaf in leaves)
         groups = [leaves[i : i + MATRICES] for i in range(0, len(leaves), MATRICES)]
         absorbed = 0
@@ -173,6 +195,16 @@ class CudaTrees:
         kernel = self._device.kernel(POSEIDON2, "poseidon2_nodes")
         kernel.launch_items(1 << log_size, (*arguments, np.uint64(NODE_TAG), np.uint64(INJECT_TAG)))
 
+    def _hash_bn254_level(
+        self, digests: Array, log_below: int, log_size: int, log_blowup: int, injected: Array | None
+    ) -> None:
+        """Hash a level of nodes of Poseidon2 over BN254, and the leaves `injected` that enter there."""
+        log_apart = log_size - (log_blowup if log_size >= log_blowup else 0)
+        sizes = (np.uint64(1 << log_size), np.uint32(log_apart))
+        arguments = (_level(digests, log_below), injected, _level(digests, log_size), *sizes)
+        kernel = self._device.kernel(POSEIDON2_BN254, "bn254_nodes")
+        kernel.launch_items(1 << log_size, (*arguments, np.uint64(NODE_TAG), np.uint64(INJECT_TAG)))
+
     def _climb(self, digests: Array, levels: tuple[int, ...], log_blowup: int) -> None:
         """Hash all Poseidon2 levels above the first of `levels`, by one launch."""
         if len(levels) < 2:
@@ -202,7 +234,8 @@ class CudaTrees:
             mask = np.uint64(int.from_bytes(top.to_bytes(8, "big"), "little"))
             given: tuple[object, ...] = (lanes,)
         else:
-            kernel = self._device.kernel(POSEIDON2, "poseidon2_grind")
+            bn254 = tree_hash is TreeHash.POSEIDON2_BN254
+            kernel = self._device.kernel(*(POSEIDON2_BN254, "bn254_grind") if bn254 else (POSEIDON2, "poseidon2_grind"))
             mask, given = np.uint64((1 << bits) - 1), (lanes, np.uint64(GRIND_TAG))
         best = self._device.upload(np.array([NOT_FOUND], dtype=np.uint64))
         # Four times the nonces that one hit needs on average: a second launch is rare, and threads beyond the least hit

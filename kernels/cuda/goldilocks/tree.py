@@ -37,6 +37,9 @@ POSEIDON2 = KernelSource(
     "goldilocks_poseidon2", (("HASH_THREADS", str(HASH_THREADS)), ("HASH_BLOCKS", str(HASH_BLOCKS)))
 )
 
+BN254_THREADS = 128
+POSEIDON2_BN254 = KernelSource("goldilocks_poseidon2_bn254", (("BN254_THREADS", str(BN254_THREADS)),))
+
 _PART = layout(("u8", "source begin list"), ("u4", "width log_n log_blowup log_count log_arity nodes"))
 """The layout of `struct Part` in goldilocks_merkle.cu."""
 

@@ -4,10 +4,12 @@
 // Some lanes draw together, the host's one (`Alone`) or those of a warp: all call with the same arguments, and all get the
 // challenge. They have a number (`lane` of `count`) and `sync`. `sponge` hashes blocks of Keccak's rate, whose words a function
 // gives by their numbers; of the state that it returns `word` has each word in every lane. `permute` permutes Poseidon2's state.
+// Poseidon2 over BN254 is computed by the first lane alone.
 #pragma once
 #include "field/goldilocks.h"
 #include "hash/keccak.h"
 #include "hash/poseidon2.h"
+#include "hash/poseidon2_bn254.h"
 
 namespace dp {
 namespace gl {
@@ -45,17 +47,19 @@ struct Alone {
 };
 
 struct Transcript {
-  u64 hash;  // 0 is Keccak, whose state is the first 4 words, 1 is Poseidon2
+  u64 hash;  // 0 is Keccak, whose state is the first 4 words, 1 is Poseidon2, 2 that over BN254, whose state is the first 12
   u64 at, state[poseidon2::WIDTH];
 
   template <class Lanes>
   DP_COLD void absorb(const Lanes& lanes, Label label, const Ext* elements, u32 count) {
-    if (hash) message(lanes, 0x10, label, elements, count);
+    if (hash == 2) packed(lanes, 0x10, label, elements, count);
+    else if (hash) message(lanes, 0x10, label, elements, count);
     else digest(lanes, Message(0x10, state, label.length, label.bytes, label.length).with(elements, count));
   }
 
   template <class Lanes>
   DP_COLD Ext extension(const Lanes& lanes, Label label) {
+    if (hash == 2) return drawn(lanes, label);
     if (hash) {
       message(lanes, 0x11, label, nullptr, 0);
       if (at) {
@@ -155,6 +159,45 @@ DP_PRAGMA(unroll)
     for (u32 i = 0; i < 3 * count; ++i) push(elements[i / 3].c[i % 3]);
     if (lanes.lane == 0) at = place;
     lanes.sync();
+  }
+
+  // Poseidon2 over BN254: the same with elements of that field, of which each holds one of the extension, or a message's header.
+  template <class Lanes>
+  DP_HD void packed(const Lanes& lanes, u64 kind, Label label, const Ext* elements, u32 count) {
+    using namespace poseidon2_bn254;
+    lanes.sync();  // every lane has read the state
+    if (lanes.lane == 0) {
+      u32 place = (u32)at;
+      const auto push = [&](u64 a, u64 b, u64 c) {
+        u64* const element = state + WORDS * place;
+        element[0] = a, element[1] = b, element[2] = c, element[3] = 0;
+        if (++place < RATE) return;
+        permute_numbers(state);
+        place = 0;
+      };
+      push(kind + ((u64)label.length << 8) + ((u64)(3 * count) << 16), label.bytes, 0);
+      for (u32 i = 0; i < count; ++i) push(elements[i].c[0], elements[i].c[1], elements[i].c[2]);
+      at = place;
+    }
+    lanes.sync();
+  }
+
+  template <class Lanes>
+  DP_HD Ext drawn(const Lanes& lanes, Label label) {
+    using namespace poseidon2_bn254;
+    packed(lanes, 0x11, label, nullptr, 0);
+    bool permutes = at != 0;
+    Ext out;
+    for (u32 place = 0;; ++place) {
+      if (place == RATE) place = 0, permutes = true;
+      if (permutes) {
+        lanes.sync();  // every lane has read the state
+        if (lanes.lane == 0) permute_numbers(state), at = 0;
+        lanes.sync();
+        permutes = false;
+      }
+      if (digits(state + WORDS * place, out.c)) return out;
+    }
   }
 };
 
