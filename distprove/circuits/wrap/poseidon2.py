@@ -1,0 +1,61 @@
+"""Poseidon2 over BN254's scalar field as a circuit: 240 constraints a permutation.
+
+Each of the 80 powers takes three constraints, and linear layers none. In the partial rounds the two elements that are
+not powered grow by a term a round. They get no wires of their own: that would shorten rows and add constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from distprove.circuits.builder import CircuitBuilder
+from distprove.circuits.linear import Linear, weighted_sum
+from distprove.circuits.templates import Template
+from kernels.maths import poseidon2_bn254
+from kernels.maths.curves import BN254
+
+SPONGE_TAG = 1
+"""In the capacity of a sponge, before the number of its words (docs/multilinear-protocol.md, section 2)."""
+WORDS, RATE = 3, 2
+"""Words of 64 bits that are packed into one element, and elements that a permutation takes."""
+
+
+def permuted(b: CircuitBuilder, state: Sequence[Linear]) -> list[Linear]:
+    """The permutation of three elements, lane by lane. The results are combinations of a few wires."""
+
+    def power(x: Linear, constant: int) -> Linear:
+        given = x + constant
+        square = b.multiply(given, given)
+        return b.multiply(b.multiply(square, square), given)
+
+    return poseidon2_bn254.rounds(state, power, lambda x, y: x + y, lambda x, c: x * c)
+
+
+def node(b: CircuitBuilder, tag: int, left: Linear, right: Linear) -> Linear:
+    """The digest of a node over two wires. It takes 241 constraints a lane, of which one gives the digest a wire."""
+    return b.place(_node(tag), [left, right])[0]
+
+
+@cache
+def _node(tag: int) -> Template:
+    def gadget(b: CircuitBuilder, inputs: Sequence[Linear]) -> list[Linear]:
+        return [b.settle(permuted(b, [*inputs, b.constant(tag)])[0])]
+
+    return CircuitBuilder.record(BN254, 2, gadget)
+
+
+def packed(words: Sequence[Linear]) -> list[Linear]:
+    """Words of 64 bits, three in an element. Each must be known to be below 2^64."""
+    groups = (words[i : i + WORDS] for i in range(0, len(words), WORDS))
+    return [weighted_sum([1 << 64 * i for i in range(len(group))], group) for group in groups]
+
+
+def leaf(b: CircuitBuilder, words: Sequence[Linear]) -> Linear:
+    """The digest of words that are known to be below 2^64, lane by lane, as a combination of a few wires."""
+    elements = packed(words)
+    state = [b.constant(0), b.constant(0), b.constant(SPONGE_TAG + (len(words) << 64))]
+    for i in range(0, len(elements), RATE):
+        block = elements[i : i + RATE]
+        state = permuted(b, [*block, *[b.constant(0)] * (RATE - len(block)), state[2]])
+    return state[0]
