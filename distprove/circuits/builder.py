@@ -49,6 +49,8 @@ class CircuitBuilder:
         self._names: set[str] = set()
         self._declared: dict[Kind, list[Signal]] = {"output": [], "public": [], "private": []}
         self._constraints: list[Rows] = []
+        self.constraints = 0
+        """Number of the constraints so far."""
         self._steps: list[Step] = []
 
     # -- signals ----------------------------------------------------------------------------------------------------
@@ -104,6 +106,7 @@ class CircuitBuilder:
         """Constrain a * b = c where the witness program's steps make that hold, and return the number of lanes."""
         lanes = common_lanes(a, b, c)
         self._constraints.append(ConstraintBlock(a, b, c, lanes))
+        self.constraints += lanes
         return lanes
 
     def multiply(self, a: Linear, b: Linear) -> Linear:
@@ -184,6 +187,7 @@ class CircuitBuilder:
         placed = TemplateInstances(template, single_runs(inputs), self._wires, lanes)
         self._wires += lanes * template.own
         self._constraints.append(placed)
+        self.constraints += lanes * template.rows
         self.add_step(placed)
         return placed.outputs()
 

@@ -54,6 +54,11 @@ class Template:
     steps: tuple[Step, ...]
 
     @property
+    def rows(self) -> int:
+        """Number of constraints that an instance adds."""
+        return self.sides[0].rows
+
+    @property
     def own(self) -> int:
         """Number of wires that an instance adds to a circuit."""
         return self.wires - 1 - self.inputs

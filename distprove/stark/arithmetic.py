@@ -29,6 +29,10 @@ Indices = NDArray[Any]
 """Drawn indices of leaves: integers, or symbols of their bits."""
 
 
+HALF = (P + 1) // 2
+"""The inverse of two."""
+
+
 class Arithmetic(ABC, Generic[E]):
     """Operations on elements of type `E`. A `need_...` states a condition that a valid proof meets."""
 
@@ -125,6 +129,21 @@ class Arithmetic(ABC, Generic[E]):
     def dot(self, a: Elements, b: Elements) -> E:
         """The sum of the products of two arrays (n, element)."""
         return self.sum(self.elements(self.muls(a, b)))
+
+    def folded(self, scaled: Elements, first: Scalars, a: Elements, b: Elements) -> Elements:
+        """The halves a and b (q, n, element) of leaves, folded: (a + b) / 2 + scaled first (a - b), for `scaled`
+        (n, element) and `first` (q,)."""
+        weights = self.adds(self.scales(scaled[None], first[:, None]), self.array([self.constant(HALF)]))
+        return self.adds(self.muls(weights, self.subs(a, b)), b)
+
+    def paired(self, factors: Elements, points: Elements, alphas: Sequence[E]) -> tuple[Elements, Elements]:
+        """Factors times 1 + alpha y for each alpha, y being the points, then their squares, and so on. And the powers
+        of the points that come next."""
+        one = self.array([self.one])
+        for alpha in alphas:
+            factors = self.muls(factors, self.adds(one, self.muls(points, self.array([alpha]))))
+            points = self.muls(points, points)
+        return factors, points
 
     @abstractmethod
     def powers_at(self, base: int, exponents: Indices, bits: int) -> Scalars:

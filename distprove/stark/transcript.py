@@ -236,23 +236,66 @@ class Poseidon2Transcript(DuplexTranscript, NumberTranscript):
         self._at, self._state = int(words[1]), words[2:].tolist()
 
 
-class Bn254Transcript(NumberTranscript):
-    """A transcript over numbers of BN254's scalar field."""
+class PackedTranscript(Transcript):
+    """A duplex sponge over elements of BN254's scalar field, whose subclasses decide what these are."""
 
     def __init__(self, purpose: bytes) -> None:
-        self._state = [0, 0, 0]
+        self._state: list[Any] = [0, 0, 0]
         self._at = 0
         self.absorb(b"purpose", DOMAIN + b" " + purpose)
 
+    @abstractmethod
+    def _permuted(self, state: list[Any]) -> list[Any]:
+        """The permutation of 3 elements."""
+
     def absorb(self, label: bytes, data: bytes) -> None:
-        self._message(_BYTES, label, _pieces(data, PACKED_BYTES), len(data))
+        self._absorb_octets(label, _pieces(data, PACKED_BYTES), len(data))
+
+    def _absorb_octets(self, label: bytes, items: Sequence[Any], length: int) -> None:
+        """Absorb bytes, 24 in an item."""
+        self._message(_BYTES, label, items, length)
+
+    def _absorb_packed(self, label: bytes, items: Sequence[Any], count: int) -> None:
+        """Absorb so many words, three in an item."""
+        self._message(_ELEMENTS, label, items, count)
+
+    def absorb_root(self, label: bytes, root: Any) -> None:
+        self._message(_ROOT, label, _pieces(root, poseidon2_bn254.ELEMENT_BYTES), 1 if root else 0)
+
+    def _absorb_digest(self, label: bytes, root: Any) -> None:
+        """Absorb a root that is an element."""
+        self._message(_ROOT, label, (root,), 1)
+
+    def _message(self, kind: int, label: bytes, items: Sequence[Any], count: int) -> None:
+        header = kind + (len(label) << 8) + (count << 16) + (int.from_bytes(label, "little") << 64)
+        for element in (header, *items):
+            self._state[self._at] = element
+            self._at += 1
+            if self._at == poseidon2_bn254.RATE:
+                self._permute()
+
+    def _elements(self, label: bytes) -> Iterator[Any]:
+        self._message(_CHALLENGE, label, (), 0)
+        if self._at:
+            self._permute()
+        while True:
+            yield from self._state[: poseidon2_bn254.RATE]
+            self._permute()
+
+    def _permute(self) -> None:
+        self._state = self._permuted(self._state)
+        self._at = 0
+
+
+class Bn254Transcript(PackedTranscript, NumberTranscript):
+    """A transcript over numbers of BN254's scalar field."""
+
+    def _permuted(self, state: list[int]) -> list[int]:
+        return poseidon2_bn254.permuted(state)
 
     def absorb_words(self, label: bytes, words: Words) -> None:
         elements = np.ascontiguousarray(words).reshape(-1)
-        self._message(_ELEMENTS, label, _pieces(elements.astype("<u8").tobytes(), PACKED_BYTES), len(elements))
-
-    def absorb_root(self, label: bytes, root: bytes) -> None:
-        self._message(_ROOT, label, _pieces(root, poseidon2_bn254.ELEMENT_BYTES), 1 if root else 0)
+        self._absorb_packed(label, _pieces(elements.astype("<u8").tobytes(), PACKED_BYTES), len(elements))
 
     def extension(self, label: bytes) -> Ext:
         drawn = next(y for y in self._elements(label) if y < QUOTIENTS * P**3)
@@ -266,33 +309,14 @@ class Bn254Transcript(NumberTranscript):
         return list(islice(pieces, count))
 
     def grinding_seed(self) -> bytes:
-        return next(self._elements(GRIND_LABEL)).to_bytes(poseidon2_bn254.ELEMENT_BYTES, "little")
+        first: int = next(self._elements(GRIND_LABEL))
+        return first.to_bytes(poseidon2_bn254.ELEMENT_BYTES, "little")
 
     def words(self) -> Words:
         return np.array([2, self._at, *poseidon2_bn254.to_words(self._state).tolist(), *[0] * 4], dtype=np.uint64)
 
     def resume(self, words: Words) -> None:
         self._at, self._state = int(words[1]), poseidon2_bn254.to_numbers(words[2:14])
-
-    def _message(self, kind: int, label: bytes, items: Sequence[int], count: int) -> None:
-        header = kind + (len(label) << 8) + (count << 16) + (int.from_bytes(label, "little") << 64)
-        for element in (header, *items):
-            self._state[self._at] = element
-            self._at += 1
-            if self._at == poseidon2_bn254.RATE:
-                self._permute()
-
-    def _elements(self, label: bytes) -> Iterator[int]:
-        self._message(_CHALLENGE, label, (), 0)
-        if self._at:
-            self._permute()
-        while True:
-            yield from self._state[: poseidon2_bn254.RATE]
-            self._permute()
-
-    def _permute(self) -> None:
-        self._state = poseidon2_bn254.permuted(self._state)
-        self._at = 0
 
 
 def work_is_done(seed: bytes, nonce: int, bits: int, tree_hash: TreeHash = TreeHash.KECCAK) -> bool:

@@ -19,14 +19,14 @@ _AT_ONCE = 1 << 12
 class Divide(Step):
     """The step that divides x = the sum of `products` + `addend`, an integer below the field's order, by p.
 
-    It writes for each lane the quotient; then bits 1 .. 63 of the remainders, then bits 1 .. of the quotients, of
-    `quotient_bits`. With `remainders` the remainder comes first.
+    It writes for each lane the remainder, with `quotients` then the quotient; then bits 1 .. 63 of the remainders, then
+    bits 1 .. of the quotients, of `quotient_bits`.
     """
 
     first: int
     lanes: int
     quotient_bits: int
-    remainders: bool
+    quotients: bool
     products: tuple[tuple[Linear, Linear], ...]
     addend: Linear
 
@@ -37,7 +37,7 @@ class Divide(Step):
             x = vectors.add(field, x, vectors.mul(field, wires.evaluate(a, self.lanes), wires.evaluate(b, self.lanes)))
         remainder, quotient = divided(wires, x)
         at = self.first
-        for values in (remainder, quotient) if self.remainders else (quotient,):
+        for values in (remainder, quotient) if self.quotients else (remainder,):
             wires.store(at, values)
             at += self.lanes
         write_higher_bits(wires, at, 64, remainder)
@@ -48,12 +48,12 @@ class Divide(Step):
         return [span for value in values for span in value.spans(self.lanes)]
 
     def sets(self) -> list[tuple[int, int]]:
-        return [(self.first, self.lanes * wires_of_division(self.quotient_bits, remainders=self.remainders))]
+        return [(self.first, self.lanes * wires_of_division(self.quotient_bits, quotients=self.quotients))]
 
 
-def wires_of_division(quotient_bits: int, *, remainders: bool) -> int:
+def wires_of_division(quotient_bits: int, *, quotients: bool) -> int:
     """Wires a lane that `Divide` writes."""
-    return remainders + 1 + 63 + quotient_bits - 1
+    return 1 + quotients + 63 + quotient_bits - 1
 
 
 @dataclass(frozen=True)

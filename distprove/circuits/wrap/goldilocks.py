@@ -35,13 +35,23 @@ def reduced(b: CircuitBuilder, x: Bounded) -> Bounded:
     one more. Raises UsageError for bounds too far apart."""
     offset, count = _quotients(b, x.low, x.high)
     lanes = x.value.lanes
-    first, wires = b.new_wires(lanes * wires_of_division(count, remainders=False))
+    first, wires = b.new_wires(lanes * wires_of_division(count, quotients=False))
     b.add_step(Divide(first, lanes, count, False, (), x.value + offset))
-    quotient, rest = wires[:lanes], wires[lanes:]
-    bits_of(b, quotient, rest[63 * lanes :], count) if count > 1 else b.assert_boolean(quotient, "a quotient")
-    remainder = x.value + offset - quotient * P
+    remainder, rest = wires[:lanes], wires[lanes:]
     bits_of(b, remainder, rest[: 63 * lanes], WORD)
+    quotient = (x.value + offset - remainder) * pow(P, -1, b.field.modulus)
+    bits_of(b, quotient, rest[63 * lanes :], count) if count > 1 else b.assert_boolean(quotient, "a quotient")
     return Bounded(remainder, 0, 2**WORD - 1)
+
+
+def assert_zero(b: CircuitBuilder, x: Bounded, label: str) -> None:
+    """Assert that an integer is a multiple of p. It takes a constraint for each bit that the quotient may have."""
+    offset, count = _quotients(b, x.low, x.high)
+    quotient = (x.value + offset) * pow(P, -1, b.field.modulus)
+    if count == 1:
+        b.assert_boolean(quotient, label)
+    else:
+        decomposed(b, quotient, count, label)
 
 
 def _quotients(b: CircuitBuilder, low: int, high: int) -> tuple[int, int]:
@@ -94,7 +104,7 @@ def dot(b: CircuitBuilder, pairs: Sequence[tuple[Extension, Extension]], addend:
     sums: list[Linear] = []
     for products, other, (low, high) in zip(terms, others, bounds, strict=True):
         offset, count = _quotients(b, low, high)
-        first, wires = b.new_wires(lanes * wires_of_division(count, remainders=True))
+        first, wires = b.new_wires(lanes * wires_of_division(count, quotients=True))
         b.add_step(Divide(first, lanes, count, True, products, other + offset))
         remainder, quotient, bits = wires[:lanes], wires[lanes : 2 * lanes], wires[2 * lanes :]
         bits_of(b, remainder, bits[: 63 * lanes], WORD)

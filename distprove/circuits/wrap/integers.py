@@ -44,7 +44,9 @@ def constant(b: CircuitBuilder, value: int) -> Bounded:
     return Bounded(b.constant(value), value, value)
 
 
-def bits_of(b: CircuitBuilder, value: Linear, higher: Linear, count: int) -> list[Linear]:
+def bits_of(
+    b: CircuitBuilder, value: Linear, higher: Linear, count: int, label: str = "a value fits its bits"
+) -> list[Linear]:
     """The `count` bits of a value, the lowest first, of which wires have all but the lowest: bit k of all lanes from
     lane (k - 1) * lanes of `higher` on.
 
@@ -55,18 +57,18 @@ def bits_of(b: CircuitBuilder, value: Linear, higher: Linear, count: int) -> lis
     lowest = value - weighted_sum([2 << k for k in range(count - 1)], bits) if bits else value
     if bits:
         b.constrain(higher, higher, higher)
-    b.assert_boolean(lowest, f"a value fits {count} bits")
+    b.assert_boolean(lowest, label)
     return [lowest, *bits]
 
 
-def decomposed(b: CircuitBuilder, value: Linear, count: int) -> list[Linear]:
+def decomposed(b: CircuitBuilder, value: Linear, count: int, label: str = "a value fits its bits") -> list[Linear]:
     """The `count` bits of a value, the lowest first, by `count` constraints a lane.
 
     With as many bits as the field's order has a value can have two decompositions; `assert_below` then chooses one.
     """
     first, higher = b.new_wires(value.lanes * (count - 1))
     b.add_step(HigherBits(first, count, value))
-    return bits_of(b, value, higher, count)
+    return bits_of(b, value, higher, count, label)
 
 
 def assert_below(b: CircuitBuilder, bits: Sequence[Linear], bound: int, label: str) -> None:

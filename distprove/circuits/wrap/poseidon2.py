@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from distprove.circuits.builder import CircuitBuilder
+from distprove.circuits.gadgets import swap
 from distprove.circuits.linear import Linear, weighted_sum
 from distprove.circuits.templates import Template
 from kernels.maths import poseidon2_bn254
@@ -43,6 +44,30 @@ def _node(tag: int) -> Template:
         return [b.settle(permuted(b, [*inputs, b.constant(tag)])[0])]
 
     return CircuitBuilder.record(BN254, 2, gadget)
+
+
+def placed(b: CircuitBuilder, state: Sequence[Linear]) -> list[Linear]:
+    """The permutation of three wires, as an instance of a template: for circuits of many."""
+    return b.place(_permutation(), state)
+
+
+@cache
+def _permutation() -> Template:
+    return CircuitBuilder.record(BN254, poseidon2_bn254.WIDTH, permuted)
+
+
+def step(b: CircuitBuilder, tag: int, bit: Linear, own: Linear, sibling: Linear) -> Linear:
+    """The digest of the node over two wires, of which `own` is the right one where the bit is 1. 242 constraints."""
+    return b.place(_step(tag), [bit, own, sibling])[0]
+
+
+@cache
+def _step(tag: int) -> Template:
+    def gadget(b: CircuitBuilder, inputs: Sequence[Linear]) -> list[Linear]:
+        bit, own, sibling = inputs
+        return [b.settle(permuted(b, [*swap(b, bit, own, sibling), b.constant(tag)])[0])]
+
+    return CircuitBuilder.record(BN254, 3, gadget)
 
 
 def packed(words: Sequence[Linear]) -> list[Linear]:

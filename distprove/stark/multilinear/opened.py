@@ -60,11 +60,14 @@ class OpenedRows(Opened):
         rows = self._rows(first + number - 1, self._proof.roots[number - 1], indices)
         return rows.reshape(len(indices), -1, 3)
 
-    def check(self) -> None:
+    def claims(self) -> list[tuple[int, TreeClaim, Indices]]:
+        """The number of each tree that was asked for, its opening, and the indices of its leaves, query by query."""
         shapes = [tree for tree, _ in tree_shapes(self._shape)]
-        for number, root, indices in self._queried:
-            claim = TreeClaim(shapes[number], root, self._proof.trees[number])
-            if not openings_hold([claim], QueryPaths(indices, shapes[number].log_leaves)):
+        return [(n, TreeClaim(shapes[n], root, self._proof.trees[n]), indices) for n, root, indices in self._queried]
+
+    def check(self) -> None:
+        for _, claim, indices in self.claims():
+            if not openings_hold([claim], QueryPaths(indices, claim.shape.log_leaves)):
                 raise InvalidProof("an opening does not match its commitment")
 
     def _rows(self, tree: int, root: bytes, indices: Indices) -> Words:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distprove.stark.arithmetic import Arithmetic, E, Elements, Indices, Scalars
+from distprove.stark.arithmetic import HALF, Arithmetic, E, Elements, Indices, Scalars
 from distprove.stark.field import P, root_of_unity
 from distprove.stark.multilinear.buses import evaluate
 from distprove.stark.multilinear.challenges import ProofTranscript
@@ -95,17 +95,15 @@ def fold_leaves(
     """Fold leaves (q, 2^k, element) of a round's word at the queries by its challenges: (q, element). And the points
     (q,) to which these values belong."""
     log_domain = round_.log_domain
-    half = pow(2, -1, P)
     # The inverse of the point of element 0; that of element u is w_A^-u times it for a leaf of A elements.
     first = f.powers_at(pow(root_of_unity(log_domain), -1, P), indices, round_.log_leaves)
     for level, alpha in zip(range(round_.log_fold, 0, -1), alphas, strict=True):
         pairs = 1 << (level - 1)
         root = pow(root_of_unity(level), -1, P)
         # (a + b) / 2 + alpha (a - b) / (2 y) = b + (1 + alpha / y) / 2 (a - b)
-        scaled = f.array([f.scale(alpha, half * pow(root, u, P) % P) for u in range(pairs)])
-        weights = f.adds(f.scales(scaled[None], first[:, None]), f.array([f.constant(half)]))
-        a, b = word[:, :pairs], word[:, pairs:]
-        word, first = f.adds(f.muls(weights, f.subs(a, b)), b), f.scalar_muls(first, first)
+        scaled = f.array([f.scale(alpha, HALF * pow(root, u, P) % P) for u in range(pairs)])
+        word = f.folded(scaled, first, word[:, :pairs], word[:, pairs:])
+        first = f.scalar_muls(first, first)
     folded: Elements = word[:, 0]
     return folded, f.inverses(first)
 
@@ -126,11 +124,7 @@ def final_value(f: Arithmetic[E], final: Elements, rho: Sequence[E], alphas: Seq
     for x in rho[folded:]:
         value = f.adds(value[0::2], f.muls(value[1::2], f.array([x])))
     found = f.mul(prefix, f.elements(value)[0])
-    one = f.array([f.one])
     for term in terms:
-        points, factors = term.x, term.factors
-        for alpha in alphas[term.first :]:
-            factors = f.muls(factors, f.adds(one, f.muls(points, f.array([alpha]))))
-            points = f.muls(points, points)
+        factors, points = f.paired(term.factors, term.x, alphas[term.first :])
         found = f.add(found, f.dot(factors, univariate_at(f, final, points)))
     return found

@@ -1,0 +1,103 @@
+"""The verifier of one proof under Poseidon2 over BN254 as an R1CS over BN254, from the same code as the verifier.
+
+Public inputs are the partition's public values. The key, its heights, the name and the job's challenge are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from distprove.circuits.builder import CircuitBuilder
+from distprove.circuits.wrap.arithmetic import WrapArithmetic
+from distprove.circuits.wrap.goldilocks import canonical
+from distprove.circuits.wrap.opened import WrapOpened, inputs_of_trees
+from distprove.stark.arithmetic import NUMBERS
+from distprove.stark.multilinear.opened import OpenedRows
+from distprove.stark.multilinear.proof import MultilinearProof
+from distprove.stark.multilinear.shape import Shape
+from distprove.stark.multilinear.verifier import check_statement, verify_steps
+from kernels.maths.curves import BN254
+
+FIELDS = (
+    *("anchor", "totals", "layers", "quotient", "leaves", "rounds"),
+    *("openings", "reduction", "stacked", "folds", "samples", "final"),
+)
+"""Fields of a proof whose elements the circuit has as inputs of these names, three wires each."""
+
+
+def verifier_circuit(shape: Shape, name: str, challenge: bytes) -> tuple[CircuitBuilder, dict[str, int]]:
+    """The circuit that proofs of this shape satisfy, for a partition of this name in a job of this challenge; and its
+    constraints by what they are for. Raises UsageError for keys under another hash."""
+    b = CircuitBuilder(BN254)
+    f = WrapArithmetic(b)
+    count = shape.key.statement.public_values
+    public: list[Any] = []
+    if count:
+        wires = b.public_input("public", count)
+        canonical(b, wires)
+        public = [f.word(wires[i]) for i in range(count)]
+    proof = _given_proof(f, shape, challenge)
+    opened = WrapOpened(f, shape, proof.root, proof.roots)  # type: ignore[arg-type]
+    verify_steps(f, shape, shape.key.digest, name.encode(), f.scalars(public), proof, opened)
+    f.counts["all"] = b.constraints
+    return b, f.counts
+
+
+def _given_proof(f: WrapArithmetic, shape: Shape, challenge: bytes) -> MultilinearProof:
+    """A proof of wires."""
+
+    def elements(name: str, *sizes: int) -> Any:
+        return f.array(f.given_elements(name, int(np.prod(sizes)))).reshape(*sizes, 1)
+
+    rounds, leaves = shape.rounds, shape.leaves
+    lengths = [2 * layer + 4 for layer in range(leaves.first_layer, leaves.depth)]
+    layers, ends = elements("layers", sum(lengths)), np.cumsum([0, *lengths])
+    later = len(rounds) - 1
+    roots = f.b.private_input("roots", later) if later else None
+    fields: dict[str, Any] = {
+        "challenge": challenge,
+        "root": f.b.private_input("root"),
+        "anchor": elements("anchor", 1)[0, 0],
+        "totals": elements("totals", shape.totals),
+        "layers": tuple(layers[begin:end] for begin, end in pairwise(ends)),
+        "quotient": elements("quotient", shape.quotient_length),
+        "leaves": elements("leaves", shape.leaves_length),
+        "rounds": elements("rounds", shape.row_variables, shape.degree),
+        "openings": elements("openings", shape.openings),
+        "reduction": elements("reduction", shape.log_height, 2),
+        "stacked": elements("stacked", shape.stacked),
+        "folds": elements("folds", sum(r.log_fold for r in rounds), 2),
+        "roots": () if roots is None else tuple(roots[i] for i in range(later)),
+        "samples": elements("samples", later),
+        "nonces": tuple(f.given_nonce(f"nonce {i}") for i in range(len(rounds))),
+        "final": elements("final", 1 << shape.log_final),
+    }
+    return MultilinearProof(**fields, log_heights=shape.log_heights, trees=())
+
+
+def verifier_inputs(shape: Shape, name: str, public: Sequence[int], proof: MultilinearProof) -> dict[str, object]:
+    """The inputs of `verifier_circuit` that a proof gives. Raises InvalidProof for one that does not hold."""
+    check_statement(shape.key, name, tuple(public), shape)
+    opened, words = OpenedRows(shape, proof), np.array(public, dtype=np.uint64)
+    verify_steps(NUMBERS, shape, shape.key.digest, name.encode(), words, proof, opened)
+    return inputs_of(shape, public, proof, opened)
+
+
+def inputs_of(shape: Shape, public: Sequence[int], proof: MultilinearProof, opened: OpenedRows) -> dict[str, object]:
+    """The inputs of the circuit by a proof and the rows that its verifier was given."""
+    found: dict[str, object] = {"public": [str(v) for v in public], "root": _number(proof.root)}
+    for field in FIELDS:
+        value = getattr(proof, field)
+        arrays = value if field == "layers" else [np.array(value, dtype=np.uint64)]
+        found[field] = [str(word) for array in arrays for word in np.asarray(array).reshape(-1).tolist()]
+    found["roots"] = [_number(root) for root in proof.roots]
+    found |= {f"nonce {i}": str(nonce) for i, nonce in enumerate(proof.nonces)}
+    return {name: value for name, value in {**found, **inputs_of_trees(shape, opened)}.items() if value != []}
+
+
+def _number(root: bytes) -> str:
+    return str(int.from_bytes(root, "little"))

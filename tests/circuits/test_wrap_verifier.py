@@ -1,0 +1,73 @@
+"""The verifier as an R1CS: proofs that hold have a witness, and no change of an input has one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distprove.circuits.builder import CircuitBuilder
+from distprove.circuits.circuit import Circuit
+from distprove.circuits.wrap.arithmetic import WrapArithmetic
+from distprove.circuits.wrap.verifier import verifier_circuit, verifier_inputs
+from distprove.errors import UnsatisfiedWitness, UsageError
+from distprove.stark.multilinear.proof import MultilinearProof
+from kernels.interface.backend import Backend
+from kernels.interface.tree_hash import TreeHash
+from kernels.maths.curves import BN254
+from tests.support.multilinear_golden import golden_job
+
+
+@cache
+def made() -> tuple[Circuit, list[dict[str, Any]]]:
+    """The circuit of a golden job's shape, and the inputs of its two partitions by that of the first."""
+    job = golden_job("multilinear-bn254")
+    shapes, inputs = [], []
+    for part in job.proofs:
+        proof, shape = MultilinearProof.from_record(part.data, job.key, part.name)
+        shapes.append((shape, part.name, proof.challenge))
+        inputs.append(verifier_inputs(shape, part.name, part.public, proof))
+    b, counts = verifier_circuit(*shapes[0])
+    assert sum(counts.values()) - counts["all"] > 0.99 * counts["all"]  # each constraint counts once
+    assert sum(counts.values()) <= 2 * counts["all"]
+    return b.build(), inputs
+
+
+def test_a_proof_that_holds_has_a_witness(backend: Backend) -> None:
+    circuit, inputs = made()
+    witness = circuit.witness(inputs[0], backend)
+    assert circuit.r1cs.first_unsatisfied(witness, backend) is None
+
+
+def test_a_proof_of_another_name_has_none(backend: Backend) -> None:
+    """The name is absorbed: the other partition's proof, right under its own name, draws other challenges here."""
+    circuit, inputs = made()
+    with pytest.raises(UnsatisfiedWitness):
+        circuit.witness(inputs[1], backend)
+
+
+def test_no_change_of_an_input_has_a_witness(backend: Backend) -> None:
+    """A word of each input at a time. The witness program makes all wires that follow."""
+    circuit, (inputs, _) = made()
+    unchecked = replace(circuit, schedule=replace(circuit.schedule, checks=()))
+    changes: list[tuple[str, dict[str, Any]]] = []
+    rng = random.Random(4)
+    for name, value in inputs.items():
+        words = list(value) if isinstance(value, list) else [value]
+        at = rng.randrange(len(words))
+        changed = [*words[:at], str(int(words[at]) + 1), *words[at + 1 :]]
+        changes.append((name, {**inputs, name: changed if isinstance(value, list) else changed[0]}))
+    assert {name for name, _ in changes} == {signal.name for signal in circuit.inputs}
+    for start in range(0, len(changes), 8):
+        own = changes[start : start + 8]
+        for (name, _), witness in zip(own, unchecked.witnesses([c for _, c in own], backend), strict=True):
+            assert circuit.r1cs.first_unsatisfied(np.ascontiguousarray(witness), backend) is not None, name
+
+
+def test_keys_under_another_hash_are_refused() -> None:
+    with pytest.raises(UsageError, match="a wrap is of keys under Poseidon2 over BN254"):
+        WrapArithmetic(CircuitBuilder(BN254)).transcript(b"test", TreeHash.POSEIDON2)
