@@ -13,12 +13,15 @@ import pytest
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Circuit
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
-from distprove.circuits.wrap.verifier import verifier_circuit, verifier_inputs
+from distprove.circuits.wrap.verifier import statement_digest, verifier_circuit, verifier_inputs
 from distprove.errors import UnsatisfiedWitness, UsageError
+from distprove.stark.field import P
 from distprove.stark.multilinear.proof import MultilinearProof
 from kernels.interface.backend import Backend
 from kernels.interface.tree_hash import TreeHash
 from kernels.maths.curves import BN254
+from kernels.maths.encoding import unpack
+from tests.support import plain_poseidon2_bn254 as plain
 from tests.support.multilinear_golden import golden_job
 
 
@@ -40,6 +43,8 @@ def made() -> tuple[Circuit, list[dict[str, Any]]]:
 def test_a_proof_that_holds_has_a_witness(backend: Backend) -> None:
     circuit, inputs = made()
     witness = circuit.witness(inputs[0], backend)
+    assert unpack(witness[1:2]) == [statement_digest(golden_job("multilinear-bn254").proofs[0].public)]
+    assert circuit.r1cs.n_public == 1
     assert circuit.r1cs.first_unsatisfied(witness, backend) is None
 
 
@@ -66,6 +71,11 @@ def test_no_change_of_an_input_has_a_witness(backend: Backend) -> None:
         own = changes[start : start + 8]
         for (name, _), witness in zip(own, unchecked.witnesses([c for _, c in own], backend), strict=True):
             assert circuit.r1cs.first_unsatisfied(np.ascontiguousarray(witness), backend) is not None, name
+
+
+def test_statements_have_digests_of_their_own() -> None:
+    assert len({statement_digest(words) for words in ([], [0], [0, 0], [1], [0, 1], [1, 0], [0] * 7)}) == 7
+    assert statement_digest([5, P - 1]) == plain.sponge([5, P - 1])
 
 
 def test_keys_under_another_hash_are_refused() -> None:

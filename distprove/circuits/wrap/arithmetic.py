@@ -388,6 +388,15 @@ class WrapArithmetic(Arithmetic[Value]):
         made: list[Linear] = self.counted("hashes", lambda: poseidon2.placed(self.b, [self.wire(x) for x in state]))
         return made
 
+    def sponge(self, words: Sequence[Linear | int]) -> Linear:
+        """The digest of words below 2^64, as a wire."""
+        elements = poseidon2.packed([self.b.constant(w) if isinstance(w, int) else w for w in words])
+        state: list[Linear | int] = [0, 0, poseidon2.SPONGE_TAG + (len(words) << 64)]
+        for i in range(0, len(elements), poseidon2.RATE):
+            block: list[Linear | int] = [*elements[i : i + poseidon2.RATE], 0]
+            state = [*self.permuted([*block[: poseidon2.RATE], state[2]])]
+        return self.wire(state[0])
+
     def wire(self, x: Linear | int) -> Linear:
         """A wire of a value or number; numbers have one each."""
         if isinstance(x, Linear):

@@ -84,7 +84,7 @@ class WrapOpened(Opened):
         path = f.b.private_input(f"path {number}", len(indices) * steps) if steps else None
         header: Words = leaf_header([width])
         for query, index in enumerate(indices):
-            nodes = [self._leaf([*header.tolist(), *(value.parts[0].value for value in row)]) for row in rows[query]]
+            nodes = [f.sponge([*header.tolist(), *(value.parts[0].value for value in row)]) for row in rows[query]]
             while len(nodes) > 1:
                 half = len(nodes) // 2
                 nodes = [self._node(*pair) for pair in zip(nodes[:half], nodes[half:], strict=True)]
@@ -105,15 +105,6 @@ class WrapOpened(Opened):
         wire = f.wire(index.bits[bit])
         made: Linear = f.counted("hashes", lambda: poseidon2.step(f.b, NODE_TAG, wire, node, sibling))
         return made
-
-    def _leaf(self, words: Sequence[Linear | int]) -> Linear:
-        f = self._f
-        elements = poseidon2.packed([f.b.constant(w) if isinstance(w, int) else w for w in words])
-        state: list[Linear | int] = [0, 0, poseidon2.SPONGE_TAG + (len(words) << 64)]
-        for i in range(0, len(elements), poseidon2.RATE):
-            block: list[Linear | int] = [*elements[i : i + poseidon2.RATE], 0]
-            state = [*f.permuted([*block[: poseidon2.RATE], state[2]])]
-        return f.wire(state[0])
 
 
 # -- what a proof gives to a circuit ----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The verifier of one proof under Poseidon2 over BN254 as an R1CS over BN254, from the same code as the verifier.
 
-Public inputs are the partition's public values. The key, its heights, the name and the job's challenge are constants.
+The one public value is the digest of what the partition states, its public values. The key, its heights, the name and
+the job's challenge are constants: a Groth16 key stands for them.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import numpy as np
 
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
-from distprove.circuits.wrap.goldilocks import canonical
 from distprove.circuits.wrap.opened import WrapOpened, inputs_of_trees
 from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.multilinear.opened import OpenedRows
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.verifier import check_statement, verify_steps
+from kernels.cpu.tree_digests import leaf_digests
+from kernels.interface.tree_hash import TreeHash
 from kernels.maths.curves import BN254
 
 FIELDS = (
@@ -35,11 +37,8 @@ def verifier_circuit(shape: Shape, name: str, challenge: bytes) -> tuple[Circuit
     b = CircuitBuilder(BN254)
     f = WrapArithmetic(b)
     count = shape.key.statement.public_values
-    public: list[Any] = []
-    if count:
-        wires = b.public_input("public", count)
-        canonical(b, wires)
-        public = [f.word(wires[i]) for i in range(count)]
+    public = f.given("public", count)
+    b.output("statement", f.sponge([value.parts[0].value for value in public]))
     proof = _given_proof(f, shape, challenge)
     opened = WrapOpened(f, shape, proof.root, proof.roots)  # type: ignore[arg-type]
     verify_steps(f, shape, shape.key.digest, name.encode(), f.scalars(public), proof, opened)
@@ -77,6 +76,13 @@ def _given_proof(f: WrapArithmetic, shape: Shape, challenge: bytes) -> Multiline
         "final": elements("final", 1 << shape.log_final),
     }
     return MultilinearProof(**fields, log_heights=shape.log_heights, trees=())
+
+
+def statement_digest(public: Sequence[int]) -> int:
+    """The circuit's public value for these public values: their digest as a message of words
+    (docs/multilinear-protocol.md, section 2)."""
+    words = np.array(public, dtype="<u8").reshape(1, -1).view(np.uint8)
+    return int.from_bytes(bytes(leaf_digests(TreeHash.POSEIDON2_BN254, words)[0]), "little")
 
 
 def verifier_inputs(shape: Shape, name: str, public: Sequence[int], proof: MultilinearProof) -> dict[str, object]:
