@@ -48,10 +48,7 @@ def assert_zero(b: CircuitBuilder, x: Bounded, label: str) -> None:
     """Assert that an integer is a multiple of p. It takes a constraint for each bit that the quotient may have."""
     offset, count = _quotients(b, x.low, x.high)
     quotient = (x.value + offset) * pow(P, -1, b.field.modulus)
-    if count == 1:
-        b.assert_boolean(quotient, label)
-    else:
-        decomposed(b, quotient, count, label)
+    decomposed(b, quotient, count, label)
 
 
 def _quotients(b: CircuitBuilder, low: int, high: int) -> tuple[int, int]:

@@ -66,6 +66,9 @@ def decomposed(b: CircuitBuilder, value: Linear, count: int, label: str = "a val
 
     With as many bits as the field's order has a value can have two decompositions; `assert_below` then chooses one.
     """
+    if count == 1:
+        b.assert_boolean(value, label)
+        return [value]
     first, higher = b.new_wires(value.lanes * (count - 1))
     b.add_step(HigherBits(first, count, value))
     return bits_of(b, value, higher, count, label)
