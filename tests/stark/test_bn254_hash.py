@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from distprove.cli.app import app
 from distprove.errors import InvalidProof, UsageError
 from distprove.stark import security as fri
 from distprove.stark.arithmetic import NUMBERS
@@ -71,3 +75,24 @@ def test_a_digest_plus_r_is_refused(field: str) -> None:
 
 def digest(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 32], "little")
+
+
+def test_a_job_file_asks_for_it(tmp_path: Path) -> None:
+    """From the file to a verified proof, and what `security` and `verify` say of it."""
+    (tmp_path / "job.toml").write_text(
+        f'system = "stark"\nprogram = "fibonacci"\npartitions = 1\nengine = "multilinear"\nhash = "{HASH}"\n'
+        f"security = 126\ngrinding = 2\n[arguments]\nrows = 16\n"
+    )
+    proven = run("prove", tmp_path / "job.toml", "--out", tmp_path / "run")
+    assert proven.exit_code == 0, proven.output
+    assert "126." in proven.output
+    assert run("verify", tmp_path / "run", "--security", "126").exit_code == 0
+    assert run("verify", tmp_path / "run").exit_code != 0  # 128 bits are the default
+    asked = ("--rows", "16", "--engine", "multilinear", "--hash", HASH)
+    report = run("security", "fibonacci", *asked, "--security", "126")
+    assert "collisions of Poseidon2 over BN254" in report.output
+    assert run("security", "fibonacci", *asked).exit_code == 2
+
+
+def run(*args: object) -> Any:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
