@@ -31,6 +31,8 @@ MOST_BITS = 246
 """Bits of a product's factors together, at most: five products more, and signs, are within what a reduction takes."""
 MOST_OF_A_SUM = 249
 """Bits of a sum, at most."""
+FEW_BITS = 72
+"""Bits of a value that is not reduced: a reduced one has 64, and sums of some have more. Three factors fit."""
 WINDOW = 3
 """Bits of an index whose power is one factor."""
 
@@ -127,8 +129,8 @@ class WrapArithmetic(Arithmetic[Value]):
         return value if isinstance(value, Value) else self.constant(int(value))
 
     def small(self, x: Value) -> Value:
-        """The element with parts below 2^64, reduced once."""
-        if x.bits <= goldilocks.WORD:
+        """The element with parts of few bits, reduced once if it has more."""
+        if x.bits <= FEW_BITS:
             return x
         if x._small is None:
             parts = self.counted("reductions", lambda: [self._reduced(part) for part in x.parts])
@@ -188,7 +190,6 @@ class WrapArithmetic(Arithmetic[Value]):
     def _fitting(self, a: Value, b: Value) -> tuple[Value, Value]:
         """The factors, of which those are reduced that were factors before; and one or both where their bits do not
         fit, as cheaply as it can be."""
-        word = goldilocks.WORD
         a, b = self._again(a), self._again(b)
         if a.bits + b.bits <= MOST_BITS:
             return a, b
@@ -196,7 +197,7 @@ class WrapArithmetic(Arithmetic[Value]):
             first, second = b, a
         else:
             first, second = a, b
-        if min(second.bits, word) + first.bits > MOST_BITS:  # the cheaper one alone is not enough
+        if min(second.bits, FEW_BITS) + first.bits > MOST_BITS:  # the cheaper one alone is not enough
             small = self.small(first)
             first, second = (small, second) if small.bits + second.bits <= MOST_BITS else (small, self.small(second))
         else:
@@ -211,7 +212,7 @@ class WrapArithmetic(Arithmetic[Value]):
 
     def _cost(self, x: Value) -> int:
         """The constraints that a reduction would take."""
-        done = x.bits <= goldilocks.WORD or x._small is not None
+        done = x.bits <= FEW_BITS or x._small is not None
         return 0 if done else x.bits * (1 if x.base else 3)
 
     def _times(self, x: Value, factor: int) -> Value:
@@ -286,7 +287,7 @@ class WrapArithmetic(Arithmetic[Value]):
     def _apart(self, a: Value, b: Value) -> Value:
         """The difference, small enough to be a factor beside two reduced ones."""
         made = self.sub(a, b)
-        return self.small(made) if made.bits + 2 * goldilocks.WORD > MOST_BITS else made
+        return self.small(made) if made.bits + 2 * FEW_BITS > MOST_BITS else made
 
     def paired(self, factors: Elements, points: Elements, alphas: Sequence[Value]) -> tuple[Elements, Elements]:
         """Two alphas at a time: (1 + a y)(1 + b y^2) has the bits of one factor where y is of the base field."""
