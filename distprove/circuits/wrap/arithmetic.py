@@ -281,7 +281,8 @@ class WrapArithmetic(Arithmetic[Value]):
     def folded(self, scaled: Elements, first: Scalars, a: Elements, b: Elements) -> Elements:
         """The factor of the base field comes first: it keeps the difference small enough for the other one."""
         difference = _each(self._apart, a, b)
-        moved = self.muls(scaled[None], self.scales(difference, first[:, None]))
+        reduced_first = self.scalars([self.small(value) for value in first])
+        moved = self.muls(scaled[None], self.scales(difference, reduced_first[:, None]))
         return self.adds(self.adds(b, self.scales(difference, self.scalars([self.constant(HALF)]))), moved)
 
     def _apart(self, a: Value, b: Value) -> Value:
