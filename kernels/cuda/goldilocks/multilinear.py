@@ -10,8 +10,8 @@ import numpy as np
 
 from kernels.cuda.device import ByValue, Device, Kernel, grid_for
 from kernels.cuda.goldilocks.lde import LdeEngine
+from kernels.cuda.goldilocks.merkle import LEAF_KERNELS
 from kernels.cuda.goldilocks.rules import RULES, THREADS, CudaRules
-from kernels.cuda.goldilocks.tree import POSEIDON2
 from kernels.errors import SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array
@@ -47,7 +47,7 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
         """The sums of the blocks of the step that runs."""
 
     def prepare(self, rules: Iterable[RuleProgram] = (), tree_hash: TreeHash | None = None) -> None:
-        hashes = (POSEIDON2,) if tree_hash in (TreeHash.POSEIDON2, TreeHash.POSEIDON2_BINARY) else ()
+        hashes = () if tree_hash is None else (LEAF_KERNELS[tree_hash][0],)
         for source in (*hashes, STEPS, BLOCKS, RULES, self._extend.profile.source):
             self._device.prepare(source)
         for program in rules:
