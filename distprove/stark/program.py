@@ -268,6 +268,13 @@ class Program(ABC):
         Its arrays may be among the inputs; otherwise they must be new each time, since the prover overwrites them.
         """
 
+    def trace_beside(
+        self, inputs: Mapping[str, Array], fixed: Callable[[int], Array | None], backend: Backend
+    ) -> Trace:
+        """`trace`, for programs that read preprocessed columns there: `fixed` gives those of a table, by its number, in
+        the backend's memory."""
+        return self.trace(inputs, backend)
+
     def compare(self, argument: str, value: Any, public: Sequence[Sequence[int]]) -> tuple[str, str]:
         """What the public values of a verified job state for an argument in `compared`, and what they would state for
         `value`, as `verify` was given it. Raises InputError, UsageError."""
@@ -324,7 +331,7 @@ def whole_trace(
 ) -> Trace:
     """The trace of one partition, with the columns that are counted for the program. `fixed` gives the preprocessed
     columns of a table, by its number, in the backend's memory."""
-    trace = program.trace(inputs, backend)
+    trace = program.trace_beside(inputs, fixed, backend)
     if program.counting.counts:
         optional = [air.name in program.optional for air in program.tables]
         program.counting.fill(trace.main, fixed, trace.public, optional, backend)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from distprove.stark.program import Trace
 from distprove.stark.programs import keccak_slices
 from distprove.stark.programs.keccak_rounds import ROWS, WIDTH, blocks_for
-from distprove.stark.recursion.columns import PERMUTATION_ROWS
 from distprove.stark.riscv.record import Image
 from distprove.stark.riscv.segment import Fixed, segment_inputs, segment_trace
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
-from tests.stark.recursion.test_columns import described, some_permutations
+from kernels.interface.backend import Backend
+from tests.stark.recursion.test_columns import CHECKS
 from tests.support import keccak_vectors
 from tests.support.riscv_oracle import run
 from tests.support.riscv_programs import permuting, random_program
@@ -48,11 +50,9 @@ def test_keccak_slices(emulated: CudaBackend) -> None:
     assert np.array_equal(emulated.to_host(columns)[: keccak_slices.WIDTH], expected)
 
 
-def test_permutations(emulated: CudaBackend) -> None:
-    states, places = some_permutations(21)
-    given = {"states": states.reshape(-1), "places": places.reshape(-1)}
-    made = PERMUTATION_ROWS.make(emulated, 32, **{name: emulated.to_device(array) for name, array in given.items()})
-    assert np.array_equal(emulated.to_host(made), described(states, places, 32))
+@pytest.mark.parametrize("check", CHECKS)
+def test_columns_of_circuits(emulated: CudaBackend, check: Callable[[Backend], None]) -> None:
+    check(emulated)
 
 
 @pytest.mark.parametrize("image", [random_program(2, 400), permuting(2)], ids=["instructions", "Keccak-f"])

@@ -1,27 +1,29 @@
-"""Main columns of the tables from the values of wires and from the states that permutations take."""
+"""Main columns of the tables, which row functions make where the trace is: from the values of wires, from the states
+that permutations take, and from the preprocessed columns, which have the numbers of wires."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from distprove.stark.air import CppRows
-from distprove.stark.field import Words
-from distprove.stark.recursion.circuit import Numbers
-from distprove.stark.recursion.tables import Permutations
-from kernels.host.native import native
-
-PERMUTATION_ROWS = CppRows(Path(__file__).with_name("permutations.cpp"), Permutations.main, ("states", "places"))
-"""Makes the columns of permutations where the trace is: a state is a tenth of its row. Takes `states` (16 n,) and
-`places` (2 n,), state after state."""
+from distprove.stark.recursion.tables import Constants, Decompositions, Joins, Permutations, Relations
 
 
-def wire_columns(values: Words, wires: Numbers, words: int, height: int, threads: int = 1) -> Words:
-    """The columns (operands x words, height) of the first words of wires (rows, operands), from the values of all
-    wires (n, 4). They end in zeros."""
-    operands = wires.shape[1]
-    out = np.empty((operands * words, height), dtype=np.uint64)
-    flat = values.reshape(-1), wires.reshape(-1)
-    native.wire_columns(native.Pool(threads), *flat, operands, words, height, out.reshape(-1))
-    return out
+def _source(name: str) -> Path:
+    return Path(__file__).with_name(name)
+
+
+_WIRES = ("values", "numbers")
+RELATION_ROWS = CppRows(_source("wires.cpp"), Relations.main, _WIRES, "elements")
+JOIN_ROWS = CppRows(_source("wires.cpp"), Joins.main, _WIRES, "scalars")
+CONSTANT_ROWS = CppRows(_source("wires.cpp"), Constants.main, _WIRES, "scalar")
+"""Each takes `values` (4 wires,), wire after wire, and the preprocessed `numbers` (operands, rows)."""
+
+BIT_ROWS = CppRows(_source("bits.cpp"), Decompositions.main, ("values", "of", "factors"))
+"""Takes `values` as above, and the preprocessed `of` (1, rows) and `factors` (32, rows)."""
+
+PERMUTATION_ROWS = CppRows(_source("permutations.cpp"), Permutations.main, ("states", "values", "bits"))
+"""A state is a tenth of its row. Takes `states` (16 n,), state after state, `values` as above, and the preprocessed
+`bits` (2, rows), the wires of places."""
+
+ROWS = (RELATION_ROWS, JOIN_ROWS, CONSTANT_ROWS, BIT_ROWS, PERMUTATION_ROWS)

@@ -1,27 +1,21 @@
-"""A circuit as the preprocessed columns of its tables, and its values as their main columns."""
+"""A circuit as the preprocessed columns of its tables, and its values as what their main columns are made from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
 
 import numpy as np
 
 from distprove.errors import UsageError
 from distprove.stark.air import Air
-from distprove.stark.field import Words, add, inverse, mul, sub
-from distprove.stark.recursion.circuit import (
-    BITS,
-    HALF,
-    Circuit,
-)
-from distprove.stark.recursion.columns import PERMUTATION_ROWS, wire_columns
+from distprove.stark.field import Words
+from distprove.stark.recursion.circuit import Circuit
+from distprove.stark.recursion.columns import BIT_ROWS, CONSTANT_ROWS, JOIN_ROWS, PERMUTATION_ROWS, RELATION_ROWS
 from distprove.stark.recursion.evaluation import Evaluation
 from distprove.stark.recursion.frame import KINDS, MORE, Frame
 from distprove.stark.recursion.rows import rows_of
 from distprove.stark.recursion.tables import (
-    POWER_BITS,
     Constants,
     Decompositions,
     Joins,
@@ -34,7 +28,10 @@ from kernels.interface.backend import Backend
 from kernels.maths.poseidon2 import WIDTH
 
 PERMUTED = ("poseidon2", MORE["poseidon2"])
-"""The tables whose rows the backend makes."""
+"""The tables of permutations."""
+
+Fixed = Callable[[int], Array | None]
+"""Preprocessed columns of a table, (width, rows) in a backend's memory, by its number."""
 
 
 def node_tables(public: Sequence[tuple[str, int]], names: Iterable[str]) -> list[Air]:
@@ -83,56 +80,51 @@ class Layout:
         out[:, : len(rows)] = rows.T
         return out
 
-    def inputs(self, made: Evaluation, threads: int = 1) -> dict[str, Words]:
-        """What `traces` takes, as host arrays: the main columns, or for permutations their states and places. Made on
-        `threads` threads."""
-        found: dict[str, Words] = {}
+    def inputs(self, made: Evaluation) -> dict[str, Words]:
+        """What `traces` takes, as host arrays: the values of wires, the states of permutations, and a first row."""
+        found: dict[str, Words] = {"values": made.values.reshape(-1), "begins": self._begins}
         first = 0
         for name in self.log_heights:
             if name in PERMUTED:
-                wires = self._rows[name].wires
-                states, places = made.states[first:][: len(wires)], made.values[wires, 0]
-                first += len(wires)
+                states = made.states[first:][: len(self._rows[name].fixed)]
+                first += len(states)
                 # Without a row one of zeros, as all others are then: a row function takes no empty array.
-                found[f"{name} states"] = states.reshape(-1) if len(wires) else np.zeros(WIDTH, dtype=np.uint64)
-                found[f"{name} places"] = places.reshape(-1) if len(wires) else np.zeros(2, dtype=np.uint64)
-            else:
-                found[name] = self._main(name, made, threads)
+                found[f"{name} states"] = states.reshape(-1) if len(states) else np.zeros(WIDTH, dtype=np.uint64)
         return found
 
-    def traces(self, inputs: Mapping[str, Array], backend: Backend) -> list[Array]:
-        """The main columns of each table from `inputs` in the backend's memory. Raises BackendError."""
-        return [
-            PERMUTATION_ROWS.make(
-                backend, 1 << log_height, states=inputs[f"{name} states"], places=inputs[f"{name} places"]
-            )
-            if name in PERMUTED
-            else inputs[name]
-            for name, log_height in self.log_heights.items()
-        ]
+    @property
+    def _begins(self) -> Words:
+        begins = np.zeros((1, 1 << self.log_heights["publics"]), dtype=np.uint64)
+        begins[0, 0] = 1
+        return begins
 
-    def _main(self, name: str, made: Evaluation, threads: int) -> Words:
-        height, rows = 1 << self.log_heights[name], self._rows[name]
+    def traces(self, inputs: Mapping[str, Array], fixed: Fixed, backend: Backend) -> list[Array]:
+        """The main columns of each table from `inputs` in the backend's memory, where its preprocessed columns are by
+        its number. Raises BackendError."""
+        return [self._trace(number, name, inputs, fixed, backend) for number, name in enumerate(self.log_heights)]
+
+    def _trace(self, number: int, name: str, inputs: Mapping[str, Array], fixed: Fixed, backend: Backend) -> Array:
+        columns, rows, values = fixed(number), 1 << self.log_heights[name], inputs["values"]
+        assert columns is not None, "every table has preprocessed columns"
         match name:
             case "publics":
-                begins = np.zeros((1, height), dtype=np.uint64)
-                begins[0, 0] = 1
-                return begins
+                return inputs["begins"]
             case "relations" | "more relations":
-                return wire_columns(made.values, rows.wires, 3, height, threads)
+                return RELATION_ROWS.make(backend, rows, values=values, numbers=_named(Relations, columns, "number"))
+            case "joins":
+                return JOIN_ROWS.make(backend, rows, values=values, numbers=_named(Joins, columns, "number"))
+            case "constants":
+                return CONSTANT_ROWS.make(backend, rows, values=values, numbers=_named(Constants, columns, "number"))
             case "bits":
-                (values,) = wire_columns(made.values, rows.wires, 1, height)
-                return _decomposed(values, self._columns(rows.fixed[:, -POWER_BITS:], name))
+                of, factors = (_named(Decompositions, columns, part) for part in ("of", "factor"))
+                return BIT_ROWS.make(backend, rows, values=values, of=of, factors=factors)
             case _:
-                return wire_columns(made.values, rows.wires, 1, height, threads)
+                states, bits = inputs[f"{name} states"], _named(Permutations, columns, "bit")
+                return PERMUTATION_ROWS.make(backend, rows, states=states, values=values, bits=bits)
 
 
-def _decomposed(values: Words, factors: Words) -> Words:
-    """The columns of the bits of scalars (n,), and of the products that they make with factors (k, n)."""
-    bits = values[None] >> np.arange(BITS, dtype=np.uint64)[:, None] & np.uint64(1)
-    missing = sub(values >> np.uint64(HALF), np.uint64((1 << HALF) - 1))  # type: ignore[arg-type]
-    full = (missing == 0).astype(np.uint64)
-    own = bits[: len(factors)]
-    terms = add(mul(own, factors), np.ones_like(own))
-    products = list(accumulate(terms, mul))
-    return np.concatenate([bits, inverse(missing)[None], full[None], *[product[None] for product in products]])
+def _named(table: type[Air], columns: Array, name: str) -> Array:
+    """The preprocessed columns of this name, (its width, rows), among all of a table."""
+    widths = list(table.preprocessed.items())
+    first = sum(width for _, width in widths[: [own for own, _ in widths].index(name)])
+    return columns[first : first + table.preprocessed[name]]

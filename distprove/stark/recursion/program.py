@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -13,12 +13,11 @@ from distprove.errors import InvalidProof
 from distprove.stark.air import Air, Bus, trace_air
 from distprove.stark.air.definition import Definition
 from distprove.stark.multilinear.air import Rules, compile_rules
-from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.verifier import check_statement
 from distprove.stark.program import Program, Trace
 from distprove.stark.recursion.circuit import Circuit
 from distprove.stark.recursion.circuit_cache import kept_circuit
-from distprove.stark.recursion.columns import PERMUTATION_ROWS
+from distprove.stark.recursion.columns import ROWS
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.frame import KINDS, MORE, Frame
 from distprove.stark.recursion.layout import Layout, node_tables
@@ -43,7 +42,7 @@ class NodeProgram(Program):
     """Proves that the proofs of some children verify. Its rules are those of the frame, whatever the children."""
 
     name = "node"
-    row_functions = (PERMUTATION_ROWS,)
+    row_functions = ROWS
 
     def __init__(self, children: Sequence[Child], frame: Frame, threads: int = 1) -> None:
         """`children`: one for each place, all alike but for segments of other heights. Without any there are rules and
@@ -93,12 +92,8 @@ class NodeProgram(Program):
         return self.layout.preprocessed
 
     def inputs(self, source: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """The traces from a source of `node_source`. Raises FormatError, InvalidProof."""
-        proven = []
-        for child, (name, public, record, key) in zip(self.children, source["children"], strict=False):
-            proof, _ = MultilinearProof.from_record(record, child.shape.key, name)
-            proven.append(Proven(name, tuple(public), proof, None if key is None else Identity(*key)))
-        return self.inputs_of(proven, source["challenge"], Identity(*source["node_key"]))
+        """`inputs_of` of a source with its arguments."""
+        return self.inputs_of(**source)
 
     def inputs_of(self, proven: Sequence[Proven], challenge: bytes, node_key: Identity) -> dict[str, NDArray[Any]]:
         """What `trace` takes, from the children's proofs, in a job of this challenge, in a tree with this key of nodes.
@@ -117,11 +112,17 @@ class NodeProgram(Program):
         fields = node_fields(self.children, proven, stated)
         made = evaluate(self.circuit, fields, node_trees(self.children, proven), self._threads)
         made.check()
-        return {**self.layout.inputs(made, self._threads), "stated": np.array(stated.scalars(), dtype=np.uint64)}
+        return {**self.layout.inputs(made), "stated": np.array(stated.scalars(), dtype=np.uint64)}
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:
+        fixed = [backend.to_device(columns) for columns in self.preprocessed().values()]
+        return self.trace_beside(inputs, fixed.__getitem__, backend)
+
+    def trace_beside(
+        self, inputs: Mapping[str, Array], fixed: Callable[[int], Array | None], backend: Backend
+    ) -> Trace:
         public = tuple(map(int, backend.to_host(inputs["stated"])))
-        return Trace(self.layout.traces(inputs, backend), public)
+        return Trace(self.layout.traces(inputs, fixed, backend), public)
 
 
 def node_rules() -> list[Rules]:
@@ -139,13 +140,3 @@ def _definition(name: str) -> Definition:
 @cache
 def _rules_of(name: str) -> Rules:
     return compile_rules(_definition(name), {WIRE.name: 1})
-
-
-def node_source(proven: Sequence[Proven], challenge: bytes, node_key: Identity) -> dict[str, Any]:
-    """The source of a node's partition, as plain data: what a worker needs to prove it."""
-    children = [[own.name, list(own.public), own.proof.to_record(), own.key and _plain(own.key)] for own in proven]
-    return {"children": children, "challenge": challenge, "node_key": _plain(node_key)}
-
-
-def _plain(key: Identity) -> list[bytes]:
-    return [key.digest, key.root]

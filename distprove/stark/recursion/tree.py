@@ -24,7 +24,7 @@ from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import found_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN, NODE, NODE_CHALLENGE, Child, Identity, Proven
 from distprove.stark.recursion.plan import INNER, ROOT, Form, TreeNode, leaf_forms, leaves_of
-from distprove.stark.recursion.program import NodeProgram, node_source
+from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.root import TreeVerifyingKeys
 from distprove.steps import Steps
 from kernels.interface.backend import Backend
@@ -117,7 +117,8 @@ class NodeKeys(ABC):
         with steps("key"):
             pk = self.key_of(node, children)
         with steps("witness"):
-            inputs = pk.program.inputs(node_source(children, challenge, self.identity))
+            assert isinstance(pk.program, NodeProgram), "made here"
+            inputs = pk.program.inputs_of(children, challenge, self.identity)
         committed = commit(pk, NODE, inputs, steps, held=held + self.nbytes - key_bytes(pk.key))
         proof: MultilinearProof = prove(pk, committed, NODE_CHALLENGE, steps)
         return Proven(node.name, committed.commitment.public, proof, Identity.of(pk.key))

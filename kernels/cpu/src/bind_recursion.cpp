@@ -1,7 +1,6 @@
 // Python bindings of the circuits of the recursion; distprove/stark/recursion/evaluation.py is their face.
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "bindings.h"
@@ -91,40 +90,6 @@ nb::tuple evaluate(const Circuit& circuit, Pool& pool, const std::string& set, I
   return nb::make_tuple(faults, unfit);
 }
 
-// Rows that are gathered before they go to their columns. Columns lie a power of two apart, where a few lines of each would
-// evict each other from the cache.
-constexpr size_t BLOCK = 128;
-constexpr size_t AHEAD = 48;  // wires that are fetched before their turn
-
-// Columns of `height` rows from wires (rows, operands): `words` words of each operand. The rows after them are zero.
-void wire_columns(Pool& pool, InWords values, InNumbers wires, size_t operands, size_t words, size_t height, OutWords out) {
-  const size_t rows = count_of(wires, operands, "wires"), count = count_of(values, WORDS, "values");
-  if (words == 0 || words > WORDS || rows > height) throw std::invalid_argument("wires: no such shape");
-  expect(out, operands * words * height, "out");
-  const u32* const from = wires.data();
-  const u64* const in = values.data();
-  u64* const to = out.data();
-  nb::gil_scoped_release release;
-  for (size_t i = 0; i < rows * operands; ++i)
-    if (from[i] >= count) throw std::invalid_argument("wires: beyond the last");
-  const size_t columns = operands * words;
-  pool.ranges((rows + BLOCK - 1) / BLOCK, 8, [&](size_t first, size_t last) {
-    std::vector<u64> block(columns * BLOCK);
-    for (size_t begin = first * BLOCK; begin < std::min(last * BLOCK, rows); begin += BLOCK) {
-      const size_t size = std::min(BLOCK, rows - begin), left = (rows - begin) * operands;
-      const u32* const own = from + begin * operands;
-      for (size_t i = 0, at = 0; i < size; ++i)
-        for (size_t o = 0; o < operands; ++o, ++at) {
-          if (at + AHEAD < left) __builtin_prefetch(in + own[at + AHEAD] * WORDS);
-          const u64* const value = in + own[at] * WORDS;
-          for (size_t w = 0; w < words; ++w) block[(o * words + w) * BLOCK + i] = value[w];
-        }
-      for (size_t c = 0; c < columns; ++c) std::memcpy(to + c * height + begin, &block[c * BLOCK], size * sizeof(u64));
-    }
-  });
-  for (size_t c = 0; c < columns; ++c) std::fill(to + c * height + rows, to + (c + 1) * height, 0);
-}
-
 }  // namespace
 
 void bind_recursion(nb::module_& m) {
@@ -135,7 +100,6 @@ void bind_recursion(nb::module_& m) {
       .def_prop_ro("fields", &Circuit::fields)
       .def_prop_ro("parts", &Circuit::parts)
       .def("evaluate", &evaluate);
-  m.def("wire_columns", &wire_columns);
 }
 
 }  // namespace dp

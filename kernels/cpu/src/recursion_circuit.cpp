@@ -17,6 +17,7 @@ using poseidon2::WIDTH;
 
 constexpr size_t BITS = 64, HALF = BITS / 2;  // of a scalar
 constexpr u32 MOST_LOG_LEAVES = 60;
+constexpr u64 UNKNOWN = ~(u64)0;  // in place of a leaf's number
 constexpr size_t AHEAD = 12;  // relations whose wires are fetched before their turn
 // Groups of more than this share of all operations stay apart: a child's has some quarter, and what it absorbs far less.
 constexpr size_t APART = 64;
@@ -305,7 +306,13 @@ class Circuit::Evaluation {
   // `trees`: of the whole circuit, to be opened.
   Evaluation(const Circuit& circuit, const HashOps& hash, const Proof& proof, std::vector<OpenedNodes>& trees, u64* values,
              u64* states)
-      : tables_(circuit.tables_), hash_(hash), proof_(proof), values_(values), states_(states), trees_(trees) {}
+      : tables_(circuit.tables_),
+        hash_(hash),
+        proof_(proof),
+        values_(values),
+        states_(states),
+        trees_(trees),
+        numbers_(circuit.tables_.indices.size(), UNKNOWN) {}
 
   // Level by level, with the permutations of all these parts side by side.
   void run(const std::vector<const Part*>& parts) {
@@ -346,9 +353,12 @@ class Circuit::Evaluation {
     for (size_t i = 0; i < count; ++i) words(first + i)[0] = from[i];
   }
 
-  u64 number_of(u32 leaf) const {
+  // Each step of a leaf's path asks for its number again.
+  u64 number_of(u32 leaf) {
+    u64& number = numbers_[leaf];
+    if (number != UNKNOWN) return number;
     const Index& index = tables_.indices[leaf];
-    u64 number = tables_.fixed_parts[leaf];
+    number = tables_.fixed_parts[leaf];
     for (u32 i = 0; i < index.count; ++i) number += scalar((u64)index.first + i) << i;
     return number;
   }
@@ -437,13 +447,13 @@ class Circuit::Evaluation {
     std::vector<u64> leaves(opened.leaves);
     for (u32 i = 0; i < opened.leaves; ++i) leaves[i] = number_of(opened.first_leaf + i);
     OpenedNodes& nodes = trees_[opened.tree];
-    if (!nodes.open(hash_, proof_.trees[opened.tree], leaves)) unfit.push_back({number, opened.tree});
+    if (!nodes.open(hash_, proof_.trees[opened.tree], leaves, permuted_)) unfit.push_back({number, opened.tree});
     for (u32 i = 0; i < opened.leaves; ++i)
       if (const u64* const row = nodes.row(leaves[i]))
         put_scalars(opened.first + (u64)i * opened.width, row, opened.width);
   }
 
-  // Writes the state of a permutation or step, and lets it wait for `permute` unless its digest is known.
+  // Writes the state of a permutation or step, and lets it wait for `permute` unless its result is known.
   void prepare(const Operation& operation) {
     u64* const state = states_ + operation.state * (size_t)WIDTH;
     if (operation.kind == Kind::STEP) {
@@ -456,6 +466,10 @@ class Circuit::Evaluation {
       const u32* const wires = tables_.permutations[operation.row].state;
       // The words of a given root may be any.
       for (int k = 0; k < WIDTH; ++k) state[k] = gl::canonical(scalar(wires[k]));
+      if (const u64* const after = permuted_.find(state)) {
+        finish(tables_.permutations[operation.row], after, operation.number);
+        return;
+      }
     }
     before_.insert(before_.end(), state, state + WIDTH);
     waiting_.push_back(operation);
@@ -474,16 +488,20 @@ class Circuit::Evaluation {
         for (size_t k = 0; k < WORDS; ++k) digest[k] = gl::add(before[k], after[k]);
         meet(step.out, step.expected, digest, operation.number);
       } else {
-        const Permutation& permutation = tables_.permutations[operation.row];
-        put_scalars(permutation.first, after, WIDTH);
-        if (permutation.digest != NONE) meet(permutation.digest, permutation.expected, after, operation.number);
+        finish(tables_.permutations[operation.row], after, operation.number);
       }
     }
   }
 
+  // Writes what a permutation gives.
+  void finish(const Permutation& permutation, const u64* after, u32 number) {
+    put_scalars(permutation.first, after, WIDTH);
+    if (permutation.digest != NONE) meet(permutation.digest, permutation.expected, after, number);
+  }
+
   // Writes the state of a node: its children, with the one on the path at its place. Returns the node's digest where it is
   // known from the opening, which has the same child; or null.
-  const u64* fill(const Step& step, u64* state) const {
+  const u64* fill(const Step& step, u64* state) {
     const bool binary = step.position[1] == NONE;
     const size_t arity = binary ? 2 : 4;
     const OpenedNodes::Node node = trees_[step.tree].above(number_of(step.leaf), step.log_size, arity);
@@ -509,6 +527,8 @@ class Circuit::Evaluation {
   const Proof& proof_;
   u64 *values_, *states_;
   std::vector<OpenedNodes>& trees_;
+  std::vector<u64> numbers_;  // of the leaves, by the rows of the table of indices; or UNKNOWN
+  Permuted permuted_;         // by the openings of trees
   std::vector<Operation> waiting_;
   std::vector<u64> before_, after_;
 };

@@ -16,9 +16,9 @@ using poseidon2::RATE;
 using poseidon2::WIDTH;
 
 // The digests of rows, each after the header.
-std::vector<u64> leaf_digests(const HashOps& hash, const TreeOpening& tree) {
+std::vector<u64> leaf_digests(const HashOps& hash, const TreeOpening& tree, Permuted& permuted) {
   const size_t n = tree.row_count, heads = tree.header.size(), length = heads + tree.width;
-  std::vector<u64> states(n * WIDTH, 0), digests(n * DIGEST);
+  std::vector<u64> states(n * WIDTH, 0), outs(n * WIDTH), digests(n * DIGEST);
   for (size_t i = 0; i < n; ++i) {
     states[i * WIDTH + RATE] = poseidon2::SPONGE_TAG;
     states[i * WIDTH + RATE + 1] = length;
@@ -30,14 +30,16 @@ std::vector<u64> leaf_digests(const HashOps& hash, const TreeOpening& tree) {
         u64& to = states[i * WIDTH + k];
         to = word < heads ? tree.header[word] : word < length ? tree.rows[i * tree.width + word - heads] : 0;
       }
-    permute_states(hash, states.data(), n, states.data());
+    permute_states(hash, states.data(), n, outs.data());
+    permuted.keep(states.data(), n, outs.data());
+    states.swap(outs);
   }
   for (size_t i = 0; i < n; ++i) std::memcpy(&digests[i * DIGEST], &states[i * WIDTH], DIGEST * sizeof(u64));
   return digests;
 }
 
 // The digests of nodes from their children, `arity` digests each.
-std::vector<u64> node_digests(const HashOps& hash, const std::vector<u64>& children, size_t arity) {
+std::vector<u64> node_digests(const HashOps& hash, const std::vector<u64>& children, size_t arity, Permuted& permuted) {
   const size_t own = arity * DIGEST, n = children.size() / own;
   std::vector<u64> states(n * WIDTH, 0), outs(n * WIDTH), digests(n * DIGEST);
   for (size_t i = 0; i < n; ++i) {
@@ -45,6 +47,7 @@ std::vector<u64> node_digests(const HashOps& hash, const std::vector<u64>& child
     if (own < WIDTH) states[i * WIDTH + own] = poseidon2::NODE_TAG;
   }
   permute_states(hash, states.data(), n, outs.data());
+  permuted.keep(states.data(), n, outs.data());
   for (size_t i = 0; i < n; ++i)
     for (int w = 0; w < DIGEST; ++w) digests[i * DIGEST + w] = gl::add(outs[i * WIDTH + w], states[i * WIDTH + w]);
   return digests;
@@ -60,6 +63,8 @@ size_t place_of(const std::vector<u64>& ascending, u64 number) {
   const auto found = std::lower_bound(ascending.begin(), ascending.end(), number);
   return found != ascending.end() && *found == number ? (size_t)(found - ascending.begin()) : ascending.size();
 }
+
+constexpr size_t ENTRY = 2 * WIDTH;  // words of an entry of `Permuted`
 
 u64 low_bits(u32 count) { return ((u64)1 << count) - 1; }
 
@@ -77,7 +82,45 @@ void permute_states(const HashOps& hash, const u64* states, size_t n, u64* out) 
   std::memcpy(out, lanes.data(), left * WIDTH * sizeof(u64));
 }
 
-bool OpenedNodes::open(const HashOps& hash, const TreeOpening& tree, const std::vector<u64>& leaves) {
+void Permuted::keep(const u64* states, size_t n, const u64* outs) {
+  grow(words_.size() / ENTRY + n);
+  for (size_t i = 0; i < n; ++i, states += WIDTH, outs += WIDTH) {
+    u32& place = places_[slot(states)];
+    if (place) continue;
+    words_.insert(words_.end(), states, states + WIDTH);
+    words_.insert(words_.end(), outs, outs + WIDTH);
+    place = (u32)(words_.size() / ENTRY);
+  }
+}
+
+const u64* Permuted::find(const u64* state) const {
+  if (places_.empty()) return nullptr;
+  const u32 place = places_[slot(state)];
+  return place ? &words_[(place - 1) * ENTRY + WIDTH] : nullptr;
+}
+
+// Where a state is, or would be.
+size_t Permuted::slot(const u64* state) const {
+  u64 hash = 0;
+  for (int k = 0; k < WIDTH; ++k) hash = (hash ^ state[k]) * 0x9e3779b97f4a7c15;
+  const size_t mask = places_.size() - 1;
+  for (size_t at = (hash >> 32) & mask;; at = (at + 1) & mask) {
+    const u32 place = places_[at];
+    if (!place || std::memcmp(&words_[(place - 1) * ENTRY], state, WIDTH * sizeof(u64)) == 0) return at;
+  }
+}
+
+// Makes room for so many entries.
+void Permuted::grow(size_t entries) {
+  if (entries >> 31) throw std::invalid_argument("openings with too many nodes");
+  size_t slots = std::max<size_t>(places_.size(), 64);
+  while (slots < 2 * entries) slots *= 2;
+  if (slots == places_.size()) return;
+  places_.assign(slots, 0);
+  for (size_t entry = 0; entry * ENTRY < words_.size(); ++entry) places_[slot(&words_[entry * ENTRY])] = (u32)entry + 1;
+}
+
+bool OpenedNodes::open(const HashOps& hash, const TreeOpening& tree, const std::vector<u64>& leaves, Permuted& permuted) {
   if (tree.levels.empty()) throw std::invalid_argument("a tree has levels");
   for (size_t i = 0; i < tree.levels.size(); ++i) {
     const int log_size = tree.levels[i], above = i + 1 < tree.levels.size() ? tree.levels[i + 1] : 0;
@@ -92,16 +135,16 @@ bool OpenedNodes::open(const HashOps& hash, const TreeOpening& tree, const std::
   levels_.clear();
   width_ = tree.width;
   rows_ = tree.rows;
-  if (tree.row_count == leaves_.size() && rise(hash, tree)) return true;
+  if (tree.row_count == leaves_.size() && rise(hash, tree, permuted)) return true;
   rows_ = nullptr;
   levels_.clear();
   return false;
 }
 
-bool OpenedNodes::rise(const HashOps& hash, const TreeOpening& tree) {
+bool OpenedNodes::rise(const HashOps& hash, const TreeOpening& tree, Permuted& permuted) {
   for (size_t i = 0; i < tree.path_count * DIGEST; ++i)
     if (tree.path[i] >= gl::P) return false;
-  std::vector<u64> known = leaves_, digests = leaf_digests(hash, tree);
+  std::vector<u64> known = leaves_, digests = leaf_digests(hash, tree, permuted);
   const u64 *path = tree.path, *const end = path + tree.path_count * DIGEST;
   for (size_t i = 0; i + 1 < tree.levels.size(); ++i) {
     levels_.push_back({(u32)tree.levels[i], (u32)tree.levels[i + 1], {}, {}, {}});
@@ -124,7 +167,7 @@ bool OpenedNodes::rise(const HashOps& hash, const TreeOpening& tree) {
         std::memcpy(to, from, DIGEST * sizeof(u64));
       }
     known = level.parents;
-    digests = level.digests = node_digests(hash, level.children, arity);
+    digests = level.digests = node_digests(hash, level.children, arity, permuted);
   }
   return path == end;
 }

@@ -23,11 +23,28 @@ struct TreeOpening {
 // Permutes n states of 16 words, one after the other. `out` may be `states`.
 void permute_states(const HashOps& hash, const u64* states, size_t n, u64* out);
 
+// States that were permuted, and what became of them. A circuit hashes the rows of its openings again, from its wires.
+class Permuted {
+ public:
+  void keep(const u64* states, size_t n, const u64* outs);
+
+  // What a state of 16 words becomes; null where it was not kept.
+  const u64* find(const u64* state) const;
+
+ private:
+  size_t slot(const u64* state) const;
+  void grow(size_t entries);
+
+  std::vector<u64> words_;   // of each entry the state, and then what became of it
+  std::vector<u32> places_;  // numbers of entries by their states' hash, from 1 on: a power of two of slots, half of them free
+};
+
 class OpenedNodes {
  public:
   // Opens the leaves of these numbers, modulo the tree's. Returns whether there are exactly the rows and nodes that this
-  // takes, and nodes in their one encoding; the root is not compared. Without, no row and no node is known.
-  bool open(const HashOps& hash, const TreeOpening& tree, const std::vector<u64>& leaves);
+  // takes, and nodes in their one encoding; the root is not compared. Without, no row and no node is known. What is hashed
+  // on the way is kept in `permuted`.
+  bool open(const HashOps& hash, const TreeOpening& tree, const std::vector<u64>& leaves, Permuted& permuted);
 
   // The row of a leaf; null where it is not known.
   const u64* row(u64 leaf) const;
@@ -50,7 +67,7 @@ class OpenedNodes {
     std::vector<u64> digests;   // of the parents
   };
 
-  bool rise(const HashOps& hash, const TreeOpening& tree);
+  bool rise(const HashOps& hash, const TreeOpening& tree, Permuted& permuted);
 
   std::vector<Level> levels_;
   std::vector<u64> leaves_;  // ascending

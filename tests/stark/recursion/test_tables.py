@@ -57,8 +57,9 @@ class Case:
             own = Proven(own.name, own.public, proof)
         stated = stated_by(children, [own], self.proven.proof.challenge, NODE_KEY)
         evaluated = evaluate(self.program.circuit, node_fields(children, [own], stated), node_trees(children, [own]))
+        layout, fixed = self.program.layout, list(self.program.preprocessed().values())
         with CpuBackend() as backend:
-            traces = self.program.layout.traces(self.program.layout.inputs(evaluated), backend)
+            traces = layout.traces(layout.inputs(evaluated), fixed.__getitem__, backend)
         return traces, stated.scalars(), evaluated.faults
 
     def failures(self, traces: list[Words], public: tuple[int, ...]) -> list[Failure]:

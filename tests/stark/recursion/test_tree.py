@@ -181,8 +181,6 @@ def test_children_are_evaluated_at_once_as_one_after_the_other(tree: Tree, chang
         assert (found.faults, found.unfit) == (plain.faults, plain.unfit)
         assert np.array_equal(found.values, one.values)
         assert found.states.tolist() == plain.states
-        made, alone = program.layout.inputs(found, threads), program.layout.inputs(one)
-        assert all(np.array_equal(made[name], alone[name]) for name in alone)
 
 
 def test_a_job_of_one_segment_without_a_global_bus() -> None:
