@@ -98,11 +98,15 @@ class KeyFront(Generic[ParametersT, TableT, OptionalT]):
             data = canonical.encode(self.to_record())
             if len(data) > MAX_BYTES:
                 raise UsageError(f"{what}: its verifying key has {len(data)} bytes; at most {MAX_BYTES} are read")
-            self.from_record(canonical.decode(data, what), what)
+            self._read_own(canonical.decode(data, what), what)
         except FormatError as error:
             raise UsageError(str(error)) from None
         except (TypeError, ValueError) as error:  # an argument of another type, or beyond 64 bits
             raise UsageError(f"{what}: its verifying key cannot be written: {error}") from None
+
+    def _read_own(self, record: Any, what: str) -> None:
+        """`from_record` of this key's record."""
+        self.from_record(record, what)
 
     def check(self, what: str) -> None:
         """Raise FormatError unless the parts of the key fit each other."""

@@ -499,7 +499,9 @@ class MultilinearKernels(RowKernels):
         if len(at) and not 0 <= at.min() <= at.max() < n:
             raise SizeError(f"a place beyond {n} elements")
         order = np.argsort(at, kind="stable")
-        distinct, begins = np.unique(at[order], return_index=True)
+        ordered = at[order]
+        begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(at)])
+        distinct = ordered[begins]  # np.unique imports numpy.ma
         parts = distinct, begins, [len(at)], order + first
         given = self._upload(np.concatenate(parts).astype(np.uint64))
         out, count = self._zeros((3, n)), len(distinct)

@@ -41,6 +41,9 @@ LARGE = 1 << 14
 """Instructions of a program beyond which a device moves its table's cells to a coset in memory of its own."""
 MOVED_BYTES = 4 << 30
 """Most bytes of cells that are moved at once, unless those of one run take more."""
+TOGETHER_BYTES = 1 << 28
+"""Most bytes of cells that are moved to several cosets at once. A program's kernels run once for all of these. With
+each coset on its own the tables of a node's permutations took 520 launches, most too small to fill a device."""
 
 _WEIGHTS = struct((WORD, "low high middle end"))
 _STATE = struct((STATE, "transcript"), (WORD, "round"), (EXT, "nu"), (("u8", (COORDINATES + 1, 3)), "drawn"))
@@ -67,6 +70,14 @@ def moved_rows(cells: int, rows: int, least: int, most: int = MOVED_BYTES) -> in
     while rows > least and 8 * cells * rows > most:
         rows //= 2
     return rows
+
+
+def moved_together(cells: int, rows: int, cosets: int, most: int = TOGETHER_BYTES) -> int:
+    """To how many of so many cosets, at most, a table of these cells and rows is moved at once: a power of two."""
+    together = 1
+    while 2 * together <= cosets and 8 * cells * rows * 2 * together <= most:
+        together *= 2
+    return together
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from kernels.cuda.backend import CudaBackend
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
 from kernels.cuda.goldilocks.lde import LdeProfile
 from kernels.cuda.goldilocks.multilinear import CudaMultilinear
+from tests.support.emulated_device import EmulatedDevice
 from tests.support.golden_jobs import FOLDER
 from tests.support.multilinear_cases import CASES, Case, leaves, random, row_rounds
 from tests.support.multilinear_golden import JOBS, prove_golden, to_bytes
@@ -55,17 +56,30 @@ def test_programs_of_tall_tables_are_compiled(emulated: CudaBackend) -> None:
         del kernels.compiled_work
 
 
-@pytest.mark.parametrize("moved_bytes", [1, 4096, 1 << 30])
+def launches_of_large(backend: CudaBackend, moved_bytes: int, together: int) -> int:
+    """Check rounds over programs that are compiled, and count their launches."""
+    kernels, device = backend.multilinear, backend.device
+    assert isinstance(kernels, CudaMultilinear)
+    assert isinstance(device, EmulatedDevice)
+    kernels.large, kernels.moved_bytes, kernels.together_bytes = 40, moved_bytes, together
+    before = device.did["launch"]
+    try:
+        for seed in (0, 3, 5, 13, 17):
+            row_rounds(backend, np.random.default_rng(seed))
+    finally:
+        del kernels.large, kernels.moved_bytes, kernels.together_bytes
+    return device.did["launch"] - before
+
+
+@pytest.mark.parametrize("moved_bytes", [1, 4096])
 def test_large_programs_are_compiled(emulated: CudaBackend, moved_bytes: int) -> None:
     """For some rows after the others where memory for cells on a coset is short."""
-    kernels = emulated.multilinear
-    assert isinstance(kernels, CudaMultilinear)
-    kernels.large, kernels.moved_bytes = 40, moved_bytes
-    try:
-        for seed in (0, 3, 5):
-            row_rounds(emulated, np.random.default_rng(seed))
-    finally:
-        del kernels.large, kernels.moved_bytes
+    launches_of_large(emulated, moved_bytes, 1)
+
+
+def test_large_programs_run_on_several_cosets_at_once(emulated: CudaBackend) -> None:
+    one, some, all = (launches_of_large(emulated, 1 << 30, most) for most in (1, 1 << 13, 1 << 30))
+    assert one > some > all
 
 
 def test_prepared_rules_are_not_prepared_again(emulated: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from distprove.errors import AirError
+from distprove.formats import canonical
 from distprove.stark.air.compiled import (
     MAX_DEGREE,
     MAX_INSTRUCTIONS,
@@ -155,6 +156,11 @@ class Rules:
                 [use.bus.name, use.bus.width, use.bus.scope, use.number, use.sends, use.at_most] for use in self.uses
             ],
         }
+
+    @cached_property
+    def read_back(self) -> Rules:
+        """These rules as a verifier reads them. Cached, since many keys have the same tables. Raises FormatError."""
+        return self.from_record(canonical.decode(canonical.encode(self.to_record()), self.name))
 
     @staticmethod
     def from_record(record: object) -> Rules:

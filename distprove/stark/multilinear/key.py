@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -62,8 +62,11 @@ class MultilinearKey(KeyFront[Parameters, Rules, bool]):
         }
 
     @classmethod
-    def from_record(cls, record: Any, what: str = "verifying key") -> MultilinearKey:
-        """Read what `to_record` wrote, and check everything that a verifier relies on. Raises FormatError."""
+    def from_record(
+        cls, record: Any, what: str = "verifying key", tables: Sequence[Rules] | None = None
+    ) -> MultilinearKey:
+        """Read what `to_record` wrote, and check everything that a verifier relies on. `tables` are those of the record
+        where they were read already. Raises FormatError."""
         fields = {"engine": str, "version": int, "program": str, "arguments": dict, "params": dict, "tables": list}
         more = {"buses": list, "statement": dict, "fixed_heights": list, "preprocessed_root": bytes, "optional": list}
         check_fields(record, {**fields, **more}, what)
@@ -73,7 +76,7 @@ class MultilinearKey(KeyFront[Parameters, Rules, bool]):
             record["program"],
             record["arguments"],
             Parameters.from_record(record["params"]),
-            tuple(Rules.from_record(t) for t in record["tables"]),
+            tuple(map(Rules.from_record, record["tables"]) if tables is None else tables),
             tuple(read_bus(b, what) for b in record["buses"]),
             Statement.from_record(record["statement"], what),
             tuple(record["fixed_heights"]),
@@ -82,6 +85,9 @@ class MultilinearKey(KeyFront[Parameters, Rules, bool]):
         )
         key.check(what)
         return key
+
+    def _read_own(self, record: Any, what: str) -> None:
+        self.from_record(record, what, [table.read_back for table in self.tables])
 
     def check(self, what: str) -> None:
         """Raise FormatError unless the parts of the key fit each other."""

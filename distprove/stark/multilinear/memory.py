@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from distprove.stark.multilinear.air import Rules
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.shape import Shape, heights_fit
 from distprove.stark.multilinear.stacking import Stack
 from distprove.stark.plan import PARTITION_BYTES, MemoryPlan
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
-from kernels.interface.multilinear_rows import LARGE, moved_rows
+from kernels.interface.multilinear_rows import LARGE, moved_rows, moved_together
 
 WORD, DIGEST = 8, 32
 VECTOR = 3 * WORD
@@ -72,8 +73,8 @@ def stages(shape: Shape, *, lean: bool = False, streamed: bool = False) -> dict[
     layers, proved = (fractions * 3 // 2, fractions * 7 // 4) if lean else (2 * fractions, 2 * fractions)
     vectors = 3 * cells >> log_skip
     # What is moved to a coset, of a table whose rules are many; others move tiles in scratch of their own.
-    large = [(t.cells, 1 << h) for t, h in tables if any(len(program.code) > LARGE for program in t.programs)]
-    moved = max((WORD * width * moved_rows(width, rows, 1 << log_skip) for width, rows in large), default=0)
+    large = [(t, 1 << h) for t, h in tables if any(len(program.code) > LARGE for program in t.programs)]
+    moved = max((_moved_bytes(t, rows, 1 << log_skip) for t, rows in large), default=0)
     kinds = (4 * 3 * stack + 3 * 3 * stack_bytes(shape.preprocessed)) >> log_skip
     pair = 6 * stack >> log_skip
     return {
@@ -87,6 +88,13 @@ def stages(shape: Shape, *, lean: bool = False, streamed: bool = False) -> dict[
         "reduction": rest + kinds + pair,
         "opening": opening_bytes(shape, rest, 0 if not streamed else codewords),
     }
+
+
+def _moved_bytes(table: Rules, rows: int, run: int) -> int:
+    """Bytes of a table's cells on the cosets to which they are moved at once."""
+    degree = max(table.constraint_degree, table.interaction_degree)  # no more cosets than that
+    together = moved_together(table.cells, rows, degree)
+    return WORD * table.cells * together * moved_rows(table.cells, rows, run)
 
 
 def opening_bytes(shape: Shape, held: int, codewords: int) -> int:

@@ -157,10 +157,13 @@ class OneProofSystem(MultilinearSystem):
         return True
 
     def prepare_verifying(self) -> None:
-        """Make the keys of the job's nodes. Where several processes do, one makes them and the others read them."""
+        """Make the keys of the job's nodes, and what evaluates the rules of all keys. Where several processes do, one
+        makes the roots of keys and the others read them."""
+        _ = self.verifier  # whose engine is imported
+        _evaluators(self.key)
         for kind in self.planned_kinds():
-            _node_key(self.key, kind)
-            _node_key(self.key, kind.of_role(INNER))
+            _evaluators(_node_key(self.key, kind))
+            _evaluators(_node_key(self.key, kind.of_role(INNER)))
 
     def verify_batch(self, proofs: list[PartitionProof]) -> bool:
         return all(self.verify(proof) for proof in proofs)
@@ -213,6 +216,12 @@ def _node_key(key: MultilinearKey, kind: Kind) -> MultilinearKey:
     """The verifying key of a node. Beside provers the verifiers of a machine have a share of its threads together
     (`cluster.executor.verifiers.how_many`), which the one that makes a key has alone."""
     return node_key(key, kind, max(1, usable_threads() // VERIFIERS_SHARE))
+
+
+def _evaluators(key: MultilinearKey) -> None:
+    """Make what evaluates a key's rules at points, which its first verification would make otherwise."""
+    for table in key.tables:
+        _ = table.constraints_at, table.interactions_at
 
 
 class OneProofSynthesiser(StarkSynthesiser):

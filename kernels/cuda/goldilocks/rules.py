@@ -24,10 +24,12 @@ from kernels.interface.multilinear_rows import (
     HALVES,
     LARGE,
     MOVED_BYTES,
+    TOGETHER_BYTES,
     RowKernels,
     RowRounds,
     RuleProgram,
     moved_rows,
+    moved_together,
 )
 from kernels.interface.steps import Words
 from kernels.maths.goldilocks import P, root_of_unity
@@ -64,6 +66,7 @@ class CudaRules(RowKernels):
     """Runs rules of tables on one device."""
 
     piece, large, compiled_work, moved_bytes = PIECE, LARGE, COMPILED_WORK, MOVED_BYTES
+    together_bytes = TOGETHER_BYTES
 
     def __init__(self, device: Device, rows: GoldilocksKernels) -> None:
         """`rows` compiles large programs."""
@@ -161,11 +164,12 @@ class CudaRules(RowKernels):
         )
         given: list[tuple[int, int]] = []
         for number, rule in enumerate(rules):
-            for coset in rule.cosets:
-                if rule.rules.code.code.size > self.large:
-                    self._add_large(base.reshape(-1), made, number, coset, factors)
-                else:
-                    given.append((number, coset))
+            if rule.rules.code.code.size <= self.large:
+                given += [(number, coset) for coset in rule.cosets]
+                continue
+            together = moved_together(rule.cells, 1 << rule.log_rows, len(rule.cosets), self.together_bytes)
+            for own in _in_groups(rule.cosets, together):
+                self._add_large(base.reshape(-1), made, number, own, factors)
         for source, own in _by(given, lambda at: self._source(rules[at[0]].rules, 1 << rules[at[0]].log_rows)):
             self._add_on_cosets(source, own, base, made, factors)
 
@@ -205,29 +209,34 @@ class CudaRules(RowKernels):
         read = (held, *sizes, held[_COSET_WORDS * len(tables) :], *runs, scratch, np.uint64(room), taken)
         kernel.launch(blocks, threads, read, shared=shared)
 
-    def _add_large(self, base: Array, made: RowRounds, number: int, coset: int, factors: Array) -> None:
-        """Add the sums of one rule on one coset, by a program that is compiled, for as many rows at a time as the
-        memory for moved cells takes. More kernels than those of these few programs do not pay: an interpreter takes
-        four times as long."""
-        rule, log_run = made.rules[number], made.log_run
-        rows = 1 << rule.log_rows
-        height = moved_rows(rule.cells, rows, 1 << log_run, self.moved_bytes) if coset else rows
-        cells = base[rule.first : rule.first + rule.cells * rows].reshape(rule.cells, rows)
+    def _add_large(self, base: Array, made: RowRounds, number: int, cosets: range, factors: Array) -> None:
+        """Add the sums of one rule on some cosets, a power of two, by a program that is compiled, for as many rows at a
+        time as the memory for moved cells takes. Coset 0 is alone: its cells are not moved. More kernels than those of
+        these few programs do not pay: an interpreter takes four times as long."""
+        rule, log_run, moves = made.rules[number], made.log_run, cosets.start > 0
+        rows, count = 1 << rule.log_rows, len(cosets)
+        height = moved_rows(rule.cells, rows, 1 << log_run, self.moved_bytes) if moves else rows
+        cells = base[rule.first : rule.first + rule.cells * rows].reshape(rule.cells, 1, rows)
         program, weights = rule.rules.program, ByValue(made.weights[rule.log_rows - log_run])
-        sums = made.sums[made.coset_sums[number] + coset - rule.cosets.start << log_run :]
-        moved = self._empty((rule.cells, height)) if coset else cells
+        sums = made.sums[made.coset_sums[number] + cosets.start - rule.cosets.start << log_run :]
+        moved = self._empty((rule.cells, count, height)) if moves else cells
+        pitch = np.uint64(count * height)
         for begin in range(0, rows, height):
-            if coset:
+            for place, coset in enumerate(cosets if moves else ()):
                 runs = rule.cells * height >> log_run
-                sizes = np.uint64(runs), np.uint64(rows), np.uint64(height), np.uint32(log_run)
+                sizes = np.uint64(runs), np.uint64(rows), np.uint64(height), pitch, np.uint32(log_run)
                 kernel = self._device.kernel(RULES, "rules_move")
-                read = base[rule.first + begin :], moved, *sizes, np.uint64(root_of_unity(log_run)), factors[coset]
+                to = moved.reshape(-1)[place * height :]
+                read = base[rule.first + begin :], to, *sizes, np.uint64(root_of_unity(log_run)), factors[coset]
                 kernel.launch(grid_for(runs, THREADS), THREADS, read)
             given = [moved[first:end] if first < end else None for first, end in program.spans]
-            values = self._rows.evaluate(program.on_coset, given, rule.rules.scalars)
+            log_cosets = count.bit_length() - 1
+            values = self._rows.evaluate(program.on_coset, given, rule.rules.scalars, log_cosets=log_cosets)
             kernel = self._device.kernel(RULES, "rules_weigh")
-            own = np.uint64(begin), np.uint64(height), np.uint32(log_run)
-            kernel.launch(grid_for(height, THREADS), THREADS, (values, *own, weights, sums))
+            own = np.uint64(begin), np.uint64(height), pitch, np.uint32(log_run)
+            for place in range(count):
+                found = values.reshape(-1)[place * height :], *own, weights, sums[place << log_run :]
+                kernel.launch(grid_for(height, THREADS), THREADS, found)
 
     # -- rounds over rows ---------------------------------------------------------------------------------------------
 
@@ -288,6 +297,18 @@ def _by(given: Sequence[T], source: Callable[[T], KernelSource]) -> list[tuple[K
     for own in given:
         found.setdefault(source(own), []).append(own)
     return list(found.items())
+
+
+def _in_groups(cosets: range, most: int) -> list[range]:
+    """Consecutive cosets, as powers of two of at most so many. Coset 0 is alone."""
+    found: list[range] = []
+    while cosets:
+        count = 1
+        while cosets.start and 2 * count <= min(most, len(cosets)):
+            count *= 2
+        found.append(cosets[:count])
+        cosets = cosets[count:]
+    return found
 
 
 _LEAF_WORDS, _COSET_WORDS, _ROUND_WORDS = 8, 11, 12

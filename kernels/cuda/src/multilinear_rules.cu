@@ -211,22 +211,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   add_sums(found, 0, task.sums);
 }
 
-// Moves runs of columns to a coset, for programs that are compiled: `height` rows of columns that are `rows` apart.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rules_move(const u64* in, u64* out, u64 runs, u64 rows, u64 height, u32 log_run, u64 root, const u64* factors) {
+// Moves runs of columns to a coset, for programs that are compiled: `height` rows of columns that are `rows` apart, to columns
+// that are `pitch` apart.
+extern "C" __global__ void __launch_bounds__(THREADS) rules_move(const u64* in, u64* out, u64 runs, u64 rows, u64 height,
+                                                                 u64 pitch, u32 log_run, u64 root, const u64* factors) {
   const u64 i = global_thread();
   if (i >= runs) return;
-  const u64 to = i << log_run, from = to / height * rows + to % height;
-  if (log_run == LOG_RUN) move_run(in + from, out + to, factors);
-  else move_any_run(in + from, out + to, log_run, root, factors);
+  const u64 column = (i << log_run) / height, row = (i << log_run) % height;
+  in += column * rows + row, out += column * pitch + row;
+  if (log_run == LOG_RUN) move_run(in, out, factors);
+  else move_any_run(in, out, log_run, root, factors);
 }
 
-// Adds eq times values (3, rows), of the rows from `begin` on, to the sums of the places in a run.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    rules_weigh(const u64* values, u64 begin, u64 rows, u32 log_run, const __grid_constant__ steps::RowWeights eq, u64* sums) {
+// Adds eq times values, of the rows from `begin` on, to the sums of the places in a run. Their coordinates are `pitch` apart.
+extern "C" __global__ void __launch_bounds__(THREADS) rules_weigh(const u64* values, u64 begin, u64 rows, u64 pitch, u32 log_run,
+                                                                  const __grid_constant__ steps::RowWeights eq, u64* sums) {
   const u64 row = global_thread();
   Ext found = embed(0);
-  if (row < rows) found = mul(steps::load(values + row, rows), eq.at(0, (begin + row) >> log_run));
+  if (row < rows) found = mul(steps::load(values + row, pitch), eq.at(0, (begin + row) >> log_run));
   add_sums(found, log_run, sums);
 }
 #endif
