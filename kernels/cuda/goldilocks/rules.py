@@ -168,8 +168,8 @@ class CudaRules(RowKernels):
                 given += [(number, coset) for coset in rule.cosets]
                 continue
             together = moved_together(rule.cells, 1 << rule.log_rows, len(rule.cosets), self.together_bytes)
-            for own in _in_groups(rule.cosets, together):
-                self._add_large(base.reshape(-1), made, number, own, factors)
+            for group in _in_groups(rule.cosets, together):
+                self._add_large(base.reshape(-1), made, number, group, factors)
         for source, own in _by(given, lambda at: self._source(rules[at[0]].rules, 1 << rules[at[0]].log_rows)):
             self._add_on_cosets(source, own, base, made, factors)
 
