@@ -90,8 +90,12 @@ class QueryPaths:
         if log_size == log_above + 1:
             path = self.path(log_size)
             return path[: len(path) - self.path_span(log_above)[1]]
-        children = self.known(log_above)[None, :] + np.arange(size // above)[:, None] * above
-        return np.setdiff1d(children, self.known(log_size), assume_unique=True) + size
+        parents, known = self.known(log_above), self.known(log_size)
+        children = np.arange(size, 2 * size, above)[:, None] + parents
+        lacking = np.ones(children.shape, dtype=np.bool_)
+        lacking[known >> log_above, parents.searchsorted(known & (above - 1))] = False
+        missing: Indices = children[lacking]
+        return missing
 
     def path_span(self, log_leaves: int) -> tuple[int, int]:
         """Return where the nodes of `path` begin in `numbers`, and how many they are."""
