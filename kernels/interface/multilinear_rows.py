@@ -43,7 +43,7 @@ MOVED_BYTES = 4 << 30
 """Most bytes of cells that are moved at once, unless those of one run take more."""
 TOGETHER_BYTES = 1 << 28
 """Most bytes of cells that are moved to several cosets at once. A program's kernels run once for all of these. With
-each coset on its own the tables of a node's permutations took 520 launches, most too small to fill a device."""
+each coset on its own the tables of a node's permutations took hundreds of launches, most too small to fill a device."""
 
 _WEIGHTS = struct((WORD, "low high middle end"))
 _STATE = struct((STATE, "transcript"), (WORD, "round"), (EXT, "nu"), (("u8", (COORDINATES + 1, 3)), "drawn"))

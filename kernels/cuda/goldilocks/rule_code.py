@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.cuda.goldilocks.linear_forms import straightened
 from kernels.errors import SizeError
 from kernels.interface.row_program import Op, RowProgram
 from kernels.maths.goldilocks import Ext, P
@@ -44,7 +45,11 @@ class RuleCode:
     """The code of one program, whose matrix i begins at cell `firsts[i]`. Raises SizeError for what cannot be run."""
 
     def __init__(self, program: RowProgram, firsts: Sequence[int], piece: int) -> None:
-        self._program = program
+        self.program = self._program = straightened(program)
+        """The program that is run, which has the same outputs."""
+        self.straightened = self.program is not program
+        """Whether the program had long chains."""
+        program = self.program
         self._code: list[list[int]] = program.code.tolist()
         self._extension: list[bool] = program.is_extension.tolist()
         self._firsts = firsts

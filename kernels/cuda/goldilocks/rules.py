@@ -83,8 +83,9 @@ class CudaRules(RowKernels):
     def prepare_rules(self, program: RuleProgram) -> None:
         """Make a program's code, and begin to compile a large one, for which the univariate round would wait. Nothing
         goes to the device: a thread beside the one that computes may call."""
-        if self._rule_code(program).code.size > self.large:
-            self._rows.prepare([program.on_coset])
+        code = self._rule_code(program)
+        if self._is_large(code):
+            self._rows.prepare([code.program])
 
     def bind(self, rules: Sequence[tuple[RuleProgram, Words]]) -> list[_Bound]:
         if not rules:
@@ -114,6 +115,10 @@ class CudaRules(RowKernels):
             code = RuleCode(program.on_coset, [begin for begin, _ in program.spans], self.piece)
             self._made[program] = code
         return code
+
+    def _is_large(self, code: RuleCode) -> bool:
+        """Whether kernels of its own run a program on cosets. Those with long chains are large enough."""
+        return code.straightened or int(code.code.size) > self.large
 
     # -- leaves -------------------------------------------------------------------------------------------------------
 
@@ -164,7 +169,7 @@ class CudaRules(RowKernels):
         )
         given: list[tuple[int, int]] = []
         for number, rule in enumerate(rules):
-            if rule.rules.code.code.size <= self.large:
+            if not self._is_large(rule.rules.code):
                 given += [(number, coset) for coset in rule.cosets]
                 continue
             together = moved_together(rule.cells, 1 << rule.log_rows, len(rule.cosets), self.together_bytes)
@@ -217,7 +222,7 @@ class CudaRules(RowKernels):
         rows, count = 1 << rule.log_rows, len(cosets)
         height = moved_rows(rule.cells, rows, 1 << log_run, self.moved_bytes) if moves else rows
         cells = base[rule.first : rule.first + rule.cells * rows].reshape(rule.cells, 1, rows)
-        program, weights = rule.rules.program, ByValue(made.weights[rule.log_rows - log_run])
+        program, weights = rule.rules.code.program, ByValue(made.weights[rule.log_rows - log_run])
         sums = made.sums[made.coset_sums[number] + cosets.start - rule.cosets.start << log_run :]
         moved = self._empty((rule.cells, count, height)) if moves else cells
         pitch = np.uint64(count * height)
@@ -229,9 +234,8 @@ class CudaRules(RowKernels):
                 to = moved.reshape(-1)[place * height :]
                 read = base[rule.first + begin :], to, *sizes, np.uint64(root_of_unity(log_run)), factors[coset]
                 kernel.launch(grid_for(runs, THREADS), THREADS, read)
-            given = [moved[first:end] if first < end else None for first, end in program.spans]
-            log_cosets = count.bit_length() - 1
-            values = self._rows.evaluate(program.on_coset, given, rule.rules.scalars, log_cosets=log_cosets)
+            given = [moved[first:end] if first < end else None for first, end in rule.rules.program.spans]
+            values = self._rows.evaluate(program, given, rule.rules.scalars, log_cosets=count.bit_length() - 1)
             kernel = self._device.kernel(RULES, "rules_weigh")
             own = np.uint64(begin), np.uint64(height), pitch, np.uint32(log_run)
             for place in range(count):
