@@ -8,7 +8,7 @@ that the same code emits a circuit. An *element* is one of F. Arrays of elements
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -166,6 +166,15 @@ class Arithmetic(ABC, Generic[E]):
 
     # -- hashing ----------------------------------------------------------------------------------------------------
 
+    def eqs(self, point: Sequence[E], places: Iterable[tuple[int, int]]) -> Iterator[E]:
+        """For each (first, index) the product over i of point_(first + i) if bit i of the index is set, else of one
+        less that."""
+        for first, index in places:
+            product = self.one
+            for i, x in enumerate(point[first:]):
+                product = self.mul(product, x if index >> i & 1 else self.sub(self.one, x))
+            yield product
+
     @abstractmethod
     def transcript(self, purpose: bytes, tree_hash: TreeHash) -> Transcript:
         """A new transcript."""
@@ -229,6 +238,20 @@ class Numbers(Arithmetic[Ext]):
 
     def dot(self, a: Elements, b: Elements) -> Ext:
         return field.element(field.total(field.ext_mul(a, b)))
+
+    def eqs(self, point: Sequence[Ext], places: Iterable[tuple[int, int]]) -> Iterator[Ext]:
+        """Places that have their upper bits in common share the products of these."""
+        away, known = [field.e_sub(field.ONE, x) for x in point], dict[tuple[int, int], Ext]()
+
+        def value(first: int, index: int) -> Ext:
+            if first == len(point):
+                return field.ONE
+            if (first, index) not in known:
+                factor = point[first] if index & 1 else away[first]
+                known[first, index] = field.e_mul(factor, value(first + 1, index >> 1))
+            return known[first, index]
+
+        return (value(first, index) for first, index in places)
 
     def program_at(self, program: PointProgram, this: Sequence[Any], next_: Sequence[Any], scalars: Elements) -> Ext:
         return program(this, next_, scalars)

@@ -100,9 +100,9 @@ def block_weights(f: Arithmetic[E], shape: Shape, claim: LeafClaim[E]) -> list[l
     rest = claim.point[: leaves.log_scope]
     for number, blocks in enumerate(leaves.scopes.values()):
         scale = eq(f, claim.point[leaves.log_scope :], number) if len(leaves.scopes) == 2 else f.one
-        for block in blocks:
-            h = block.log_height
-            weights[block.table][block.use] = f.mul(scale, eq(f, rest[h:], block.offset >> h))
+        places = [(block.log_height, block.offset >> block.log_height) for block in blocks]
+        for block, weight in zip(blocks, f.eqs(rest, places), strict=True):
+            weights[block.table][block.use] = f.mul(scale, weight)
     return weights
 
 

@@ -191,7 +191,7 @@ class RuleCode:
         """The constants (k) and coefficients (m, 3) for scalars (program.scalars, 3)."""
         given: list[Ext] = [(a, b, c) for a, b, c in scalars.tolist()]
         values = self._values(given)
-        constants = [1 if v < 0 else values[v][0] for v in self._constants] or [0]
+        constants = [values[v][0] for v in self._constants] or [0]
         coefficients = np.empty((len(self._terms), 3), dtype=np.uint64)
         plain, weights, negative = self._plain
         if len(plain):
@@ -227,20 +227,24 @@ class RuleCode:
         return sorted(set(range(len(self._terms))) - set(self._plain[0].tolist()))
 
     def _values(self, scalars: Sequence[Ext]) -> dict[int, Ext]:
-        values: dict[int, Ext] = {}
+        values = dict(self._fixed)
         for i in self._uniform_order:
             op, a, b, _ = self._code[i]
-            if op == Op.CONST:
-                values[i] = (self._program.constants[a] % P, 0, 0)
-            elif op in (Op.SCALAR, Op.BASE_SCALAR):
+            if op in (Op.SCALAR, Op.BASE_SCALAR):
                 values[i] = scalars[a] if op == Op.SCALAR else (scalars[a][0], 0, 0)
             else:
                 values[i] = {Op.ADD: ext_add, Op.SUB: ext_sub, Op.MUL: ext_mul}[Op(op)](values[a], values[b])
         return values
 
     @cached_property
+    def _fixed(self) -> dict[int, Ext]:
+        """The values that are constants, and the one that -1 stands for."""
+        code, constants = enumerate(self._code), self._program.constants
+        return {-1: (1, 0, 0)} | {i: (constants[a] % P, 0, 0) for i, (op, a, _, _) in code if op == Op.CONST}
+
+    @cached_property
     def _uniform_order(self) -> list[int]:
-        """Every value from which constants and coefficients are computed, operands first."""
+        """Every other value from which constants and coefficients are computed, operands first."""
         pending = [v for v in self._constants if v >= 0]
         pending += [v for terms in self._terms for _, factors, _ in terms for v in factors]
         needed: set[int] = set()
@@ -250,4 +254,4 @@ class RuleCode:
                 needed.add(v)
                 op, a, b, _ = self._code[v]
                 pending += (a, b) if op >= Op.ADD else ()
-        return sorted(needed)
+        return sorted(needed - self._fixed.keys())
