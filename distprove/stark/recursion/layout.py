@@ -57,13 +57,14 @@ class Layout:
         """Raises UsageError for a circuit that is too large for the frame."""
         self.circuit = circuit
         self._rows = rows_of(circuit)
-        self.rows = {kind: len(self._rows[kind].fixed) for kind in KINDS}
+        self.rows = {kind: len(self._rows[kind][0]) for kind in KINDS}
         """How many rows of each kind are in use."""
         self.frame = frame or Frame.fitting(self.rows)
         if not self.frame.has_room(self.rows):
             raise UsageError(f"a circuit of {self.rows} rows, too large for tables of 2^{self.frame.log_heights}")
         for kind, more in MORE.items():
-            self._rows[kind], self._rows[more] = self._rows[kind].split(1 << self.frame.log_heights[kind])
+            height, columns = 1 << self.frame.log_heights[kind], self._rows[kind]
+            self._rows[kind], self._rows[more] = [own[:height] for own in columns], [own[height:] for own in columns]
 
     @property
     def log_heights(self) -> Mapping[str, int]:
@@ -72,12 +73,14 @@ class Layout:
     @cached_property
     def preprocessed(self) -> Mapping[str, Words]:
         """Preprocessed columns, (width, rows), of the tables that have any."""
-        return {name: self._columns(self._rows[name].fixed, name) for name in self.frame.log_heights}
+        return {name: self._columns(name) for name in self.frame.log_heights}
 
-    def _columns(self, rows: Words, name: str) -> Words:
-        """Rows (n, width) as columns (width, 2^log_height), which end in zeros."""
-        out = np.zeros((rows.shape[1], 1 << self.log_heights[name]), dtype=np.uint64)
-        out[:, : len(rows)] = rows.T
+    def _columns(self, name: str) -> Words:
+        """The columns of a table, (width, 2^log_height), which end in zeros."""
+        columns = self._rows[name]
+        out = np.zeros((len(columns), 1 << self.log_heights[name]), dtype=np.uint64)
+        for to, column in zip(out, columns, strict=True):
+            to[: len(column)] = column
         return out
 
     def inputs(self, made: Evaluation) -> dict[str, Words]:
@@ -86,7 +89,7 @@ class Layout:
         first = 0
         for name in self.log_heights:
             if name in PERMUTED:
-                states = made.states[first:][: len(self._rows[name].fixed)]
+                states = made.states[first:][: len(self._rows[name][0])]
                 first += len(states)
                 # Without a row one of zeros, as all others are then: a row function takes no empty array.
                 found[f"{name} states"] = states.reshape(-1) if len(states) else np.zeros(WIDTH, dtype=np.uint64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -139,4 +140,8 @@ def _definition(name: str) -> Definition:
 
 @cache
 def _rules_of(name: str) -> Rules:
+    """The compiled table of this name. A second table of a kind has the rules of the first."""
+    for kind, more in MORE.items():
+        if name == more:
+            return replace(_rules_of(kind), name=more)
     return compile_rules(_definition(name), {WIRE.name: 1})

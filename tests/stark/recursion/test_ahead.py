@@ -13,13 +13,18 @@ import pytest
 from actors.messages import VerifierSpec
 from actors.server import VerifierServer
 from distprove.job import Job
+from distprove.stark.multilinear.air import Rules, compile_rules
+from distprove.stark.multilinear.key import compile_key
 from distprove.stark.recursion import program, tree_keys
+from distprove.stark.recursion.frame import KINDS, MORE, Frame
 from distprove.stark.recursion.node import Child
 from distprove.stark.recursion.plan import INNER, ROOT
 from distprove.stark.recursion.system import OneProofProver, OneProofSystem
+from distprove.stark.recursion.tables import WIRE
 from distprove.system import PartitionProof, PreparesVerifying
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import DeviceInfo
+from tests.stark.recursion.test_tree import NODES
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +102,34 @@ def test_a_verifier_makes_the_keys_of_the_tree_when_it_loads(system: OneProofSys
     for thread in set(threading.enumerate()) - before:
         thread.join()
     assert {kind.role for _, kind in tree_keys._KEYS} == {0, INNER, ROOT}
+    tables = [table for key in (system.key, *tree_keys._KEYS.values()) for table in key.tables]
+    assert all({"constraints_at", "interactions_at"} <= vars(table).keys() for table in tables)
+
+
+def test_the_rules_of_a_node_are_read_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of any frame and parameters have the same tables."""
+    reads: list[str] = []
+    read = Rules.from_record
+
+    def counting(record: Any) -> Rules:
+        reads.append(record["name"])
+        return read(record)
+
+    monkeypatch.setattr(Rules, "from_record", staticmethod(counting))
+    program._rules_of.cache_clear()
+    keys = [
+        compile_key(program.NodeProgram((), Frame({**dict.fromkeys(KINDS, height), "publics": 4})), NODES)
+        for height in (5, 6, 7)
+    ]
+    assert len({key.digest for key in keys}) == 3
+    assert sorted(reads) == sorted(KINDS)
+
+
+@pytest.mark.parametrize(("kind", "more"), MORE.items())
+def test_a_second_table_has_the_rules_of_the_first(kind: str, more: str) -> None:
+    compiled = compile_rules(program._definition(more), {WIRE.name: 1})
+    assert program._rules_of(more).to_record() == compiled.to_record()
+    assert program._rules_of(more).constraints is program._rules_of(kind).constraints
 
 
 def test_what_cannot_be_prepared_keeps_no_verifier_from_its_work(
