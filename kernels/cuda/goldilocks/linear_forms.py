@@ -37,8 +37,11 @@ class _Forms:
         self._constants = program.constants
         self._extension: list[bool] = program.is_extension.tolist()
         self._forms: list[_Form] = []
-        for v in range(len(self._code)):
+        self._most: list[int] = []
+        """No fewer instructions than the chain of each value has."""
+        for v, (_, a, b, _) in enumerate(self._code):
             self._forms.append(self._form(v))
+            self._most.append(1 + self._most[a] + self._most[b] if self._follows(v) else 0)
         used = set(program.outputs)
         for v, (op, a, b, _) in enumerate(self._code):
             if op >= Op.ADD and not self._follows(v):
@@ -72,15 +75,15 @@ class _Forms:
 
     def shorter(self, v: int) -> _Form | None:
         """The form of a value, if its chain is so much longer."""
-        if not self._follows(v):
+        steps = sum(1 if c in (1, P - 1) or x == _ONE else 2 for x, c in self._forms[v].items())
+        if self._most[v] <= LONGER * steps:
             return None
         chain, pending = set[int](), [v]
-        while pending:
+        while pending and len(chain) <= LONGER * steps:
             own = pending.pop()
             if own not in chain and self._follows(own):
                 chain.add(own)
                 pending += self._code[own][1:3]
-        steps = sum(1 if c in (1, P - 1) or x == _ONE else 2 for x, c in self._forms[v].items())
         return self._forms[v] if len(chain) > LONGER * steps else None
 
 
