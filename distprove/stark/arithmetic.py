@@ -8,7 +8,7 @@ that the same code emits a circuit. An *element* is one of F. Arrays of elements
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -175,6 +175,19 @@ class Arithmetic(ABC, Generic[E]):
                 product = self.mul(product, x if index >> i & 1 else self.sub(self.one, x))
             yield product
 
+    def at_offsets(self, folds: Sequence[E]) -> Callable[[int, int], E]:
+        """Return a function of a first number and an offset: the product of the folds from that number on at the set
+        bits of the offset."""
+
+        def product(first: int, offset: int) -> E:
+            found = self.one
+            for i in range(first, len(folds)):
+                if offset >> i & 1:
+                    found = self.mul(found, folds[i])
+            return found
+
+        return product
+
     @abstractmethod
     def transcript(self, purpose: bytes, tree_hash: TreeHash) -> Transcript:
         """A new transcript."""
@@ -252,6 +265,19 @@ class Numbers(Arithmetic[Ext]):
             return known[first, index]
 
         return (value(first, index) for first, index in places)
+
+    def at_offsets(self, folds: Sequence[Ext]) -> Callable[[int, int], Ext]:
+        """Offsets that have their upper bits in common share the product of these."""
+        known = {0: field.ONE}
+
+        def above(offset: int) -> Ext:
+            if offset not in known:
+                low = offset & -offset
+                known[offset] = field.e_mul(folds[low.bit_length() - 1], above(offset ^ low))
+            return known[offset]
+
+        whole = (1 << len(folds)) - 1
+        return lambda first, offset: above((offset & whole) >> first << first)
 
     def program_at(self, program: PointProgram, this: Sequence[Any], next_: Sequence[Any], scalars: Elements) -> Ext:
         return program(this, next_, scalars)

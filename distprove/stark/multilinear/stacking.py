@@ -134,15 +134,6 @@ def step(f: Arithmetic[E], point: Sequence[E], folds: Sequence[E]) -> E:
     return f.add(total, ones)
 
 
-def at_offset(f: Arithmetic[E], folds: Sequence[E], log_height: int, offset: int) -> E:
-    """The product of the folds from number log_height on at the set bits of `offset`."""
-    product = f.one
-    for i in range(log_height, len(folds)):
-        if offset >> i & 1:
-            product = f.mul(product, folds[i])
-    return product
-
-
 def squares(x: Ext, count: int) -> list[Ext]:
     """The point x, x^2, x^4, .. of `count` coordinates."""
     out = []

@@ -42,7 +42,7 @@ from distprove.stark.multilinear.proof import MultilinearPart, MultilinearProof
 from distprove.stark.multilinear.rules import rules_at, scalars_of_all
 from distprove.stark.multilinear.security import job_security, security_bits
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.multilinear.stacking import RowWeights, at_offset, eq, point_paired
+from distprove.stark.multilinear.stacking import RowWeights, eq, point_paired
 from distprove.stark.whole_job import JobRules, check_multiplicities, verify_whole_job, verify_whole_statement
 
 
@@ -175,6 +175,7 @@ def stacked_weights(
     weights = [f.zero] * shape.stacked
     folds = {True: rho, False: rho[shape.log_height - shape.preprocessed.log_height :]}
     first = {True: 0, False: shape.main.width}
+    at = {of: f.at_offsets(own) for of, own in folds.items()}
     powers = iter(batch)
     for table, (rules, height) in enumerate(zip(shape.tables, shape.heights, strict=True)):
         own = point[: 1 + height - shape.log_skip]
@@ -190,7 +191,7 @@ def stacked_weights(
             if c in claimed[1]:
                 weight = f.add(weight, f.mul(claimed[1][c], rows[of].after))
             place = first[of] + position.column
-            weights[place] = f.add(weights[place], f.mul(weight, at_offset(f, folds[of], height, position.offset)))
+            weights[place] = f.add(weights[place], f.mul(weight, at[of](height, position.offset)))
     scale = f.mul(next(powers), point_paired(f, eta, rho))
     for j, power in enumerate(f.powers(delta, shape.main.width)):
         weights[j] = f.add(weights[j], f.mul(scale, power))
