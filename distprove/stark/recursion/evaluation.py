@@ -43,22 +43,19 @@ class Evaluation:
 
 def evaluate(circuit: Circuit, fields: Mapping[str, Words], trees: Sequence[TreeClaim], threads: int = 1) -> Evaluation:
     """Compute all wires. `fields` are those of proofs, `trees` their openings, whose roots are not looked at. Children
-    that have nothing in common run on `threads` threads. What is left of these helps to hash their openings.
+    that have nothing in common run on `threads` threads.
 
     Raises InvalidProof for fields of other lengths than the circuit's.
     """
     public = _joined([_exactly(fields, name, count) for name, count in circuit.public])
-    parts = [_exactly(fields, name, count) for name, count in circuit.fields]
-    begins = np.cumsum([0, *map(len, parts)]).tolist()[: len(parts)]
+    given = [_exactly(fields, name, count) for name, count in circuit.fields]
+    begins = np.cumsum([0, *map(len, given)]).tolist()[: len(given)]
     values = np.zeros((circuit.wires, WORDS), dtype=np.uint64)
     states = np.empty((circuit.native.states, WIDTH), dtype=np.uint64)
     openings = [_opening(claim) for claim in trees]
     into = values.reshape(-1), states.reshape(-1)
-    at_once = max(1, min(threads, circuit.native.parts))
-    given = public, _joined(parts), begins, openings
-    faults, unfit = circuit.native.evaluate(
-        native.Pool(at_once), max(1, threads // at_once), INSTRUCTION_SET, *given, *into
-    )
+    pool = native.Pool(max(1, min(threads, circuit.native.parts)))
+    faults, unfit = circuit.native.evaluate(pool, INSTRUCTION_SET, public, _joined(given), begins, openings, *into)
     found = [UNLIKE if message == NONE else circuit.messages[message] for message in faults]
     return Evaluation(values, states, found, unfit)
 

@@ -29,8 +29,6 @@ from distprove.stark.recursion.root import TreeVerifyingKeys
 from distprove.steps import Steps
 from kernels.interface.backend import Backend
 
-HASHING = 2
-"""Threads that evaluate a child, at most: hashing its openings takes half of the time on one."""
 PREPARED_LEAVES = 2
 """Leaves whose columns are laid out before they are needed, 0.1 GB of host memory each. Most jobs have one or two."""
 
@@ -50,7 +48,7 @@ class NodeKeys(ABC):
         """`frame` is that of leaves and nodes."""
         self.params, self.frame, self._backend = params, frame, backend
         # Beside a device the children of a node are evaluated at once; on a CPU their proofs take far longer.
-        self._threads = 1 if backend.info().kind == "cpu" else min(HASHING * MOST_CHILDREN, backend.threads)
+        self._threads = 1 if backend.info().kind == "cpu" else min(MOST_CHILDREN, backend.threads)
         self._programs: dict[tuple[Hashable, ...] | str, NodeProgram] = {}
         """By the forms of a leaf's places, or `INNER` or `ROOT`. A thread that prepares may add to it."""
         self._leaves: dict[tuple[Hashable, ...], MultilinearProvingKey] = {}

@@ -71,7 +71,7 @@ TreeOpening opening_of(const nb::tuple& given) {
 }
 
 // Messages of the faults, and unfit trees.
-nb::tuple evaluate(const Circuit& circuit, Pool& pool, int hashing, const std::string& set, InWords publics, InWords given,
+nb::tuple evaluate(const Circuit& circuit, Pool& pool, const std::string& set, InWords publics, InWords given,
                    const std::vector<u64>& fields, const nb::list& trees, OutWords values, OutWords states) {
   Proof proof{publics.data(), publics.size(), given.data(), given.size(), fields, {}};
   for (const nb::handle tree : trees) proof.trees.push_back(opening_of(nb::cast<nb::tuple>(tree)));
@@ -82,7 +82,7 @@ nb::tuple evaluate(const Circuit& circuit, Pool& pool, int hashing, const std::s
   Found found;
   {
     nb::gil_scoped_release release;
-    found = circuit.evaluate(pool, hashing, hash, proof, to, permuted);
+    found = circuit.evaluate(pool, hash, proof, to, permuted);
   }
   nb::list faults, unfit;
   for (const Fault& fault : found.faults) faults.append(fault.message);

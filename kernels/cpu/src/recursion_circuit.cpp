@@ -315,8 +315,7 @@ class Circuit::Evaluation {
         numbers_(circuit.tables_.indices.size(), UNKNOWN) {}
 
   // Level by level, with the permutations of all these parts side by side.
-  void run(const std::vector<const Part*>& parts, Pool& pool) {
-    pool_ = &pool;
+  void run(const std::vector<const Part*>& parts) {
     std::vector<size_t> next(parts.size(), 0);  // level of each part
     for (;;) {
       u32 number = NONE;
@@ -448,7 +447,7 @@ class Circuit::Evaluation {
     std::vector<u64> leaves(opened.leaves);
     for (u32 i = 0; i < opened.leaves; ++i) leaves[i] = number_of(opened.first_leaf + i);
     OpenedNodes& nodes = trees_[opened.tree];
-    if (!nodes.open(hash_, *pool_, proof_.trees[opened.tree], leaves, permuted_)) unfit.push_back({number, opened.tree});
+    if (!nodes.open(hash_, proof_.trees[opened.tree], leaves, permuted_)) unfit.push_back({number, opened.tree});
     for (u32 i = 0; i < opened.leaves; ++i)
       if (const u64* const row = nodes.row(leaves[i]))
         put_scalars(opened.first + (u64)i * opened.width, row, opened.width);
@@ -479,7 +478,7 @@ class Circuit::Evaluation {
   // What waits, side by side.
   void permute() {
     after_.resize(before_.size());
-    permute_states(hash_, *pool_, before_.data(), waiting_.size(), after_.data());
+    permute_states(hash_, before_.data(), waiting_.size(), after_.data());
     for (size_t i = 0; i < waiting_.size(); ++i) {
       const Operation& operation = waiting_[i];
       const u64 *const before = &before_[i * WIDTH], *const after = &after_[i * WIDTH];
@@ -530,7 +529,6 @@ class Circuit::Evaluation {
   std::vector<OpenedNodes>& trees_;
   std::vector<u64> numbers_;  // of the leaves, by the rows of the table of indices; or UNKNOWN
   Permuted permuted_;         // by the openings of trees
-  Pool* pool_ = nullptr;      // that hashes
   std::vector<Operation> waiting_;
   std::vector<u64> before_, after_;
 };
@@ -550,20 +548,16 @@ void Circuit::check(const Proof& proof) const {
     need(proof.trees[opened.tree].width == opened.width, "a tree with rows of another width");
 }
 
-Found Circuit::evaluate(Pool& pool, int hashing, const HashOps& hash, const Proof& proof, u64* values, u64* states) const {
+Found Circuit::evaluate(Pool& pool, const HashOps& hash, const Proof& proof, u64* values, u64* states) const {
   check(proof);
   std::vector<OpenedNodes> trees(proof.trees.size());
   std::vector<std::vector<const Part*>> shares(std::min(middle_.size(), (size_t)pool.threads()));
   for (size_t i = 0; i < middle_.size(); ++i) shares[i % shares.size()].push_back(&middle_[i]);
   std::vector<Evaluation> evaluations(shares.size() + 1, {*this, hash, proof, trees, values, states});
   Evaluation& own = evaluations.back();
-  Pool alone(1);
-  own.run({&first_}, alone);
-  pool.run(shares.size(), [&](size_t i, int) {
-    Pool helpers(hashing);  // loops of `pool` do not nest
-    evaluations[i].run(shares[i], helpers);
-  });
-  own.run({&last_}, alone);
+  own.run({&first_});
+  pool.run(shares.size(), [&](size_t i, int) { evaluations[i].run(shares[i]); });
+  own.run({&last_});
 
   Found found;
   std::vector<Evaluation::Unfit> unfit;

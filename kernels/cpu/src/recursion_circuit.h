@@ -117,9 +117,9 @@ class Circuit {
   size_t parts() const { return middle_.size(); }  // that may run at once
 
   // Computes `values`, four words of each wire, all zero before, and `states`, 16 words of each permutation and step in
-  // the order of the operations. Parts run on the threads of `pool`, and each hashes its trees on `hashing` threads. Throws
-  // std::invalid_argument for a proof with fewer elements or trees than the circuit reads.
-  Found evaluate(Pool& pool, int hashing, const HashOps& hash, const Proof& proof, u64* values, u64* states) const;
+  // the order of the operations. Throws std::invalid_argument for a proof with fewer elements or trees than the circuit
+  // reads.
+  Found evaluate(Pool& pool, const HashOps& hash, const Proof& proof, u64* values, u64* states) const;
 
  private:
   struct Operation {

@@ -16,7 +16,7 @@ using poseidon2::RATE;
 using poseidon2::WIDTH;
 
 // The digests of rows, each after the header.
-std::vector<u64> leaf_digests(const HashOps& hash, Pool& pool, const TreeOpening& tree, Permuted& permuted) {
+std::vector<u64> leaf_digests(const HashOps& hash, const TreeOpening& tree, Permuted& permuted) {
   const size_t n = tree.row_count, heads = tree.header.size(), length = heads + tree.width;
   std::vector<u64> states(n * WIDTH, 0), outs(n * WIDTH), digests(n * DIGEST);
   for (size_t i = 0; i < n; ++i) {
@@ -30,7 +30,7 @@ std::vector<u64> leaf_digests(const HashOps& hash, Pool& pool, const TreeOpening
         u64& to = states[i * WIDTH + k];
         to = word < heads ? tree.header[word] : word < length ? tree.rows[i * tree.width + word - heads] : 0;
       }
-    permute_states(hash, pool, states.data(), n, outs.data());
+    permute_states(hash, states.data(), n, outs.data());
     permuted.keep(states.data(), n, outs.data());
     states.swap(outs);
   }
@@ -39,15 +39,14 @@ std::vector<u64> leaf_digests(const HashOps& hash, Pool& pool, const TreeOpening
 }
 
 // The digests of nodes from their children, `arity` digests each.
-std::vector<u64> node_digests(const HashOps& hash, Pool& pool, const std::vector<u64>& children, size_t arity,
-                              Permuted& permuted) {
+std::vector<u64> node_digests(const HashOps& hash, const std::vector<u64>& children, size_t arity, Permuted& permuted) {
   const size_t own = arity * DIGEST, n = children.size() / own;
   std::vector<u64> states(n * WIDTH, 0), outs(n * WIDTH), digests(n * DIGEST);
   for (size_t i = 0; i < n; ++i) {
     std::memcpy(&states[i * WIDTH], &children[i * own], own * sizeof(u64));
     if (own < WIDTH) states[i * WIDTH + own] = poseidon2::NODE_TAG;
   }
-  permute_states(hash, pool, states.data(), n, outs.data());
+  permute_states(hash, states.data(), n, outs.data());
   permuted.keep(states.data(), n, outs.data());
   for (size_t i = 0; i < n; ++i)
     for (int w = 0; w < DIGEST; ++w) digests[i * DIGEST + w] = gl::add(outs[i * WIDTH + w], states[i * WIDTH + w]);
@@ -66,18 +65,14 @@ size_t place_of(const std::vector<u64>& ascending, u64 number) {
 }
 
 constexpr size_t ENTRY = 2 * WIDTH;  // words of an entry of `Permuted`
-constexpr size_t SHARE = 128;         // states that are worth a thread: some 90 us of one
 
 u64 low_bits(u32 count) { return ((u64)1 << count) - 1; }
 
 }  // namespace
 
-void permute_states(const HashOps& hash, Pool& pool, const u64* states, size_t n, u64* out) {
+void permute_states(const HashOps& hash, const u64* states, size_t n, u64* out) {
   const size_t whole = n / hash.lanes * hash.lanes, left = n - whole;
-  pool.ranges(whole / hash.lanes, SHARE / hash.lanes, [&](size_t begin, size_t end) {
-    const size_t first = begin * hash.lanes * WIDTH;
-    hash.permute(states + first, (end - begin) * hash.lanes, out + first);
-  });
+  hash.permute(states, whole, out);
   if (left == 0) return;
   states += whole * WIDTH, out += whole * WIDTH;
   if (left == 1) return POSEIDON2_PORTABLE.permute(states, 1, out);
@@ -125,8 +120,7 @@ void Permuted::grow(size_t entries) {
   for (size_t entry = 0; entry * ENTRY < words_.size(); ++entry) places_[slot(&words_[entry * ENTRY])] = (u32)entry + 1;
 }
 
-bool OpenedNodes::open(const HashOps& hash, Pool& pool, const TreeOpening& tree, const std::vector<u64>& leaves,
-                       Permuted& permuted) {
+bool OpenedNodes::open(const HashOps& hash, const TreeOpening& tree, const std::vector<u64>& leaves, Permuted& permuted) {
   if (tree.levels.empty()) throw std::invalid_argument("a tree has levels");
   for (size_t i = 0; i < tree.levels.size(); ++i) {
     const int log_size = tree.levels[i], above = i + 1 < tree.levels.size() ? tree.levels[i + 1] : 0;
@@ -141,16 +135,16 @@ bool OpenedNodes::open(const HashOps& hash, Pool& pool, const TreeOpening& tree,
   levels_.clear();
   width_ = tree.width;
   rows_ = tree.rows;
-  if (tree.row_count == leaves_.size() && rise(hash, pool, tree, permuted)) return true;
+  if (tree.row_count == leaves_.size() && rise(hash, tree, permuted)) return true;
   rows_ = nullptr;
   levels_.clear();
   return false;
 }
 
-bool OpenedNodes::rise(const HashOps& hash, Pool& pool, const TreeOpening& tree, Permuted& permuted) {
+bool OpenedNodes::rise(const HashOps& hash, const TreeOpening& tree, Permuted& permuted) {
   for (size_t i = 0; i < tree.path_count * DIGEST; ++i)
     if (tree.path[i] >= gl::P) return false;
-  std::vector<u64> known = leaves_, digests = leaf_digests(hash, pool, tree, permuted);
+  std::vector<u64> known = leaves_, digests = leaf_digests(hash, tree, permuted);
   const u64 *path = tree.path, *const end = path + tree.path_count * DIGEST;
   for (size_t i = 0; i + 1 < tree.levels.size(); ++i) {
     levels_.push_back({(u32)tree.levels[i], (u32)tree.levels[i + 1], {}, {}, {}});
@@ -173,7 +167,7 @@ bool OpenedNodes::rise(const HashOps& hash, Pool& pool, const TreeOpening& tree,
         std::memcpy(to, from, DIGEST * sizeof(u64));
       }
     known = level.parents;
-    digests = level.digests = node_digests(hash, pool, level.children, arity, permuted);
+    digests = level.digests = node_digests(hash, level.children, arity, permuted);
   }
   return path == end;
 }

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "hash_ops.h"
-#include "threads.h"
 #include "views.h"
 
 namespace dp {
@@ -21,8 +20,8 @@ struct TreeOpening {
   size_t path_count;
 };
 
-// Permutes n states of 16 words, one after the other, many of them on all threads of a pool. `out` may be `states`.
-void permute_states(const HashOps& hash, Pool& pool, const u64* states, size_t n, u64* out);
+// Permutes n states of 16 words, one after the other. `out` may be `states`.
+void permute_states(const HashOps& hash, const u64* states, size_t n, u64* out);
 
 // States that were permuted, and what became of them. A circuit hashes the rows of its openings again, from its wires.
 class Permuted {
@@ -45,7 +44,7 @@ class OpenedNodes {
   // Opens the leaves of these numbers, modulo the tree's. Returns whether there are exactly the rows and nodes that this
   // takes, and nodes in their one encoding; the root is not compared. Without, no row and no node is known. What is hashed
   // on the way is kept in `permuted`.
-  bool open(const HashOps& hash, Pool& pool, const TreeOpening& tree, const std::vector<u64>& leaves, Permuted& permuted);
+  bool open(const HashOps& hash, const TreeOpening& tree, const std::vector<u64>& leaves, Permuted& permuted);
 
   // The row of a leaf; null where it is not known.
   const u64* row(u64 leaf) const;
@@ -68,7 +67,7 @@ class OpenedNodes {
     std::vector<u64> digests;   // of the parents
   };
 
-  bool rise(const HashOps& hash, Pool& pool, const TreeOpening& tree, Permuted& permuted);
+  bool rise(const HashOps& hash, const TreeOpening& tree, Permuted& permuted);
 
   std::vector<Level> levels_;
   std::vector<u64> leaves_;  // ascending
