@@ -154,14 +154,9 @@ class StarkSystem:
     def provers_per_gpu(self, memory: Callable[[], int]) -> int:
         """Two where partitions are many and small, else one: the GPU computes for one prover while the other launches
         kernels and draws challenges. With heights that the program does not tell there is one."""
-        if self.partitions < MANY:
-            return 1
-        try:
-            heights = self.log_heights or self.program.log_heights(self.partitions)
-        except UsageError:
-            return 1
+        heights = self._known_heights() if self.partitions >= MANY else ()
         fits = partial(engine_of(self.params).fits, self.key, heights)
-        return 2 if fits(SMALL_BYTES) and fits(usable(memory() // 2 - CONTEXT_BYTES)) else 1
+        return 2 if heights and fits(SMALL_BYTES) and fits(half_of(memory())) else 1
 
     def plan(self) -> list[Partition]:
         """The program's slices as partitions. Cached, since a program may read a whole file for them."""
@@ -450,6 +445,11 @@ class StarkProver:
         """Peak memory in bytes since `watch_memory`, without that of waiting partitions; None if it is not counted."""
         peak = self._backend.memory_peak()
         return None if peak is None else peak - self._held()
+
+
+def half_of(memory: int) -> int:
+    """The bytes that plans may use of half a GPU's memory."""
+    return usable(memory // 2 - CONTEXT_BYTES)
 
 
 def context_of(partition: Partition) -> JobContext:

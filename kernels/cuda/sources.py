@@ -12,6 +12,7 @@ from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.compiled_rules import compiled_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
+from kernels.cuda.goldilocks.leaves import LEAVES
 from kernels.cuda.goldilocks.multilinear import BLOCKS, STEPS
 from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
 from kernels.cuda.goldilocks.rules import RULES
@@ -63,6 +64,7 @@ def all_sources() -> list[KernelSource]:
         STEPS,
         BLOCKS,
         RULES,
+        LEAVES,
         rules,
         *(field_source(n, f) for n in ("vector", "invert") for f in FIELD_PARAMS),
     ]

@@ -391,26 +391,6 @@ struct Fold {
 
 // -- stacks -----------------------------------------------------------------------------------------------------------
 
-constexpr int SETS = 4;  // must equal that in kernels/interface/multilinear.py
-
-// The sums of weight times run over all runs of columns, for some sets of weights (sets, 3, runs), many of which are zero. A
-// class is a place in a run.
-struct WeightedRuns {
-  static constexpr int SUMS = SETS;
-  const u64 *columns, *weights;
-  u64 log_run, runs, sets;
-
-  DP_HD void operator()(u64 i, Ext (&sums)[SUMS]) const {
-    const u64 run = i >> log_run, v = columns[i];
-DP_PRAGMA(unroll)
-    for (u64 k = 0; k < SETS; ++k) {
-      if (k >= sets) break;
-      const Ext weight = load(weights + 3 * k * runs + run, runs);
-      if (weight.c[0] | weight.c[1] | weight.c[2]) accumulate(sums[k], mul(weight, v));
-    }
-  }
-};
-
 // The weights of a table's opened columns, by kind: out (kinds, 3, total), an item for each entry and row. An entry has the
 // first row of its column, and the factors of the column and of its next column.
 struct OpenedWeights {
@@ -542,20 +522,6 @@ struct ScatterPowers {
   }
 };
 
-// out[r apart + i] = the sum over a < 2^log_run of matrix[a rows + r] in[i 2^log_run + a]
-struct ApplyRuns {
-  const u64 *in, *matrix;
-  u64* out;
-  u64 log_run, rows, apart;
-
-  DP_HD void operator()(u64 i) const {
-    const u64 run = i / rows, r = i % rows, *p = in + (run << log_run);
-    ProductSum sum;
-    for (u64 a = 0; a < 1ull << log_run; ++a) sum.add(p[a], matrix[a * rows + r]);
-    out[r * apart + run] = sum.value();
-  }
-};
-
 }  // namespace steps
 }  // namespace gl
 }  // namespace dp
@@ -574,11 +540,6 @@ struct ApplyRuns {
   SUM(dot, Dot)                         \
   EACH(add_rows, AddRows)               \
   EACH(scatter_powers, ScatterPowers)
-
-// Those of GPUs, in whose place a CPU has code of its own.
-#define DP_DEVICE_STEPS(EACH, SUM) \
-  SUM(weighted_runs, WeightedRuns) \
-  EACH(apply_runs, ApplyRuns)
 
 // Rounds that end on the device.
 #define DP_ROUND_STEPS(ROUND)    \

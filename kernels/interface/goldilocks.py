@@ -77,8 +77,8 @@ class StoredTree(MerkleTree, Protocol):
         """The digests of all levels, in the backend's memory."""
 
     def over(self, matrices: Sequence[Array], nodes: Array) -> StoredTree:
-        """The same tree with other copies of its matrices and nodes. Without matrices it keeps its root, and is for a
-        call of this method alone; its nodes may then be elsewhere."""
+        """The same tree with other copies of its matrices and nodes. Without matrices it keeps its root; its nodes may
+        then be elsewhere. If they are not, openings have the path alone."""
 
 
 @dataclass(frozen=True)

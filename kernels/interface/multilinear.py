@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
@@ -39,7 +40,7 @@ from kernels.maths.goldilocks import TWO_ADICITY, Ext
 from kernels.maths.goldilocks_extension import ext_of
 
 SETS, SCOPES = 4, 2
-"""Most sets of weights and scopes. Must equal those in multilinear_steps.h."""
+"""Most sets of weights, which must equal that in multilinear_steps.cu, and most scopes, in multilinear_steps.h."""
 MAX_LOG_RUN = 6
 """log2 of the longest run. multilinear_rules.cu has room for no longer one."""
 ZERO: Ext = (0, 0, 0)
@@ -82,14 +83,12 @@ _STEPS: Layouts = {
     ),
     "further_cells": struct((WORD, "tables count")),
     "fold": struct((WORD, "source out half pitch apart drawn")),
-    "weighted_runs": struct((WORD, "columns weights log_run runs sets")),
     "opened_weights": struct((PRODUCTS, "eq"), (WORD, "entries out log_rows total"), (EXT, "last")),
     "expand": struct((WORD, "high low out n count log_low")),
     "pair_rounds": struct((WORD, "state opening first"), ((_PAIR_ROUND, (SCOPES,)), "stacks")),
     "dot": struct((WORD, "values n"), (PRODUCTS, "weights")),
     "add_rows": struct((WORD, "target source log_count target_pitch stride source_pitch")),
     "scatter_powers": struct((WORD, "places begins exponents out pitch"), (EXT, "x")),
-    "apply_runs": struct((WORD, "source matrix out log_run rows apart")),
 }
 """The structs of multilinear_steps.h and multilinear_rows.h."""
 _CELL_WORDS = 6
@@ -196,6 +195,13 @@ class MultilinearKernels(RowKernels):
         if log_blowup < 0 or n.bit_length() - 1 + log_blowup > TWO_ADICITY:
             raise SizeError(f"{n} coefficients with a blow-up of 2^{log_blowup}: there are 2^{TWO_ADICITY} roots of 1")
         return self._encode(coefficients, log_blowup)
+
+    def codeword_leaves(
+        self, coefficients: Array, log_blowup: int, log_arity: int, indices: NDArray[np.int64]
+    ) -> Words | None:
+        """The leaves at ascending `indices` of the tree over the codewords of coefficients (w, n), (k, 2^log_arity w)
+        on the host as `TreeOpening.rows` has them; None where all codewords are encoded as quickly."""
+        return None
 
     def interpolate_runs(self, columns: Array, log_run: int) -> None:
         """Interpolate each run of 2^log_run values of columns (w, n) over the powers of w(log_run), in place."""

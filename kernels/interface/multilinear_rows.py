@@ -39,7 +39,10 @@ HALVES, POINTS = 6, 8
 
 LARGE = 1 << 14
 """Instructions of a program beyond which a device moves its table's cells to a coset in memory of its own."""
-MOVED_BYTES = 4 << 30
+MIDDLING, MUCH_WORK = (1 << 8, 1 << 12), 1 << 29
+"""The same is done for programs of more than 2^8 and up to 2^12 instructions whose product with the rows is `MUCH_WORK`
+or more: one kernel of so many instructions is slower than several, and longer ones take seconds to compile."""
+MOVED_BYTES = 9 << 29
 """Most bytes of cells that are moved at once, unless those of one run take more."""
 TOGETHER_BYTES = 1 << 28
 """Most bytes of cells that are moved to several cosets at once. A program's kernels run once for all of these. With
@@ -65,6 +68,12 @@ LAYOUTS: Layouts = {
 """The structs of multilinear_rows.h."""
 
 
+def moves_apart(instructions: int, rows: int, large: int = LARGE) -> bool:
+    """Whether a device moves the cells of a table to a coset in memory of its own, for a program of its rules."""
+    few, many = MIDDLING
+    return instructions > large or (few < instructions <= many and instructions * rows >= MUCH_WORK)
+
+
 def moved_rows(cells: int, rows: int, least: int, most: int = MOVED_BYTES) -> int:
     """How many of a table's rows of so many cells, a power of two and at least `least`, are moved at once."""
     while rows > least and 8 * cells * rows > most:
@@ -86,11 +95,18 @@ class RuleProgram:
 
     on_coset: RowProgram
     """The program over base cells; each matrix is a span of the cells, all of them of one row."""
-    on_vectors: RowProgram | None
-    """The same program over cells of F in one matrix (3 cells, n); the units x and x^2 are two more scalars. Leaves
-    have none."""
+    make_on_vectors: Callable[[], RowProgram] | None = field(repr=False)
+    """Makes `on_vectors`, which takes seconds for long rules, and which not every backend runs."""
     spans: tuple[tuple[int, int], ...]
     """The first cell of each matrix, and the one after its last."""
+    next_columns: tuple[int, ...]
+    """The cells of which those of the last matrix are the next rows."""
+
+    @cached_property
+    def on_vectors(self) -> RowProgram | None:
+        """The same program over cells of F in one matrix (3 cells, n); the units x and x^2 are two more scalars. Leaves
+        have none."""
+        return None if self.make_on_vectors is None else self.make_on_vectors()
 
 
 BoundRules = Any

@@ -18,6 +18,12 @@ from tests.support.emulated_device import EmulatedDevice
 from tests.support.golden_jobs import FOLDER
 from tests.support.multilinear_cases import CASES, Case, leaves, random, row_rounds
 from tests.support.multilinear_golden import JOBS, prove_golden, to_bytes
+from tests.support.multilinear_tiles import (
+    MOVES,
+    leaves_without_their_codewords,
+    runs_move_to_a_coset,
+    runs_of_many_tiles,
+)
 
 SMALL = Parameters(1, 2, (1,) * 8, 0, 0)
 
@@ -80,6 +86,22 @@ def test_large_programs_are_compiled(emulated: CudaBackend, moved_bytes: int) ->
 def test_large_programs_run_on_several_cosets_at_once(emulated: CudaBackend) -> None:
     one, some, all = (launches_of_large(emulated, 1 << 30, most) for most in (1, 1 << 13, 1 << 30))
     assert one > some > all
+
+
+@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize(("log_run", "height"), MOVES)
+def test_runs_move_to_a_coset(emulated: CudaBackend, log_run: int, height: int, part: int) -> None:
+    runs_move_to_a_coset(emulated, log_run, height, part)
+
+
+@pytest.mark.parametrize("log_run", [0, 1, 4, 5, 6])
+def test_runs_of_many_tiles_are_bound_and_summed(emulated: CudaBackend, log_run: int) -> None:
+    runs_of_many_tiles(emulated, log_run)
+
+
+@pytest.mark.parametrize("log_blowup", [0, 1, 2])
+def test_leaves_without_their_codewords(emulated: CudaBackend, log_blowup: int) -> None:
+    leaves_without_their_codewords(emulated, log_blowup)
 
 
 def test_prepared_rules_are_not_prepared_again(emulated: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:

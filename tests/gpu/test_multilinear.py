@@ -17,6 +17,12 @@ from tests.support.multilinear_cases import CASES, Case
 from tests.support.multilinear_golden import JOBS as GOLDEN
 from tests.support.multilinear_golden import prove_golden, to_bytes
 from tests.support.multilinear_jobs import prove_program
+from tests.support.multilinear_tiles import (
+    MOVES,
+    leaves_without_their_codewords,
+    runs_move_to_a_coset,
+    runs_of_many_tiles,
+)
 
 GUESTS = ROOT / "tests" / "stark" / "riscv" / "guests"
 JOBS: Mapping[str, tuple[str, dict[str, int | str], int | None]] = {
@@ -41,6 +47,22 @@ def test_a_proof_is_the_same_on_both_backends(cuda: CudaBackend, name: str, hash
     on_gpu.check()
     on_cpu = prove_program(program, arguments, partitions=partitions, hash=hash_)
     assert [p.data for p in on_gpu.proofs] == [p.data for p in on_cpu.proofs]
+
+
+@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize(("log_run", "height"), MOVES)
+def test_runs_move_to_a_coset(cuda: CudaBackend, log_run: int, height: int, part: int) -> None:
+    runs_move_to_a_coset(cuda, log_run, height, part)
+
+
+@pytest.mark.parametrize("log_run", [0, 1, 4, 5, 6])
+def test_runs_of_many_tiles_are_bound_and_summed(cuda: CudaBackend, log_run: int) -> None:
+    runs_of_many_tiles(cuda, log_run)
+
+
+@pytest.mark.parametrize("log_blowup", [0, 1, 2])
+def test_leaves_without_their_codewords(cuda: CudaBackend, log_blowup: int) -> None:
+    leaves_without_their_codewords(cuda, log_blowup)
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -13,6 +13,7 @@ from distprove.errors import FormatError, InvalidProof, UsageError
 from distprove.formats import canonical
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, key_of, parse_key, shipped_key
+from distprove.stark.multilinear.cells import CellPrograms, ConstraintPart
 from distprove.stark.multilinear.key import MultilinearKey, compile_key
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.multilinear.proof import content_bytes
@@ -60,6 +61,35 @@ def test_a_wide_table_has_more_stacked_columns_for_speed(width: int, prefer: str
     shape = Shape(compile_key(program, params), (12,))
     assert shape.main.width == columns
     assert security_bits(shape) >= 128
+
+
+def test_long_rules_are_evaluated_by_their_degree_and_give_the_same_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constraint of a low degree is evaluated less often: what is sent does not depend on it."""
+    params = Parameters(1, 4, (3,) * 8, 0, 0)
+    made = []
+    for apart in (True, False):
+        with monkeypatch.context() as patch:
+            if not apart:
+                patch.setattr(CellPrograms, "constraint_parts", property(_together))
+            made.append(prove_program("keccak-f", {"permutations": 1}, params=params))
+        made[-1].check()
+    (rules,) = made[0].key.tables
+    parts = CellPrograms.of(rules).constraint_parts
+    assert [part.degree for part in parts] == [2, 3, 4]
+    assert sum(len(part.program.on_coset.outputs) for part in parts) == len(rules.constraint_names)
+    assert made[0].proofs[0].data == made[1].proofs[0].data
+
+
+def _together(programs: CellPrograms) -> tuple[ConstraintPart, ...]:
+    whole, rules = programs.constraints, programs.rules
+    assert whole is not None
+    return (ConstraintPart(whole, rules.constraint_degree, tuple(range(whole.on_coset.scalars))),)
+
+
+@pytest.mark.parametrize(("prefer", "skip"), [("speed", 5), ("size", 4)])
+def test_long_rules_have_a_longer_univariate_round_for_speed(prefer: str, skip: int) -> None:
+    assert choose_parameters(load_program("keccak-f", {"permutations": 4}), 1, prefer=prefer).log_skip == skip
+    assert choose_parameters(load_program("wide-fibonacci", {"rows": 64, "width": 64}), 1).log_skip == 4
 
 
 def test_a_job_with_global_buses_and_a_file(tmp_path: Path) -> None:

@@ -167,6 +167,12 @@ def test_a_device_of_its_own_memory_keeps_them_on_the_host(monkeypatch: pytest.M
     least = budget_for(plans(work.shape())[-1].peak)
     assert work.prove(emulated, least) == expected
     assert (work.did["commit_stack"], work.did["to_host"]) == (PARTITIONS, PARTITIONS)
+    assert work.did["drop_columns"] == 0, "such short columns are copied sooner than made"
+    with monkeypatch.context() as slow_copies:
+        slow_copies.setattr(systems, "COPIED_BYTES", 1.0)
+        assert work.prove(emulated, least) == expected
+    assert (work.did["commit_stack"], work.did["to_host"]) == (PARTITIONS, PARTITIONS)
+    assert work.did["restore_columns"] == PARTITIONS, "nodes alone are on the host"
     monkeypatch.setattr(systems, "memory_available", lambda: 0)
     assert work.prove(emulated, least) == expected
     assert (work.did["commit_stack"], work.did["to_host"]) == (2 * PARTITIONS, 0)

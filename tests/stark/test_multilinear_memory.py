@@ -82,6 +82,15 @@ def test_the_peak_is_predicted(name: str) -> None:
         assert_predicted(shape, measure(name, just_below(min(whole.peak, lean.peak))), streamed)
 
 
+def test_leaves_that_are_made_again_alone_take_less_than_is_predicted() -> None:
+    program, shape = shape_of("file-root")
+    whole, lean, streamed = plans(shape)
+    budget = just_below(min(whole.peak, lean.peak))
+    found = measured(program, shape.log_heights, shape.key.params, budget, leaves_alone=True)
+    assert found.plan == streamed.name
+    assert found.peaks["opening"] < 0.7 * stages(shape, streamed=True)["opening"]
+
+
 def just_below(peak: int) -> int:
     """The budget of which plans may use a little less than `peak`."""
     return peak + peak // 64 - 1

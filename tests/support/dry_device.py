@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Any
@@ -26,6 +26,7 @@ from distprove.steps import Steps
 from kernels.cuda.backend import CudaBackend
 from kernels.cuda.compiler import KernelResources
 from kernels.cuda.device import Argument, Shape, Stream
+from kernels.cuda.goldilocks import multilinear
 from kernels.errors import OutOfMemory
 from kernels.interface.arrays import Array, HostArray
 from kernels.source import KernelSource
@@ -126,9 +127,17 @@ class Measured:
     plan: str
 
 
-def measured(program: Program, heights: Sequence[int | None], params: Parameters, budget: int = 1 << 50) -> Measured:
+def measured(
+    program: Program,
+    heights: Sequence[int | None],
+    params: Parameters,
+    budget: int = 1 << 50,
+    *,
+    leaves_alone: bool = False,
+) -> Measured:
     """Commit to a partition of these heights (log2) and prove it, on a device of `budget` bytes. The trace is made out
-    of nothing, and no lookups are counted. Raises OutOfMemory."""
+    of nothing, and no lookups are counted. Dropped codewords are all made again, as plans predict it, or with
+    `leaves_alone` those of the opened leaves. Raises OutOfMemory."""
     device = DryDevice(budget)
     backend = CudaBackend(device=device)
     pk = make_key(program, params, backend)
@@ -145,6 +154,7 @@ def measured(program: Program, heights: Sequence[int | None], params: Parameters
         mock.patch.object(backend.goldilocks, "_grind", return_value=0),
         mock.patch.object(ProofTranscript, "resume"),
         mock.patch("kernels.cuda.goldilocks.lde.powers", _zeros),  # of a table that takes seconds
+        nullcontext() if leaves_alone else mock.patch(f"{multilinear.__name__}.takes", return_value=False),
     ):
         steps = PeakSteps(device=device)
         committed = prover.commit(pk, "part", {}, steps, expected=tuple(heights))

@@ -356,9 +356,9 @@ def row_rounds(backend: Backend, rng: np.random.Generator) -> None:
     """The univariate round and those over rows, of rules that hold nowhere: what is sent is defined all the same."""
     kernels, log_run = backend.multilinear, int(rng.integers(0, 3))
     if rng.integers(0, 4) == 0:
-        log_run = 4
+        log_run = int(rng.integers(4, 6))
     known = [own for own in rule_tables() if max(len(program.code) for program in own.rules.programs) < 1000]
-    tables = [known[i] for i in rng.permutation(len(known))[: 1 if log_run == 4 else 3]]
+    tables = [known[i] for i in rng.permutation(len(known))[: 1 if log_run > 2 else 3]]
     variables = sorted((int(rng.integers(0, 4)) for _ in tables), reverse=True)
     size, root = 1 << log_run, root_of_unity(log_run)
     sizes = [own.cells << bits + log_run for own, bits in zip(tables, variables, strict=True)]

@@ -7,21 +7,34 @@ multilinear rounds all cells of a table are vectors of F in one matrix, coordina
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from distprove.formats import canonical
 from distprove.stark.air.expression import PREPROCESSED, SELECTORS
-from distprove.stark.multilinear.air import Rules
-from kernels.interface.multilinear_rows import RuleProgram
+from distprove.stark.multilinear.air import Rules, degrees
+from kernels.interface.multilinear_rows import LARGE, RuleProgram
 from kernels.interface.row_program import Op, RowProgram
 
+LEAST_DEGREE = 2
+"""Degree from which constraints are told apart."""
 NEXT = 4
 """The matrix of next columns in a program on a coset, after those of the table's programs."""
+
+
+@dataclass(frozen=True)
+class ConstraintPart:
+    """Constraints of a table that are evaluated as often as their own degree needs."""
+
+    program: RuleProgram
+    """They, folded."""
+    degree: int
+    scalars: tuple[int, ...]
+    """The scalars of the table's constraints that it takes, in order."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,33 @@ class CellPrograms:
         return self._of(self.rules.constraints)
 
     @cached_property
+    def constraint_parts(self) -> tuple[ConstraintPart, ...]:
+        """The folded constraints: all together, or if they are long those of each degree."""
+        whole = self.rules.constraints
+        if whole is None:
+            return ()
+        if len(whole.code) <= LARGE:
+            together = self.constraints
+            assert together is not None, "a table with constraints has their program"
+            return (ConstraintPart(together, self.rules.constraint_degree, tuple(range(whole.scalars))),)
+        first, of_degree = whole.fold or 0, dict[int, list[int]]()
+        for number, degree in enumerate(degrees(whole)):
+            of_degree.setdefault(max(LEAST_DEGREE, degree), []).append(number)
+        parts = []
+        for degree, numbers in sorted(of_degree.items()):
+            program = self._of(part_of(whole, numbers))
+            assert program is not None, "a program was given"
+            scalars = (*range(first), *(first + number for number in numbers))
+            parts.append(ConstraintPart(program, degree, scalars))
+        return tuple(parts)
+
+    @property
+    def programs(self) -> list[RuleProgram]:
+        """All of them, as they run."""
+        own = [self.leaves, *(part.program for part in self.constraint_parts), self.interactions]
+        return [program for program in own if program is not None]
+
+    @cached_property
     def interactions(self) -> RuleProgram | None:
         """The folded numerators and fingerprints."""
         return self._of(self.rules.interactions)
@@ -64,7 +104,8 @@ class CellPrograms:
         cut, after = self.rules.preprocessed_width, self.rules.columns
         selectors = after + len(self._next)
         spans = (0, cut), (cut, after), (0, 0), (selectors, self.cells), (after, selectors)
-        return RuleProgram(self._on_coset(program), self._on_vectors(program) if vectors else None, spans)
+        made = partial(self._on_vectors, program) if vectors else None
+        return RuleProgram(self._on_coset(program), made, spans, self.rules.next_row)
 
     @cached_property
     def _next(self) -> Mapping[int, int]:
@@ -100,6 +141,30 @@ class CellPrograms:
             return [*loads, *scalars, *products, (int(Op.ADD), -2, -1, 0), (int(Op.ADD), -8, -1, 0)]
 
         return _rewritten(program, load, (3 * cells,), units + 2)
+
+
+def part_of(program: RowProgram, numbers: Sequence[int]) -> RowProgram:
+    """The program of these outputs of a folded one alone. Its scalars are those before the weights, and their own."""
+    code, outputs = program.code.tolist(), [program.outputs[number] for number in numbers]
+    needed = bytearray(len(code))
+    for v in outputs:
+        needed[v] = 1
+    for v in range(len(code) - 1, -1, -1):
+        op, a, b, _ = code[v]
+        if needed[v] and op >= Op.ADD:
+            needed[a] = needed[b] = 1
+    place = np.cumsum(np.frombuffer(needed, dtype=np.uint8), dtype=np.int64) - 1
+    kept = program.code[np.frombuffer(needed, dtype=np.bool_)].copy()
+    arithmetic = kept[:, 0] >= Op.ADD
+    kept[arithmetic, 1:3] = place[kept[arithmetic, 1:3]]
+    first = program.fold or 0
+    return replace(
+        program,
+        code=kept,
+        scalars=first + len(numbers),
+        outputs=tuple(int(place[v]) for v in outputs),
+        fold=first,
+    )
 
 
 Load = Callable[[int, int, int], list[tuple[int, int, int, int]]]

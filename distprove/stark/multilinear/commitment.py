@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from distprove.stark.field import Ext, Words, ext_powers
 from distprove.stark.multilinear.params import LOG_FOLD, Parameters
 from distprove.stark.multilinear.stacking import Stack
@@ -45,11 +47,16 @@ class Stacked:
             self.coefficients = interpolated(backend, self.stack, columns, self.params)
 
     def open(self, backend: Backend, indices: Sequence[int]) -> list[TreeOpening]:
-        """Open the tree at leaves. Dropped codewords are made again for it alone."""
-        tree = self.tree
+        """Open the main tree at leaves. Of dropped codewords these leaves are made again alone, or all for it alone."""
+        tree, kernels, log_blowup = self.tree, backend.multilinear, self.params.log_blowup
         if self.codewords is None:
-            codewords = backend.multilinear.encode(self.coefficients, self.params.log_blowup)
-            tree = tree.over((codewords,), tree.nodes)
+            distinct = np.unique(np.array(indices, dtype=np.int64) % (1 << tree.log_leaves))
+            log_arity = min(LOG_FOLD, self.stack.log_height)
+            leaves = kernels.codeword_leaves(self.coefficients, log_blowup, log_arity, distinct)
+            if leaves is not None:
+                (path,) = backend.goldilocks.open([tree], indices)
+                return [TreeOpening((leaves,), path.path)]
+            tree = tree.over((kernels.encode(self.coefficients, log_blowup),), tree.nodes)
         return backend.goldilocks.open([tree], indices)
 
 

@@ -7,7 +7,8 @@
 | streamed | columns, the tree's nodes | codewords too, for the queries |
 
 The proof is the same. Codewords take long transforms, coefficients and leaves a pass over the columns. In a proof the
-columns are those among the cells, and go with them.
+columns are those among the cells, and go with them. A GPU makes the leaves again that a streamed proof opens, and not
+all codewords: its peak is lower than predicted where that is in the opening.
 
 Only memory that grows with the tables is counted, not a few megabytes of constants, factors of points and partial sums.
 The stages are the steps of `prover.commit` and `prover.prove`, with the data that is alive in each, in the same order.
@@ -24,7 +25,7 @@ from distprove.stark.multilinear.stacking import Stack
 from distprove.stark.plan import PARTITION_BYTES, MemoryPlan
 from kernels.errors import OutOfMemory
 from kernels.host.units import format_bytes
-from kernels.interface.multilinear_rows import LARGE, moved_rows, moved_together
+from kernels.interface.multilinear_rows import moved_rows, moved_together, moves_apart
 
 WORD, DIGEST = 8, 32
 VECTOR = 3 * WORD
@@ -47,12 +48,17 @@ def key_bytes(key: MultilinearKey) -> int:
     return columns + stack_bytes(stack) + (stack_bytes(stack) << params.log_blowup) + tree
 
 
+def node_bytes(shape: Shape) -> int:
+    """Bytes of the nodes of a partition's main tree."""
+    return 2 * DIGEST << shape.rounds[0].log_leaves
+
+
 def held_bytes(shape: Shape, *, lean: bool = False, streamed: bool = False) -> int:
     """Bytes held between commitment and proof."""
     stack = stack_bytes(shape.main)
     coefficients = 0 if lean or streamed else stack
     codewords = 0 if streamed else stack << shape.key.params.log_blowup
-    return WORD * shape.cells + coefficients + codewords + (2 * DIGEST << shape.rounds[0].log_leaves)
+    return WORD * shape.cells + coefficients + codewords + node_bytes(shape)
 
 
 def stages(shape: Shape, *, lean: bool = False, streamed: bool = False) -> dict[str, int]:
@@ -63,7 +69,7 @@ def stages(shape: Shape, *, lean: bool = False, streamed: bool = False) -> dict[
     columns = WORD * shape.cells
     cells = sum(WORD * t.cells << h for t, h in tables)
     stack = stack_bytes(shape.main)
-    codewords, tree = stack << params.log_blowup, 2 * DIGEST << shape.rounds[0].log_leaves
+    codewords, tree = stack << params.log_blowup, node_bytes(shape)
     kept = held_bytes(shape, lean=lean, streamed=streamed)
     begun = kept - columns  # what is held beside the cells
     rest = begun + (stack if lean else 0)  # and beside what the cells become
@@ -73,7 +79,7 @@ def stages(shape: Shape, *, lean: bool = False, streamed: bool = False) -> dict[
     layers, proved = (fractions * 3 // 2, fractions * 7 // 4) if lean else (2 * fractions, 2 * fractions)
     vectors = 3 * cells >> log_skip
     # What is moved to a coset, of a table whose rules are many; others move tiles in scratch of their own.
-    large = [(t, 1 << h) for t, h in tables if any(len(program.code) > LARGE for program in t.programs)]
+    large = [(t, 1 << h) for t, h in tables if any(moves_apart(len(own.code), 1 << h) for own in t.programs)]
     moved = max((_moved_bytes(t, rows, 1 << log_skip) for t, rows in large), default=0)
     kinds = (4 * 3 * stack + 3 * 3 * stack_bytes(shape.preprocessed)) >> log_skip
     pair = 6 * stack >> log_skip

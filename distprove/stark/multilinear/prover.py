@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,8 @@ class Committed:
     """Peak memory of the commitment in bytes; None where the backend does not count it."""
     on_host: bool = False
     """Whether columns and nodes are in host memory, which is not the backend's."""
+    trace_seconds: float = 0.0
+    """Time that its trace took. A device may have been at it for longer."""
 
     @property
     def nbytes(self) -> int:
@@ -82,7 +85,7 @@ class Committed:
             self.stacked.drop_coefficients()
 
     def to_host(self, backend: Backend) -> None:
-        """Keep columns and nodes, which is all that it holds by now, in host memory."""
+        """Keep columns and nodes, or nodes alone, in host memory. It holds no more by now."""
         self._move(backend.to_host)
         self.on_host = True
 
@@ -121,7 +124,9 @@ def commit(
     budget = usable(backend.info().memory_budget) - held
     if expected is not None and heights_fit(pk.key, tuple(expected)):
         choose(Shape(pk.key, tuple(expected)), budget)
+    began = time.perf_counter()
     trace, log_heights = make_trace(pk, inputs, steps, program)
+    trace_seconds = time.perf_counter() - began
     shape = Shape(pk.key, log_heights)
     plan = choose(shape, budget)
     with steps("main_stack"):
@@ -135,7 +140,7 @@ def commit(
         anchor = anchor_of(backend, stacked, eta, delta)
     value = pack(np.array(anchor, dtype=np.uint64))
     commitment = Commitment(name, log_heights, trace.public, root, value)
-    committed = Committed(commitment, shape, plan, columns, stacked, anchor)
+    committed = Committed(commitment, shape, plan, columns, stacked, anchor, trace_seconds=trace_seconds)
     committed.drop_by_plan()
     return committed
 
@@ -154,7 +159,8 @@ def restore_columns(
     pk: MultilinearProvingKey, committed: Committed, inputs: Mapping[str, NDArray[Any]], steps: Steps, program: Program
 ) -> bool:
     """Make the columns of a partition again, of which the nodes of its tree were kept; whether they are those that it
-    has committed to, by its anchor. Raises UsageError, OutOfMemory."""
+    has committed to, by its anchor. Their coefficients stay unless its plan is lean. Raises UsageError, OutOfMemory."""
+    committed.to_device(pk.backend)
     trace, log_heights = make_trace(pk, inputs, steps, program)
     commitment, shape, stacked = committed.commitment, committed.shape, committed.stacked
     if (log_heights, tuple(trace.public)) != (shape.log_heights, tuple(commitment.public)):
@@ -164,7 +170,8 @@ def restore_columns(
         told = commitment.name.encode(), _words(commitment.public), commitment.main_root
         stacked.interpolate(pk.backend, dict(enumerate(columns)))
         found = anchor_of(pk.backend, stacked, *anchor_challenges(NUMBERS, shape, pk.key.digest, *told))
-        stacked.drop_coefficients()
+        if committed.plan.lean:
+            stacked.drop_coefficients()
     if found != committed.anchor:
         return False
     committed.columns = columns

@@ -87,14 +87,15 @@ def bind_rules(backend: Backend, cells: Cells, scalars: Sequence[RuleScalars]) -
     """The rules of all tables with their scalars."""
     chosen, given = [], []
     for table, own in zip(cells.tables, scalars, strict=True):
-        rules, programs = table.programs.rules, table.programs
-        for constrains, program, words, degree in (
-            (True, programs.constraints, own.constraints, rules.constraint_degree),
-            (False, programs.interactions, own.interactions, rules.interaction_degree),
-        ):
-            if program is not None and words is not None:
-                chosen.append((table.first, programs.cells, table.log_height, degree, constrains))
-                given.append((program, words))
+        programs = table.programs
+        where = table.first, programs.cells, table.log_height
+        for part in programs.constraint_parts:
+            assert own.constraints is not None, "a table with constraints has their scalars"
+            chosen.append((*where, part.degree, True))
+            given.append((part.program, own.constraints[list(part.scalars)]))
+        if programs.interactions is not None and own.interactions is not None:
+            chosen.append((*where, programs.rules.interaction_degree, False))
+            given.append((programs.interactions, own.interactions))
     bound = backend.multilinear.bind(given)
     return [TableRules(rules, *own) for rules, own in zip(bound, chosen, strict=True)]
 

@@ -32,13 +32,15 @@ from distprove.stark.security import (
     told_heights,
     two_places,
 )
+from kernels.interface.multilinear_rows import LARGE
 from kernels.interface.tree_hash import TreeHash
 
 MOST_ABOVE, MOST_COLUMNS = 4, 4
 """For fast proofs: log2 of how much taller than its tallest table a stack may be, unless it has too many columns."""
-MOST_SKIP = 4
+MOST_SKIP, LONG_SKIP = 4, 5
 """log2 of the domain of the univariate round, unless a table is shorter. A round over 2^5 points saves a multilinear
-round and doubles the coefficients that are sent."""
+round and doubles the coefficients that are sent. It is for fast proofs of long rules, whose multilinear rounds cost as
+much as the univariate one."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +259,9 @@ def laid_out(key: MultilinearKey, heights: Sequence[Sequence[int | None]], prefe
     Its memory follows from these and from the blow-up. Queries stay as they are.
     """
     lowest = min(h for own in (*heights, key.fixed_heights) for h in own if h is not None)
-    key = with_params(key, replace(key.params, log_skip=min(MOST_SKIP, lowest)))
+    long = any(len(program.code) > LARGE for table in key.tables for program in table.programs)
+    most_skip = LONG_SKIP if long and prefer == "speed" else MOST_SKIP
+    key = with_params(key, replace(key.params, log_skip=min(most_skip, lowest)))
     if prefer == "speed":
         most = max(faster_columns(Shape(key, tuple(h))) for h in heights)
         key = with_params(key, replace(key.params, log_columns=most))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from distprove.host.cgroup import memory_available
 from distprove.stark.engine import MULTILINEAR
 from distprove.stark.multilinear.challenges import list_challenge
-from distprove.stark.multilinear.memory import choose, key_bytes, plans
+from distprove.stark.multilinear.memory import choose, fits, key_bytes, node_bytes, plans
 from distprove.stark.multilinear.prover import Committed, commit, prove, restore_columns
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
+from distprove.stark.multilinear.shape import Shape
 from distprove.stark.provable import check_security
-from distprove.stark.system import SharedFiles, StarkProver, StarkSystem, context_of
+from distprove.stark.system import MANY, SharedFiles, StarkProver, StarkSystem, context_of, half_of
 from distprove.steps import Steps
 from distprove.system import Partition, Witness
 from kernels.errors import OutOfMemory
@@ -20,6 +22,8 @@ from kernels.interface.backend import Backend
 HOST_SHARE = 4
 """A partition is kept in host memory while it takes no more than 1 / HOST_SHARE of what is available there: witnesses
 and other provers want the rest."""
+COPIED_BYTES = 8e9
+"""Bytes a second that a device copies to or from pageable host memory: 6 to 9 GB on hosts of H200s."""
 
 
 class MultilinearSystem(StarkSystem):
@@ -44,6 +48,16 @@ class MultilinearSystem(StarkSystem):
     def key_bytes(self) -> int:
         return key_bytes(self.key)
 
+    def provers_per_gpu(self, memory: Callable[[], int]) -> int:
+        """Two also where partitions are many and large, if each prover has room for the nodes of half of them: a proof
+        waits for the host some fifty times."""
+        found = super().provers_per_gpu(memory)
+        heights = self._known_heights() if found == 1 and self.partitions >= MANY else ()
+        if not heights:
+            return found
+        nodes = sum(node_bytes(Shape(self.key, tuple(own))) for own in heights) if self.needs_barrier else 0
+        return 2 if fits(self.key, heights, half_of(memory()) - nodes // 2) else 1
+
     def prover(self, shared: SharedFiles, backend: Backend) -> MultilinearProver:
         return MultilinearProver(self, backend)
 
@@ -58,16 +72,14 @@ class MultilinearProver(StarkProver):
         return prove(self._key, committed, challenge, steps).to_record()
 
     def _can_keep(self, committed: Committed) -> bool:
-        """Keep it as it is, or without codewords, or in host memory, or its nodes alone: the first for which there is
-        room."""
+        """Keep it as it is, or without codewords, or without columns, its own and then others', or in host memory: the
+        first for which there is room."""
         if not self._leaves_room(committed):
             self._drop_codewords(committed)
-        if self._leaves_room(committed) or self._to_host(committed):
-            return True
         for each in (committed, *self._kept.values()):
             if not (each.on_host or self._leaves_room(committed)):
-                each.drop_columns()
-        return self._leaves_room(committed)
+                self._drop_columns(each)
+        return self._leaves_room(committed) or self._to_host(committed)
 
     def _can_prove(self, committed: Committed) -> bool:
         while True:
@@ -79,15 +91,16 @@ class MultilinearProver(StarkProver):
                     return False
 
     def _make_room(self) -> bool:
-        """Drop codewords; then move partitions to host memory, or drop the columns of those for which it has no room;
-        then drop them."""
+        """Drop codewords of kept partitions; then columns; then move nodes to host memory, or drop the partitions for
+        which it has no room."""
         if self._drop_codewords():
             return True
         there = {id: kept for id, kept in self._kept.items() if not kept.on_host}
-        made = [self._to_host(kept) or kept.drop_columns() for kept in there.values() if kept.columns]
-        if not made:
-            for id in there:
-                del self._kept[id]
+        made = [self._drop_columns(kept) for kept in there.values()]
+        if not any(made):
+            for id, kept in there.items():
+                if not self._to_host(kept):
+                    del self._kept[id]
         return bool(there)
 
     def _complete(self, committed: Committed, partition: Partition, witness: Witness, steps: Steps) -> bool:
@@ -106,6 +119,14 @@ class MultilinearProver(StarkProver):
         """Drop the codewords of kept partitions and of `more`; whether there were any."""
         dropped = [committed.drop_codewords() for committed in (*self._kept.values(), *more)]
         return any(dropped)
+
+    def _drop_columns(self, committed: Committed) -> bool:
+        """Drop a partition's columns if making them again is quicker than two copies. Others go to host memory with
+        the nodes, and are dropped if that has no room. Returns whether there were any columns."""
+        copies = 2 * sum(int(columns.nbytes) for columns in committed.columns) / COPIED_BYTES
+        if committed.trace_seconds > copies and committed.columns and self._to_host(committed):
+            return True
+        return committed.drop_columns()
 
     def _to_host(self, committed: Committed) -> bool:
         """Move a partition without codewords to host memory, if that is not the device's and has room for it."""

@@ -305,8 +305,7 @@ class OneProofProver(MultilinearProver):
     def _prepare(self, kind: Kind) -> None:
         """Make on the host what the nodes of a tree need, while the device proves partitions."""
         self._cells = [CellPrograms.of(rules) for rules in node_rules()]
-        programs = (own for each in self._cells for own in (each.leaves, each.constraints, each.interactions))
-        self._backend.multilinear.prepare(program for program in programs if program is not None)
+        self._backend.multilinear.prepare(program for each in self._cells for program in each.programs)
         self._keys(kind).prepare(kind.leaves)
 
     def _nbytes(self, beside: TreeKeys | None = None) -> int:

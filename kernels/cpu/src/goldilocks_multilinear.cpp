@@ -108,16 +108,20 @@ void goldilocks_interpolate_runs(Pool& pool, const GoldilocksOps& all, u64* data
   }
   const size_t size = (size_t)1 << log_run;
   std::vector<u64> powers(size);
-  for (size_t i = 0; i < size; ++i) powers[i] = gl::mul(scale, gl::pow(inverse_root, i));
+  for (size_t i = 0; i < size; ++i) powers[i] = gl::pow(inverse_root, i);
   pool.ranges(runs, 64, [&](size_t begin, size_t end) {
     std::vector<u64> values(size);
     for (size_t i = begin; i < end; ++i) {
-      std::copy_n(data + i * size, size, values.begin());
-      for (size_t k = 0; k < size; ++k) {
-        Sum sum;
-        for (size_t a = 0; a < size; ++a) sum.add(powers[k * a % size], values[a]);
-        data[i * size + k] = sum.reduced();
-      }
+      u64* const run = data + i * size;
+      for (size_t a = 0; a < size; ++a) values[reversed(a, log_run)] = run[a];
+      for (size_t half = 1, apart = size / 2; half < size; half *= 2, apart /= 2)
+        for (size_t first = 0; first < size; first += 2 * half)
+          for (size_t j = 0; j < half; ++j) {
+            u64 &a = values[first + j], &b = values[first + j + half];
+            const u64 even = a, odd = gl::mul(b, powers[j * apart]);
+            a = gl::add(even, odd), b = gl::sub(even, odd);
+          }
+      for (size_t k = 0; k < size; ++k) run[k] = gl::mul(values[k], scale);
     }
   });
 }

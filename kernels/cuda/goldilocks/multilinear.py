@@ -7,16 +7,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.cuda.device import ByValue, Device, Kernel, grid_for
 from kernels.cuda.goldilocks.lde import LdeEngine
+from kernels.cuda.goldilocks.leaves import LEAVES, leaves_of, takes
 from kernels.cuda.goldilocks.merkle import LEAF_KERNELS
-from kernels.cuda.goldilocks.rules import RULES, THREADS, CudaRules
+from kernels.cuda.goldilocks.rules import LOG_TILE, RULES, THREADS, CudaRules
 from kernels.errors import SizeError
 from kernels.interface import preconditions
 from kernels.interface.arrays import Array
 from kernels.interface.goldilocks import GoldilocksKernels
-from kernels.interface.multilinear import SETS, MultilinearKernels
+from kernels.interface.multilinear import MAX_LOG_RUN, MultilinearKernels
 from kernels.interface.multilinear_rows import RuleProgram
 from kernels.interface.steps import Words
 from kernels.interface.tree_hash import TreeHash
@@ -27,6 +29,8 @@ BLOCKS = KernelSource("multilinear_steps", (("DP_ONE_BLOCK", "1"),))
 """The steps of one block."""
 MAX_BLOCKS_PER_SM = 4
 """Most blocks of a step with sums for each multiprocessor: the last one to end adds up those of all."""
+TILE_RUNS, TILE_WORDS = 128, 2048
+"""Most runs and words of a tile of `ml_sum_runs`. Must equal those in multilinear_steps.cu."""
 ROUND_SUMS = 2
 """SUMS of the rounds that end on the device."""
 
@@ -48,7 +52,7 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
 
     def prepare(self, rules: Iterable[RuleProgram] = (), tree_hash: TreeHash | None = None) -> None:
         hashes = () if tree_hash is None else (LEAF_KERNELS[tree_hash][0],)
-        for source in (*hashes, STEPS, BLOCKS, RULES, self._extend.profile.source):
+        for source in (*hashes, STEPS, BLOCKS, RULES, LEAVES, self._extend.profile.source):
             self._device.prepare(source)
         for program in rules:
             self.prepare_rules(program)
@@ -70,31 +74,45 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
         self._extend.encode(coefficients, out)
         return out
 
+    def codeword_leaves(
+        self, coefficients: Array, log_blowup: int, log_arity: int, indices: NDArray[np.int64]
+    ) -> Words | None:
+        preconditions.contiguous(coefficients, "coefficients")
+        if not takes(int(coefficients.shape[1]).bit_length() - 1, log_blowup, log_arity, len(indices)):
+            return None
+        return leaves_of(self._device, coefficients, log_blowup, indices)
+
     def _interpolate_runs(self, columns: Array, log_run: int) -> None:
         preconditions.contiguous(columns, "columns")
         self._extend.interpolate_runs(columns, log_run)
 
     def _bind_runs(self, columns: Array, weights: Words, out: Array) -> None:
-        self._applied(columns, self._upload(weights), out)
+        self._bound(columns, self._upload(weights), out)
 
     def _bind_rows(self, columns: Array, weights: Array) -> Array:
-        size, rows = map(int, weights.shape)
-        return self._applied(columns, weights, self._empty((rows, int(columns.size) // size)))
+        return self._bound(columns, weights, self._empty((3, int(columns.size) // len(weights))))
 
-    def _applied(self, columns: Array, weights: Array, out: Array) -> Array:
-        """Apply weights (size, rows) to each run: out (rows, runs)."""
+    def _bound(self, columns: Array, weights: Array, out: Array) -> Array:
+        """Bind each run by weights (size, 3): out (3, runs)."""
         preconditions.contiguous(columns, "columns")
-        size, rows = map(int, weights.shape)
-        given = {"log_run": size.bit_length() - 1, "rows": rows, "apart": int(out.shape[1])}
-        self._each("apply_runs", int(out.size), source=columns, matrix=weights, out=out, **given)
+        words, log_run = int(columns.size), len(weights).bit_length() - 1
+        if log_run > MAX_LOG_RUN:
+            raise SizeError(f"runs of 2^{log_run} elements; at most 2^{MAX_LOG_RUN}")
+        given = columns, np.uint64(words), weights, out, np.uint32(log_run), np.uint64(out.shape[1])
+        self._device.kernel(STEPS, "ml_bind_runs").launch(grid_for(words, 1 << LOG_TILE), THREADS, given)
         return out
 
     def _sum_runs(self, columns: Array, weights: Array, size: int) -> Words:
-        log_run, runs = size.bit_length() - 1, int(columns.size) // size
-        out = self._empty((SETS, size, 3))
-        given = {"log_run": log_run, "runs": runs, "sets": len(weights)}
-        self._sum("weighted_runs", int(columns.size), log_run, out, columns=columns, weights=weights, **given)
-        return self._download(out)[: len(weights)]
+        preconditions.contiguous(columns, "columns")
+        preconditions.contiguous(weights, "weights")
+        log_run, runs, sets = size.bit_length() - 1, int(columns.size) // size, len(weights)
+        if log_run > MAX_LOG_RUN:
+            raise SizeError(f"runs of 2^{log_run} elements; at most 2^{MAX_LOG_RUN}")
+        out, tile = self._empty((sets, size, 3)), min(TILE_RUNS, TILE_WORDS >> log_run)
+        kernel, blocks, partial = self._summing("sum_runs", -(-runs // tile) * THREADS, int(out.size))
+        sizes = np.uint64(runs), np.uint32(log_run), np.uint32(sets)
+        kernel.launch(blocks, THREADS, (columns, weights, *sizes, partial, self._ended, out))
+        return self._download(out)
 
     # -- steps and arrays -------------------------------------------------------------------------------------------
 

@@ -190,6 +190,7 @@ class _Analysis:
             self.uniform.append(op != Op.LOAD and (not arithmetic or (self.uniform[a] and self.uniform[b])))
             self.depth.append(1 + max(self.depth[a], self.depth[b]) if arithmetic else 0)
             self.work.append(0.0 if self.uniform[i] else self._work(op, a, b))
+        self._ordered: list[tuple[int, ...] | None] = [None] * len(self.code)
 
     def _work(self, op: int, a: int, b: int) -> float:
         if op == Op.LOAD:
@@ -226,8 +227,15 @@ class _Analysis:
             elif v not in done:
                 done.add(v)
                 pending.append((v, True))
-                pending += [(x, False) for x in sorted(self.operands(v), key=lambda x: self.depth[x])]
+                pending += [(x, False) for x in self._by_depth(v)]
         return order
+
+    def _by_depth(self, v: int) -> tuple[int, ...]:
+        """`operands` of value v, the deepest one last. Kept, since a value is scheduled several times."""
+        ordered = self._ordered[v]
+        if ordered is None:
+            ordered = self._ordered[v] = tuple(sorted(self.operands(v), key=self.depth.__getitem__))
+        return ordered
 
     def words(self, values: Iterable[int]) -> dict[int, int]:
         """Return the number of words of each one of `values` and their operands that is passed by value: the uniform

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -28,15 +29,21 @@ from kernels.interface.multilinear_rows import (
     RowKernels,
     RowRounds,
     RuleProgram,
+    TableRules,
     moved_rows,
     moved_together,
+    moves_apart,
 )
+from kernels.interface.row_program import Op
 from kernels.interface.steps import Words
 from kernels.maths.goldilocks import P, root_of_unity
 from kernels.maths.goldilocks_runs import coset_shift
 from kernels.source import KernelSource
 
 T = TypeVar("T")
+LOG_TILE, TILED_RUNS, NOWHERE = 12, (4, 5, 6), 2**64 - 1
+"""log2 of the words that a block of `rules_move_4` and its like moves, log2 of the runs that there is one for, and the
+place of cells that go nowhere. Must equal those in multilinear_rules.cu."""
 RULES = KernelSource("multilinear_rules")
 THREADS = 256
 """Threads of a block, the most of one that runs rules. Must equal that in class_sums.h."""
@@ -160,21 +167,28 @@ class CudaRules(RowKernels):
         log_run, rules = made.log_run, made.rules
         if log_run > MAX_LOG_RUN:
             raise SizeError(f"runs of 2^{log_run} elements; at most 2^{MAX_LOG_RUN}")
-        size = 1 << log_run
         cosets = max((rule.cosets.stop for rule in rules), default=0)
         shifts = [coset_shift(log_run, coset) for coset in range(cosets)]
-        share = pow(size, -1, P)
-        factors = self._upload(
-            np.array([[pow(s, k, P) * share % P for k in range(size)] for s in shifts], dtype=np.uint64)
-        )
+        factors = self._upload(np.array([_factors(log_run, shift) for shift in shifts], dtype=np.uint64))
+        sizes: dict[tuple[int, int, bool], int] = {}
+        for rule in rules:
+            kind = rule.first, 1 << rule.log_rows, rule.constrains
+            sizes[kind] = sizes.get(kind, 0) + int(rule.rules.code.code.size)
+        apart = {first for (first, rows, _), size in sizes.items() if moves_apart(size, rows, self.large)}
         given: list[tuple[int, int]] = []
+        together: dict[int, list[int]] = {}
         for number, rule in enumerate(rules):
-            if not self._is_large(rule.rules.code):
+            if rule.first in apart or self._is_large(rule.rules.code):
+                together.setdefault(rule.first, []).append(number)
+            else:
                 given += [(number, coset) for coset in rule.cosets]
-                continue
-            together = moved_together(rule.cells, 1 << rule.log_rows, len(rule.cosets), self.together_bytes)
-            for group in _in_groups(rule.cosets, together):
-                self._add_large(base.reshape(-1), made, number, group, factors)
+        for numbers in together.values():
+            self._rows.prepare([rules[number].rules.code.program for number in numbers])
+            table = rules[numbers[0]]
+            most = moved_together(table.cells, 1 << table.log_rows, cosets, self.together_bytes)
+            for same, alike in _alike(numbers, rules):
+                for group in _in_groups(alike, most):
+                    self._add_large(base.reshape(-1), made, same, group, factors)
         for source, own in _by(given, lambda at: self._source(rules[at[0]].rules, 1 << rules[at[0]].log_rows)):
             self._add_on_cosets(source, own, base, made, factors)
 
@@ -214,33 +228,64 @@ class CudaRules(RowKernels):
         read = (held, *sizes, held[_COSET_WORDS * len(tables) :], *runs, scratch, np.uint64(room), taken)
         kernel.launch(blocks, threads, read, shared=shared)
 
-    def _add_large(self, base: Array, made: RowRounds, number: int, cosets: range, factors: Array) -> None:
-        """Add the sums of one rule on some cosets, a power of two, by a program that is compiled, for as many rows at a
-        time as the memory for moved cells takes. Coset 0 is alone: its cells are not moved. More kernels than those of
-        these few programs do not pay: an interpreter takes four times as long."""
-        rule, log_run, moves = made.rules[number], made.log_run, cosets.start > 0
-        rows, count = 1 << rule.log_rows, len(cosets)
-        height = moved_rows(rule.cells, rows, 1 << log_run, self.moved_bytes) if moves else rows
-        cells = base[rule.first : rule.first + rule.cells * rows].reshape(rule.cells, 1, rows)
-        program, weights = rule.rules.code.program, ByValue(made.weights[rule.log_rows - log_run])
-        sums = made.sums[made.coset_sums[number] + cosets.start - rule.cosets.start << log_run :]
-        moved = self._empty((rule.cells, count, height)) if moves else cells
-        pitch = np.uint64(count * height)
+    def _add_large(self, base: Array, made: RowRounds, numbers: Sequence[int], cosets: range, factors: Array) -> None:
+        """Add the sums of some rules of a table on some cosets, a power of two, by programs that are compiled.
+
+        Cells are moved once for all rules, for as many rows at a time as the memory for moved cells takes. Coset 0 is
+        alone: its cells are not moved. More kernels than those of these few programs do not pay: an interpreter takes
+        four times as long.
+        """
+        rules, log_run, moves = [made.rules[number] for number in numbers], made.log_run, cosets.start > 0
+        first, cells, rows, count = rules[0].first, rules[0].cells, 1 << rules[0].log_rows, len(cosets)
+        height = moved_rows(cells, rows, 1 << log_run, self.moved_bytes) if moves else rows
+        table = base[first : first + cells * rows].reshape(cells, rows)
+        moved = self._empty((cells, count, height)) if moves else table.reshape(cells, 1, rows)
+        places = self._moved_cells([rule.rules for rule in rules]) if moves else None
+        weights, pitch = ByValue(made.weights[rules[0].log_rows - log_run]), np.uint64(count * height)
         for begin in range(0, rows, height):
-            for place, coset in enumerate(cosets if moves else ()):
-                runs = rule.cells * height >> log_run
-                sizes = np.uint64(runs), np.uint64(rows), np.uint64(height), pitch, np.uint32(log_run)
-                kernel = self._device.kernel(RULES, "rules_move")
-                to = moved.reshape(-1)[place * height :]
-                read = base[rule.first + begin :], to, *sizes, np.uint64(root_of_unity(log_run)), factors[coset]
-                kernel.launch(grid_for(runs, THREADS), THREADS, read)
-            given = [moved[first:end] if first < end else None for first, end in rule.rules.program.spans]
-            values = self._rows.evaluate(program, given, rule.rules.scalars, log_cosets=count.bit_length() - 1)
-            kernel = self._device.kernel(RULES, "rules_weigh")
-            own = np.uint64(begin), np.uint64(height), pitch, np.uint32(log_run)
-            for place in range(count):
-                found = values.reshape(-1)[place * height :], *own, weights, sums[place << log_run :]
-                kernel.launch(grid_for(height, THREADS), THREADS, found)
+            if places is not None:
+                for place, coset in enumerate(cosets):
+                    self._move(table, moved, place, begin, log_run, factors[coset], places)
+            for number, rule in zip(numbers, rules, strict=True):
+                program = rule.rules.code.program
+                given = [moved[cut:end] if cut < end else None for cut, end in rule.rules.program.spans]
+                values = self._rows.evaluate(program, given, rule.rules.scalars, log_cosets=count.bit_length() - 1)
+                kernel = self._device.kernel(RULES, "rules_weigh")
+                own = np.uint64(begin), np.uint64(height), pitch, np.uint32(log_run)
+                sums = made.sums[made.coset_sums[number] + cosets.start - rule.cosets.start << log_run :]
+                for place in range(count):
+                    found = values.reshape(-1)[place * height :], *own, weights, sums[place << log_run :]
+                    kernel.launch(grid_for(height, THREADS), THREADS, found)
+
+    def _moved_cells(self, rules: Sequence[_Bound]) -> Array:
+        """What these rules read of a table, (k, 3) as `MovedCell`: cells, where they go, and where their next row
+        goes."""
+        read = sorted(set().union(*(_cells_read(rule) for rule in rules)))
+        begin, end = rules[0].program.spans[-1]
+        source = rules[0].program.next_columns
+        places: dict[int, list[int]] = {}
+        for cell in read:
+            after = begin <= cell < end
+            places.setdefault(source[cell - begin] if after else cell, [NOWHERE, NOWHERE])[after] = cell
+        return self._upload(np.array([(cell, *to) for cell, to in sorted(places.items())], dtype=np.uint64))
+
+    def _move(
+        self, table: Array, out: Array, place: int, begin: int, log_run: int, factors: Array, moved: Array
+    ) -> None:
+        """Move some rows of a table's cells (cells, rows) to a coset, by its place in `out` (cells, cosets, height). Of
+        runs of the usual lengths only the cells that are told go there."""
+        (cells, rows), (_, cosets, height) = map(int, table.shape), map(int, out.shape)
+        to, pitch = out.reshape(-1)[place * height :], np.uint64(cosets * height)
+        if log_run in TILED_RUNS:
+            kernel, tiles = self._device.kernel(RULES, f"rules_move_{log_run}"), grid_for(height, 1 << LOG_TILE)
+            sizes = np.uint64(rows), np.uint64(begin), np.uint64(height), pitch
+            grid, threads = (tiles, len(moved)), 1 << LOG_TILE - log_run
+            kernel.launch(grid, threads, (table, to, *sizes, moved, factors))
+            return
+        kernel, runs = self._device.kernel(RULES, "rules_move"), cells * height >> log_run
+        read = table.reshape(-1)[begin:], to, np.uint64(runs), np.uint64(rows), np.uint64(height), pitch
+        given = np.uint32(log_run), np.uint64(root_of_unity(log_run)), factors
+        kernel.launch(grid_for(runs, THREADS), THREADS, (*read, *given))
 
     # -- rounds over rows ---------------------------------------------------------------------------------------------
 
@@ -293,6 +338,39 @@ class CudaRules(RowKernels):
         if slot * threads > self._device.shared_limit - kernel.resources.shared:
             raise SizeError(f"a row program of {slot} bytes a row; a block has {self._device.shared_limit}")
         return kernel, threads, slot * threads
+
+
+@lru_cache(maxsize=64)
+def _factors(log_run: int, shift: int) -> list[int]:
+    """What moves the coefficients of a run to the coset of `shift`, 2^-log_run shift^k; then the values there of the
+    polynomial that is 1 at the run's last place and 0 at the others (none on the domain itself)."""
+    size, root = 1 << log_run, root_of_unity(log_run)
+    share, last = pow(size, -1, P), pow(root, size - 1, P)
+    factors = [pow(shift, k, P) * share % P for k in range(size)]
+    top = (pow(shift, size, P) - 1) * last * share % P
+    points = [(shift * pow(root, a, P) - last) % P for a in range(size)]
+    return factors + [top * pow(x, -1, P) % P if x and top else 0 for x in points]
+
+
+def _cells_read(rule: _Bound) -> list[int]:
+    """The numbers of the cells that a program reads."""
+    op, matrix, column, _ = rule.code.program.code.T
+    loads = op == Op.LOAD
+    begins = np.array([begin for begin, _ in rule.program.spans])
+    found: list[int] = np.unique(begins[matrix[loads]] + column[loads]).tolist()
+    return found
+
+
+def _alike(numbers: Sequence[int], rules: Sequence[TableRules]) -> list[tuple[list[int], range]]:
+    """Consecutive cosets on which the same ones of these rules are evaluated, with the rules' numbers."""
+    found: list[tuple[list[int], range]] = []
+    for coset in range(max(rules[number].cosets.stop for number in numbers)):
+        own = [number for number in numbers if coset in rules[number].cosets]
+        if found and coset > 1 and found[-1][0] == own:
+            found[-1] = own, range(found[-1][1].start, coset + 1)
+        elif own:
+            found.append((own, range(coset, coset + 1)))
+    return found
 
 
 def _by(given: Sequence[T], source: Callable[[T], KernelSource]) -> list[tuple[KernelSource, list[T]]]:

@@ -112,22 +112,29 @@ __device__ __noinline__ void move_any_run(const u64* in, u64* out, u32 log_run, 
   }
 }
 
-constexpr u32 LOG_RUN = 4, RUN = 1 << LOG_RUN;  // the usual length
-
-__device__ __forceinline__ void move_run(const u64* in, u64* out, const u64* factors) {
-  u64 v[RUN], w[RUN];
+// The same for runs in registers, of the usual lengths.
+template <int LOG>
+__device__ __forceinline__ void move_values(u64 (&v)[1 << LOG], const u64* factors) {
+  u64 w[1 << LOG];
+  transform<true, LOG>(v);
 #pragma unroll
-  for (u32 a = 0; a < RUN; a += 2) {
+  for (u32 k = 0; k < 1u << LOG; ++k) w[k] = mul(v[reversed<LOG>(k)], __ldg(factors + k));
+  transform<false, LOG>(w);
+#pragma unroll
+  for (u32 a = 0; a < 1u << LOG; ++a) v[a] = w[reversed<LOG>(a)];
+}
+
+template <int LOG>
+__device__ __forceinline__ void move_run(const u64* in, u64* out, const u64* factors) {
+  u64 v[1 << LOG];
+#pragma unroll
+  for (u32 a = 0; a < 1u << LOG; a += 2) {
     const ulonglong2 two = *reinterpret_cast<const ulonglong2*>(in + a);
     v[a] = two.x, v[a + 1] = two.y;
   }
-  transform<true, LOG_RUN>(v);
+  move_values<LOG>(v, factors);
 #pragma unroll
-  for (u32 k = 0; k < RUN; ++k) w[k] = mul(v[reversed<LOG_RUN>(k)], __ldg(factors + k));
-  transform<false, LOG_RUN>(w);
-#pragma unroll
-  for (u32 a = 0; a < RUN; a += 2)
-    *reinterpret_cast<ulonglong2*>(out + a) = make_ulonglong2(w[reversed<LOG_RUN>(a)], w[reversed<LOG_RUN>(a + 1)]);
+  for (u32 a = 0; a < 1u << LOG; a += 2) *reinterpret_cast<ulonglong2*>(out + a) = make_ulonglong2(v[a], v[a + 1]);
 }
 
 // Blocks take items one after the other. Each moves the cells of a tile to scratch of its own, (room), for all rules.
@@ -150,7 +157,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         const u64 cell = i / runs, at = (u64)(i % runs) << log_run;
         const u64* in = table.cells + cell * table.rows + begin + at;
         u64* out = moved + cell * blockDim.x + at;
-        if (log_run == LOG_RUN) move_run(in, out, table.factors);
+        if (log_run == 4) move_run<4>(in, out, table.factors);
+        else if (log_run == 5) move_run<5>(in, out, table.factors);
         else move_any_run(in, out, log_run, root, table.factors);
       }
       __syncthreads();
@@ -219,9 +227,67 @@ extern "C" __global__ void __launch_bounds__(THREADS) rules_move(const u64* in, 
   if (i >= runs) return;
   const u64 column = (i << log_run) / height, row = (i << log_run) % height;
   in += column * rows + row, out += column * pitch + row;
-  if (log_run == LOG_RUN) move_run(in, out, factors);
-  else move_any_run(in, out, log_run, root, factors);
+  move_any_run(in, out, log_run, root, factors);
 }
+
+constexpr u32 LOG_TILE = 12;  // words of a block's tile; must equal that in cuda/goldilocks/rules.py
+
+// Where a cell of a table goes: itself, and its next row, each by the number of a cell, or NOWHERE.
+struct MovedCell {
+  u64 cell, own, next;
+};
+constexpr u64 NOWHERE = ~0ull;
+
+// The same for runs of the usual lengths, of the cells that are read: rows `begin` .. of cells (.., rows) to columns of
+// `out` that are `pitch` apart. A tile goes by way of shared memory, so that neighbours are read and written together. The next row of a cell needs no
+// transform: on a run it is f(w x), but for the last place, which has the first value of the run behind. So it is that plus the
+// difference of both firsts, times the last place's Lagrange polynomial, whose values on the coset follow the factors. Grid
+// (tiles, cells). Bound: instructions.
+template <int LOG>
+__device__ __forceinline__ void move_tile(const u64* in, u64* out, u64 rows, u64 begin, u64 height, u64 pitch,
+                                          const MovedCell* cells, const u64* factors) {
+  constexpr u32 SIZE = 1u << LOG;
+  __shared__ u64 tile[(1u << LOG_TILE) + (1u << (LOG_TILE - LOG))], steps[1u << (LOG_TILE - LOG)];
+  const MovedCell to = cells[blockIdx.y];
+  const u64 first = (u64)blockIdx.x << LOG_TILE;
+  const u32 count = (u32)min(1ull << LOG_TILE, height - first), begins = threadIdx.x << LOG;
+  const u64* const from = in + to.cell * rows;
+  for (u32 i = threadIdx.x; i < count; i += blockDim.x) tile[i + (i >> LOG)] = from[begin + first + i];
+  __syncthreads();
+  u64 v[SIZE], *const run = tile + threadIdx.x * (SIZE + 1);
+  const bool within = begins < count;
+  if (within) {
+#pragma unroll
+    for (u32 a = 0; a < SIZE; ++a) v[a] = run[a];
+    const u64 behind = begins + SIZE < count ? run[SIZE + 1] : from[(begin + first + count) & (rows - 1)];
+    steps[threadIdx.x] = sub(behind, v[0]);
+  }
+  __syncthreads();  // before a run changes whose first value another thread reads
+  if (within) {
+    move_values<LOG>(v, factors);
+#pragma unroll
+    for (u32 a = 0; a < SIZE; ++a) run[a] = v[a];
+  }
+  __syncthreads();
+  if (to.own != NOWHERE)
+    for (u32 i = threadIdx.x; i < count; i += blockDim.x) out[to.own * pitch + first + i] = tile[i + (i >> LOG)];
+  if (to.next == NOWHERE) return;
+  for (u32 i = threadIdx.x; i < count; i += blockDim.x) {
+    const u32 a = i & (SIZE - 1), which = i >> LOG;
+    const u64 moved = tile[which * (SIZE + 1) + ((a + 1) & (SIZE - 1))];
+    out[to.next * pitch + first + i] = add(moved, mul(steps[which], __ldg(factors + SIZE + a)));
+  }
+}
+
+#define DP_MOVE(LOG)                                                                                               \
+  extern "C" __global__ void __launch_bounds__(1u << (LOG_TILE - LOG), LOG == 5 ? 5 : 4)                           \
+      rules_move_##LOG(const u64* in, u64* out, u64 rows, u64 begin, u64 height, u64 pitch,                        \
+                       const MovedCell* cells, const u64* factors) {                                               \
+    move_tile<LOG>(in, out, rows, begin, height, pitch, cells, factors);                                           \
+  }
+DP_MOVE(4)
+DP_MOVE(5)
+DP_MOVE(6)
 
 // Adds eq times values, of the rows from `begin` on, to the sums of the places in a run. Their coordinates are `pitch` apart.
 extern "C" __global__ void __launch_bounds__(THREADS) rules_weigh(const u64* values, u64 begin, u64 rows, u64 pitch, u32 log_run,

@@ -191,6 +191,20 @@ def test_a_stark_asks_for_two_provers_where_partitions_are_many_and_small() -> N
     assert provers_per_gpu(ToySystem(1, Faults(Path())), never) == 1
 
 
+def test_the_multilinear_engine_asks_for_two_where_the_nodes_of_all_have_room(tmp_path: Path) -> None:
+    """Partitions of 29 GiB, of which each keeps half a GiB of nodes until the challenge."""
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        file.truncate(60_000_000)  # the plan follows from its length
+    options = StarkOptions("file-root", {"file": str(path)}, partitions=87, engine="multilinear")
+    many = MultilinearSystem.from_options(options)
+    assert many.needs_barrier
+    assert [provers_per_gpu(many, lambda size=size: size << 30) for size in (141, 106, 104, 80)] == [2, 2, 1, 1]
+    few = MultilinearSystem.from_options(replace(options, partitions=15))
+    assert provers_per_gpu(few, lambda: 1 << 50) == 1
+    assert provers_per_gpu(MultilinearSystem.from_options(replace(options, partitions=44)), lambda: 141 << 30) == 1
+
+
 @pytest.mark.parametrize(
     ("used", "memory", "chosen", "expected"),
     [
