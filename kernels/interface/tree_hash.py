@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from enum import Enum
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from kernels.maths.goldilocks import P
 from kernels.maths.poseidon2_bn254 import R
+
+if TYPE_CHECKING:  # a command's options name hashes, and do without NumPy
+    import numpy as np
+    from numpy.typing import NDArray
 
 LEAF_TAG, NODE_TAG, INJECT_TAG, GRIND_TAG = 1, 2, 3, 4
 """First word of each hashed message, by its kind: no leaf can be taken for a node, nor either for anything else."""
@@ -60,6 +62,8 @@ class TreeHash(Enum):
 
     def are_digests(self, digests: NDArray[np.uint8]) -> bool:
         """Whether each of some 32 bytes, the last axis, is the one encoding of a digest."""
+        import numpy as np
+
         words = np.ascontiguousarray(digests).view("<u8")
         if self.digests_are_elements:
             return bool((words < P).all())
