@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from distprove.errors import CurveMismatch, InputError, InvalidKey
-from distprove.groth16.combinations import coefficients, combination, same_pairing
+from distprove.groth16.combinations import coefficients, combination, is_next_power, same_pairing
 from distprove.groth16.key import SINGLE, KeyPoints
 from distprove.groth16.overread import difference
 from distprove.groth16.points import chunks_to_bytes, to_bytes
@@ -20,7 +20,7 @@ from distprove.groth16.ptau import Powers, Ptau
 from distprove.groth16.qap import Qap, stacked
 from distprove.groth16.vectors import finite
 from kernels.cpu.fields import from_montgomery
-from kernels.cpu.group import add, mul
+from kernels.cpu.group import add, mul, neg
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.interface.matrix import CsrMatrix
@@ -72,7 +72,8 @@ def _check_agreement(qap: Qap, ptau: Ptau, backend: Backend) -> None:
 
     The powers in G1, 2n - 1 of them, begin with the generator, and the ratio of neighbours is tau. The other sections
     have the points f(tau), alpha f(tau) or beta f(tau) for one random polynomial f. Its degree is below n, but for the
-    H basis, whose points a key multiplies by values of polynomials of degree 2n - 2.
+    H basis, of 2n points. There it is 2n - 1, one more than honest provers use: points that are wrong for that power
+    alone would let others prove false statements.
     """
     curve, log_n, n = qap.curve, qap.log_domain, qap.domain_size
     fr, g1, g2 = curve.fr, generator(curve, Group.G1), generator(curve, Group.G2)
@@ -85,7 +86,6 @@ def _check_agreement(qap: Qap, ptau: Ptau, backend: Backend) -> None:
         return backend.to_host(backend.vectors.ntt(fr, backend.to_device(polynomial.copy())))
 
     long = coefficients(curve, 2 * n)
-    long[2 * n - 1] = 0
     short = long[:n]
     tau1, tau2, beta2 = ptau.powers(Powers.TAU_G1)[: 2 * n - 1], _point(ptau.powers(Powers.TAU_G2)[1]), ptau.beta_g2
     alpha1, beta1 = (_point(ptau.powers(which)[0]) for which in (Powers.ALPHA_TAU_G1, Powers.BETA_TAU_G1))
@@ -94,9 +94,10 @@ def _check_agreement(qap: Qap, ptau: Ptau, backend: Backend) -> None:
     short_values = values_of(short)
     f, f2, alpha_f, beta_f = (combined(which, ptau.lagrange(which, log_n), short_values) for which in Powers)
     h = combined(Powers.TAU_G1, ptau.lagrange(Powers.TAU_G1, log_n + 1), values_of(long))
+    rest = add(curve, Group.G1, h, neg(curve, Group.G1, add(curve, Group.G1, low, last)))
     for title, agrees in (
         ("tau G1", np.array_equal(_point(tau1[0]), g1) and same_pairing(curve, (high, g2), (low, tau2))),
-        ("H basis", np.array_equal(h, add(curve, Group.G1, low, last))),
+        ("H basis", is_next_power(curve, rest, long[2 * n - 1 :], _point(tau1[2 * n - 2]), tau2)),
         ("Lagrange tau G1", np.array_equal(f, combined(Powers.TAU_G1, tau1, short))),
         (Powers.TAU_G2.name, same_pairing(curve, (f, g2), (g1, f2))),
         (Powers.ALPHA_TAU_G1.name, same_pairing(curve, (alpha_f, g2), (alpha1, f2))),

@@ -22,7 +22,7 @@ import numpy as np
 
 from distprove.errors import FormatError, InputError, InvalidCeremony
 from distprove.groth16.beacon import AFFORDED_EXPONENT, Beacon, require_affordable
-from distprove.groth16.combinations import coefficients, combination, same_pairing
+from distprove.groth16.combinations import coefficients, combination, is_next_power, same_pairing
 from distprove.groth16.points import Words, chunks_to_bytes, chunks_to_compressed
 from distprove.groth16.ptau import MAX_POWER, Powers, Ptau, read_ptau
 from distprove.groth16.ptau_contributions import (
@@ -38,6 +38,7 @@ from distprove.groth16.ptau_contributions import (
 from distprove.groth16.vectors import finite
 from distprove.groth16.zkey import BEACON, PERSON
 from distprove.steps import Steps
+from kernels.cpu.group import add, neg
 from kernels.interface.arrays import HostArray
 from kernels.interface.backend import Backend
 from kernels.maths.curves import Curve, Group
@@ -245,10 +246,17 @@ def _check_lagrange(ptau: Ptau, which: Powers, backend: Backend) -> None:
     for log_n in range(ptau.power + (2 if which is Powers.TAU_G1 else 1)):
         n = 1 << log_n
         factors: Words = coefficients(curve, n)
-        factors[len(powers) :] = 0  # the largest domain has one point more than there are powers of tau
         values = backend.to_host(backend.vectors.ntt(curve.fr, backend.to_device(factors.copy())))
-        by_powers = combination(curve, group, powers, factors[: len(powers)], backend)
-        if not np.array_equal(combination(curve, group, ptau.lagrange(which, log_n), values, backend), by_powers):
+        found = combination(curve, group, ptau.lagrange(which, log_n), values, backend)
+        rest = add(
+            curve, group, found, neg(curve, group, combination(curve, group, powers, factors[: len(powers)], backend))
+        )
+        if n > len(powers):  # the largest domain has one point more than there are powers of tau
+            tau2 = ptau.powers(Powers.TAU_G2)[1].view("<u8")
+            agrees = is_next_power(curve, rest, factors[n - 1 :], powers[-1].view("<u8"), tau2)
+        else:
+            agrees = not rest.any()
+        if not agrees:
             raise InvalidCeremony(
                 f"{ptau.name}: the Lagrange basis of {which.name} for 2^{log_n} points is not that of the powers"
             )

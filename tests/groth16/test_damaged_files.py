@@ -148,17 +148,18 @@ def test_tau_in_g2_is_held_to_its_group(ceremony: Path, backend: Backend, tmp_pa
         check_ptau(qap_for(read_ptau(path).curve, backend), read_ptau(path), backend)
 
 
-def test_an_h_basis_that_is_right_for_half_of_the_polynomials_is_refused(
-    ceremony: Path, backend: Backend, tmp_path: Path
+@pytest.mark.parametrize("power", [N // 2, 1])
+def test_an_h_basis_that_is_right_for_some_polynomials_alone_is_refused(
+    power: int, ceremony: Path, backend: Backend, tmp_path: Path
 ) -> None:
-    """Points x_i^k P added to it cancel for degrees below the domain's size, and a key's H would hold multiples of P,
-    which its maker chooses: of the public inputs' points, say."""
+    """Points x_i^k P added to it cancel for degrees below the domain's size, or below the greatest, and a key's H would
+    hold multiples of P, which its maker chooses: of the public inputs' points, say."""
     path = Path(shutil.copy(ceremony, tmp_path / "odd.ptau"))
     curve, group = read_ptau(path).curve, Group.G1
     basis = section_of(path, 12)._map[2 * N - 1 : 4 * N - 1]
     chosen, root = mul(curve, group, generator(curve, group), 123456789), curve.fr.root_of_unity(N.bit_length())
     for i in range(2 * N):
-        added = mul(curve, group, chosen, pow(root, i * N // 2, curve.fr.modulus))
+        added = mul(curve, group, chosen, pow(root, i * power, curve.fr.modulus))
         basis[i] = add(curve, group, basis[i].view("<u8").copy(), added).view(np.uint8)
     basis.flush()
     with pytest.raises(InvalidKey, match="H basis does not agree"):

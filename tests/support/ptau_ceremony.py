@@ -184,6 +184,12 @@ def spoilt_files(path: Path, foreign: Path, backend: Backend) -> Iterator[Spoilt
         says = rf"Lagrange basis of {which} for 2\^[01] points"
         yield SpoiltPtau(f"bases {ident} of another ceremony", says, 10 + ident, foreign_content)
     yield changed(12, 4 * n - 2, rf"Lagrange basis of TAU_G1 for 2\^{ptau.power + 1} points")
+    largest, root = points(12), curve.fr.root_of_unity(ptau.power + 1)
+    for i in range(2 * n):  # what cancels for all polynomials but those of the greatest degree
+        added = mul(curve, Group.G1, one[Group.G1], pow(root, i, curve.fr.modulus))
+        largest[2 * n - 1 + i] = add(curve, Group.G1, largest[2 * n - 1 + i], added)
+    says = rf"Lagrange basis of TAU_G1 for 2\^{ptau.power + 1} points"
+    yield SpoiltPtau("a multiple of the greatest power", says, 12, largest.tobytes(), snarkjs_accepts=True)
     yield changed(6, 0, "beta G2 is not that")
     swapped = points(4)[[0, 2, 1, *range(3, n)]]
     yield SpoiltPtau("powers swapped", "points of ALPHA_TAU_G1", 4, swapped.tobytes())
