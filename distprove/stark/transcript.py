@@ -57,6 +57,7 @@ _ELEMENTS, _CHALLENGE, _BYTES, _ROOT = 0x10, 0x11, 0x13, 0x14
 _LABEL_BYTES, _DATA_BYTES = 7, 4
 """Bytes of a label, and of other data, in one field element."""
 GRIND_LABEL = b"grind"
+PACKED_LABEL_BYTES = 23
 PACKED_BYTES = 24
 """Bytes of data in one element of BN254's scalar field."""
 QUOTIENTS = R // P**3
@@ -267,6 +268,8 @@ class PackedTranscript(Transcript):
         self._message(_ROOT, label, (root,), 1)
 
     def _message(self, kind: int, label: bytes, items: Sequence[Any], count: int) -> None:
+        if len(label) > PACKED_LABEL_BYTES or count >> 48:
+            raise ValueError(f"a label of {len(label)} bytes, or {count} items, have no message of their own")
         header = kind + (len(label) << 8) + (count << 16) + (int.from_bytes(label, "little") << 64)
         for element in (header, *items):
             self._state[self._at] = element

@@ -13,10 +13,17 @@ import pytest
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Circuit
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
-from distprove.circuits.wrap.verifier import statement_digest, verifier_circuit, verifier_inputs
+from distprove.circuits.wrap.verifier import (
+    statement_digest,
+    unchecked_circuit,
+    verifier_circuit,
+    verifier_inputs,
+)
 from distprove.errors import UnsatisfiedWitness, UsageError
+from distprove.job import Job
 from distprove.stark.field import P
 from distprove.stark.multilinear.proof import MultilinearProof
+from distprove.stark.multilinear.shape import Shape
 from kernels.interface.backend import Backend
 from kernels.interface.tree_hash import TreeHash
 from kernels.maths.curves import BN254
@@ -34,7 +41,7 @@ def made() -> tuple[Circuit, list[dict[str, Any]]]:
         proof, shape = MultilinearProof.from_record(part.data, job.key, part.name)
         shapes.append((shape, part.name, proof.challenge))
         inputs.append(verifier_inputs(shape, part.name, part.public, proof))
-    b, counts = verifier_circuit(*shapes[0])
+    b, counts = unchecked_circuit(*shapes[0])
     assert sum(counts.values()) - counts["all"] > 0.99 * counts["all"]  # each constraint counts once
     assert sum(counts.values()) <= 2 * counts["all"]
     return b.build(), inputs
@@ -46,6 +53,33 @@ def test_a_proof_that_holds_has_a_witness(backend: Backend) -> None:
     assert unpack(witness[1:2]) == [statement_digest(golden_job("multilinear-bn254").proofs[0].public)]
     assert circuit.r1cs.n_public == 1
     assert circuit.r1cs.first_unsatisfied(witness, backend) is None
+
+
+def test_proofs_that_hold_with_others_alone_have_no_circuit() -> None:
+    """The golden job's key has a global bus: its circuit has a witness for a proof whose tuples nobody receives."""
+    (part, *_), key = golden_job("multilinear-bn254").proofs, golden_job("multilinear-bn254").key
+    proof, shape = MultilinearProof.from_record(part.data, key, part.name)
+    with pytest.raises(UsageError, match="has a global bus"):
+        verifier_circuit(shape, part.name, proof.challenge)
+
+
+def test_a_shape_that_no_proof_may_have_has_no_circuit() -> None:
+    """The verifier checks the bits of each proof; the circuit has one shape, so they are checked with that."""
+    given = {
+        "program": "fibonacci",
+        "engine": "multilinear",
+        "hash": "poseidon2-bn254",
+        "security": 20,
+        "partitions": 1,
+    }
+    key = Job.from_options("stark", **given, arguments={"rows": 16}).load().key
+    low = Shape(replace(key, params=replace(key.params, security_bits=100)), (4,) * len(key.tables))
+    with pytest.raises(UsageError, match=r"bits of security at these heights; the key asks for 100"):
+        verifier_circuit(low, "part-0000", bytes(32))
+    with pytest.raises(UsageError, match="not a partition's name"):
+        verifier_circuit(Shape(key, low.log_heights), "a/b", bytes(32))
+    b, counts = verifier_circuit(Shape(key, low.log_heights), "part-0000", bytes(32))
+    assert counts["all"] == b.constraints
 
 
 def test_a_proof_of_another_name_has_none(backend: Backend) -> None:

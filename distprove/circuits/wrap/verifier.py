@@ -1,7 +1,8 @@
 """The verifier of one proof under Poseidon2 over BN254 as an R1CS over BN254, from the same code as the verifier.
 
 The one public value is the digest of what the partition states, its public values. The key, its heights, the name and
-the job's challenge are constants: a Groth16 key stands for them.
+the job's challenge are constants: a Groth16 key stands for them. So the job's commitments must not decide the
+challenge, and proofs of several partitions must not have to sum to zero: keys with a global bus are refused.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import numpy as np
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
 from distprove.circuits.wrap.opened import WrapOpened, inputs_of_trees
+from distprove.errors import InvalidProof, UsageError
 from distprove.stark.arithmetic import NUMBERS
 from distprove.stark.multilinear.opened import OpenedRows
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.multilinear.verifier import check_statement, verify_steps
+from distprove.stark.multilinear.verifier import check_shape, check_statement, verify_steps
 from kernels.cpu.tree_digests import leaf_digests
 from kernels.interface.tree_hash import TreeHash
 from kernels.maths.curves import BN254
@@ -33,7 +35,19 @@ FIELDS = (
 
 def verifier_circuit(shape: Shape, name: str, challenge: bytes) -> tuple[CircuitBuilder, dict[str, int]]:
     """The circuit that proofs of this shape satisfy, for a partition of this name in a job of this challenge; and its
-    constraints by what they are for. Raises UsageError for keys under another hash."""
+    constraints by what they are for. Raises UsageError for keys under another hash or with a global bus, and for a name
+    or heights that no proof may have, such as those of too few bits."""
+    if shape.key.needs_barrier:
+        raise UsageError(f"program {shape.key.program} has a global bus: its proofs hold together with others alone")
+    try:
+        check_shape(shape.key, name, shape)
+    except InvalidProof as error:
+        raise UsageError(str(error)) from None
+    return unchecked_circuit(shape, name, challenge)
+
+
+def unchecked_circuit(shape: Shape, name: str, challenge: bytes) -> tuple[CircuitBuilder, dict[str, int]]:
+    """`verifier_circuit` for any shape, to count and to try: its public value may say nothing of the job."""
     b = CircuitBuilder(BN254)
     f = WrapArithmetic(b)
     count = shape.key.statement.public_values
@@ -86,7 +100,7 @@ def statement_digest(public: Sequence[int]) -> int:
 
 
 def verifier_inputs(shape: Shape, name: str, public: Sequence[int], proof: MultilinearProof) -> dict[str, object]:
-    """The inputs of `verifier_circuit` that a proof gives. Raises InvalidProof for one that does not hold."""
+    """The inputs of the circuit that a proof gives. Raises InvalidProof for one that does not hold."""
     check_statement(shape.key, name, tuple(public), shape)
     opened, words = OpenedRows(shape, proof), np.array(public, dtype=np.uint64)
     verify_steps(NUMBERS, shape, shape.key.digest, name.encode(), words, proof, opened)

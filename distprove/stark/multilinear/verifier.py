@@ -129,10 +129,15 @@ def verify_steps(
 
 def check_statement(key: MultilinearKey, name: str, public: tuple[int, ...], shape: Shape) -> None:
     """Raise InvalidProof unless the partition's name, public values and heights are ones that a proof may have."""
-    if not is_name(name):
-        raise InvalidProof(f"not a partition's name: {name!r}")
     if len(public) != key.statement.public_values or not all(type(v) is int and 0 <= v < P for v in public):
         raise InvalidProof(f"{name}: not {key.statement.public_values} canonical public values")
+    check_shape(key, name, shape)
+
+
+def check_shape(key: MultilinearKey, name: str, shape: Shape) -> None:
+    """Raise InvalidProof unless the partition's name and heights are ones that a proof may have."""
+    if not is_name(name):
+        raise InvalidProof(f"not a partition's name: {name!r}")
     reached = security_bits(shape)
     if reached < key.params.security_bits:
         raise InvalidProof(

@@ -235,7 +235,7 @@ DP_HD u64 divide(u64* number) {
 }
 
 // The lowest three digits of a number below r to the base p, uniform for a uniform number. False for one that is refused, which
-// is at least MOST p^3: one of 2^62.
+// is at least MOST p^3: less than one in 2^61.
 DP_HD bool digits(const u64* words, u64* out) {
   u64 number[WORDS];
   for (int i = 0; i < WORDS; ++i) number[i] = words[i];
