@@ -42,7 +42,7 @@ def verify(
                 "number": one.number,
                 "name": one.name,
                 "response": one.response.hex(),
-                "next_challenge": one.next_challenge.hex(),
+                "next_challenge": one.next_challenge.hex() if one.next_challenge else None,
                 "beacon": beacon_facts(one.beacon),
             }
             for one in found.contributions
@@ -57,7 +57,8 @@ def verify(
     for one in found.contributions:
         table.add_row(f"contribution {one.number}", escape(one.name or "without a name"))
         table.add_row("  response", one.response.hex())
-        table.add_row("  next challenge", one.next_challenge.hex())
+        if one.next_challenge is not None:
+            table.add_row("  next challenge", one.next_challenge.hex())
         if one.beacon is not None:
             table.add_row("  beacon", f"{one.beacon.value.hex()}, 2^{one.beacon.exponent} iterations")
     out().print(table)

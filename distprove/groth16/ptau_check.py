@@ -57,8 +57,9 @@ class PtauContributor:
     name: str | None
     response: bytes
     """The response's hash, 64 bytes, which the contributor published."""
-    next_challenge: bytes
-    """The hash of the file after this contribution, 64 bytes."""
+    next_challenge: bytes | None
+    """The hash of the file after this contribution, 64 bytes; None where it is not compared with the file, so that
+    whoever made the file chose it."""
     beacon: Beacon | None
 
 
@@ -139,7 +140,8 @@ def _check_contributions(
             response = one.response(curve)
         except ValueError as error:
             raise InvalidCeremony(f"{where} has a damaged hash: {error}") from None
-        found.append(PtauContributor(number, one.name, response, one.next_challenge, beacon))
+        compared = number == len(contributions) and ptau.power == ptau.ceremony_power
+        found.append(PtauContributor(number, one.name, response, one.next_challenge if compared else None, beacon))
         heads, challenge = one.heads, one.next_challenge
     return tuple(found)
 
