@@ -75,12 +75,10 @@ def _hand_chunks(state: State, waiting: list[Job], workers: Sequence[Worker]) ->
             usable, doubtful = worker.usable(job.id, job.key), worker.doubtful(job.id)
             # Up to the next job's turn the orders are this one's.
             wanted = len(job.at[Stage.WAITING]) if len(queue) == 1 else 1
-            place, chunk_here = (
-                _place(job, next(iter(job.at[Stage.WAITING].values())), Place(rank, turn)),
-                1 if doubtful else chunk,
-            )
-            room = _room(state, job, worker, place, fair, given, chunk_here, wanted) if usable else 0
-            if usable and not room and not doubtful and state.settings.parallel is None:
+            first, chunk_here = _allowed(state, job, worker, 1) if usable else [], 1 if doubtful else chunk
+            place = _place(job, first[0], Place(rank, turn)) if first else Place(rank, turn)
+            room = _room(state, job, worker, place, fair, given, chunk_here, wanted) if first else 0
+            if first and not room and not doubtful and state.settings.parallel is None:
                 break  # the worker is full: the jobs behind this one in the queue get no room either
             partitions = _allowed(state, job, worker, room)
             if not partitions:
@@ -118,20 +116,19 @@ def _room(state: State, job: Job, worker: Worker, place: Place, fair: int, given
 
 
 def _allowed(state: State, job: Job, worker: Worker, count: int) -> list[PartitionState]:
-    """Up to so many partitions that wait and that the worker may have: not those that it failed at, unless all did."""
+    """Up to so many partitions that wait and that the worker may have: not those that it failed at, unless all did.
+    Either all of them need others, or none."""
     found: list[PartitionState] = []
     live: list[Worker] | None = None
-    needs: bool | None = None
     for partition in job.at[Stage.WAITING].values() if count else ():
-        if needs is not None and bool(partition.planned.needs) != needs:
-            break  # its place is another one, and so is the room there
-        needs = bool(partition.planned.needs)
         if worker.id in partition.avoid:
             if live is None:  # but for workers where the key waits for memory: that may take for ever
                 crowded = state.keys[job.key].crowded_on
                 live = [other for other in state.live(job) if other.id not in crowded]
             if any(other.id not in partition.avoid for other in live):
                 continue
+        if found and bool(partition.planned.needs) != bool(found[0].planned.needs):
+            break  # its place is another one, and so is the room there
         found.append(partition)
         if len(found) == count:
             break

@@ -96,6 +96,10 @@ def refused(state: State, job: Job, partition: PartitionState, worker: Worker, e
 def synthesiser_died(state: State, job: Job, partition: PartitionState, worker: Worker, who: str, why: str) -> None:
     """A synthesiser died at a partition; its worker loads it again."""
     _note_death(state, job, who, why)
+    if job.is_unsure(partition):
+        partition.patient = True
+        state.apply(job, partition, Fact.WITHDRAWN)
+        return
     state.apply(job, partition, Fact.SYNTHESISER_DIED, "its worker died")
     strike(state, job, worker, who, f"died {MAX_STRIKES} times in a row, the last: {why}")
 
@@ -178,13 +182,20 @@ def died(state: State, worker: Worker, key: str, epoch: int, error: WorkerDied) 
             if state.keys[id].checker == worker.id:
                 state.keys[id].checker = None
         empty(each)
+    unsure = False
     for found, _ in taken:
-        if found is not None:
-            _back(state, *found, "its worker died", charged=found[1].id == at)
+        if found is None:
+            continue
+        job, partition = found
+        here = partition.id == at
+        if here and job.is_unsure(partition):
+            unsure = partition.patient = True
+        _back(state, job, partition, "its worker died", charged=here and not unsure)
     for job, partition in committed:
         _back(state, job, partition, "its worker died", charged=False)
     blamed = None if restarted or (state.standing and not loaded_it) else key
-    _judge_death(state, worker, at, error, blamed)
+    if not unsure or isinstance(error, WorkerStuck):
+        _judge_death(state, worker, at, error, blamed)
     if health.deaths >= MAX_DEATHS and state.standing:
         lose(state, worker, f"it died {MAX_DEATHS} times in a row")
     for resident in list(state.keys.values()):

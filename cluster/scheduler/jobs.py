@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_not
@@ -117,7 +117,7 @@ class Job:
         self.reports = self.reports or self.report.partitions
         reports = zip(self.plan, self.reports, strict=True)
         self.partitions = {p.name: PartitionState(PartitionId(self.id, p.name), p, r) for p, r in reports}
-        self.at: dict[Stage, dict[str, PartitionState]] = {stage: {} for stage in Stage}
+        self.at: dict[Stage, OrderedDict[str, PartitionState]] = {stage: OrderedDict() for stage in Stage}
         """Partitions at each stage, in order of arrival: no event costs a walk over the whole job."""
         self.dependents: dict[str, list[PartitionState]] = {}
         """Partitions that need each one, by its name."""
@@ -157,8 +157,9 @@ class Job:
         name = partition.id.name
         del self.at[partition.stage][name]
         partition.stage = stage
-        self.at[stage] = {name: partition, **self.at[stage]} if front else self.at[stage]
         self.at[stage][name] = partition
+        if front:
+            self.at[stage].move_to_end(name, last=False)
 
     def count(self, *stages: Stage) -> int:
         """Number of partitions at any of these stages."""
@@ -187,6 +188,10 @@ class Job:
     def is_sure(self, partition: PartitionState) -> bool:
         """Whether the proofs of all that it needs are verified and on disk."""
         return all(self.partitions[name].stage is Stage.DONE for name in partition.planned.needs)
+
+    def is_unsure(self, partition: PartitionState) -> bool:
+        """Whether its last order has proofs that are not known to be good, so that a failure may be theirs."""
+        return bool(partition.made_of) and not self.is_sure(partition)
 
     def may_begin(self, partition: PartitionState) -> bool:
         """Whether the proofs that it needs are there, verified if it is `patient`."""

@@ -397,12 +397,11 @@ def _succeeded(state: State, job: Job, partition: PartitionState, worker: Worker
 def _is_withdrawn(state: State, job: Job, partition: PartitionState, outcome: Outcome) -> bool:
     """Whether a partition goes back because of those that it needs: their proofs are other ones now, or it failed
     before these were known to be good. The second time it waits until they are."""
-    if outcome.error is None:
-        back = job.is_stale(partition)
-    else:
-        own, sure = isinstance(outcome.error, (OutOfMemory, WitnessGone, WorkerDied)), job.is_sure(partition)
-        partition.patient |= not own and not sure
-        back = not own and (job.is_stale(partition) or not sure)
+    if isinstance(outcome.error, WorkerDied):
+        return False  # a synthesiser that died is loaded again
+    unsure = outcome.error is not None and job.is_unsure(partition)
+    partition.patient |= unsure
+    back = unsure or job.is_stale(partition)
     if back:
         state.apply(job, partition, Fact.WITHDRAWN)
     return back

@@ -1032,6 +1032,55 @@ def test_a_node_that_fails_with_proofs_that_are_not_verified_waits_until_they_ar
     assert failures(job) == {"p1"}
 
 
+@pytest.mark.parametrize("how", ["dies", "synthesiser dies", "memory", "witness"])
+def test_what_befalls_a_worker_at_a_node_of_doubtful_proofs_is_not_held_against_it(how: str) -> None:
+    """A child that is bad may be what kills it, or what asks for all memory. The second time it counts."""
+    errors = {"memory": OutOfMemory("x"), "witness": WitnessGone("x"), "synthesiser dies": WorkerDied("x")}
+    rig = Rig(1, in_flight=9)
+    rig.ignored.add(e.Verify)
+    job = rig.add(needs=[(), ("p0",)], max_retries=0)
+    rig.end("w0", PartitionId("j", "p0"))
+    above = PartitionId("j", "p1")
+
+    def happens() -> None:
+        if how == "dies":
+            rig.die("w0", above)
+            return
+        outcome = rig.outcome("w0", above, errors[how])
+        outcome.worker = "w0s" if how == "synthesiser dies" else "w0"
+        rig.news("w0", outcome)
+
+    happens()
+    assert job.partitions["p1"].stage is Stage.BLOCKED
+    assert job.partitions["p1"].charged == job.report.counters.faults == 0
+    assert not job.partitions["p1"].avoid | {*job.partitions["p1"].too_large}
+    standings = rig.state.workers["w0"].health.standings.get("j", {})
+    assert not any(standing.strikes for standing in standings.values())
+    rig.send(verdict(rig, "p0"))
+    assert above in rig.orders["w0"]
+    happens()
+    assert failures(job) == {"p1"}
+
+
+def test_a_node_that_a_worker_must_avoid_keeps_no_other_partition_from_it() -> None:
+    """It is in front of all that wait. The worker that it waits for is gone for long."""
+    rig = Rig(2, in_flight=1)
+    job = rig.add(needs=[*[()] * 20, ("p0",)], max_retries=9)
+    rig.end(holder(rig, "p0"), PartitionId("j", "p0"))
+    while not any(PartitionId("j", "p20") in orders for orders in rig.orders.values()):
+        worker = next(name for name, orders in rig.orders.items() if orders)
+        rig.end(worker, rig.first(worker))
+    at = holder(rig, "p20")
+    other = {"w0": "w1", "w1": "w0"}[at]
+    rig.ignored.add(e.Load)
+    rig.die(other)
+    rig.end(at, PartitionId("j", "p20"), RuntimeError("device fault"))
+    while rig.orders[at]:
+        rig.end(at, rig.first(at))
+    assert [*job.at[Stage.WAITING]] == ["p20"]
+    assert len(job.at[Stage.DONE]) == 20
+
+
 @pytest.mark.parametrize("in_time", [True, False])
 def test_what_a_worker_tells_of_a_node_that_failed_meanwhile_is_ignored(in_time: bool) -> None:
     """A partition that it needs failed while it was at it. If the job ends before it tells, it is told to forget: a job
