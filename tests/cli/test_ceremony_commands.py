@@ -49,8 +49,8 @@ def test_a_ceremony_from_set_up_to_its_verification(tmp_path: Path) -> None:
     assert [one["name"] for one in found["contributions"]] == ["distprove setup", "a [b]", "distprove", "beacon"]
     assert [one["hash"] for one in found["contributions"][1:]] == hashes
     assert found["contributions"][3]["beacon"] == {"value": "0c0d", "exponent": 11}
-    shown = run("zkey", "verify", keys[3], *of).stdout
-    assert all(text in shown for text in (*hashes, "a [b]", "0c0d, 2^11", found["circuit_hash"]))
+    shown = "".join(run("zkey", "verify", keys[3], *of).stdout.split())  # a narrow terminal breaks long numbers
+    assert all(text in shown for text in (*hashes, "a[b]", "0c0d,2^11", found["circuit_hash"]))
 
     assert run("zkey", "export", keys[3], "--out", tmp_path / "vk.json").exit_code == 0
     assert read_verification_key(tmp_path / "vk.json") == read_zkey(keys[3]).verification_key
@@ -74,7 +74,7 @@ def test_powers_of_tau(tmp_path: Path) -> None:
     found = printed("ptau", "verify", path, *CPU)
     assert (found["status"], found["power"], found["ceremony_power"], found["prepared"]) == ("verified", 2, 2, True)
     assert [one["name"] for one in found["contributions"]] == ["first", None, "block"]
-    shown = run("ptau", "verify", path, *CPU).stdout
+    shown = "".join(run("ptau", "verify", path, *CPU).stdout.split())  # a narrow terminal breaks long numbers
     assert all(one["response"] in shown for one in found["contributions"])
     *earlier, last = [one["next_challenge"] for one in found["contributions"]]
     assert last in shown
