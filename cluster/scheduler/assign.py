@@ -116,8 +116,8 @@ def _room(state: State, job: Job, worker: Worker, place: Place, fair: int, given
 
 
 def _allowed(state: State, job: Job, worker: Worker, count: int) -> list[PartitionState]:
-    """Up to so many partitions that wait and that the worker may have: not those that it failed at, unless all did.
-    Either all of them need others, or none."""
+    """Up to `count` waiting partitions that the worker may have. It gets none that it failed at, unless all workers
+    failed at that one. Either all of them need others, or none."""
     found: list[PartitionState] = []
     live: list[Worker] | None = None
     for partition in job.at[Stage.WAITING].values() if count else ():
@@ -148,7 +148,7 @@ def _work(job: Job, partition: PartitionState) -> tuple[WorkKind, bytes | None]:
 
 
 def _place(job: Job, partition: PartitionState, own: Place) -> Place:
-    """The place of a partition's order: its own, or the first of those that it needs."""
+    """The place of a partition's order: `own`, or the lowest place of its children's orders."""
     return min((place for name in partition.planned.needs if (place := job.partitions[name].place)), default=own)
 
 

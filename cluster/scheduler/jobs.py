@@ -55,7 +55,7 @@ class PartitionState:
     patient: bool = False
     """Whether it waits until these are on disk: it failed with proofs that were not verified."""
     holds: bool = False
-    """Whether its proof is verified, and waits for those that it was made of to be on disk."""
+    """Whether its proof is verified, but one of its children's proofs is not on disk yet."""
     place: Place | None = None
     """The place of its last order."""
     commitment: bytes | None = None

@@ -395,8 +395,10 @@ def _succeeded(state: State, job: Job, partition: PartitionState, worker: Worker
 
 
 def _is_withdrawn(state: State, job: Job, partition: PartitionState, outcome: Outcome) -> bool:
-    """Whether a partition goes back because of those that it needs: their proofs are other ones now, or it failed
-    before these were known to be good. The second time it waits until they are."""
+    """Whether an outcome does not count because of the partition's children, so that the partition waits again.
+
+    That is so if a child has another proof now. It is so, too, if the partition failed before its children were
+    verified. Then its next attempt waits until they are on disk."""
     if isinstance(outcome.error, WorkerDied):
         return False  # a synthesiser that died is loaded again
     unsure = outcome.error is not None and job.is_unsure(partition)
@@ -473,7 +475,8 @@ def _verified(state: State, event: e.Verified) -> None:
 
 
 def _keep(state: State, verified: Sequence[tuple[Job, PartitionState]]) -> None:
-    """Have verified proofs put on disk, before anything else hears of them; not before those that they are made of."""
+    """Have verified proofs put on disk, before anything else hears of them. A proof waits until its children's are
+    on disk."""
     good: dict[str, Job] = {}
     proofs: list[tuple[PartitionId, PartitionProof]] = []
     waits = False

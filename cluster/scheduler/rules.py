@@ -61,7 +61,7 @@ PREPARING = (Stage.HANDED, Stage.SYNTHESISING, Stage.READY, Stage.DIAGNOSING)
 SAFE = (Stage.VERIFYING, Stage.KEEPING, Stage.DONE, Stage.FAILED)
 """Stages that need no worker."""
 PROVEN = (Stage.VERIFYING, Stage.KEEPING, Stage.DONE)
-"""Stages of a partition whose proof is there. Those that need it may begin."""
+"""Stages of a partition that has a proof. Partitions that need it may begin."""
 OVER = (Stage.DONE, Stage.FAILED)
 
 

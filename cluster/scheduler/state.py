@@ -179,7 +179,7 @@ class State:
                     self.fail(job, waiting, why, kind)
 
     def _tell_dependents(self, job: Job, partition: PartitionState, before: Stage) -> None:
-        """The proof of a partition is there now, or on disk, or bad: those that need it begin, or begin again."""
+        """Begin the partitions that need this one, or withdraw them, after it got a proof, lost it or had it stored."""
         was, there = before in PROVEN, partition.stage in PROVEN
         for waiting in reversed(job.dependents.get(partition.id.name, ())):  # the first goes to the front last
             waiting.missing += was - there

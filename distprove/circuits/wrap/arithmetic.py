@@ -47,7 +47,7 @@ class Value:
     words: bool = False
     """Whether the parts are canonical, as a transcript absorbs them."""
     power: tuple[tuple[Linear, ...], int] | None = None
-    """Of a power of a number by an index: the index's bits, and the number."""
+    """The key of a cached power: the bits of its exponent, which is an index, and its base."""
     is_factor: bool = False
     """Whether it is one of a product."""
     _small: Value | None = field(default=None, repr=False)
