@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from typing import BinaryIO
 
 from actors import patience
 from cluster.aggregation import aggregated
@@ -36,7 +38,6 @@ from distprove.errors import (
     typed,
 )
 from distprove.formats.folder import Folder
-from distprove.host.beside import begin
 from distprove.host.memory import most_resident
 from distprove.proof import OUTPUT_FILE, PROOF_FILE, Aggregates, Proof, invalid_among
 from distprove.settings import ExecutorSettings
@@ -127,14 +128,16 @@ def drive(
             # 4. Bind them, in the plan's order, and read back what will be published before calling it done.
             ordered = [proofs[p.name] for p in plan]
             proof = Proof.assemble(system, ordered)
-            encoded = begin(2, proof.to_bytes)  # half of it is hashing, which lets go of the lock
-            if isinstance(system, VerifiesJob):
-                try:
-                    system.verify_job(ordered)
-                except (InvalidProof, FormatError) as error:
-                    raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
-            explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
-            _publish(run, proof, encoded())
+            with run.folder.filling(PROOF_FILE, proof.write_to) as written:  # most of it lets go of the lock
+                if isinstance(system, VerifiesJob):
+                    try:
+                        system.verify_job(ordered)
+                    except (InvalidProof, FormatError) as error:
+                        raise JobFailed(f"the partitions' proofs hold, but not together: {error}") from None
+                explained = system.explain(ordered) if isinstance(system, Explains) else report.proven
+                _read_back(proof, written())
+                if proof.output is not None:
+                    run.folder.write(OUTPUT_FILE, proof.output)
             if isinstance(system, Aggregates) and (made := aggregated(system, proof, client, run)):
                 run.folder.write(*made)
                 report.aggregate = made[0]
@@ -196,16 +199,10 @@ def _follow(
         status.post(client.view)
 
 
-def _publish(run: Run, proof: Proof, content: bytes) -> None:
-    """Write the bound proof, whose bytes are `content`, and before it its output. It gets its name only once it was
-    read back."""
-
-    def read_back() -> None:
+def _read_back(proof: Proof, file: BinaryIO) -> None:
+    """Raise FormatError or InvalidProof unless a file holds the proof. It need not be on disk."""
+    with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         Proof.from_bytes(content, written=proof)
-        if proof.output is not None:
-            run.folder.write(OUTPUT_FILE, proof.output)
-
-    run.folder.write(PROOF_FILE, content, meanwhile=read_back)
 
 
 def _write_report(run: Run, report: Report, session: Session, status: StatusFile) -> None:

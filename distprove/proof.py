@@ -41,7 +41,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 
 from distprove.errors import FormatError, InputError, InvalidProof
 from distprove.formats import canonical
@@ -59,6 +59,9 @@ from distprove.system import (
     VerifiesInPython,
     VerifiesJob,
 )
+
+if TYPE_CHECKING:
+    from mmap import mmap
 
 FORMAT = "distprove.proof"
 BEGINS = (b"\x88\xa7binding", b"\x89\xa7binding")
@@ -209,35 +212,41 @@ class Proof:
             hashed.update(canonical.encode(self.whole))
 
     def to_bytes(self) -> bytes:
-        """Encode the proof as the content of proof.msgpack. A binding that is not known is hashed on the way, so that
-        each partition is encoded once."""
+        """Encode the proof as the content of proof.msgpack."""
+        content = io.BytesIO()
+        self.write_to(content)
+        return content.getvalue()
+
+    def write_to(self, file: BinaryIO) -> None:
+        """Write the content of proof.msgpack to a file that can seek, from its position on. A binding that is not known
+        is hashed on the way, so that each partition is encoded once, and no copy is made of all of them."""
         known = vars(self).get("binding")
-        hashed = self._binding_begun()
+        hashed, start = self._binding_begun(), file.tell()
         first = {"binding": known or bytes(32), "format": FORMAT, "job": self.job_digest, "key": self.key_digest}
         last: dict[str, Any] = {"system": self.system, "verification_key": self.verification_key}
         last |= {"version": VERSION} if self.whole is None else {"version": WHOLE_VERSION, "whole": self.whole}
-        # One map of all these keys, in their order, with the partitions between them. No copy is made beside it.
-        content = io.BytesIO()
+        # One map of all these keys, in their order, with the partitions between them.
         header = BEGINS[self.whole is not None][:1]
-        content.writelines([header, canonical.entries(first), canonical.encode("partitions")])
-        content.write(canonical.array_header(len(self.partitions)))
+        file.writelines([header, canonical.entries(first), canonical.encode("partitions")])
+        file.write(canonical.array_header(len(self.partitions)))
         for partition in self.partitions:
             data = partition.encode()
-            # Hashing long data lets go of the interpreter's lock: the copy is made beside it.
+            # Hashing long data lets go of the interpreter's lock: they are written beside it.
             done = begin(2 if known is None and len(data) >= LONG else 1, partial(hashed.update, data))
-            content.writelines(partition_parts(partition, data))
+            file.writelines(partition_parts(partition, data))
             if known is None:
                 done()
-        content.write(canonical.entries(last))
+        file.write(canonical.entries(last))
         if known is None:
             self._bind_whole(hashed)
             vars(self)["binding"] = hashed.digest()
-            content.seek(len(BEGINS[0]) + len(canonical.bytes_header(32)))
-            content.write(self.binding)
-        return content.getvalue()
+            end = file.tell()
+            file.seek(start + len(BEGINS[0]) + len(canonical.bytes_header(32)))
+            file.write(self.binding)
+            file.seek(end)
 
     @classmethod
-    def from_bytes(cls, data: bytes, what: str = "proof", written: Proof | None = None) -> Proof:
+    def from_bytes(cls, data: bytes | mmap, what: str = "proof", written: Proof | None = None) -> Proof:
         """Parse and check the binding; no partition proof is verified yet. Raises FormatError or InvalidProof.
 
         `written` is the proof that the caller has just written as `data`: where what is parsed equals it, its digests

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from distprove.errors import FormatError
+
+if TYPE_CHECKING:
+    from mmap import mmap
 
 MAX_DEPTH = 16
 MAX_ITEMS = 1 << 22
@@ -67,8 +70,9 @@ class _Packer(threading.local):
 _packer = _Packer()
 
 
-def decode(data: bytes, what: str) -> Any:
-    """The value whose canonical encoding is `data`. `what` names the file in errors. Raises FormatError.
+def decode(data: bytes | mmap, what: str) -> Any:
+    """The value whose canonical encoding is `data`, bytes or a mapped file. `what` names the file in errors. Raises
+    FormatError.
 
     A decoder allocates what a header promises, and makes an object of 80 bytes from an empty map of one byte. So a scan
     comes first, which checks the number of promised values against the bytes that are left (each value takes at least

@@ -79,14 +79,14 @@ def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = 
     the message."""
     temporary = temporary_name(path.name)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
     except FileNotFoundError:  # the folder is open
         raise ResourceError(f"{path.parent} is gone: it was removed, or its disk") from None
     except OSError as error:
         error.filename = str(path)
         raise
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "w+b") as file:
             yield file
             file.flush()
             if durable:

@@ -11,9 +11,11 @@ import errno
 import os
 import stat
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from distprove.errors import InputError, UsageError, typed
 from distprove.formats.files import is_temporary, read_bounded, replacing_in, temporary_name
@@ -109,34 +111,44 @@ class Folder:
             raise InputError(f"{self.path / name} is a hard link to another file, which is not written; remove it")
         return self._checked(name, descriptor)
 
-    def write(
-        self, name: str, data: bytes, *, durable: bool = True, meanwhile: Callable[[], object] | None = None
-    ) -> None:
-        """Write a file as `files.write_atomically` does: what had the name before, be it a link, is replaced.
-
-        `meanwhile` is called while the disk is waited for, and the file takes its place unless that raises.
-        """
-
-        def written() -> None:
-            file.write(data)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-
+    def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
+        """Write a file as `files.write_atomically` does: what had the name before, be it a link, is replaced."""
         with replacing_in(self._descriptor, self.path / name, durable=durable) as file:
-            if meanwhile is None:
-                file.write(data)
-                return
-            from distprove.host.beside import begin  # here: it takes some of the start of each command
+            file.write(data)
 
-            wait = begin(2, written)
+    @contextmanager
+    def filling(self, name: str, fill: Callable[[BinaryIO], object]) -> Iterator[Callable[[], BinaryIO]]:
+        """A new file that `fill` writes on a thread of its own while the block runs. It replaces what had the name, be
+        it a link, unless the block raises or the file cannot be written.
+
+        The block is given a function that waits until all is written, has the file synced meanwhile, and returns it, to
+        be read back. It raises what `fill` raises.
+        """
+        from distprove.host.beside import begin  # here: it takes some of the start of each command
+
+        with replacing_in(self._descriptor, self.path / name) as file:
+
+            def write() -> None:
+                fill(file)
+                file.flush()
+
+            written = begin(2, write)
+            waits = [written]
+
+            def full() -> BinaryIO:
+                written()
+                waits.append(begin(2, partial(os.fsync, file.fileno())))
+                return file
+
             try:
-                meanwhile()
+                yield full
             except BaseException:
-                with suppress(Exception):  # the file is open until then; that it could not be written is no matter
-                    wait()
+                for wait in waits:  # the file is open until then; that it could not be written is no matter
+                    with suppress(Exception):
+                        wait()
                 raise
-            wait()
+            for wait in waits:
+                wait()
 
     def write_new(self, name: str, data: bytes) -> None:
         """Write a file that is not there, or there with this content. Raises InputError for any other."""

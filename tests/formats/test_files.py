@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 import time
 import tracemalloc
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -42,43 +44,73 @@ def test_what_is_no_file_is_an_input_error(tmp_path: Path) -> None:
             read_bounded(path, 100)
 
 
-def test_a_file_takes_its_place_only_if_what_is_done_meanwhile_succeeds(tmp_path: Path) -> None:
-    def refuse() -> None:
-        assert (tmp_path / "proof").read_bytes() == b"old"
-        raise FormatError("it cannot be read back")
+def test_a_file_takes_its_place_only_if_the_block_succeeds(tmp_path: Path) -> None:
+    def new(file: BinaryIO) -> None:
+        file.write(b"new")
 
-    def look() -> None:
+    def content(file: BinaryIO) -> bytes:
         assert (tmp_path / "proof").read_bytes() == b"old"
+        return os.pread(file.fileno(), 100, 0)
 
     with Folder.make(tmp_path) as folder:
         folder.write("proof", b"old")
-        with pytest.raises(FormatError, match="read back"):
-            folder.write("proof", b"new", meanwhile=refuse)
+        with pytest.raises(FormatError, match="read back"), folder.filling("proof", new) as full:  # noqa: PT012 - the block is what raises
+            assert content(full()) == b"new"
+            raise FormatError("it cannot be read back")
+        with pytest.raises(FormatError, match="before"), folder.filling("proof", new):
+            raise FormatError("before it is asked for")
         assert (tmp_path / "proof").read_bytes() == b"old"
-        folder.write("proof", b"new", meanwhile=look)
-    assert (tmp_path / "proof").read_bytes() == b"new"
+        with folder.filling("proof", new) as full:
+            assert content(full()) == b"new"
+        assert (tmp_path / "proof").read_bytes() == b"new"
+        with folder.filling("proof", lambda file: file.write(b"newer")):
+            pass  # nobody reads it back
+    assert (tmp_path / "proof").read_bytes() == b"newer"
+    assert os.listdir(tmp_path) == ["proof"]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_file_that_cannot_be_written_does_not_take_its_place(tmp_path: Path, asks: bool) -> None:
+    def fails(file: BinaryIO) -> None:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "no room")
+
+    with Folder.make(tmp_path) as folder:
+        folder.write("proof", b"old")
+        with pytest.raises(OSError, match="no room"), folder.filling("proof", fails) as full:  # noqa: PT012 - the block is what raises
+            if asks:
+                full()
+    assert (tmp_path / "proof").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["proof"]
 
 
 def test_a_file_is_closed_only_after_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its descriptor may else be that of another file when it is written to."""
-    begun, synced, sync = threading.Event(), [], os.fsync
+    begun, ended, sync = threading.Event(), [], os.fsync
 
     def slow(descriptor: int) -> None:
         begun.set()
         time.sleep(0.2)  # for whoever does not wait to go on
         sync(descriptor)
-        synced.append(descriptor)
+        ended.append("sync")
 
-    def refuse() -> None:
-        assert begun.wait(60)
-        raise FormatError("it cannot be read back")
+    def write_slowly(file: BinaryIO) -> None:
+        begun.set()
+        time.sleep(0.2)
+        file.write(b"new")
+        ended.append("write")
 
     with Folder.make(tmp_path) as folder:
         monkeypatch.setattr("os.fsync", slow)
-        with pytest.raises(FormatError, match="read back"):
-            folder.write("proof", b"new", meanwhile=refuse)
-    assert len(synced) == 1
+        with pytest.raises(FormatError, match="read back"), folder.filling("proof", lambda file: None) as full:  # noqa: PT012 - the block is what raises
+            full()
+            assert begun.wait(60)
+            raise FormatError("it cannot be read back")
+        begun.clear()
+        with pytest.raises(FormatError, match="before"), folder.filling("proof", write_slowly):  # noqa: PT012 - the block is what raises
+            assert begun.wait(60)
+            raise FormatError("before it is asked for")
+    assert ended == ["sync", "write"]
     assert not os.listdir(tmp_path)
 
 
@@ -91,8 +123,8 @@ from distprove.formats.folder import Folder
 
 def write():
     threading.main_thread().join()
-    with Folder.make(Path(sys.argv[1])) as folder:
-        folder.write("proof", b"new", meanwhile=lambda: None)
+    with Folder.make(Path(sys.argv[1])) as folder, folder.filling("proof", lambda file: file.write(b"new")):
+        pass
 
 
 threading.Thread(target=write).start()

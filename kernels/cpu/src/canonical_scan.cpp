@@ -9,14 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "bindings.h"
+
 namespace dp {
 
-namespace nb = nanobind;
-
 namespace {
-
-using u8 = uint8_t;
-using u64 = uint64_t;
 
 enum class Kind { none, constant, number, negative, bytes, text, array, map };
 
@@ -158,11 +155,9 @@ void scan(const u8* data, u64 size, u64 most, u64 affordable, u64 depth) {
 void bind_canonical_scan(nb::module_& m) {
   // Raises ValueError, which says what is wrong, unless there are at most `most` values, nested at most `depth` deep,
   // whose objects take at most `affordable` bytes.
-  m.def("canonical_scan", [](nb::bytes data, u64 most, u64 affordable, u64 depth) {
-    const u8* begin = reinterpret_cast<const u8*>(data.c_str());
-    const u64 size = data.size();
+  m.def("canonical_scan", [](InBytes data, u64 most, u64 affordable, u64 depth) {
     nb::gil_scoped_release released;
-    scan(begin, size, most, affordable, depth);
+    scan(data.data(), data.size(), most, affordable, depth);
   });
 }
 
