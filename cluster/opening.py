@@ -61,10 +61,10 @@ def forking_workers(job: Job, settings: ExecutorSettings) -> AbstractContextMana
 
 
 @contextmanager
-def open_client(settings: ExecutorSettings) -> Iterator[Client]:
-    """A scheduler for one job, over the workers that the settings ask for. Processes of this machine start at once.
-    Raises ClusterError for a Ray that is not there."""
-    fleet = open_fleet(settings)
+def open_client(settings: ExecutorSettings, likely_provers: int = 1) -> Iterator[Client]:
+    """A scheduler for one job, over the workers that the settings ask for. Processes of this machine start at once, of
+    `likely_provers` for each GPU. Raises ClusterError for a Ray that is not there."""
+    fleet = open_fleet(settings, likely_provers)
     scheduler = Scheduler(settings, lambda: fleet, standing=False, kind=fleet.kind, chosen=str(choose(settings)))
     try:
         with scheduler:
@@ -80,13 +80,13 @@ def open_scheduler(settings: ExecutorSettings) -> Scheduler:
     return Scheduler(settings, lambda: open_fleet(settings), standing=True, kind=choice.kind, chosen=str(choice))
 
 
-def open_fleet(settings: ExecutorSettings) -> Fleet:
-    """The fleet the settings ask for. Processes of this machine start at once. Raises ClusterError for a Ray that is
-    not there."""
+def open_fleet(settings: ExecutorSettings, likely_provers: int = 1) -> Fleet:
+    """The fleet the settings ask for. Processes of this machine start at once, of `likely_provers` for each GPU. Raises
+    ClusterError for a Ray that is not there."""
     if choose(settings).local:
         from cluster.executor.local import local_fleet
 
-        return local_fleet(settings)
+        return local_fleet(settings, likely_provers)
     prepare(settings)
     from cluster.executor.ray import RayFleet  # Ray takes seconds to import, and reads its environment then
 

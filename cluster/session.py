@@ -31,7 +31,9 @@ def prove_job(job: Job, out: Path, progress: Callable[[Progress], None] | None, 
     require_free(out)
     remove_left_over()
     with ExitStack() as opened:
-        client = opened.enter_context(open_client(job.executor))  # first: what it starts imports meanwhile
+        client = opened.enter_context(
+            open_client(job.executor, job.options.likely_provers)
+        )  # first: it starts meanwhile
         system = job.load()
         with Run.create(out, system, system.plan(), job, overwrite=overwrite) as run, opened.pop_all():
             return _through_losses(system, client, run, job.executor, progress)
@@ -64,7 +66,7 @@ def resume_job(
         for name in job.code:
             require_outside(name, path)
         remove_left_over()
-        with open_client(job.executor) as client:
+        with open_client(job.executor, job.options.likely_provers) as client:
             system = _loaded_again(job, run)
             run.keep_key(system)
             return _through_losses(system, client, run, job.executor, progress)

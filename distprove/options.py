@@ -157,6 +157,11 @@ class Options:
 
     code_field: ClassVar[str] = "program"
 
+    @property
+    def likely_provers(self) -> int:
+        """Provers that each GPU likely has for such a job. Their processes start while it is loaded."""
+        return 1
+
     @classmethod
     def from_table(cls: type[Own], table: Mapping[str, Any], base: Path, left_out: list[str] | None = None) -> Own:
         """Read a job file's table, with paths relative to `base`; see `expand` for `left_out`. Raises UsageError, and

@@ -8,7 +8,7 @@ they are forked (`actors.bootstrap.forking_from_here`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -26,9 +26,10 @@ from cluster.governor.local import LocalGovernor
 from cluster.governor.state import Budget
 from cluster.scheduler.workers import WorkerHandle
 from distprove.errors import ClusterError
+from distprove.host.beside import in_background
 from distprove.host.machine import usable_threads
 from distprove.host.set_aside import remember, remembered
-from distprove.host.telemetry import idle_memory
+from distprove.host.telemetry import idle_memories, idle_memory
 from distprove.settings import ExecutorSettings
 from distprove.system import ProofSystem, provers_per_gpu
 from kernels.host.arena import HostArena
@@ -56,7 +57,7 @@ class LocalFleet(Fleet):
             # Which devices were given up by earlier jobs is told where devices are asked for.
             aside, trouble = remembered()
             self.remarks += [*map(str, aside.values()), *([trouble] if trouble else [])]
-        per_gpu = provers_per_gpu(system, lambda: _device_memory(settings, devices)) if self.apart and devices else 1
+        per_gpu = provers_per_gpu(system, lambda: self._idle_memory(devices)) if self.apart and devices else 1
         choices = prover_choices(settings, devices, threads, per_gpu)
         keys = memory_for_keys()
         if system is not None:
@@ -76,6 +77,10 @@ class LocalFleet(Fleet):
             worker = WorkerHandle(name, "local", tuple(names[index :: len(choices)]))
             host = self._host(HostSpec(name, choice, settings.in_flight))
             self.sites[name] = Site(worker, choice, max(1, min(threads, budget.threads) // count), host)
+
+    def _idle_memory(self, devices: list[int]) -> int:
+        """Bytes that the settings allow of each device, of which nobody uses any; 0 where that is not known."""
+        return _device_memory(self.settings, devices)
 
     def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
         trouble = remember(device, reason)
@@ -118,6 +123,8 @@ class ProcessFleet(LocalFleet):
         """`started` are workers' processes, by name, as far as there are any."""
         super().__init__(settings)
         self._started = start_ahead(settings) if started is None else started
+        # NVML takes some 80 ms a GPU, in which the job is loaded.
+        self._idle = in_background(idle_memories, "distprove-nvml") if likely_devices(settings) else None
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
         if self._started:  # now that it is known how many share a device, and before devices are counted
@@ -125,6 +132,9 @@ class ProcessFleet(LocalFleet):
             self._started |= start_ahead(self.settings, per_gpu, but=self._started)
         super()._open(system, waits_for)
         self._end_started()  # more than there are
+
+    def _idle_memory(self, devices: list[int]) -> int:
+        return _device_memory(self.settings, devices, self._idle.result() if self._idle is not None else None)
 
     def _host(self, spec: HostSpec) -> Host:
         return HostProcess(spec.name, spec, self.governor, started=self._started.pop(spec.name, None))
@@ -149,12 +159,13 @@ class ProcessFleet(LocalFleet):
             self._started.popitem()[1].end()
 
 
-def local_fleet(settings: ExecutorSettings) -> LocalFleet:
-    """Make the fleet of one machine that the settings ask for; processes start at once. Raises ClusterError."""
+def local_fleet(settings: ExecutorSettings, likely_provers: int = 1) -> LocalFleet:
+    """Make the fleet of one machine that the settings ask for; processes start at once, of `likely_provers` for each
+    device. Raises ClusterError."""
     with ExitStack() as stack:
         started: dict[str, Started] = {}
         if settings.isolate is None and likely_isolated(settings):
-            started = start_ahead(settings)  # they open their devices while these are counted
+            started = start_ahead(settings, likely_provers)  # they open their devices while these are counted
             for process in started.values():
                 stack.callback(process.end)
         if not isolates(settings):
@@ -230,10 +241,11 @@ def prover_choices(
     ]
 
 
-def _device_memory(settings: ExecutorSettings, devices: list[int]) -> int:
-    """Bytes that the settings allow of each device, of which nobody uses any; 0 where that is not known."""
+def _device_memory(settings: ExecutorSettings, devices: list[int], found: Mapping[str, int] | None = None) -> int:
+    """Bytes that the settings allow of each device, of which nobody uses any; 0 where that is not known. `found` is as
+    in `idle_memory`."""
     chosen = device_backend(settings.backend)
-    idle = idle_memory([chosen[1].identify(device) for device in devices]) if chosen is not None else 0
+    idle = idle_memory([chosen[1].identify(device) for device in devices], found) if chosen is not None else 0
     return min(idle, settings.device_memory or idle)
 
 

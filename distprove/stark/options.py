@@ -14,6 +14,10 @@ from distprove.options import MAX_PARTITIONS, SECURITY_BITS, InputFile, Options,
 from distprove.stark.params import BLOWUPS, ENGINES, MAX_BLOWUP
 from kernels.interface.tree_hash import TreeHash
 
+MANY = 16
+"""Number of partitions from which a second prover for each GPU may save more than its start takes: a second or so, in
+which one prover is done with a dozen small partitions."""
+
 MOST_GRINDING = 32
 """Maximum bits of proof of work that a job may ask for, some minutes of a core for each partition. A verifier takes
 more, but a prover at work on 40 bits is lost to others for a day, and is not called off within a step."""
@@ -69,6 +73,11 @@ class StarkOptions(Options):
         bounds=(1, 1 << 40),
         flag="--tree-wires",
     )
+
+    @property
+    def likely_provers(self) -> int:
+        """Two where `StarkSystem.provers_per_gpu` may say so, as far as the options tell."""
+        return 2 if self.partitions is None or self.partitions >= MANY else 1
 
     @property
     def sources(self) -> tuple[InputFile, ...]:

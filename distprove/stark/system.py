@@ -22,7 +22,7 @@ from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import key_content, key_of
 from distprove.stark.memory import key_bytes
 from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS
-from distprove.stark.options import StarkOptions
+from distprove.stark.options import MANY, StarkOptions
 from distprove.stark.plan import CONTEXT_BYTES, SMALL_BYTES, leaves_room, usable
 from distprove.stark.program import Cut, Fits, JobProgram, Program, whole_trace
 from distprove.stark.programs import load_program
@@ -36,10 +36,6 @@ from kernels.errors import OutOfMemory
 from kernels.interface.backend import Backend
 
 SharedFiles = dict[str, NDArray[np.uint8]]
-
-MANY = 16
-"""Number of partitions from which a second prover for each GPU may save more than its start takes: a second or so, in
-which one prover is done with a dozen small partitions."""
 
 MAX_DIAGNOSED_CELLS = 1 << 26
 """Maximum size of a trace that is searched for a violated constraint: half a gigabyte on the host, some seconds."""

@@ -12,8 +12,9 @@ from distprove.stark.multilinear.memory import choose, fits, key_bytes, node_byt
 from distprove.stark.multilinear.prover import Committed, commit, prove, restore_columns
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey, make_key
 from distprove.stark.multilinear.shape import Shape
+from distprove.stark.options import MANY
 from distprove.stark.provable import check_security
-from distprove.stark.system import MANY, SharedFiles, StarkProver, StarkSystem, context_of, half_of
+from distprove.stark.system import SharedFiles, StarkProver, StarkSystem, context_of, half_of
 from distprove.steps import Steps
 from distprove.system import Partition, Witness
 from kernels.errors import OutOfMemory

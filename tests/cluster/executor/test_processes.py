@@ -537,7 +537,7 @@ def test_provers_that_share_a_device_all_open_it_ahead(
 ) -> None:
     """The second one of each device used to open it when it loaded its key, half a second after the first."""
     monkeypatch.setenv("TOY_AHEAD", str(tmp_path))
-    monkeypatch.setattr("cluster.executor.local._device_memory", lambda settings, devices: 1)
+    monkeypatch.setattr("cluster.executor.local._device_memory", lambda *asked: 1)
     settings = ExecutorSettings(local=True, threads=16, synthesisers=2, backend="tests.support.toy_system:TOY_SHARED")
     with OneKey(local_fleet(settings), SharingSystem(2, faults())) as key:
         loaded = [key.loaded(worker).prover.value["pid"] for worker in key.fleet.sites]
@@ -545,12 +545,31 @@ def test_provers_that_share_a_device_all_open_it_ahead(
     assert sorted(loaded) == sorted(map(int, (tmp_path / "opened").read_text().split()))
 
 
+@pytest.mark.parametrize("used", [1, 2])
+def test_provers_that_likely_share_a_device_start_before_the_job_is_loaded(
+    used: int, faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one of them ends where the job then has one for each device."""
+    monkeypatch.setenv("TOY_AHEAD", str(tmp_path))
+    monkeypatch.setattr("cluster.executor.local._device_memory", lambda *asked: used - 1)
+    settings = ExecutorSettings(local=True, threads=16, synthesisers=2, backend="tests.support.toy_system:TOY_SHARED")
+    before = children_here()
+    fleet = local_fleet(settings, 2)
+    assert len(early := children_here() - before) == 2
+    with OneKey(fleet, SharingSystem(2, faults())) as key:
+        loaded = {key.loaded(worker).prover.value["pid"] for worker in key.fleet.sites}
+        assert len(loaded) == used
+        assert loaded <= {process.pid for process in early}
+        assert len(children_here() - before) == used
+    assert not any(process.is_running() for process in early)
+
+
 def test_no_prover_is_started_ahead_for_which_there_are_no_threads(
     faults: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would take the others' threads to import, open a device, and be ended."""
     monkeypatch.setenv("TOY_AHEAD", str(tmp_path))
-    monkeypatch.setattr("cluster.executor.local._device_memory", lambda settings, devices: 1)
+    monkeypatch.setattr("cluster.executor.local._device_memory", lambda *asked: 1)
     begun: list[str] = []
 
     def started_ahead(name: str, **how: Any) -> Started:
