@@ -13,91 +13,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from cluster.scheduler.jobs import Progress
 from distprove.cli.top import STAGES as SHOWN_BY_TOP
-from distprove.errors import InvalidProof, JobFailed, UsageError
-from distprove.formats import canonical
+from distprove.errors import JobFailed, UsageError
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
-from distprove.system import Partition, PartitionProof, StepTimes, Witness
-from tests.support.toy_system import SECRET, Faults, ToyProver, ToySynthesiser, ToySystem
+from distprove.system import Partition, PartitionProof, Witness
+from tests.support.toy_system import Faults, ToySynthesiser, ToySystem
+from tests.support.toy_tree import CheckingTree, TreeSynthesiser, TreeSystem, combined, tree_of
 
 Make = Callable[..., Faults]
 Prove = Callable[..., Proof]
 
-LEAVES = [f"leaf-{i:02}" for i in range(16)]
-NODES = [f"node-{i}" for i in range(4)]
-CHILDREN = {**{f"node-{i}": tuple(LEAVES[4 * i : 4 * i + 4]) for i in range(4)}, "root": tuple(NODES)}
-NAMES = ["root", *NODES, *LEAVES]
+CHILDREN = {name: needs for name, needs in tree_of(16).items() if needs}
+LEAVES = [name for name in tree_of(16) if name not in CHILDREN]
+NAMES = [*tree_of(16)]
 """In the order of the plan, in which nothing comes after what it needs."""
-
-
-def combined(children: Sequence[PartitionProof]) -> int:
-    """What a node states of its children's proofs, before it is squared."""
-    content = [[child.name, list(child.public), child.data["tag"]] for child in children]
-    return int.from_bytes(canonical.digest("toy/children", content)[:4], "little")
-
-
-class TreeSystem(ToySystem):
-    def plan(self) -> list[Partition]:
-        return [
-            Partition(
-                *(i, name, canonical.digest("toy/input", i, self.key), {"secret": str(SECRET + i)}),
-                needs=CHILDREN.get(name, ()),
-            )
-            for i, name in enumerate(NAMES)
-        ]
-
-    def in_barrier(self, name: str) -> bool:
-        return self.needs_barrier and name in LEAVES
-
-    def synthesiser(self, shared: dict[str, np.ndarray], threads: int) -> TreeSynthesiser:
-        return TreeSynthesiser(self.faults, self.witness_bytes)
-
-    def prover(self, shared: dict[str, np.ndarray], backend: Any) -> TreeProver:
-        return TreeProver(self, shared["key"].tobytes(), False)
-
-    def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
-        by_name = {proof.name: proof for proof in proofs}
-        for name, children in CHILDREN.items():
-            if by_name[name].public[0] != combined([by_name[child] for child in children]) ** 2:
-                raise InvalidProof(f"{name} was made of other proofs than those of its children")
-
-
-class TreeSynthesiser(ToySynthesiser):
-    def synthesise(self, partition: Partition) -> Witness:
-        assert tuple(child.name for child in partition.children) == partition.needs == CHILDREN.get(partition.name, ())
-        made = super().synthesise(partition)
-        if partition.needs:
-            made.arrays["witness"][1] = combined(partition.children)
-        return made
-
-
-class TreeProver(ToyProver):
-    def commit(self, partition: Partition, witness: Witness) -> bytes | None:
-        assert self.system.in_barrier(partition.name)
-        self.system.faults.log(f"committed {partition.name}")
-        return super().commit(partition, witness)
-
-    def prove_partition(
-        self, partition: Partition, witness: Witness, challenge: bytes | None = None
-    ) -> tuple[PartitionProof, StepTimes]:
-        assert tuple(child.name for child in partition.children) == partition.needs
-        assert (challenge is not None) == self.system.in_barrier(partition.name)
-        proven = super().prove_partition(partition, witness, challenge)
-        self.system.faults.log(f"proven {partition.name}")
-        return proven
 
 
 @pytest.fixture(params=[False, True], ids=["free", "barrier"])
 def make_tree(request: pytest.FixtureRequest, faults: Make) -> Callable[..., TreeSystem]:
     """Makes the system with these faults, without and with a barrier."""
-    return lambda **kinds: TreeSystem(0, faults(**kinds), needs_barrier=request.param)
+    return lambda **kinds: TreeSystem(16, faults(**kinds), needs_barrier=request.param)
 
 
 def report(tmp_path: Path) -> dict[str, Any]:
@@ -235,7 +176,7 @@ def test_what_was_made_of_a_proof_that_is_lost_is_made_again(
 def test_leaves_whose_barrier_is_lost_are_proven_again_and_so_is_what_was_made_of_them(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
-    system = TreeSystem(0, faults(), needs_barrier=True)
+    system = TreeSystem(16, faults(), needs_barrier=True)
     run_toy(system, local)
     (tmp_path / "run" / "proof.msgpack").unlink()
     (tmp_path / "run" / "barrier.msgpack").unlink()
@@ -258,16 +199,8 @@ def test_a_node_of_other_proofs_than_its_childrens_is_seen(
         return made
 
     monkeypatch.setattr(TreeSynthesiser, "synthesise", strayed)
-    with pytest.raises(JobFailed, match="not together: node-0 was made of other proofs"):
-        run_toy(TreeSystem(0, faults()), local)
-
-
-class CheckingTree(TreeSystem):
-    """Compares what a node states with its children's proofs (`distprove.system.ChecksChildren`)."""
-
-    def made_of(self, partition: Partition, proof: PartitionProof, children: Sequence[PartitionProof]) -> bool:
-        assert tuple(child.name for child in children) == partition.needs
-        return not partition.needs or proof.public[0] == combined(children) ** 2
+    with pytest.raises(JobFailed, match="not together: root was made of other proofs"):
+        run_toy(TreeSystem(16, faults()), local)
 
 
 def test_a_node_of_other_proofs_is_proven_again_where_the_system_compares(
@@ -284,7 +217,7 @@ def test_a_node_of_other_proofs_is_proven_again_where_the_system_compares(
         return made
 
     monkeypatch.setattr(TreeSynthesiser, "synthesise", once)
-    system = CheckingTree(0, faults())
+    system = CheckingTree(16, faults())
     run_toy(system, local).verify(system)
     assert report(tmp_path)["counters"]["bad_proofs"] <= 2, "only those made of verified proofs count"
     often = proven(tmp_path)
@@ -295,7 +228,7 @@ def test_a_node_of_other_proofs_is_proven_again_where_the_system_compares(
 def test_a_stored_node_of_other_proofs_is_made_again(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:
-    system = TreeSystem(0, faults())
+    system = TreeSystem(16, faults())
     run_toy(system, local)
     (tmp_path / "run" / "proof.msgpack").unlink()
 
@@ -304,7 +237,7 @@ def test_a_stored_node_of_other_proofs_is_made_again(
             again = proven(tmp_path)[partition.name] > 1
             return super().made_of(partition, proof, children) and (again or partition.name != "node-3")
 
-    run_toy(Doubting(0, system.faults), local).verify(system)
+    run_toy(Doubting(16, system.faults), local).verify(system)
     assert by_status(tmp_path)["proved"] == {"node-3", "root"}
     reasons = {e["partition"]: e["reason"] for e in read_journal(tmp_path / "run") if e["event"] == "damaged"}
     assert reasons == {

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from distprove.measure.campaign.faults import Schedule, play
+from distprove.measure.campaign.fault_schedules import Schedule
+from distprove.measure.campaign.faults import play
 from tests.support import LONG, ROOT
 
 
@@ -31,7 +32,7 @@ def test_a_job_over_ray_outlives_an_actor_a_node_and_a_network(tmp_path: Path) -
     seeds = [4, 16, 0]
     assert [Schedule.of(seed, "ray").faults[-1][0] for seed in seeds] == ["kill_actor", "lost_node", "cut_for_good"]
     command = [sys.executable, "-m", "distprove.measure.campaign.faults", "--transport", "ray", "--leak", "60"]
-    command += ["--seeds", ",".join(map(str, seeds)), "--out", str(tmp_path / "outcomes")]
+    command += ["--seeds", ",".join(map(str, seeds)), "--lines", str(tmp_path / "outcomes")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=550)
     assert done.returncode == 0, done.stdout + done.stderr
     outcomes = [json.loads(line) for line in (tmp_path / "outcomes").read_text().splitlines()]

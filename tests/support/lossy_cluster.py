@@ -26,8 +26,8 @@ from typing import Any
 
 import psutil
 
+from distprove.measure.campaign import python_path
 from distprove.measure.campaign.processes import after_death, end_with_parent, marked
-from tests.support import ROOT
 from tests.support.lean_ray import lean_ray
 from tests.support.ray_nodes import free_port
 
@@ -63,7 +63,7 @@ class LossyCluster:
             # Workers that nobody has asked for: each takes seconds of CPU.
             "RAY_enable_worker_prestart": "0",
             "RAY_prestart_worker_first_driver": "0",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": python_path(),
             "TMPDIR": str(self.temporary),
         }
         after_death(self._remove)

@@ -7,7 +7,8 @@ whose partitions meet faults on order, is taken by the name of its module.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -20,6 +21,8 @@ from distprove.system import ProofSystem
 ROOT = Path(__file__).resolve().parents[3]
 """The checkout, where processes that a campaign starts find the toy."""
 TOY = "tests.support.toy_system"
+TREE = "tests.support.toy_tree"
+"""The same with partitions that need others."""
 CLUSTER = "tests.support.lossy_cluster:LossyCluster"
 """A Ray of several nodes on this machine. It takes private parts of Ray, so it stays with the tests."""
 
@@ -33,6 +36,17 @@ class Toy(Protocol):
     """Takes the folder in which faults count, and for each kind of fault how often it strikes which partition."""
     ToySystem: Callable[..., ProofSystem]
     """Takes the number of partitions, the faults, and whether there is a barrier and a verifier in Python."""
+
+
+class Tree(Protocol):
+    """The module of a toy proof system whose partitions are a tree."""
+
+    TreeSystem: Callable[..., ProofSystem]
+    """Takes what `Toy.ToySystem` takes, the number of leaves in place of that of partitions."""
+    CheckingTree: Callable[..., ProofSystem]
+    """The same, and compares nodes with their children (`distprove.system.ChecksChildren`)."""
+    tree_of: Callable[[int], Mapping[str, tuple[str, ...]]]
+    """Takes the number of leaves. Gives all names, in the order of the plan, with those that each needs."""
 
 
 class Cluster(Protocol):
@@ -70,6 +84,16 @@ class Cluster(Protocol):
 def load_toy(name: str = TOY) -> Toy:
     """Import the toy of that name."""
     return cast(Toy, import_module(name))
+
+
+def load_tree(name: str = TREE) -> Tree:
+    """Import the toy tree of that name."""
+    return cast(Tree, import_module(name))
+
+
+def python_path() -> str:
+    """The PYTHONPATH of processes that a campaign starts: the checkout, and what this one was given."""
+    return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def made_by() -> dict[str, Any]:

@@ -1,15 +1,21 @@
 """Random schedules of faults, over all transports. A seed makes a schedule, and the same one each time.
 
-    python -m distprove.measure.campaign.faults --transport processes --seeds 0:200 --out outcomes.jsonl
-    python -m distprove.measure.campaign.faults --transport ray --seeds 0:60 --out outcomes.jsonl
+    python -m distprove.measure.campaign.faults --transport processes --seeds 0:200 --lines outcomes.jsonl
+    python -m distprove.measure.campaign.faults --transport ray --seeds 0:60 --lines outcomes.jsonl
     python -m distprove.measure.campaign.faults --sum docs/results/fault-campaign.json outcomes.jsonl
+
+On a machine with many cores, for five minutes:
+
+    python -m distprove.measure.campaign.faults --transport threads processes ray own-ray --seeds 0:100000 \\
+        --processes 48 --rays 8 --seconds 300 --out counts.json
 
 A job meets the faults of its schedule, session after session, until its proof is there. Every job must come out right,
 or end with a reason and be resumed; nothing is on disk that does not verify; and when a session is over, however it
 ended, no process and no temporary file of it is left.
 
-Over Ray the job runs on a cluster of two or three nodes on this machine (`CLUSTER`), which may lose nodes,
-its head or its network; or, one time in eight, on a Ray that the job starts for itself.
+Over "ray" the job runs on a cluster of two or three nodes on this machine (`CLUSTER`), which may lose nodes, its head
+or its network; over "own-ray" on a Ray that the job starts for itself. Two jobs of five are a tree of partitions:
+leaves, nodes that are made of the proofs of up to four others, and a root.
 """
 
 from __future__ import annotations
@@ -19,11 +25,11 @@ import errno
 import faulthandler
 import importlib
 import json
+import math
 import os
 import random
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -32,7 +38,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +49,21 @@ from cluster.opening import open_client
 from cluster.record.journal import read_journal
 from cluster.record.report import public_message
 from cluster.record.run import Run, is_run
+from cluster.scheduler.barrier import made_of
 from distprove.errors import exit_code, typed
 from distprove.formats.owncode import import_named
-from distprove.measure.campaign import CLUSTER, ROOT, TOY, Cluster, Toy, load_toy
+from distprove.measure.campaign import CLUSTER, ROOT, TOY, Cluster, made_by, python_path, write_result
+from distprove.measure.campaign.fault_schedules import (
+    OF_A_CLUSTER,
+    TRANSPORTS,
+    Outcome,
+    Schedule,
+    merged,
+    summary,
+)
 from distprove.measure.campaign.processes import after_death, can_cut, end_with_parent, marked
 from distprove.proof import PROOF_FILE, Proof
-from distprove.settings import ExecutorSettings
-from distprove.system import PartitionProof, ProofSystem
+from distprove.system import PartitionProof
 
 MARK = "DISTPROVE_CAMPAIGN"
 """Variable in the environment of every process of a schedule."""
@@ -64,133 +78,10 @@ OTHERS_FILES = ("distprove-report-", "pymp-", "ray")
 at the end of their process, which here ends at once, or never."""
 LEAK = 5.0
 """Seconds after a session in which all that it started has ended, on a machine that has nothing else to do."""
-ANYWHERE = ("bad_proof", "fault", "out_of_memory", "slow", "bad_input", "disk_full", "kill_driver", "cut_files")
-IN_PROCESSES = ("kill_prover", "kill_synthesiser", "stop_prover", "stop_synthesiser", "kill_verifier", "stop_verifier")
-IN_ACTORS = ("kill_actor", "stop_actor")
-OF_A_CLUSTER = ("lost_node", "lost_raylet", "returning_node", "lost_head", "cut", "cut_for_good", "cut_from_head")
-OF_AN_OWN_RAY = ("lost_head", "lost_raylet")
-TRANSPORTS = {
-    "threads": ANYWHERE,
-    "processes": (*ANYWHERE, *IN_PROCESSES),
-    "ray": (*ANYWHERE, *IN_PROCESSES, *IN_ACTORS),
-}
-OUTSIDE = ("kill_driver", "cut_files", "disk_full", *OF_A_CLUSTER)
-"""Faults that do not happen inside of a worker or verifier."""
 CUTS = (3.0, 8.0, 20.0)
 """Seconds for which a network is cut."""
 RESTARTED = 10.0
 """Seconds of a cut after which a node is started anew: its Ray may have given it up."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """A job, and what befalls it."""
-
-    seed: int
-    transport: str
-    partitions: int
-    workers: int
-    barrier: bool
-    in_python: bool
-    """Whether its verifier is Python, and runs in processes of its own."""
-    faults: tuple[tuple[str, str], ...]
-    """Kinds of faults, each with the partition that it happens at."""
-    after: float
-    """Seconds into the session after which the driver is killed."""
-    nodes: int = 1
-    """Nodes of the Ray that the job joins; 0: it starts its own."""
-    toy: str = TOY
-    """The module of the job's proof system."""
-
-    @classmethod
-    def over_ray(cls, seed: int) -> Schedule:
-        """The schedule of a seed over Ray: most have one fault of the cluster, and up to three others."""
-        chance = random.Random(f"ray {seed}")
-        count, in_python = chance.randint(4, 12), chance.random() < 0.3
-        nodes = 0 if seed % 8 == 7 else 3 if seed % 16 >= 12 else 2
-        kinds = [kind for kind in TRANSPORTS["ray"] if in_python or not kind.endswith("_verifier")]
-        drawn = [chance.choice(kinds) for _ in range(chance.randint(0, 3))]
-        if chance.random() < 0.75 or not drawn:
-            drawn.append(chance.choice(OF_A_CLUSTER if nodes else OF_AN_OWN_RAY))
-        faults = tuple((kind, f"p{chance.randrange(count)}") for kind in drawn)
-        return cls(seed, "ray", count, 1, chance.random() < 0.25, in_python, faults, chance.uniform(0.1, 4.0), nodes)
-
-    @classmethod
-    def of(cls, seed: int, transport: str) -> Schedule:
-        """The schedule of a seed."""
-        if transport == "ray":
-            return cls.over_ray(seed)
-        chance = random.Random(f"{transport} {seed}")
-        count = chance.randint(3, 12)
-        in_python = transport != "threads" and chance.random() < 0.4
-        kinds = [kind for kind in TRANSPORTS[transport] if in_python or not kind.endswith("_verifier")]
-        faults = tuple((chance.choice(kinds), f"p{chance.randrange(count)}") for _ in range(chance.randint(1, 4)))
-        workers = chance.randint(1, 3)
-        return cls(seed, transport, count, workers, chance.random() < 0.3, in_python, faults, chance.uniform(0.05, 2.5))
-
-    @property
-    def bad_inputs(self) -> set[str]:
-        """The partitions whose inputs are at fault."""
-        return {name for kind, name in self.faults if kind == "bad_input"}
-
-    def system(self, folder: Path) -> ProofSystem:
-        """The job's proof system, whose faults count in `folder`."""
-        toy = load_toy(self.toy)
-        return toy.ToySystem(self.partitions, self._inside(toy, folder), self.barrier, self.in_python)
-
-    def sound_system(self, folder: Path) -> ProofSystem:
-        """The same system without faults, and with a verifier that is not run in processes."""
-        toy = load_toy(self.toy)
-        return toy.ToySystem(self.partitions, toy.Faults(folder), self.barrier)
-
-    def _inside(self, toy: Toy, folder: Path) -> Any:
-        """The faults that happen inside of workers and verifiers."""
-        inside: dict[str, Any] = {}
-        for kind, name in self.faults:
-            if kind == "bad_input":
-                inside[kind] = (*inside.get(kind, ()), name)
-            elif kind == "slow":
-                inside.setdefault(kind, {})[name] = 1.5
-            elif kind in OF_A_CLUSTER:
-                inside["outside"] = {name: 1}
-            elif kind not in OUTSIDE:
-                of_kind = inside.setdefault(kind, {})
-                of_kind[name] = of_kind.get(name, 0) + 1
-        usual = 0.2 if self.transport == "ray" else 0.03
-        inside["slow"] = {**{f"p{i}": usual for i in range(self.partitions)}, **inside.get("slow", {})}
-        return toy.Faults(folder, **inside)
-
-    def settings(self, address: str | None = None) -> ExecutorSettings:
-        """How the job is run: patient enough for its faults, and quick to hold who is silent for hung."""
-        common: dict[str, Any] = {"backend": load_toy(self.toy).TOY_BACKEND, "max_retries": 50, "hang_timeout": 3.0}
-        if self.transport == "ray":
-            if not any(kind.startswith("stop_") for kind, _ in self.faults):
-                common["hang_timeout"] = 60.0  # what befalls a node is seen before that
-            return ExecutorSettings(**common, gpus=0, address=address, local=False, start_timeout=90.0)
-        isolate = self.transport == "processes"
-        return ExecutorSettings(**common, local=True, isolate=isolate, threads=2, gpu_workers=self.workers)
-
-    def has(self, kind: str) -> bool:
-        return any(each == kind for each, _ in self.faults)
-
-
-@dataclass
-class Outcome:
-    """What became of a schedule."""
-
-    seed: int
-    transport: str
-    faults: list[str]
-    outcome: str = "wrong"
-    """ "proved", "resumed", "refused" for inputs that are at fault, or "wrong"."""
-    why: list[str] = field(default_factory=list)
-    """What was wrong."""
-    ends: list[str] = field(default_factory=list)
-    """How each session ended."""
-    recoveries: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds from a death until the worker was ready again, by the kind of worker; from the loss of a node until what
-    it had was handed to others; and from the loss of the head until the job ended with the reason, or went on."""
-    seconds: float = 0.0
 
 
 # -- one session, in a process of its own --------------------------------------------------------------------------
@@ -242,7 +133,7 @@ class Sessions:
     def start(self) -> int:
         """The process of a session."""
         (self._folder / "end.json").unlink(missing_ok=True)
-        environment = {MARK: str(self._folder), "TMPDIR": str(self._folder / "tmp"), "PYTHONPATH": str(ROOT)}
+        environment = {MARK: str(self._folder), "TMPDIR": str(self._folder / "tmp"), "PYTHONPATH": python_path()}
         if not self._schedule.nodes:
             command = [sys.executable, "-m", "distprove.measure.campaign.faults", "--toy", self._schedule.toy]
             command += ["--session", str(self._folder), str(self._schedule.seed)]
@@ -380,7 +271,7 @@ class Outside:
 
 def play(schedule: Schedule, folder: Path, cluster: Cluster | None = None, leak: float = LEAK) -> Outcome:
     """Play a schedule, and say what became of it."""
-    outcome = Outcome(schedule.seed, schedule.transport, [kind for kind, _ in schedule.faults])
+    outcome = Outcome(schedule.seed, schedule.transport, [kind for kind, _ in schedule.faults], schedule.tree)
     if any(kind in OF_A_CLUSTER and kind.startswith("cut") for kind in outcome.faults) and not can_cut():
         outcome.outcome = "skipped"  # no network namespaces here
         return outcome
@@ -390,14 +281,13 @@ def play(schedule: Schedule, folder: Path, cluster: Cluster | None = None, leak:
     bad = schedule.bad_inputs
     kills = sum(kind == "kill_driver" for kind, _ in schedule.faults)
     cuts = sum(kind == "cut_files" for kind, _ in schedule.faults)
-    cluster = cluster if schedule.nodes and schedule.transport == "ray" else None
     outside = Outside(schedule, folder, cluster)
     end = ""
     while len(outcome.ends) < SESSIONS:
         if cluster is not None:
             cluster.mend(schedule.nodes)
         # Over Ray a session connects for some seconds before it begins.
-        after = schedule.after * (4 if schedule.transport == "ray" else 1) if kills else None
+        after = schedule.after * (4 if schedule.on_ray else 1) if kills else None
         kills -= after is not None
         outside.struck = {}
         sessions = Sessions(schedule, folder, cluster, outside.driver)
@@ -417,7 +307,7 @@ def play(schedule: Schedule, folder: Path, cluster: Cluster | None = None, leak:
             break
         if not told(end, folder):
             outcome.why.append(f"the session ended with {end}, which its report does not say")
-        over = end == "done" or (end == "JobFailed" and bad and failed(folder) == refused(schedule, bad))
+        over = end == "done" or (end == "JobFailed" and bad and failed(folder) == schedule.refused)
         if cuts and (folder / "run" / "job.json").exists():
             cuts -= 1
             cut(folder / "run", random.Random(f"cut {schedule.seed} {cuts}"))
@@ -439,22 +329,18 @@ def judge(schedule: Schedule, folder: Path, outcome: Outcome, end: str, bad: set
     several = len([each for each in outcome.ends if each != "done"]) > 0
     if bad:
         outcome.outcome = "refused"
-        if end != "JobFailed" or failed(folder) != refused(schedule, bad):
+        if end != "JobFailed" or failed(folder) != schedule.refused:
             outcome.why.append(f"inputs are at fault, and the job ended with {end}")
         return
     outcome.outcome = "resumed" if several else "proved"
     try:
         proof = Proof.read(folder / "run" / PROOF_FILE)
         proof.verify(schedule.system(folder / "faults"))
-        if [p.public for p in proof.partitions] != [(i * i, 0) for i in range(schedule.partitions)]:
-            outcome.why.append("the proof is of something else")
+        for index, (found, (name, needs)) in enumerate(zip(proof.partitions, schedule.needs.items(), strict=True)):
+            if found.name != name or (not needs and found.public[0] != index * index):
+                outcome.why.append(f"the proof of {name} is of something else")
     except Exception as error:
         outcome.why.append(f"no good proof: {type(error).__name__}: {error}")
-
-
-def refused(schedule: Schedule, bad: set[str]) -> set[str]:
-    """The partitions that fail for inputs at fault: where all have a challenge in common, all."""
-    return {f"p{i}" for i in range(schedule.partitions)} if schedule.barrier else bad
 
 
 def report(folder: Path) -> dict[str, Any]:
@@ -478,15 +364,26 @@ def told(end: str, folder: Path) -> bool:
 
 
 def unverified(schedule: Schedule, folder: Path) -> list[str]:
-    """Partitions on disk whose proofs do not hold."""
+    """Partitions on disk whose proofs do not hold, and nodes on disk of other proofs than those of their children."""
     system = schedule.sound_system(folder / "faults")
+    found: dict[str, PartitionProof] = {}
     wrong: list[str] = []
     with suppress(Exception), Run.open(folder / "run") as run:  # there is none if the session was killed before
         for partition in system.plan():
             with suppress(Exception):  # one that was cut
                 proof = run.load(partition)
-                if proof is not None and not system.verify(proof):
-                    wrong.append(f"{partition.name} is on disk and does not verify")
+                if proof is not None:
+                    found[partition.name] = proof
+    wrong += [f"{name} is on disk and does not verify" for name, proof in found.items() if not system.verify(proof)]
+    for partition in system.plan():
+        children = [found[name] for name in partition.needs if name in found]
+        if partition.name not in found or not partition.needs:
+            continue
+        if len(children) == len(partition.needs):
+            if not made_of(system, partition, found[partition.name], children):
+                wrong.append(f"{partition.name} is on disk, made of other proofs than those of its children")
+        elif not schedule.has("cut_files"):
+            wrong.append(f"{partition.name} is on disk, and a proof that it needs is not")
     return wrong
 
 
@@ -603,14 +500,19 @@ def _struck(folder: Path, kind: str) -> list[float]:
 # -- many schedules -------------------------------------------------------------------------------------------------
 
 
-def campaign(seeds: Sequence[int], transport: str, leak: float = LEAK, toy: str = TOY) -> Iterator[Outcome]:
-    """Play the schedules of these seeds. More at a time are more processes of this module, each with its own seeds."""
+def campaign(
+    seeds: Sequence[int], transport: str, leak: float = LEAK, toy: str = TOY, seconds: float = math.inf
+) -> Iterator[Outcome]:
+    """Play the schedules of these seeds, one after the other. None begins after that many `seconds`."""
+    late = time.monotonic() + seconds
     cluster: Cluster | None = import_named(CLUSTER)(apart=can_cut()) if transport == "ray" else None
     if cluster is not None:
         os.environ |= {name: value for name, value in cluster.environment.items() if name.startswith("RAY_")}
         importlib.import_module("cluster.executor.ray")  # sessions are forked, and need not import it each
     try:
         for seed in seeds:
+            if time.monotonic() > late:
+                return
             with scratch() as folder:
                 yield play(replace(Schedule.of(seed, transport), toy=toy), folder, cluster, leak)
     finally:
@@ -628,56 +530,103 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Counts by fault, transport and outcome, and times of recovery."""
-    times: dict[str, list[float]] = {}
-    for outcome in outcomes:
-        for kind, seconds in outcome.recoveries.items():
-            times.setdefault(f"{outcome.transport} {kind}", []).extend(seconds)
-    by_fault: dict[str, Counter[str]] = {}
-    for outcome in outcomes:
-        for kind in outcome.faults:
-            by_fault.setdefault(f"{outcome.transport} {kind}", Counter())[outcome.outcome] += 1
-    outcomes = [outcome for outcome in outcomes if outcome.outcome != "skipped"]
-    return {
-        "format": "distprove.fault-campaign",
-        "what": "random schedules of faults: a toy proof system on a machine with 2 cores",
-        "schedules": dict(Counter(outcome.transport for outcome in outcomes)),
-        "faults": sum(len(outcome.faults) for outcome in outcomes),
-        "outcomes": {
-            transport: dict(Counter(each.outcome for each in outcomes if each.transport == transport))
-            for transport in sorted({outcome.transport for outcome in outcomes})
-        },
-        "by_fault": {kind: dict(counts) for kind, counts in sorted(by_fault.items())},
-        "recovery_seconds": {
-            kind: {"count": len(found), "median": round(statistics.median(found), 3), "worst": max(found)}
-            for kind, found in sorted(times.items())
-        },
-        "wrong": [asdict(outcome) for outcome in outcomes if outcome.outcome == "wrong"],
+@dataclass
+class Player:
+    """A process that plays schedules of one transport."""
+
+    transport: str
+    seeds: Sequence[int]
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self, given: argparse.Namespace) -> None:
+        command = [sys.executable, "-m", "distprove.measure.campaign.faults", "--transport", self.transport]
+        command += ["--seeds", as_text(self.seeds), "--lines", str(self.folder / "lines")]
+        command += ["--seconds", str(given.seconds), "--leak", str(given.leak), "--toy", given.toy]
+        environment = {**os.environ, "PYTHONPATH": python_path()}
+        with (self.folder / "output").open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=ROOT)
+
+    def outcomes(self) -> list[Outcome]:
+        lines = self.folder / "lines"
+        return [Outcome(**json.loads(line)) for line in lines.read_text().splitlines()] if lines.exists() else []
+
+    def output(self) -> str:
+        """The end of what the process printed."""
+        return (self.folder / "output").read_text(errors="replace")[-4000:]
+
+
+def shares(transports: Sequence[str], processes: int, rays: int) -> list[str]:
+    """The transport of each of so many processes: at most `rays` of them have a Ray, if others are to be played."""
+    with_ray = [each for each in transports if each.endswith("ray")]
+    others = [each for each in transports if not each.endswith("ray")]
+    count = min(rays, processes) if others else processes
+    on_ray = [with_ray[i % len(with_ray)] for i in range(count)] if with_ray else []
+    return on_ray + ([others[i % len(others)] for i in range(processes - len(on_ray))] if others else [])
+
+
+def play_beside(given: argparse.Namespace, seeds: Sequence[int], folder: Path) -> dict[str, Any]:
+    """Play schedules in many processes; the counts of all. Ends those that are not done in time."""
+    kinds = shares(given.transport, given.processes, given.rays)
+    players = []
+    for index, kind in enumerate(kinds):
+        own = folder / str(index)
+        own.mkdir()
+        players.append(Player(kind, seeds[kinds[:index].count(kind) :: kinds.count(kind)], own))
+    began = time.monotonic()
+    try:
+        for player in players:
+            player.start(given)
+        ended, cut_short = [], []
+        for player in players:
+            assert player.process is not None
+            with suppress(subprocess.TimeoutExpired):
+                player.process.wait(max(0.1, began + given.seconds + given.grace - time.monotonic()) or None)
+            if player.process.poll() is None:
+                player.process.terminate()
+                cut_short.append(player)
+            elif player.process.returncode:
+                ended.append(player)
+    finally:
+        for player in players:
+            if player.process is not None:
+                player.process.terminate()
+                player.process.wait()
+    outcomes = [outcome for player in players for outcome in player.outcomes()]
+    if given.lines is not None:
+        with given.lines.open("a") as lines:
+            lines.writelines(json.dumps(asdict(outcome)) + "\n" for outcome in outcomes)
+    in_hand = [f"{each.transport} {each.seeds[len(each.outcomes())]}" for each in cut_short if each.seeds]
+    return summary(outcomes) | {
+        "made_by": made_by(),
+        "processes": dict(Counter(kinds)),
+        "seconds": round(time.monotonic() - began, 1),
+        "cut_short": in_hand,
+        "players_that_failed": [{"transport": each.transport, "output": each.output()} for each in ended],
     }
 
 
-def merged(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """What was found, with what is there of other transports."""
+def as_text(seeds: Sequence[int]) -> str:
+    """What `seeds_of` takes."""
+    return f"{seeds.start}:{seeds.stop}:{seeds.step}" if isinstance(seeds, range) else ",".join(map(str, seeds))
 
-    def is_of_another(name: str) -> bool:
-        return name.partition(" ")[0] not in found["schedules"]
 
-    whole = {**before, **found}
-    for part in ("schedules", "outcomes", "by_fault", "recovery_seconds"):
-        kept = {name: value for name, value in before.get(part, {}).items() if is_of_another(name)}
-        whole[part] = dict(sorted({**kept, **found[part]}.items()))
-    whole["faults"] = sum(sum(counts.values()) for counts in whole["by_fault"].values())
-    whole["wrong"] = [each for each in before.get("wrong", []) if is_of_another(each["transport"])] + found["wrong"]
-    return whole
+def seeds_of(text: str) -> Sequence[int]:
+    """The seeds of "from:to" or "from:to:step", or of some, as "3,5,8"."""
+    return range(*map(int, text.split(":"))) if ":" in text else [int(each) for each in text.split(",")]
 
 
 def main() -> None:
     """The command line; see the module's text."""
     parser = argparse.ArgumentParser(description="Play random schedules of faults.")
-    parser.add_argument("--transport", default="processes", choices=TRANSPORTS)
-    parser.add_argument("--seeds", default="0:10", help="from:to, or some, as 3,5,8")
-    parser.add_argument("--out", type=Path, help="where every outcome is added, one a line")
+    parser.add_argument("--transport", nargs="+", default=["processes"], choices=TRANSPORTS)
+    parser.add_argument("--seeds", default="0:10", type=seeds_of, help="from:to, or some, as 3,5,8")
+    parser.add_argument("--lines", type=Path, help="file to which every outcome is added, one a line")
+    parser.add_argument("--out", type=Path, help="file for the counts of all outcomes, as JSON")
+    parser.add_argument("--processes", type=int, default=1, help="processes that play schedules at the same time")
+    parser.add_argument("--rays", type=int, default=4, help="how many of them have a Ray, beside other transports")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no schedule begins after that")
+    parser.add_argument("--grace", type=float, default=120.0, help="seconds after which schedules are cut short then")
     parser.add_argument("--leak", type=float, default=LEAK, help="seconds in which all must have ended")
     parser.add_argument(
         "--sum",
@@ -697,20 +646,30 @@ def main() -> None:
         return
     if given.session:
         folder, seed = given.session
-        run_session(replace(Schedule.of(int(seed), "ray"), toy=given.toy), Path(folder), None)
+        run_session(replace(Schedule.of(int(seed), "own-ray"), toy=given.toy), Path(folder), None)
         os._exit(0)  # Ray may have nothing to say goodbye to
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     os.environ[CAMPAIGN] = str(os.getpid())
     after_death(lambda: _end_all(os.environ[CAMPAIGN]))
-    first, _, last = given.seeds.partition(":")
-    seeds = range(int(first), int(last)) if last else [int(each) for each in given.seeds.split(",")]
-    for outcome in campaign(seeds, given.transport, given.leak, given.toy):
+    if given.processes > 1 or len(given.transport) > 1:
+        with scratch() as folder:
+            result = play_beside(given, given.seeds, folder)
+    else:
+        result = summary(list(_told(given)))
+    write_result(result, given.out)
+    sys.exit(1 if result["wrong"] or result.get("players_that_failed") else 0)
+
+
+def _told(given: argparse.Namespace) -> Iterator[Outcome]:
+    """Plays schedules here, and prints each outcome."""
+    for outcome in campaign(given.seeds, given.transport[0], given.leak, given.toy, given.seconds):
         facts = asdict(outcome)
         print(*(facts[key] for key in ("transport", "seed", "outcome", "ends", "faults", "seconds")), flush=True)
         print(*outcome.why, sep="\n", end="\n" if outcome.why else "", flush=True)
-        if given.out is not None:
-            with given.out.open("a") as out:
+        if given.lines is not None:
+            with given.lines.open("a") as out:
                 out.write(json.dumps(facts) + "\n")
+        yield outcome
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ LEAVING = """
 import importlib, json, os, sys, time
 from pathlib import Path
 import psutil
-from distprove.measure.campaign.faults import Outside, Schedule, Sessions, report, scratch
+from distprove.measure.campaign.fault_schedules import Schedule
+from distprove.measure.campaign.faults import Outside, Sessions, report, scratch
 from tests.support.lossy_cluster import LossyCluster
 
 kind, words = sys.argv[1], sys.argv[2:]
