@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import NamedTuple
 
 from actors.bootstrap import forking_from_here
-from cluster.executor.connection import is_joined, prepare
+from cluster.executor.connection import Connection, is_joined, prepare
 from cluster.executor.fleet import Fleet
 from cluster.scheduler.loop import Client, Scheduler
 from distprove.job import Job
@@ -64,14 +65,22 @@ def forking_workers(job: Job, settings: ExecutorSettings) -> AbstractContextMana
 def open_client(settings: ExecutorSettings, likely_provers: int = 1) -> Iterator[Client]:
     """A scheduler for one job, over the workers that the settings ask for. Processes of this machine start at once, of
     `likely_provers` for each GPU. Raises ClusterError for a Ray that is not there."""
-    fleet = open_fleet(settings, likely_provers)
-    scheduler = Scheduler(settings, lambda: fleet, standing=False, kind=fleet.kind, chosen=str(choose(settings)))
+    choice = choose(settings)
+    make: Callable[[], Fleet]
+    give_up: Callable[[], None]
+    if choice.local or is_joined(settings):
+        fleet = open_fleet(settings, likely_provers)
+        make, give_up = lambda: fleet, partial(fleet.close, now=True)
+    else:  # Ray is imported and starts while the job is loaded
+        connection = Connection(settings)
+        make, give_up = partial(open_fleet, settings, connection=connection), connection.close
+    scheduler = Scheduler(settings, make, standing=False, kind=choice.kind, chosen=str(choice))
     try:
         with scheduler:
             yield scheduler.lend()
     finally:
         if scheduler.unopened:
-            fleet.close(now=True)
+            give_up()
 
 
 def open_scheduler(settings: ExecutorSettings) -> Scheduler:
@@ -80,9 +89,9 @@ def open_scheduler(settings: ExecutorSettings) -> Scheduler:
     return Scheduler(settings, lambda: open_fleet(settings), standing=True, kind=choice.kind, chosen=str(choice))
 
 
-def open_fleet(settings: ExecutorSettings, likely_provers: int = 1) -> Fleet:
-    """The fleet the settings ask for. Processes of this machine start at once, of `likely_provers` for each GPU. Raises
-    ClusterError for a Ray that is not there."""
+def open_fleet(settings: ExecutorSettings, likely_provers: int = 1, connection: Connection | None = None) -> Fleet:
+    """The fleet the settings ask for. Processes of this machine start at once, of `likely_provers` for each GPU.
+    `connection`: one to a Ray of its own that was begun. Raises ClusterError for a Ray that is not there."""
     if choose(settings).local:
         from cluster.executor.local import local_fleet
 
@@ -90,7 +99,7 @@ def open_fleet(settings: ExecutorSettings, likely_provers: int = 1) -> Fleet:
     prepare(settings)
     from cluster.executor.ray import RayFleet  # Ray takes seconds to import, and reads its environment then
 
-    fleet = RayFleet(settings)
+    fleet = RayFleet(settings, connection)
     if is_joined(settings):
         fleet.connect()  # before anything is made for the job
     return fleet

@@ -17,8 +17,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import TimeoutError
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, TimeoutError, wait
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -54,13 +54,49 @@ _LONGEST_ROOT = 107 - len(_SOCKET)
 """Bytes of the path to it: a socket's path has at most 107."""
 
 
+class Connection:
+    """A connection to Ray, made on a thread of its own while its maker does something else.
+
+    The thread lives as long as the connection: the system kills the processes of a Ray that was started here when the
+    thread that forked them ends.
+    """
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        """Begin to connect. Raises ClusterError for a cluster whose token is missing."""
+        prepare(settings)
+        self._settings = settings
+        self._begun: Future[str] = Future()
+        self._over = threading.Event()
+        self._ended = in_background(self._hold, "distprove-ray")
+
+    def how(self) -> str:
+        """Wait for the connection; "started" or "joined". Raises ClusterError."""
+        return self._begun.result()
+
+    def close(self) -> None:
+        """End it. One that does not stand in time is left to its thread, which ends it as soon as it does."""
+        self._over.set()
+        if wait([self._begun], patience.RAY_ENDS).done and self._begun.exception() is None:
+            self._ended.result()
+
+    def _hold(self) -> None:
+        try:
+            with connect(self._settings, self._over.is_set) as how:
+                self._begun.set_result(how)
+                self._over.wait()
+        except BaseException as error:
+            if self._begun.done():
+                raise
+            self._begun.set_exception(error)
+
+
 @contextmanager
-def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
+def connect(settings: ExecutorSettings, unwanted: Callable[[], bool] = lambda: False) -> Iterator[str]:
     """A connection to Ray for the length of the block; yields "started" or "joined".
 
     Joins `settings.address`, or the cluster that RAY_ADDRESS names (as inside `ray job submit`), or a Ray that this
-    process is connected to already. Otherwise starts one whose object store holds at least `store_bytes` (the key) if
-    there is memory for that, and whose sockets, logs and spilled objects are in a private folder. Raises ClusterError.
+    process is connected to already. Otherwise starts one whose sockets, logs and spilled objects are in a private
+    folder; not again, if that fails, once it is `unwanted`. Raises ClusterError.
     """
     prepare(settings)
     import ray
@@ -84,7 +120,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                 own = {
                     "num_cpus": min(settings.threads or usable_threads(), usable_threads()),
                     "num_gpus": settings.gpus,
-                    "object_store_memory": _store(store_bytes),
+                    "object_store_memory": _store(),
                     "include_dashboard": False,
                     "dashboard_host": _LOOPBACK,
                     "dashboard_port": stack.enter_context(_occupied_port()),
@@ -108,7 +144,7 @@ def connect(settings: ExecutorSettings, store_bytes: int) -> Iterator[str]:
                     if _OCCUPIED in str(error) and own.pop("dashboard_port", None) is not None:
                         continue  # this version of Ray needs the process for which the port is
                     # On a busy machine its own 30 seconds for a node, and 15 for an agent, are too few.
-                    if address is not None or _LATE not in str(error) or time.monotonic() > late:
+                    if address is not None or _LATE not in str(error) or time.monotonic() > late or unwanted():
                         raise
         except Exception as error:  # Ray raises plain Exception too, as when a node does not come up in time
             if address is None:
@@ -282,13 +318,13 @@ def _address(settings: ExecutorSettings) -> str | None:
     return named or AUTO if settings.address == AUTO else settings.address or named
 
 
-def _store(wanted: int) -> int:
-    """Bytes for the object store: what is wanted with some slack, within what memory and /dev/shm have."""
+def _store() -> int:
+    """Bytes for the object store, within what memory and /dev/shm have. It takes memory only as it fills."""
     room = memory_available() * MAX_STORE_SHARE
     shm = Path("/dev/shm")
     if shm.is_dir():
         room = min(room, psutil.disk_usage(str(shm)).free * 0.9)
-    return int(max(MIN_STORE, min(1.25 * wanted, room)))
+    return int(max(MIN_STORE, room))
 
 
 def first_line(error: BaseException) -> str:

@@ -34,7 +34,7 @@ from actors.leases import NAMESPACE, governor_name
 from actors.messages import HostSpec, MappedFile, VerifierSpec, WorkerSpec, files_of, pickled
 from actors.protocol import Host, Verb, WorkerDied
 from actors.ray_actor import Carried, RemoteWorker
-from cluster.executor.connection import cluster_nodes, connect
+from cluster.executor.connection import Connection, cluster_nodes
 from cluster.executor.fleet import Fleet, Site, Value, files_bytes
 from cluster.executor.placement import Node, Place, place, place_more, threads_of
 from cluster.executor.reachability import Nodes, answering, head_address, reachable, watching
@@ -176,9 +176,12 @@ class RayFleet(Fleet):
 
     kind = "ray"
 
-    def __init__(self, settings: ExecutorSettings) -> None:
+    def __init__(self, settings: ExecutorSettings, connection: Connection | None = None) -> None:
+        """`connection`: one that its maker has begun, and that ends with the fleet."""
         super().__init__(settings)
         self._stack = ExitStack()
+        self._connection = connection
+        self._connected = False
         self._governors: dict[str, Any] = {}
         self._name = ""
         """Name among the drivers that share the governors."""
@@ -211,15 +214,17 @@ class RayFleet(Fleet):
         """What came of the last sign of life that each node's governor was given, by node id."""
         """The governor of the node that this process is on."""
 
-    def connect(self, store_bytes: int = 0) -> None:
-        """Join the Ray that is named, or start one with an object store of that size. Raises ClusterError."""
-        self.started = self._stack.enter_context(connect(self.settings, store_bytes)) == "started"
+    def connect(self) -> None:
+        """Join the Ray that is named, or start one. Raises ClusterError."""
+        connection = self._connection or Connection(self.settings)
+        self._stack.callback(connection.close)
+        self.started = connection.how() == "started"
+        self._connected = True
 
     def _open(self, system: ProofSystem | None, waits_for: Callable[[str], None]) -> None:
-        files = files_bytes(system) if system is not None else memory_for_keys()
         waits_for("Ray")
-        if not ray.is_initialized():
-            self.connect(files + (256 << 20))
+        if not self._connected:
+            self.connect()
         self.grows = not self.started
         self._name = secrets.token_hex(8)
         found = cluster_nodes()

@@ -47,7 +47,7 @@ BORN = """
 import sys, time
 from cluster.executor.connection import connect
 from distprove.settings import ExecutorSettings
-with connect(ExecutorSettings(local=False, gpus=0), 0):
+with connect(ExecutorSettings(local=False, gpus=0)):
     import ray
     class Born: pass
     kept = [ray.remote(Born).options(num_cpus=0).remote() for _ in range(3)]

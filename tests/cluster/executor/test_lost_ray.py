@@ -142,7 +142,7 @@ import psutil
 from cluster.executor.connection import connect
 from distprove.settings import ExecutorSettings
 
-with connect(ExecutorSettings(local=False), 0):
+with connect(ExecutorSettings(local=False)):
     for process in psutil.Process().children():
         if process.name() in ("gcs_server", "raylet"):
             process.suspend()
@@ -197,11 +197,11 @@ def test_auto_stands_for_the_cluster_that_ray_address_names(monkeypatch: pytest.
     monkeypatch.setattr(connection, "require_ray", lambda address: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     auto = ExecutorSettings(address="auto")
-    with pytest.raises(ClusterError, match="RAY_ADDRESS"), connection.connect(auto, 0):
+    with pytest.raises(ClusterError, match="RAY_ADDRESS"), connection.connect(auto):
         pass
     monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
     for settings in (auto, ExecutorSettings(local=False), ExecutorSettings(address="192.0.2.2:6379")):
-        with connection.connect(settings, 0):
+        with connection.connect(settings):
             pass
     assert joined == ["192.0.2.1:6379", "192.0.2.1:6379", "192.0.2.2:6379"]
 
@@ -446,7 +446,7 @@ def asking(name):
         ended.append(name)
 
 ended = []
-with connect(ExecutorSettings(local=False, gpus=0), 0) as how:
+with connect(ExecutorSettings(local=False, gpus=0)) as how:
     for name in calls:
         ask(name)  # it is answered while there is a head
     for process in psutil.Process().children(recursive=True):
@@ -458,7 +458,7 @@ with connect(ExecutorSettings(local=False, gpus=0), 0) as how:
     for thread in threads:
         thread.start()
     time.sleep(0.5)
-with connect(ExecutorSettings(local=False, gpus=0), 0) as how:
+with connect(ExecutorSettings(local=False, gpus=0)) as how:
     time.sleep(seconds)
     print(how, len(connection.cluster_nodes()), *sorted(ended), flush=True)
 """
@@ -489,7 +489,7 @@ import psutil
 from cluster.executor.connection import connect
 from distprove.settings import ExecutorSettings
 
-with connect(ExecutorSettings(local=False, gpus=0), 0):
+with connect(ExecutorSettings(local=False, gpus=0)):
     import ray
 
     class Slow:
@@ -537,7 +537,7 @@ from cluster.executor.connection import connect
 from distprove.settings import ExecutorSettings
 
 over = threading.Event()
-with connect(ExecutorSettings(local=False, gpus=0), 0):
+with connect(ExecutorSettings(local=False, gpus=0)):
     import ray
     from cluster.executor.ray import RayTransport
 
@@ -657,7 +657,7 @@ def test_a_ray_that_does_not_come_up_leaves_no_process(monkeypatch: pytest.Monke
     monkeypatch.setattr(connection, "_end", ended.extend)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     settings = ExecutorSettings(local=False, gpus=0, start_timeout=0.001)
-    with pytest.raises(ClusterError, match="Ray does not start here"), connection.connect(settings, 0):
+    with pytest.raises(ClusterError, match="Ray does not start here"), connection.connect(settings):
         pass
     assert ended[: len(here)] == here
 

@@ -1,15 +1,20 @@
-"""The choice between this machine alone and Ray."""
+"""The choice between this machine alone and Ray, and the start of a Ray of a job's own."""
 
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 
+from cluster.executor.connection import Connection
 from cluster.executor.local import LocalFleet
 from cluster.opening import choose, open_client
+from distprove.errors import ClusterError, InputError
 from distprove.settings import ExecutorSettings, settings_from
 
 
@@ -53,3 +58,76 @@ def test_the_choice_is_told() -> None:
         client.scheduler.start()
         assert type(client.scheduler.fleet) is LocalFleet
         assert client.chosen == "without Ray: no cluster was named"
+
+
+class Slow:
+    """Stands in for `connection.connect`: it is up once it may be, and says what happens on which thread."""
+
+    def __init__(self) -> None:
+        self.may, self.told = threading.Event(), list[str]()
+        self.error: Exception | None = None
+        self.ended = threading.Event()
+
+    @contextmanager
+    def __call__(self, settings: ExecutorSettings, unwanted: Callable[[], bool]) -> Iterator[str]:
+        self.thread = threading.current_thread()
+        assert self.may.wait(60)
+        self.told.append("unwanted" if unwanted() else "wanted")
+        if self.error is not None:
+            raise self.error
+        try:
+            yield "started"
+        finally:
+            assert threading.current_thread() is self.thread, "the thread that starts a Ray is the one that ends it"
+            self.told.append("ended")
+            self.ended.set()
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    found = Slow()
+    monkeypatch.setattr("cluster.executor.connection.connect", found)
+    monkeypatch.setattr("cluster.executor.connection.prepare", lambda settings: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return found
+
+
+OWN = ExecutorSettings(local=False, gpus=0)
+
+
+def test_a_connection_is_made_beside_its_maker_and_ends_on_its_own_thread(slow: Slow) -> None:
+    """The system kills the processes of a Ray when the thread that forked them ends."""
+    connection = Connection(OWN)
+    assert slow.told == []
+    slow.may.set()
+    assert connection.how() == "started"
+    assert slow.thread.is_alive()
+    assert slow.thread is not threading.current_thread()
+    connection.close()
+    assert slow.told == ["wanted", "ended"]
+
+
+def test_a_ray_that_does_not_come_up_is_told_where_it_is_waited_for(slow: Slow) -> None:
+    slow.error = ClusterError("Ray does not start here")
+    connection = Connection(OWN)
+    slow.may.set()
+    with pytest.raises(ClusterError, match="does not start here"):
+        connection.how()
+    connection.close()
+
+
+def test_a_ray_that_nobody_wants_any_more_ends_as_soon_as_it_is_up(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.patience.RAY_ENDS", 0.01)
+    connection = Connection(OWN)
+    connection.close()
+    assert slow.told == [], "whoever gives it up does not wait"
+    slow.may.set()
+    assert slow.ended.wait(60)
+    assert slow.told == ["unwanted", "ended"]
+
+
+def test_a_job_that_is_not_loaded_ends_the_ray_that_was_begun_for_it(slow: Slow) -> None:
+    slow.may.set()
+    with pytest.raises(InputError, match="the key is not there"), open_client(OWN):
+        raise InputError("the key is not there")
+    assert slow.ended.wait(60)

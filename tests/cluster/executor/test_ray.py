@@ -268,7 +268,7 @@ def test_joining_without_a_token_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("HOME", str(tmp_path))
     with (
         pytest.raises(ClusterError, match="needs its token"),
-        connect(ExecutorSettings(address="10.0.0.1:6379"), 0),
+        connect(ExecutorSettings(address="10.0.0.1:6379")),
     ):
         pass
 

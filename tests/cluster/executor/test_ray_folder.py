@@ -26,13 +26,15 @@ OPEN = """
 import contextlib, time
 from pathlib import Path
 import numpy as np
+from cluster.executor import connection
 from cluster.executor.connection import connect
 from distprove.errors import ClusterError
 from distprove.settings import ExecutorSettings
+connection.MAX_STORE_SHARE = 0.0
 with contextlib.ExitStack() as stack:
     for attempt in range(3):  # on a busy machine a node may not come up in Ray's own time
         try:
-            stack.enter_context(connect(ExecutorSettings(threads=2, gpus=0), 0))
+            stack.enter_context(connect(ExecutorSettings(threads=2, gpus=0)))
             break
         except ClusterError as error:
             if "timed out during startup" not in str(error) or attempt == 2:
@@ -63,7 +65,7 @@ def init(**settings):
     assert Path(settings["_temp_dir"]).is_dir()
     raise {error}
 ray.init = init
-with connect(ExecutorSettings(), 0):
+with connect(ExecutorSettings()):
     pass
 """
 
@@ -218,7 +220,7 @@ def init(**settings):
         except OSError:
             raise ValueError(f"Failed to bind to {asked[-1]} because it's already occupied.")
 ray.init = init
-with connect(ExecutorSettings(), 0) as how:
+with connect(ExecutorSettings()) as how:
     logging.getLogger("ray.services").error("an error of later")
 print(how, len(asked), asked[-1])
 """
