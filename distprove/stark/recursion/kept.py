@@ -22,9 +22,9 @@ from distprove.proof import check_fields
 from distprove.stark.multilinear.params import Parameters
 from distprove.stark.recursion.circuit_cache import BOUND, kept_circuit, name_of
 from distprove.stark.recursion.frame import KINDS
-from distprove.stark.recursion.layout import Layout
 from distprove.stark.recursion.node import DIGEST_BYTES, Child
 from distprove.stark.recursion.program import NodeProgram
+from distprove.stark.recursion.rows import row_counts
 from distprove.stark.recursion.shipped import shipped_root
 from kernels.host import cache as files
 
@@ -41,7 +41,7 @@ def kept_rows(children: Sequence[Child], folder: Path | None = None) -> Mapping[
     found = read()
     if found is None:
         with files.making(_folder(folder), "rows"):
-            found = read() or dict(Layout(kept_circuit(children)).rows)
+            found = read() or row_counts(kept_circuit(children))
             _write(folder, name, _ROWS, found)
     return {kind: found[kind] for kind in KINDS}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from distprove.stark.recursion.circuit import Circuit
 from distprove.stark.recursion.columns import BIT_ROWS, CONSTANT_ROWS, JOIN_ROWS, PERMUTATION_ROWS, RELATION_ROWS
 from distprove.stark.recursion.evaluation import Evaluation
 from distprove.stark.recursion.frame import KINDS, MORE, Frame
-from distprove.stark.recursion.rows import rows_of
+from distprove.stark.recursion.rows import Column, rows_of
 from distprove.stark.recursion.tables import (
     Constants,
     Decompositions,
@@ -50,38 +50,40 @@ def node_tables(public: Sequence[tuple[str, int]], names: Iterable[str]) -> list
     return [known[name] for name in names]
 
 
+@dataclass(frozen=True, eq=False)
 class Layout:
-    """The tables of a circuit, of the heights of a frame; by default the lowest that the circuit fits."""
+    """The tables of a circuit, of the heights of a frame."""
 
-    def __init__(self, circuit: Circuit, frame: Frame | None = None) -> None:
-        """Raises UsageError for a circuit that is too large for the frame."""
-        self.circuit = circuit
-        self._rows = rows_of(circuit)
-        self.rows = {kind: len(self._rows[kind][0]) for kind in KINDS}
-        """How many rows of each kind are in use."""
-        self.frame = frame or Frame.fitting(self.rows)
-        if not self.frame.has_room(self.rows):
-            raise UsageError(f"a circuit of {self.rows} rows, too large for tables of 2^{self.frame.log_heights}")
+    frame: Frame
+    rows: Mapping[str, int]
+    """How many rows of each kind are in use."""
+    preprocessed: Mapping[str, Words] = field(repr=False)
+    """The preprocessed columns of each table, (width, 2^log_height). They end in zeros."""
+
+    @classmethod
+    def of(cls, circuit: Circuit, frame: Frame | None = None) -> Layout:
+        """The tables of a circuit, by default of the lowest frame that it fits. Raises UsageError for a circuit that is
+        too large for the frame."""
+        columns = rows_of(circuit)
+        rows = {kind: len(columns[kind][0]) for kind in KINDS}
+        frame = frame or Frame.fitting(rows)
+        if not frame.has_room(rows):
+            raise UsageError(f"a circuit of {rows} rows, too large for tables of 2^{frame.log_heights}")
         for kind, more in MORE.items():
-            height, columns = 1 << self.frame.log_heights[kind], self._rows[kind]
-            self._rows[kind], self._rows[more] = [own[:height] for own in columns], [own[height:] for own in columns]
+            height, own = 1 << frame.log_heights[kind], columns[kind]
+            columns[kind], columns[more] = [each[:height] for each in own], [each[height:] for each in own]
+        return cls(frame, rows, {name: _filled(columns[name], height) for name, height in frame.log_heights.items()})
 
     @property
     def log_heights(self) -> Mapping[str, int]:
         return self.frame.log_heights
 
-    @cached_property
-    def preprocessed(self) -> Mapping[str, Words]:
-        """Preprocessed columns, (width, rows), of the tables that have any."""
-        return {name: self._columns(name) for name in self.frame.log_heights}
-
-    def _columns(self, name: str) -> Words:
-        """The columns of a table, (width, 2^log_height), which end in zeros."""
-        columns = self._rows[name]
-        out = np.zeros((len(columns), 1 << self.log_heights[name]), dtype=np.uint64)
-        for to, column in zip(out, columns, strict=True):
-            to[: len(column)] = column
-        return out
+    def used(self, name: str) -> int:
+        """How many rows of a table are in use."""
+        for kind, more in MORE.items():
+            if name == more:
+                return max(0, self.rows[kind] - (1 << self.log_heights[kind]))
+        return min(self.rows[name], 1 << self.log_heights[name])
 
     def inputs(self, made: Evaluation) -> dict[str, Words]:
         """What `traces` takes, as host arrays: the values of wires, the states of permutations, and a first row."""
@@ -89,7 +91,7 @@ class Layout:
         first = 0
         for name in self.log_heights:
             if name in PERMUTED:
-                states = made.states[first:][: len(self._rows[name][0])]
+                states = made.states[first:][: self.used(name)]
                 first += len(states)
                 # Without a row one of zeros, as all others are then: a row function takes no empty array.
                 found[f"{name} states"] = states.reshape(-1) if len(states) else np.zeros(WIDTH, dtype=np.uint64)
@@ -124,6 +126,14 @@ class Layout:
             case _:
                 states, bits = inputs[f"{name} states"], _named(Permutations, columns, "bit")
                 return PERMUTATION_ROWS.make(backend, rows, states=states, values=values, bits=bits)
+
+
+def _filled(columns: Sequence[Column], log_height: int) -> Words:
+    """Columns of numbers below 2^64 as (width, 2^log_height), filled up with zeros."""
+    out = np.zeros((len(columns), 1 << log_height), dtype=np.uint64)
+    for to, column in zip(out, columns, strict=True):
+        to[: len(column)] = column
+    return out
 
 
 def _named(table: type[Air], columns: Array, name: str) -> Array:

@@ -17,7 +17,7 @@ from distprove.stark.multilinear.air import Rules, compile_rules
 from distprove.stark.multilinear.verifier import check_statement
 from distprove.stark.program import Program, Trace
 from distprove.stark.recursion.circuit import Circuit
-from distprove.stark.recursion.circuit_cache import kept_circuit
+from distprove.stark.recursion.circuit_cache import kept_circuit, kept_layout
 from distprove.stark.recursion.columns import ROWS
 from distprove.stark.recursion.evaluation import evaluate
 from distprove.stark.recursion.frame import KINDS, MORE, Frame
@@ -59,7 +59,7 @@ class NodeProgram(Program):
     @cached_property
     def layout(self) -> Layout:
         """Raises UsageError where the circuit is too large for the frame."""
-        return Layout(self.circuit, self.frame)
+        return kept_layout(self.children, self.frame, lambda: self.circuit)
 
     @property
     def arguments(self) -> dict[str, int | str]:

@@ -19,6 +19,14 @@ Column = NDArray[Any]
 """Numbers below 2^64, (n,)."""
 
 
+def row_counts(circuit: Circuit) -> dict[str, int]:
+    """How many rows of each kind `rows_of` has."""
+    given, joins = (len(circuit.tables[name]) for name in ("givens", "joins"))
+    hashed = sum(len(circuit.tables[name]) for name in ("permutations", "steps"))
+    counts = {name: len(circuit.tables[name]) for name in ("relations", "constants", "bits")}
+    return {**counts, "joins": given + joins, "publics": 1, "poseidon2": hashed}
+
+
 def rows_of(circuit: Circuit) -> dict[str, list[Column]]:
     """The columns of each kind, by the table's name, with rows in the order of the operations."""
     reads: Words = circuit.reads().astype(np.uint64)

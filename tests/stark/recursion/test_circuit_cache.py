@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from distprove.errors import FormatError
-from distprove.formats import canonical
+from distprove.errors import FormatError, UsageError
 from distprove.stark.recursion import circuit_cache
 from distprove.stark.recursion.circuit import Circuit
-from distprove.stark.recursion.circuit_cache import decode_circuit, encode_circuit, kept_circuit
+from distprove.stark.recursion.circuit_cache import (
+    decode_circuit,
+    decode_layout,
+    encode_circuit,
+    encode_layout,
+    kept_circuit,
+    kept_layout,
+)
+from distprove.stark.recursion.frame import LEAST, Frame
+from distprove.stark.recursion.layout import Layout
 from distprove.stark.recursion.node import Child, node_circuit
 from tests.stark.recursion.test_parity import circuit_of
 
@@ -84,10 +92,76 @@ def test_a_file_that_is_no_circuit(child: Child, tmp_path: Path, monkeypatch: py
     assert same(kept_circuit([child], tmp_path), circuit)
     (path,) = tmp_path.glob("*.circuit")
     assert path.read_bytes() == content
-    monkeypatch.setattr(circuit_cache, "encode_circuit", lambda circuit: b"of its digest, and no circuit")
-    path.unlink()
-    kept_circuit([child], tmp_path)
-    assert same(kept_circuit([child], tmp_path), circuit)
+    for record, arrays in (({}, {}), ({"wires": 1}, {"kinds": np.zeros(3, dtype=np.uint8)})):
+        monkeypatch.setattr(circuit_cache, "encode_circuit", lambda circuit, of=(record, arrays): of)
+        path.unlink()
+        kept_circuit([child], tmp_path)  # a file of its digest, and no circuit
+        assert same(kept_circuit([child], tmp_path), circuit)
+        (path,) = tmp_path.glob("*.circuit")
+
+
+def test_a_layout_is_made_once_and_mapped(child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    circuit = node_circuit([child])
+    made = Layout.of(circuit)
+    asked: list[Circuit] = []
+
+    def recorded() -> Circuit:
+        asked.append(circuit)
+        return circuit
+
+    kept_layout([child], made.frame, recorded, tmp_path / "small")
+    assert not (tmp_path / "small").exists()
+    monkeypatch.setattr(circuit_cache, "KEPT_OPERATIONS", 1)
+    asked.clear()
+    first, mapped = (kept_layout([child], made.frame, recorded, tmp_path) for _ in range(2))
+    assert len(asked) == 1
+    for layout in (first, mapped):
+        assert (layout.frame, layout.rows) == (made.frame, made.rows)
+        assert [*layout.preprocessed] == [*made.preprocessed]
+        assert all(np.array_equal(layout.preprocessed[name], own) for name, own in made.preprocessed.items())
+    assert not any(columns.flags.writeable for columns in mapped.preprocessed.values())
+    low = Frame(dict.fromkeys(made.frame.log_heights, LEAST))
+    with pytest.raises(UsageError, match="too large"):
+        kept_layout([child], low, recorded, tmp_path)
+    monkeypatch.setattr(circuit_cache, "_code", lambda: b"changed code")
+    kept_layout([child], made.frame, recorded, tmp_path)
+    assert len(asked) == 3
+
+
+def test_a_damaged_layout_is_made_anew(child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(circuit_cache, "KEPT_OPERATIONS", 1)
+    circuit = node_circuit([child])
+    made = Layout.of(circuit)
+    kept_layout([child], made.frame, lambda: circuit, tmp_path)
+    (path,) = tmp_path.glob("*.layout")
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    found = kept_layout([child], made.frame, lambda: circuit, tmp_path)
+    assert all(np.array_equal(found.preprocessed[name], own) for name, own in made.preprocessed.items())
+    (path,) = tmp_path.glob("*.layout")
+    assert path.read_bytes() == content
+
+
+def test_content_that_is_no_layout(child: Child) -> None:
+    made = Layout.of(node_circuit([child]))
+    record, columns = encode_layout(made)
+    assert decode_layout(made.frame, (record, columns)).rows == made.rows
+    higher = Frame({name: height + 1 for name, height in made.frame.log_heights.items()})
+    fewer = {name: own for name, own in columns.items() if name != "bits"}
+    narrow = {**columns, "bits": columns["bits"].astype(np.uint32)}
+    flat = {**columns, "bits": columns["bits"].reshape(-1)}
+    for frame, content in (
+        (higher, (record, columns)),
+        (made.frame, (record, fewer)),
+        (made.frame, (record, narrow)),
+        (made.frame, (record, flat)),
+        (made.frame, ({}, columns)),
+        (made.frame, ({"rows": {**record["rows"], "bits": -1}}, columns)),
+        (made.frame, ({"rows": {**record["rows"], "bits": 1 << 30}}, columns)),
+        (made.frame, ({"rows": {**record["rows"], "more": 1}}, columns)),
+    ):
+        with pytest.raises(FormatError):
+            decode_layout(frame, content)
 
 
 def changed(record: Any, *place: str, value: Any) -> Any:
@@ -113,16 +187,30 @@ def changed(record: Any, *place: str, value: Any) -> Any:
         (("public",), [["challenge", 1, 2]]),
         (("fields",), []),
         (("fields",), [[3, "name"]]),
-        (("kinds",), b""),
-        (("kinds",), bytes([200])),
-        (("tables", "relations"), bytes(23)),
-        (("tables", "relations"), b""),
-        (("tables", "more"), b""),
-        (("words", "bases"), bytes(9)),
-        (("words", "constant_words"), b""),
     ],
 )
-def test_bytes_that_are_no_circuit(child: Child, place: tuple[str, ...], value: Any) -> None:
-    record = canonical.decode(encode_circuit(node_circuit([child])), "circuit")
+def test_records_that_are_no_circuit(child: Child, place: tuple[str, ...], value: Any) -> None:
+    record, arrays = encode_circuit(node_circuit([child]))
+    assert decode_circuit((record, arrays)).wires == record["wires"]
     with pytest.raises(FormatError, match="circuit"):
-        decode_circuit(canonical.encode(changed(record, *place, value=value)))
+        decode_circuit((changed(record, *place, value=value), arrays))
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("kinds", np.zeros(0, dtype=np.uint8)),
+        ("kinds", np.full(1, 200, dtype=np.uint8)),
+        ("kinds", np.zeros(1, dtype=np.uint32)),
+        ("relations", np.zeros((4, 5), dtype=np.uint32)),
+        ("relations", np.zeros((0, 6), dtype=np.uint32)),
+        ("relations", np.zeros((4, 6), dtype=np.uint64)),
+        ("more", np.zeros(0, dtype=np.uint32)),
+        ("bases", np.zeros(9, dtype=np.uint64)),
+        ("constant_words", np.zeros((0, 4), dtype=np.uint64)),
+    ],
+)
+def test_arrays_that_are_no_circuit(child: Child, name: str, array: Any) -> None:
+    record, arrays = encode_circuit(node_circuit([child]))
+    with pytest.raises(FormatError):
+        decode_circuit((record, {**arrays, name: array}))

@@ -30,7 +30,7 @@ def child() -> Child:
 
 
 def test_rows_are_those_of_the_layout(folder: Path) -> None:
-    rows = Layout(node_circuit([child()])).rows
+    rows = Layout.of(node_circuit([child()])).rows
     assert kept_rows([child()], folder) == rows  # made
     assert kept_rows([child()], folder) == rows  # read
     (file,) = folder.glob("*.rows")

@@ -132,7 +132,7 @@ def segments() -> list[Child]:
 
 
 def nodes() -> list[Child]:
-    frame = Layout(node_circuit([circuit_of("fibonacci", 0)[1]])).frame
+    frame = Layout.of(node_circuit([circuit_of("fibonacci", 0)[1]])).frame
     return [node_child(frame, replace(SMALL, log_skip=2))] * 3
 
 
@@ -145,7 +145,7 @@ def test_a_copied_part_is_the_recorded_one(
     meanings = Meanings()
     assert meanings.statements(copied) == meanings.statements(recorded)
     assert copied.fields == recorded.fields
-    assert Layout(copied).rows == Layout(recorded).rows
+    assert Layout.of(copied).rows == Layout.of(recorded).rows
 
 
 def test_a_part_must_say_what_it_reads() -> None:

@@ -75,7 +75,7 @@ def case(name: str) -> Case:
     own = made(name).proofs[1]
     proof, shape = MultilinearProof.from_record(own.data, made(name).key, own.name)
     children = [Child(shape, len(own.name))]
-    frame = Layout(node_circuit(children)).frame
+    frame = Layout.of(node_circuit(children)).frame
     return Case(NodeProgram(children, frame), Proven(own.name, tuple(own.public), proof))
 
 
