@@ -104,7 +104,7 @@ class RowPlan:
     def __post_init__(self) -> None:
         if len(self.program.widths) > MAX_MATRICES:
             raise SizeError(f"a row program over {len(self.program.widths)} matrices; at most {MAX_MATRICES}")
-        analysis = self._analysis
+        analysis = _Analysis(self.program)
         kernels = tuple(_generate(analysis, g, self.profile) for g in _groups(analysis, self.profile.max_work))
         object.__setattr__(self, "kernels", kernels)
 
@@ -115,7 +115,7 @@ class RowPlan:
         """
         parts = self._parts
         values = self._uniform_values(scalars)
-        uniforms = [0, *(word for v in parts.uniforms for word in values[v][: self._analysis.coordinates(v)])]
+        uniforms = [0, *(word for v in parts.uniforms for word in values[v][: self._coordinates(v)])]
         begins = parts.column * strides[parts.matrix]
         every = np.concatenate((scalars.reshape(-1), np.array(uniforms, dtype=np.uint64), begins))
         return np.split(every[parts.order], parts.ends)
@@ -126,8 +126,8 @@ class RowPlan:
         zero = 3 * self.program.scalars
         places, at = {}, zero + 1
         for v in uniforms:
-            places[v] = range(at, at + self._analysis.coordinates(v))
-            at += self._analysis.coordinates(v)
+            places[v] = range(at, at + self._coordinates(v))
+            at += self._coordinates(v)
         columns = {pair: at + i for i, pair in enumerate(dict.fromkeys(p for k in self.kernels for p in k.columns))}
         order: list[int] = []
         ends = []
@@ -144,8 +144,7 @@ class RowPlan:
 
     def _uniform_values(self, scalars: NDArray[np.uint64]) -> dict[int, Ext]:
         values: dict[int, Ext] = {}
-        for i in self._uniform_order:
-            op, a, b, _ = self._analysis.code[i]
+        for i, (op, a, b, _) in self._uniform_order.items():
             if op == Op.CONST:
                 values[i] = (self.program.constants[a], 0, 0)
             elif op in (Op.SCALAR, Op.BASE_SCALAR):
@@ -156,22 +155,21 @@ class RowPlan:
                 values[i] = arithmetic(values[a], values[b])
         return values
 
-    @cached_property
-    def _analysis(self) -> _Analysis:
-        return _Analysis(self.program)
+    def _coordinates(self, v: int) -> int:
+        """The words of value v, as `_Analysis.coordinates`."""
+        return 3 if self.program.is_extension[v] else 1
 
     @cached_property
-    def _uniform_order(self) -> list[int]:
-        """Every value from which the kernels' uniforms are computed, operands first."""
-        needed: set[int] = set()
+    def _uniform_order(self) -> dict[int, list[int]]:
+        """Every value from which the kernels' uniforms are computed, operands first, with its instruction."""
+        needed: dict[int, list[int]] = {}
         pending = [v for kernel in self.kernels for v in kernel.uniforms]
         while pending:
             v = pending.pop()
             if v not in needed:
-                needed.add(v)
-                op, a, b, _ = self._analysis.code[v]
+                op, a, b, _ = needed[v] = self.program.code[v].tolist()
                 pending += (a, b) if op >= Op.ADD else ()
-        return sorted(needed)
+        return dict(sorted(needed.items()))
 
 
 class _Analysis:

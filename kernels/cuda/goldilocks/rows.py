@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.cuda.device import ByValue, Device, Stream, check_index32, grid_for, layout, parallel
+from kernels.cuda.goldilocks.kept_code import generated
 from kernels.cuda.goldilocks.root_powers import RootPowers, log2
 from kernels.cuda.goldilocks.row_program import BLOCK, KERNEL, MAX_COSETS, MAX_MATRICES, RowPlan, RowProfile
 from kernels.errors import SizeError
@@ -143,7 +144,9 @@ class CudaRows:
         kept = self._plans.get(key)
         if kept is not None and kept[0]() is program:
             return kept[1]
-        plan = RowPlan(program, self._profile)
+        profile = self._profile
+        told = profile.max_work, profile.blocks_per_sm
+        plan = generated(RowPlan, program, told, lambda: RowPlan(program, profile))
         for kernel in plan.kernels:
             self._device.prepare(kernel.source)
         self._plans[key] = weakref.ref(program, lambda _: self._plans.pop(key, None)), plan

@@ -66,6 +66,8 @@ class RuleCode:
             self.slots, self.code = self._packed()
             if self.slots <= FEW_SLOTS:
                 break
+        # What is left may be kept in a file (`kernels.cuda.goldilocks.kept_code`), which is read as a whole.
+        del self._code, self._extension, self._firsts, self._uniform, self._depth, self._steps, self._at
 
     # -- what is computed -------------------------------------------------------------------------------------------
 
@@ -228,8 +230,7 @@ class RuleCode:
 
     def _values(self, scalars: Sequence[Ext]) -> dict[int, Ext]:
         values = dict(self._fixed)
-        for i in self._uniform_order:
-            op, a, b, _ = self._code[i]
+        for i, (op, a, b, _) in self._uniform_order.items():
             if op in (Op.SCALAR, Op.BASE_SCALAR):
                 values[i] = scalars[a] if op == Op.SCALAR else (scalars[a][0], 0, 0)
             else:
@@ -239,19 +240,21 @@ class RuleCode:
     @cached_property
     def _fixed(self) -> dict[int, Ext]:
         """The values that are constants, and the one that -1 stands for."""
-        code, constants = enumerate(self._code), self._program.constants
-        return {-1: (1, 0, 0)} | {i: (constants[a] % P, 0, 0) for i, (op, a, _, _) in code if op == Op.CONST}
+        code, constants = self._program.code, self._program.constants
+        loads = np.flatnonzero(code[:, 0] == Op.CONST)
+        places = zip(loads.tolist(), code[loads, 1].tolist(), strict=True)
+        return {-1: (1, 0, 0)} | {i: (constants[a] % P, 0, 0) for i, a in places}
 
     @cached_property
-    def _uniform_order(self) -> list[int]:
-        """Every other value from which constants and coefficients are computed, operands first."""
+    def _uniform_order(self) -> dict[int, list[int]]:
+        """Every other value from which constants and coefficients are computed, operands first, with its
+        instruction."""
         pending = [v for v in self._constants if v >= 0]
         pending += [v for terms in self._terms for _, factors, _ in terms for v in factors]
-        needed: set[int] = set()
+        needed: dict[int, list[int]] = {}
         while pending:
             v = pending.pop()
-            if v not in needed:
-                needed.add(v)
-                op, a, b, _ = self._code[v]
+            if v not in needed and v not in self._fixed:
+                op, a, b, _ = needed[v] = self._program.code[v].tolist()
                 pending += (a, b) if op >= Op.ADD else ()
-        return sorted(needed - self._fixed.keys())
+        return dict(sorted(needed.items()))

@@ -16,6 +16,7 @@ import numpy as np
 
 from kernels.cuda.device import ByValue, Device, Kernel, grid_for
 from kernels.cuda.goldilocks.compiled_rules import compiled_source
+from kernels.cuda.goldilocks.kept_code import generated
 from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
@@ -119,7 +120,8 @@ class CudaRules(RowKernels):
     def _rule_code(self, program: RuleProgram) -> RuleCode:
         code = self._made.get(program)
         if code is None:
-            code = RuleCode(program.on_coset, [begin for begin, _ in program.spans], self.piece)
+            row, firsts = program.on_coset, [begin for begin, _ in program.spans]
+            code = generated(RuleCode, row, (self.piece, *firsts), lambda: RuleCode(row, firsts, self.piece))
             self._made[program] = code
         return code
 
