@@ -2,6 +2,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <tuple>
 
 #include "bindings.h"
 #include "goldilocks_ops.h"
@@ -24,40 +25,42 @@ const HashOps& poseidon2_of(const std::string& name) {
   throw std::invalid_argument("unknown instruction set " + name);
 }
 
-// A table's rows, copied.
+// A table's rows, to be copied without the interpreter's lock: a circuit's take tens of megabytes.
 template <class Row>
-std::vector<Row> rows_of(const InNumbers& array, const char* what) {
-  static_assert(std::is_trivially_copyable_v<Row> && sizeof(Row) % sizeof(u32) == 0, "a row is words");
-  std::vector<Row> rows(count_of(array, sizeof(Row) / sizeof(u32), what));
-  if (!rows.empty()) std::memcpy((void*)rows.data(), array.data(), array.size() * sizeof(u32));
-  return rows;
-}
+struct Rows {
+  InNumbers array;
+  std::vector<Row>& to;
+  size_t count;
+
+  Rows(const nb::dict& tables, const char* name, std::vector<Row>& to)
+      : array(nb::cast<InNumbers>(tables[name])), to(to), count(count_of(array, sizeof(Row) / sizeof(u32), name)) {
+    static_assert(std::is_trivially_copyable_v<Row> && sizeof(Row) % sizeof(u32) == 0, "a row is words");
+  }
+
+  void copy() const {
+    to.resize(count);
+    if (count) std::memcpy((void*)to.data(), array.data(), count * sizeof(Row));
+  }
+};
 
 std::vector<u64> words_of(const InWords& array) { return {array.data(), array.data() + array.size()}; }
 
-template <class Row>
-void take(const nb::dict& tables, const char* name, std::vector<Row>& rows) {
-  rows = rows_of<Row>(nb::cast<InNumbers>(tables[name]), name);
-}
-
 void make(Circuit* self, u32 wires, u32 messages, InBytes kinds, nb::dict tables, nb::dict words) {
   Tables made;
-  made.kinds.assign(kinds.data(), kinds.data() + kinds.size());
-  take(tables, "constants", made.constants);
-  take(tables, "publics", made.publics);
-  take(tables, "givens", made.givens);
-  take(tables, "joins", made.joins);
-  take(tables, "relations", made.relations);
-  take(tables, "bits", made.bits);
-  take(tables, "permutations", made.permutations);
-  take(tables, "steps", made.steps);
-  take(tables, "opened_trees", made.opened_trees);
-  take(tables, "opened_nodes", made.opened_nodes);
-  take(tables, "indices", made.indices);
+  const std::tuple rows{
+      Rows(tables, "constants", made.constants),       Rows(tables, "publics", made.publics),
+      Rows(tables, "givens", made.givens),             Rows(tables, "joins", made.joins),
+      Rows(tables, "relations", made.relations),       Rows(tables, "bits", made.bits),
+      Rows(tables, "permutations", made.permutations), Rows(tables, "steps", made.steps),
+      Rows(tables, "opened_trees", made.opened_trees), Rows(tables, "opened_nodes", made.opened_nodes),
+      Rows(tables, "indices", made.indices),
+  };
   made.constant_words = words_of(nb::cast<InWords>(words["constant_words"]));
   made.bases = words_of(nb::cast<InWords>(words["bases"]));
   made.fixed_parts = words_of(nb::cast<InWords>(words["fixed_parts"]));
   nb::gil_scoped_release release;
+  made.kinds.assign(kinds.data(), kinds.data() + kinds.size());
+  std::apply([](const auto&... each) { (each.copy(), ...); }, rows);
   new (self) Circuit(wires, messages, std::move(made));
 }
 
