@@ -6,6 +6,7 @@ import gc
 import os
 import socket
 from collections.abc import Container
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actors.backends import BackendChoice, leased, make_backend
@@ -20,6 +21,7 @@ from distprove.system import (
     KeepsCommitted,
     Partition,
     PartitionId,
+    PreparesIdle,
     ProofSystem,
     Prover,
     StepTimes,
@@ -96,6 +98,7 @@ class ProverWorker:
         self._shared: Shared = {}
         self._prover: Prover | None = None
         self._in_flight = device.in_flight
+        self._prepares = False
         self.beside = 0
         """Most bytes of the device's memory that loading took beside the key, and proofs will take."""
 
@@ -136,6 +139,15 @@ class ProverWorker:
     def diagnose(self, partition: Partition, witness: Witness, turn: Turn | None = None) -> Timed:
         """Raise UnsatisfiedWitness after a bad proof if the witness is to blame and the system can tell."""
         return self._in_flight.alone(lambda: self._diagnose(partition, witness), turn)
+
+    @property
+    def prepares(self) -> bool:
+        """Whether it may have something to prepare while there is nothing to prove."""
+        return self._prepares
+
+    def prepare_more(self) -> None:
+        """Prepare a piece of what later proofs need. Raises nothing: a proof that needs it meets the same fault."""
+        self._in_flight.alone(self._prepare_more)
 
     def run(self, task: DeviceTask) -> Any:
         """Return what a task comes to on the device, which it has to itself. Raises what the task raises."""
@@ -199,6 +211,7 @@ class ProverWorker:
             raise
         finally:
             del reserved
+        self._prepares = isinstance(self._prover, PreparesIdle)
         self._device.provers.append(self)
         peak, after = device.memory_peak() or 0, _used(device)
         self.beside = max(0, peak - after - others)
@@ -221,6 +234,11 @@ class ProverWorker:
         if isinstance(prover, Diagnoses):
             prover.diagnose(partition, witness)
 
+    def _prepare_more(self) -> None:
+        prover, self._prepares = self._prover, False
+        with suppress(Exception):
+            self._prepares = isinstance(prover, PreparesIdle) and prover.prepare_more()
+
     def _run(self, task: DeviceTask) -> Any:
         backend, threads = self._device.backend(), self._device.choice.host_threads
         if self.on_cpu:
@@ -236,6 +254,7 @@ class ProverWorker:
 
     def _close(self) -> None:
         prover, self._prover = self._prover, None
+        self._prepares = False
         if self in self._device.provers:
             self._device.provers.remove(self)
         if prover is not None:

@@ -195,6 +195,8 @@ class ProverThreads:
         """Numbers of orders, in which they came to these workers."""
         self._workers: list[Worker] = []
         self._taking = threading.Lock()
+        self._computing = 0
+        """Number of partitions in flight."""
         self._over = False
         self.threads = [
             threading.Thread(target=self._run, name=f"distprove-{name}-prove-{index}", daemon=True)
@@ -237,7 +239,13 @@ class ProverThreads:
             if found is None:
                 return
             worker, order, turn = found
-            worker.compute(order, turn)
+            try:
+                worker.compute(order, turn)
+            finally:
+                with self.lock:
+                    self._computing -= 1
+                    if not self._computing:
+                        self.provable.notify()  # another one may wait that can prepare now
             del found, order
 
     def _next(self) -> tuple[Worker, _Order, Turn] | None:
@@ -246,8 +254,17 @@ class ProverThreads:
                 ready = [(order.position, worker) for worker in self._workers if (order := worker.next_ready())]
                 if ready:
                     worker = min(ready, key=lambda each: each[0])[1]
+                    self._computing += 1
                     return worker, *worker.take_ready(shared=len(self._workers) > 1)
-                self.provable.wait()
+                idle = None if self._computing else next((own for own in self._workers if own.prover.prepares), None)
+                if idle is None:
+                    self.provable.wait()
+                elif not self.provable.wait(patience.IDLE):
+                    self.lock.release()
+                    try:
+                        idle.prover.prepare_more()
+                    finally:
+                        self.lock.acquire()
         return None
 
 

@@ -359,6 +359,15 @@ class KeepsCommitted(Protocol):
 
 
 @runtime_checkable
+class PreparesIdle(Protocol):
+    """Optional interface of a prover that prepares what later proofs need while it has nothing to prove."""
+
+    def prepare_more(self) -> bool:
+        """Prepare a piece, in some 50 ms at most; whether there may be more. It has the device to itself, as a proof
+        has. What fails here fails again in the proof that needs it, so that nothing is raised."""
+
+
+@runtime_checkable
 class DrawsChallenge(Protocol):
     """Optional interface of a proof system with a barrier that draws the shared challenge in its own way.
 

@@ -35,7 +35,7 @@ def write_arrays(file: IO[bytes], record: Mapping[str, Any], arrays: Mapping[str
     at = _LENGTH + len(header)
     for own in stored.values():
         file.write(bytes(-at % ALIGNMENT))
-        file.write(memoryview(own.reshape(-1)).cast("B") if own.size else b"")
+        file.write(own.data)
         at += -at % ALIGNMENT + own.nbytes
 
 

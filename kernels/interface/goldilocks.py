@@ -169,6 +169,10 @@ class GoldilocksKernels(ABC):
     ) -> None:
         """Begin slow preparation for proofs (compilation) in the background. Calling it is optional."""
 
+    def load(self, programs: Iterable[RowProgram]) -> None:  # noqa: B027 (one with nothing to load is silent)
+        """Bring the kernels of `programs` to the device, of those that are compiled. Calling it is optional. Only the
+        thread that computes may call. Raises OutOfMemory."""
+
     # -- elementwise, for trace generators ----------------------------------------------------------------------------
 
     def add(self, a: Array, b: Array) -> Array:

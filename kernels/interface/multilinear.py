@@ -187,6 +187,10 @@ class MultilinearKernels(RowKernels):
         """Begin slow preparation for proofs (compilation) in the background, and for `rules` and trees of `tree_hash`.
         Calling it is optional. A thread beside the one that computes may call."""
 
+    def load(self, rules: Iterable[RuleProgram]) -> None:
+        """Bring to the device what was prepared for `rules`, for which the first proof would wait. Calling it is
+        optional. Only the thread that computes may call. Raises OutOfMemory."""
+
     # -- transforms and runs ----------------------------------------------------------------------------------------
 
     def encode(self, coefficients: Array, log_blowup: int) -> Array:

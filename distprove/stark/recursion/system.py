@@ -3,7 +3,7 @@ others. `distprove.stark.recursion.plan` says which."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
 from typing import Any
@@ -16,7 +16,7 @@ from distprove.stark.engine import engine_of
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.multilinear.cells import CellPrograms
 from distprove.stark.multilinear.key import MultilinearKey
-from distprove.stark.multilinear.memory import choose, key_bytes
+from distprove.stark.multilinear.memory import choose, key_bytes, plans
 from distprove.stark.multilinear.prover import Committed
 from distprove.stark.multilinear.proving_key import MultilinearProvingKey
 from distprove.stark.multilinear.shape import Shape
@@ -232,7 +232,8 @@ class OneProofSynthesiser(StarkSynthesiser):
 
 
 class OneProofProver(MultilinearProver):
-    """Proves partitions and nodes on one backend. The keys of nodes are made when they are first needed."""
+    """Proves partitions and nodes on one backend. The keys of nodes are made while it is idle, or when they are first
+    needed. Implements `PreparesIdle` of `distprove.system`, too."""
 
     def __init__(self, system: OneProofSystem, backend: Backend) -> None:
         super().__init__(system, backend)
@@ -240,9 +241,20 @@ class OneProofProver(MultilinearProver):
         """The keys of each tree, by its leaves. A thread that prepares may add to it."""
         self._cells: list[CellPrograms] = []
         """The programs of nodes' rules: backends keep what they compile while these live."""
+        self._pieces: Iterator[None] = iter(())
+        """What is prepared on the device while it is idle, each piece when the next one is asked for."""
         planned = system.planned_kinds()
         if planned and backend.info().kind != "cpu":  # else the device's threads are the host's
-            in_background(partial(self._prepare, planned[0]), "distprove-tree-ahead")
+            laid_out = in_background(partial(self._prepare, planned[0]), "distprove-tree-ahead")
+            self._pieces = self._ahead(laid_out, planned[0])
+
+    def prepare_more(self) -> bool:
+        """Bring the next of what nodes need to the device: the kernels of their rules, or a key."""
+        try:
+            next(self._pieces)
+        except StopIteration:
+            return False
+        return True
 
     def prove_partition(
         self, partition: Partition, witness: Witness, challenge: bytes | None = None
@@ -270,6 +282,7 @@ class OneProofProver(MultilinearProver):
             super().diagnose(partition, witness)
 
     def close(self) -> None:
+        self._pieces = iter(())
         self._trees.clear()
         super().close()
 
@@ -307,6 +320,24 @@ class OneProofProver(MultilinearProver):
         self._cells = [CellPrograms.of(rules) for rules in node_rules()]
         self._backend.multilinear.prepare(program for each in self._cells for program in each.programs)
         self._keys(kind).prepare(kind.leaves)
+
+    def _ahead(self, laid_out: Future[None], kind: Kind) -> Iterator[None]:
+        """Prepare the tree of this kind on the device, piece by piece, once the host's part is done: nodes are proven
+        one after the other at the end of a job, where nothing else is left to do beside them. Keys are made as far as
+        a partition has room beside them."""
+        while not laid_out.done():
+            yield
+        laid_out.result()
+        for each in self._cells:
+            self._backend.multilinear.load(each.programs)
+            yield
+        own = self._key.key
+        partition = plans(Shape(own, kind.leaves[0][0].log_heights))[0].peak
+        for nbytes, make in self._keys(kind).keys_ahead(kind.leaves):
+            if self._held() + partition + 2 * nbytes > self._budget:
+                return
+            make()
+            yield
 
     def _nbytes(self, beside: TreeKeys | None = None) -> int:
         """Bytes of the device that the keys of nodes take, without those of the tree `beside` which others are."""

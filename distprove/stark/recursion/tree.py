@@ -7,8 +7,9 @@ heights and on the lengths of their names (`Form`). The root's has parameters fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from distprove.errors import InvalidProof
 from distprove.stark.barrier import Commitment
@@ -150,6 +151,11 @@ class NodeKeys(ABC):
     def _made(self) -> list[MultilinearProvingKey]:
         return [pk for pk in (*self._leaves.values(), self._node, self._root) if pk is not None]
 
+    def upper_keys(self) -> list[tuple[int, Callable[[], object]]]:
+        """The keys of nodes and of the root: the bytes of the device that each takes, and what makes it."""
+        root = compile_key(self._root_program, self.params.root)
+        return [(key_bytes(self.below.shape.key), lambda: self.node), (key_bytes(root), lambda: self.root)]
+
     def verify(self, node: TreeNode, proven: Proven, children: Sequence[Proven]) -> None:
         """Raise InvalidProof unless a node's proof verifies under the key that it has over these children."""
         key = self.key_of(node, children).key
@@ -180,6 +186,12 @@ class TreeKeys(NodeKeys):
             self._leaf_program(segments_of(self.key, forms)).preprocessed()
         for program in (self._node_program, self._root_program):
             program.preprocessed()
+
+    def keys_ahead(self, leaves: Sequence[tuple[Form, ...]]) -> list[tuple[int, Callable[[], object]]]:
+        """The keys that `prepare` has prepared, in the order in which a job needs them, as `upper_keys` has them."""
+        own = key_bytes(self.below.shape.key)
+        made = [(own, partial(self.leaf, forms)) for forms in leaves[:PREPARED_LEAVES]]
+        return [*made, *self.upper_keys()]
 
     def places(self, children: Sequence[Proven]) -> Sequence[Child]:
         return segments_of(self.key, leaf_forms([Form.of(c.name, c.proof.log_heights) for c in children]))

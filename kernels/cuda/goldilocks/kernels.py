@@ -10,7 +10,7 @@ from kernels.cuda.goldilocks.lde import LdeProfile
 from kernels.cuda.goldilocks.merkle import CudaTrees
 from kernels.cuda.goldilocks.multilinear import CudaMultilinear
 from kernels.cuda.goldilocks.root_powers import RootPowers
-from kernels.cuda.goldilocks.row_program import RowProfile
+from kernels.cuda.goldilocks.row_program import KERNEL, RowProfile
 from kernels.cuda.goldilocks.row_source import CudaRowSources, cuda_source
 from kernels.cuda.goldilocks.rows import ROWS, SCAN, CudaRows
 from kernels.cuda.goldilocks.transforms import VECTOR, CudaTransforms
@@ -43,6 +43,12 @@ class CudaGoldilocks(CudaTransforms, CudaTrees, CudaRows, CudaDeepFri, CudaRowSo
             self._plan(program)
         for source in (VECTOR, self._extend.profile.source, SOURCE):
             self._device.prepare(source)
+
+    def load(self, programs: Iterable[RowProgram]) -> None:
+        for program in programs:
+            for kernel in self._plan(program).kernels:
+                if self._device.compiled(kernel.source):
+                    self._device.kernel(kernel.source, KERNEL)
 
     def clear(self) -> None:
         """Release the device memory that is kept between calls."""

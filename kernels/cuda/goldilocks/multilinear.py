@@ -57,6 +57,10 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
         for program in rules:
             self.prepare_rules(program)
 
+    def load(self, rules: Iterable[RuleProgram]) -> None:
+        for program in rules:
+            self.load_rules(program)
+
     def clear(self) -> None:
         """Release the device memory that is kept between calls."""
         self._ended = self._partial = None

@@ -95,6 +95,12 @@ class CudaRules(RowKernels):
         if self._is_large(code):
             self._rows.prepare([code.program])
 
+    def load_rules(self, program: RuleProgram) -> None:
+        """Bring a program's code to the device, and the kernels of a large one that are compiled."""
+        code, _, _ = self._code(program)
+        if self._is_large(code):
+            self._rows.load([code.program])
+
     def bind(self, rules: Sequence[tuple[RuleProgram, Words]]) -> list[_Bound]:
         if not rules:
             return []

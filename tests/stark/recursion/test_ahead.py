@@ -15,13 +15,15 @@ from actors.server import VerifierServer
 from distprove.job import Job
 from distprove.stark.multilinear.air import Rules, compile_rules
 from distprove.stark.multilinear.key import compile_key
+from distprove.stark.multilinear.memory import plans
+from distprove.stark.multilinear.shape import Shape
 from distprove.stark.recursion import program, tree_keys
 from distprove.stark.recursion.frame import KINDS, MORE, Frame
 from distprove.stark.recursion.node import Child
 from distprove.stark.recursion.plan import INNER, ROOT
 from distprove.stark.recursion.system import OneProofProver, OneProofSystem
 from distprove.stark.recursion.tables import WIRE
-from distprove.system import PartitionProof, PreparesVerifying
+from distprove.system import PartitionProof, PreparesIdle, PreparesVerifying
 from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import DeviceInfo
 from tests.stark.recursion.test_tree import NODES
@@ -88,11 +90,53 @@ def test_a_prover_prepares_the_keys_of_the_tree(
     prover.close()
 
 
+def test_an_idle_prover_makes_the_keys_of_the_tree(system: OneProofSystem, device: Device) -> None:
+    before = set(threading.enumerate())
+    prover = system.prover({}, device)
+    assert isinstance(prover, OneProofProver)
+    assert isinstance(prover, PreparesIdle)
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    pieces = 1
+    while prover.prepare_more():
+        pieces += 1
+    (keys,) = prover._trees.values()
+    made = keys._made()
+    assert len(made) == 3  # of leaves, nodes and the root
+    assert pieces > 3 + len(prover._cells)
+    kind = system.planned_kinds()[0]
+    assert [keys.leaf(kind.leaves[0]), keys.node, keys.root] == made
+    assert prover._held() >= keys.nbytes > 0
+    assert not prover.prepare_more()
+    prover.close()
+
+
+def test_an_idle_prover_makes_no_key_that_has_no_room(
+    system: OneProofSystem, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = set(threading.enumerate())
+    prover = system.prover({}, device)
+    assert isinstance(prover, OneProofProver)
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    key, heights = prover._key.key, system.planned_kinds()[0].leaves[0][0].log_heights
+    partition = plans(Shape(key, heights))[0].peak
+    monkeypatch.setattr(OneProofProver, "_budget", property(lambda self: partition + 1))
+    while prover.prepare_more():
+        pass
+    (keys,) = prover._trees.values()
+    assert keys._made() == []
+    prover.close()
+
+
 def test_a_prover_on_the_cpu_does_not(system: OneProofSystem) -> None:
     with CpuBackend() as backend:
         before = set(threading.enumerate())
         system.prover({}, backend)
         assert set(threading.enumerate()) == before
+        prover = system.prover({}, backend)
+        assert isinstance(prover, OneProofProver)
+        assert not prover.prepare_more()
 
 
 def test_a_verifier_makes_the_keys_of_the_tree_when_it_loads(system: OneProofSystem) -> None:
