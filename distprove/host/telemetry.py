@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from distprove.host.beside import in_background
+
 IDLE = 16
 """A GPU is idle where less than 1 / IDLE of its memory is in use: contexts and the driver take some by themselves."""
 
@@ -34,13 +36,6 @@ class GpuReading:
     divided: bool = False
     """Whether it is divided into instances (MIG)."""
 
-    @property
-    def idle_memory(self) -> int:
-        """Bytes of its memory where all of it is one process's to take; 0 where others use it, or that is not known."""
-        if self.divided or self.memory_total is None or self.memory_used is None:
-            return 0
-        return self.memory_total if self.memory_used < self.memory_total // IDLE else 0
-
 
 class GpuTelemetry:
     """NVML, open. `open` gives None where there is none."""
@@ -52,28 +47,21 @@ class GpuTelemetry:
         self._events: Any = None
         with suppress(nvml.NVMLError):
             self._events = nvml.nvmlEventSetCreate()
-            for handle in self._handles():
+            for handle in _handles(self._nvml):
                 with suppress(nvml.NVMLError):  # not of every card
                     nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._events)
 
     @classmethod
     def open(cls) -> GpuTelemetry | None:
         """NVML, or None where the package or the driver is missing."""
-        try:
-            import pynvml
-        except ImportError:
-            return None
-        try:
-            pynvml.nvmlInit()
-        except pynvml.NVMLError:
-            return None
-        return cls(pynvml)
+        nvml = _opened()
+        return None if nvml is None else cls(nvml)
 
     def read(self) -> list[GpuReading]:
         """Every GPU now; empty when NVML no longer answers."""
         try:
             self._drain()
-            return [self._read(index, handle) for index, handle in enumerate(self._handles())]
+            return [self._read(index, handle) for index, handle in enumerate(_handles(self._nvml))]
         except self._nvml.NVMLError:
             return []
 
@@ -82,9 +70,6 @@ class GpuTelemetry:
             if self._events is not None:
                 self._nvml.nvmlEventSetFree(self._events)
             self._nvml.nvmlShutdown()
-
-    def _handles(self) -> list[Any]:
-        return [self._nvml.nvmlDeviceGetHandleByIndex(i) for i in range(self._nvml.nvmlDeviceGetCount())]
 
     def _drain(self) -> None:
         """Count the critical errors that were reported since the last time."""
@@ -118,13 +103,21 @@ class GpuTelemetry:
 
 
 def idle_memories() -> dict[str, int]:
-    """`GpuReading.idle_memory` of each GPU of this machine, by its UUID; empty where NVML does not answer. To open NVML
-    and ask takes some 80 ms for each."""
-    telemetry = GpuTelemetry.open()
-    if telemetry is None:
+    """Bytes of memory of each GPU of this machine, by its UUID, where all of it is one process's to take. It is 0 for a
+    GPU that others use, that is divided, or that does not tell. Empty where NVML does not answer.
+
+    Nothing else is asked: beside processes that open devices each question takes some 10 ms.
+    """
+    nvml = _opened()
+    if nvml is None:
         return {}
-    found = {gpu.uuid: gpu.idle_memory for gpu in telemetry.read()}
-    telemetry.close()
+    found = {}
+    with suppress(nvml.NVMLError):
+        for handle in _handles(nvml):
+            memory, divided = ask(nvml, handle, "nvmlDeviceGetMemoryInfo"), ask(nvml, handle, "nvmlDeviceGetMigMode")
+            idle = memory is not None and not (divided and divided[0]) and memory.used < memory.total // IDLE
+            found[text_of(nvml.nvmlDeviceGetUUID(handle))] = int(memory.total) if idle else 0
+    in_background(nvml.nvmlShutdown, "distprove-nvml")  # which takes as long as all of this
     return found
 
 
@@ -133,6 +126,23 @@ def idle_memory(uuids: Collection[str] = (), found: Mapping[str, int] | None = N
     them is not idle, or not told of. `found` is what `idle_memories` has told."""
     found = idle_memories() if found is None else found
     return min((found.get(uuid, 0) for uuid in uuids or found), default=0)
+
+
+def _opened() -> Any:
+    """The module pynvml, initialised; None where it, or the driver, is missing."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    return pynvml
+
+
+def _handles(nvml: Any) -> list[Any]:
+    return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
 
 
 def ask(nvml: Any, handle: Any, name: str, *arguments: Any) -> Any:

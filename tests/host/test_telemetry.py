@@ -20,7 +20,7 @@ def test_every_gpu_is_read_and_what_a_card_does_not_tell_is_missing(monkeypatch:
         GpuReading(1, "T4", "GPU-1", None, 1 << 30, 141 << 30, None, None, None, {}),
     ]
     telemetry.close()
-    assert nvml.closed
+    assert nvml.closed.is_set()
 
 
 def test_critical_errors_are_counted_by_gpu_and_kind() -> None:
@@ -53,7 +53,8 @@ def test_the_memory_of_gpus_is_told_where_they_are_idle(monkeypatch: pytest.Monk
     assert [idle_memory(["GPU-0", other]) for other in ("GPU-2", "GPU-3", "GPU-4")] == [0, 0, 0]
     assert idle_memory() == 0
     nvml.gpus = gpus[:2]
+    nvml.closed.clear()
     assert idle_memory() == whole
-    assert nvml.closed
+    assert nvml.closed.wait(60)
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert idle_memory() == idle_memory(["GPU-0"]) == 0

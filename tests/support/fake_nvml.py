@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,7 @@ class FakeNvml:
     errors: list[tuple[int, int]] = field(default_factory=list)
     lost: bool = False
     """Whether the driver no longer answers."""
-    closed: bool = False
+    closed: threading.Event = field(default_factory=threading.Event)
 
     class NVMLError(Exception):
         """As in pynvml."""
@@ -41,7 +42,7 @@ class FakeNvml:
         self._answer(1)
 
     def nvmlShutdown(self) -> None:
-        self.closed = True
+        self.closed.set()
 
     def nvmlDeviceGetCount(self) -> int:
         self._answer(1)

@@ -46,5 +46,5 @@ def test_gpus_are_summed_up_over_the_looks(monkeypatch: pytest.MonkeyPatch) -> N
     assert (seen["celsius_most"], seen["memory_most"], seen["memory_used"]) == (80, 70 << 30, 10 << 30)
     assert (seen["ecc_errors"], seen["xids"]) == (2, {"79": 1})
     watch.close()
-    assert nvml.closed
+    assert nvml.closed.is_set()
     watch.look(age=0.0)

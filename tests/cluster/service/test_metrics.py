@@ -157,7 +157,7 @@ def test_gpus_and_workers_are_told_as_they_are(tmp_path: Path, monkeypatch: pyte
     assert told["distprove_key_bytes", ()] == 1 << 30
     assert told["distprove_key_evictions_total", ()] == 7
     metrics.close()
-    assert nvml.closed
+    assert nvml.closed.is_set()
 
 
 def test_metrics_take_the_token_and_tell_no_job(tmp_path: Path) -> None:
