@@ -324,14 +324,17 @@ class RayFleet(Fleet):
         nodes = [node for node in self._nodes if node.gpus] if self.settings.gpus != 0 else []
         if not nodes or self.settings.backend not in ("auto", "cuda"):
             return 0  # NVML does not tell of another backend's devices
+        own = self._nodes[0].id  # this process asks for itself: to start a process for it takes a second
         asked = [
             ray.remote(idle_memory)
             .options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False))
             .remote()
             for node in nodes
+            if node.id != own
         ]
+        found = [idle_memory()] if own in {node.id for node in nodes} else []
         try:
-            idle: int = min(answered(ref, patience.FLEET_CLOSES) for ref in asked)
+            idle: int = min([*found, *(answered(ref, patience.FLEET_CLOSES) for ref in asked)])
         except (RayError, TimeoutError):  # another version there, or nobody answers: its start tells of it
             return 0
         return min(idle, self.settings.device_memory or idle)

@@ -281,6 +281,42 @@ def test_each_worker_of_a_node_has_its_own_part_of_the_synthesisers(monkeypatch:
 
 
 @pytest.mark.parametrize(
+    ("gpus", "limit", "idle", "asked"),
+    [
+        ([2], None, 90 << 30, 0),
+        ([0, 2], None, 70 << 30, 1),
+        ([2, 2, 0], None, 70 << 30, 1),
+        ([2, 2], 40 << 30, 40 << 30, 1),
+        ([0, 0], None, 0, 0),
+    ],
+)
+def test_the_memory_of_gpus_here_is_found_without_a_process_for_it(
+    gpus: list[int], limit: int | None, idle: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other nodes are asked over Ray. A task on its own node had a job's workers start a second later."""
+    from cluster.executor import ray as over_ray
+
+    tasks: list[str] = []
+
+    class Task:
+        def options(self, num_cpus: int, scheduling_strategy: Any) -> Task:
+            tasks.append(scheduling_strategy.node_id)
+            return self
+
+        def remote(self) -> str:
+            return "asked"
+
+    monkeypatch.setattr(over_ray, "idle_memory", lambda: 90 << 30)
+    monkeypatch.setattr(over_ray.ray, "remote", lambda call: Task())
+    monkeypatch.setattr(over_ray, "answered", lambda ref, seconds: 70 << 30)
+    fleet = over_ray.RayFleet(ExecutorSettings(device_memory=limit))
+    fleet._nodes = [node(8, count, f"{number}" * 56) for number, count in enumerate(gpus)]
+    assert fleet._device_memory() == idle
+    assert len(tasks) == asked
+    assert fleet._nodes[0].id not in tasks
+
+
+@pytest.mark.parametrize(
     ("provers", "verifies"),
     [
         ((8, 8), [8, 8]),
