@@ -425,8 +425,10 @@ def _end_all(campaign: str) -> None:
 
 
 def _name_of(process: psutil.Process) -> str:
+    """What a process is, and whether it had the time to end: one that still starts has hardly computed."""
     try:
-        return " ".join(process.cmdline()).strip()[-80:]
+        age, used = time.time() - process.create_time(), sum(process.cpu_times()[:2])
+        return f"{' '.join(process.cmdline()).strip()[-80:]}, {age:.0f} s old, {used:.1f} s of CPU"
     except psutil.Error:
         return "which is ending"
 
