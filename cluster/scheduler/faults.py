@@ -172,7 +172,7 @@ def died(state: State, worker: Worker, key: str, epoch: int, error: WorkerDied) 
         worker.slots[worker.loading].shares_death = True
         worker.slots[worker.loading].excused |= restarted
     jobs = [job for job in state.users(worker) if job.key in dead]
-    for job in jobs:
+    for job in _by_reports(jobs):
         _note_death(state, job, worker.id, str(error))
     taken = [(state.find(id), id) for each in dead.values() for id in each.handed]
     committed = [(job, partition) for job in jobs for partition in _committed(job, worker)]
@@ -386,6 +386,11 @@ def empty(slot: Slot) -> None:
     slot.stage, slot.epoch, slot.loaded = SlotStage.ABSENT, 0, None
     slot.handed, slot.under_way, slot.asked_back, slot.late, slot.lost = {}, [], False, False, {}
     slot.shares_death = slot.excused = False
+
+
+def _by_reports(jobs: Iterable[Job]) -> Iterable[Job]:
+    """One of each group of jobs that share their reports, as the short jobs of a service do, and all others."""
+    return {id(job.workers): job for job in jobs}.values()
 
 
 def _note_death(state: State, job: Job, who: str, reason: str) -> None:

@@ -519,6 +519,19 @@ def test_a_death_is_counted_once_however_many_slots_report_it() -> None:
     assert rig.state.workers["w0"].health.deaths == 1
 
 
+def test_jobs_that_share_reports_count_a_death_once() -> None:
+    """Short jobs of a service share the report of their worker, and their journals have the same lines."""
+    rig = Rig(1, standing=True)
+    first, alone = rig.add("first"), rig.add("alone")
+    second = make_job("second")
+    second.report, second.workers = first.report, first.workers
+    rig.send(e.JobAdded(second))
+    rig.die("w0")
+    assert first.report.counters.deaths == first.workers["w0"].deaths == 1
+    assert alone.report.counters.deaths == alone.workers["w0"].deaths == 1
+    assert len(rig.notes("death")) == 2
+
+
 def test_a_late_report_of_a_death_ends_no_later_life() -> None:
     rig = Rig(1, standing=True)
     rig.add("a", "k")
