@@ -46,7 +46,10 @@ def assign(state: State, moved: Iterable[Job]) -> None:
             waiting.append(job)
     if not waiting and len(state.workers) < 2:
         return  # no partition waits, and no second worker could take returned orders
-    workers = sorted((w for w in state.workers.values() if w.health.lost is None), key=Worker.load)
+    # Among idle workers a node goes to the one that was idle for longest, which has prepared what nodes take.
+    nodes = any(next(iter(job.at[Stage.WAITING].values())).planned.needs for job in waiting)
+    live = (w for w in state.workers.values() if w.health.lost is None)
+    workers = sorted(live, key=lambda worker: (worker.load(), worker.handed if nodes else 0))
     if waiting:
         _hand_chunks(state, waiting, workers)
     busy = {job.key for job in waiting}
@@ -166,6 +169,8 @@ def _hand(
 ) -> None:
     slot, orders = worker.slot(job.key), []
     worker.served.add(job.id)
+    state.hands += 1
+    worker.handed = state.hands
     for partition in partitions:
         partition.worker = worker.id
         kind, challenge = (WorkKind.DIAGNOSE, None) if diagnoses else _work(job, partition)

@@ -85,6 +85,8 @@ class State:
         self.out: list[Effect] = []
         self.queue = FairQueue()
         """Places of the orders; the jobs are its members."""
+        self.hands = 0
+        """How often orders were given to a worker."""
         self.uses = 0
         """Uses of keys so far."""
         self.epochs = 0

@@ -144,6 +144,8 @@ class Worker:
     health: Health = field(default_factory=Health)
     last: Place = field(default_factory=Place)
     """The last place of all orders that it was given."""
+    handed: int = 0
+    """Number of the last time that it was given orders, among those of all workers."""
     rate: float = 0.0
     """Orders a second that it finished lately."""
     counted: float = 0.0

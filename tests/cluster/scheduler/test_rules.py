@@ -999,6 +999,27 @@ def test_a_node_begins_before_its_children_are_verified_and_goes_first() -> None
     assert job.partitions["p6"].stage is Stage.DONE
 
 
+def test_a_node_goes_to_the_worker_that_was_idle_for_longest() -> None:
+    """It has prepared the keys of nodes meanwhile. A job without nodes takes the first idle worker."""
+    rig = Rig(workers=3)
+    rig.add(needs=[(), *((f"p{i}",) for i in range(6))])
+    took = []
+    while busy := [worker for worker, orders in rig.orders.items() if orders]:
+        (worker,) = busy
+        took.append(worker)
+        rig.end(worker, rig.first(worker))
+    assert took == ["w0", "w1", "w2", "w0", "w1", "w2", "w0"]
+    took.clear()
+    for name in ("a", "b"):
+        rig = Rig(workers=3, standing=True)
+        for job in (name, f"{name}2"):
+            rig.add(job)
+            (worker,) = (worker for worker, orders in rig.orders.items() if orders)
+            took.append(worker)
+            rig.end(worker, rig.first(worker))
+    assert {*took} == {"w0"}
+
+
 @pytest.mark.parametrize("at", ["worker", "verifying", "verified"])
 def test_a_node_made_of_a_proof_that_is_bad_is_made_again_and_nobody_is_blamed_for_it(at: str) -> None:
     rig = Rig(2, in_flight=9)
