@@ -129,15 +129,30 @@ def verify_steps(
 
 def check_statement(key: MultilinearKey, name: str, public: tuple[int, ...], shape: Shape) -> None:
     """Raise InvalidProof unless the partition's name, public values and heights are ones that a proof may have."""
+    check_values(key, name, public)
+    check_shape(key, name, shape)
+
+
+def check_values(key: MultilinearKey, name: str, public: tuple[int, ...]) -> None:
+    """Raise InvalidProof unless the partition's public values are ones that a proof may have."""
     if len(public) != key.statement.public_values or not all(type(v) is int and 0 <= v < P for v in public):
         raise InvalidProof(f"{name}: not {key.statement.public_values} canonical public values")
-    check_shape(key, name, shape)
 
 
 def check_shape(key: MultilinearKey, name: str, shape: Shape) -> None:
     """Raise InvalidProof unless the partition's name and heights are ones that a proof may have."""
+    check_name(name)
+    check_heights(key, name, shape)
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidProof unless it is a partition's name."""
     if not is_name(name):
         raise InvalidProof(f"not a partition's name: {name!r}")
+
+
+def check_heights(key: MultilinearKey, name: str, shape: Shape) -> None:
+    """Raise InvalidProof unless a proof may have the heights of this partition."""
     reached = security_bits(shape)
     if reached < key.params.security_bits:
         raise InvalidProof(

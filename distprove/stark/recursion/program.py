@@ -19,7 +19,7 @@ from distprove.stark.program import Program, Trace
 from distprove.stark.recursion.circuit import Circuit
 from distprove.stark.recursion.circuit_cache import kept_circuit, kept_layout
 from distprove.stark.recursion.columns import ROWS
-from distprove.stark.recursion.evaluation import evaluate
+from distprove.stark.recursion.evaluation import Evaluation, evaluate
 from distprove.stark.recursion.frame import KINDS, MORE, Frame
 from distprove.stark.recursion.layout import Layout, node_tables
 from distprove.stark.recursion.node import (
@@ -51,6 +51,8 @@ class NodeProgram(Program):
         self.children = tuple(children)
         self.frame = frame
         self._threads = threads
+        self._evaluated: Evaluation | None = None
+        """The last evaluation, beside a device, to which its values were copied before there is another one."""
 
     @cached_property
     def circuit(self) -> Circuit:
@@ -111,8 +113,10 @@ class NodeProgram(Program):
             check_statement(child.shape.key, own.name, own.public, child.shape)
         stated = stated_by(self.children, proven, challenge, node_key)
         fields = node_fields(self.children, proven, stated)
-        made = evaluate(self.circuit, fields, node_trees(self.children, proven), self._threads)
+        over, self._evaluated = self._evaluated, None  # a fault would leave other words in it
+        made = evaluate(self.circuit, fields, node_trees(self.children, proven), self._threads, over)
         made.check()
+        self._evaluated = made if self._threads > 1 else None
         return {**self.layout.inputs(made), "stated": np.array(stated.scalars(), dtype=np.uint64)}
 
     def trace(self, inputs: Mapping[str, Array], backend: Backend) -> Trace:

@@ -15,7 +15,7 @@ from distprove.stark.multilinear.challenges import multilinear_job_challenge
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape, heights_fit
-from distprove.stark.multilinear.verifier import RULES, check_statement, verify
+from distprove.stark.multilinear.verifier import RULES, check_heights, check_name, check_values, verify
 from distprove.stark.recursion.node import (
     MOST_CHILDREN,
     NODE,
@@ -78,7 +78,8 @@ def root_statement(keys: TreeVerifyingKeys, total: Ext, partitions: Sequence[Com
     FormatError."""
     if not partitions or len(keys.leaves) != -(-len(partitions) // MOST_CHILDREN):
         raise InvalidProof(f"{len(partitions)} partitions under {len(keys.leaves)} leaves")
-    segments = [checked_digest(keys.key, partition) for partition in partitions]
+    shapes: dict[LogHeights, Shape] = {}
+    segments = [checked_digest(keys.key, partition, shapes) for partition in partitions]
     lists = [list_digest(own, MOST_CHILDREN) for own in in_fours(segments)]
     challenge = multilinear_job_challenge(keys.key, partitions)
     return Stated(challenge, tree_digest(lists, keys.leaves, keys.node), total, keys.node)
@@ -103,13 +104,19 @@ def verify_listed(
     verify_whole_job(rules, key, [p.name for p in partitions], [p.public for p in partitions], listed, output)
 
 
-def checked_digest(key: MultilinearKey, partition: Commitment) -> tuple[int, ...]:
-    """The digest of a segment, after the checks that a circuit leaves out. Raises InvalidProof, FormatError."""
-    name, public = partition.name, tuple(partition.public)
-    if not heights_fit(key, partition.log_heights):
+def checked_digest(key: MultilinearKey, partition: Commitment, shapes: dict[LogHeights, Shape]) -> tuple[int, ...]:
+    """The digest of a segment, after the checks that a circuit leaves out. `shapes` has those of heights that were
+    checked before under this key, and gets this one. Raises InvalidProof, FormatError."""
+    name, public, heights = partition.name, tuple(partition.public), tuple(partition.log_heights)
+    known = shapes.get(heights)
+    if known is None and not heights_fit(key, heights):
         raise InvalidProof(f"{name}: not the heights of a partition under this key")
-    shape = Shape(key, partition.log_heights)
-    check_statement(key, name, public, shape)
+    check_values(key, name, public)
+    check_name(name)
+    shape = Shape(key, heights) if known is None else known
+    if known is None:
+        check_heights(key, name, shape)
+        shapes[heights] = shape
     unpack(partition.main_root, (4,), name)  # the digest would be the same for another encoding of its words
     anchor = element(unpack(partition.anchors, (3,), name))
     return segment_digest(shape, name, public, partition.main_root, anchor)

@@ -181,6 +181,23 @@ def test_children_are_evaluated_at_once_as_one_after_the_other(tree: Tree, chang
         assert (found.faults, found.unfit) == (plain.faults, plain.unfit)
         assert np.array_equal(found.values, one.values)
         assert found.states.tolist() == plain.states
+    others = [*given[1:], given[0]]
+    stated = stated_by(program.children, others, given[0].proof.challenge, tree.keys.identity)
+    before = evaluate(
+        program.circuit, node_fields(program.children, others, stated), node_trees(program.children, others)
+    )
+    assert before.faults == []
+    assert not np.array_equal(before.values, one.values)
+    found = evaluate(program.circuit, fields, trees, 4, over=before)
+    assert (found.values is before.values) == (not changed)
+    assert (found.faults, found.unfit) == (plain.faults, plain.unfit)
+    assert np.array_equal(found.values, one.values)
+    assert found.states.tolist() == plain.states
+    if changed:
+        kept = one.values.copy()
+        again = evaluate(program.circuit, fields, trees, 4, over=one)
+        assert again.values is not one.values
+        assert np.array_equal(one.values, kept)
 
 
 def test_a_job_of_one_segment_without_a_global_bus() -> None:
