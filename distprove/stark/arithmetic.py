@@ -222,7 +222,6 @@ class Numbers(Arithmetic[Ext]):
     sum = staticmethod(field.e_sum)
     adds = staticmethod(field.add)
     subs = staticmethod(field.sub)
-    muls = staticmethod(field.ext_mul)
     scales = staticmethod(field.ext_scale)
     scalar_muls = staticmethod(field.mul)
     inverses = staticmethod(field.inverse)
@@ -242,6 +241,23 @@ class Numbers(Arithmetic[Ext]):
 
     def array(self, elements: Sequence[Ext]) -> Elements:
         return np.array(elements, dtype=np.uint64).reshape(-1, 3)
+
+    def muls(self, a: Elements, b: Elements) -> Elements:
+        """Where b has base elements alone, as points of a domain are, there are three products in place of nine."""
+        return field.ext_mul(a, b) if b[..., 1:].any() else field.ext_scale(a, b[..., 0])
+
+    def paired(self, factors: Elements, points: Elements, alphas: Sequence[Ext]) -> tuple[Elements, Elements]:
+        """The first point is any element, and the others mostly base elements."""
+        if len(points) < 2 or points[1:, 1:].any():
+            return super().paired(factors, points, alphas)
+        ((factor,), (point,)), rest, y = map(self.elements, (factors[:1], points[:1])), factors[1:], points[1:, 0]
+        for alpha in alphas:
+            factor = field.e_mul(factor, field.e_add(field.ONE, field.e_mul(point, alpha)))
+            point = field.e_mul(point, point)
+            weights = field.ext_scale(np.array([alpha], dtype=np.uint64), y)
+            weights[:, 0] = field.add(weights[:, 0], np.uint64(1))
+            rest, y = field.ext_mul(rest, weights), field.mul(y, y)
+        return np.concatenate([self.array([factor]), rest]), np.concatenate([self.array([point]), field.embed(y)])
 
     def weighted(self, weights: Sequence[Ext], rows: Scalars) -> Elements:
         out = np.zeros((*rows.shape[:-1], 3), dtype=np.uint64)

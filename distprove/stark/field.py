@@ -119,9 +119,10 @@ def powers_at(base: int, exponents: NDArray[np.int64], bits: int) -> Words:
     return mul(low[exponents & bottom], high[exponents >> bottom.bit_length()])
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def _power_tables(base: int, bits: int) -> tuple[Words, Words]:
-    """Tables of base^i and base^(2^k i) with k = ceil(bits / 2). Cached, since proofs of one shape need the same."""
+    """Tables of base^i and base^(2^k i) with k = ceil(bits / 2). Cached, since proofs of one shape need the same: a job
+    that ends in one proof has some twenty of 30 kB."""
     half = (bits + 1) // 2
     low, high = powers(base, 1 << half), powers(pow(base, 1 << half, P), 1 << (bits - half))
     low.setflags(write=False)
