@@ -364,6 +364,9 @@ def row_rounds(backend: Backend, rng: np.random.Generator) -> None:
     sizes = [own.cells << bits + log_run for own, bits in zip(tables, variables, strict=True)]
     flat, firsts = random(rng, sum(sizes)), np.cumsum([0, *sizes]).tolist()
     columns = [flat[b : b + k].reshape(own.cells, -1) for b, k, own in zip(firsts, sizes, tables, strict=False)]
+    for own, values in zip(tables, columns, strict=True):  # next columns are what they say
+        moved = list(own.rules.next_row)
+        values[own.rules.columns : own.rules.columns + len(moved)] = np.roll(values[moved], -1, axis=1)
     chosen = [
         (i, program, degree, constrains)
         for i, own in enumerate(tables)

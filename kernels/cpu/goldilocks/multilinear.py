@@ -12,15 +12,18 @@ from kernels.cpu.goldilocks.merkle import Hasher, root_of_cosets
 from kernels.interface.arrays import Array, Empty
 from kernels.interface.goldilocks import GoldilocksKernels
 from kernels.interface.multilinear import LeafTask, MultilinearKernels
-from kernels.interface.multilinear_rows import HALVES, POINTS, RowRounds, RuleProgram, TableRules
+from kernels.interface.multilinear_rows import HALVES, POINTS, RowRounds, RuleProgram, TableRules, moved_rows
 from kernels.interface.row_program import RowProgram
 from kernels.interface.steps import Words
 from kernels.interface.tree_hash import TreeHash
 from kernels.maths.goldilocks import P, root_of_unity
-from kernels.maths.goldilocks_runs import coset_matrix, coset_shift
+from kernels.maths.goldilocks_runs import coset_shift
 
 _NONE = np.empty(0, dtype=np.uint64)
 _LOW, _32 = np.uint64(0xFFFFFFFF), np.uint64(32)
+_MOVED_BYTES, _MOVED_RUNS = 8 << 20, 8
+"""Most bytes of cells that are moved to a coset at once, unless so few runs, which fill the lanes, take more. With all of
+a table's cells at once, the system needs as long to clear new pages as the transforms take."""
 _UNITS = np.array([(0, 1, 0), (0, 0, 1)], dtype=np.uint64)
 
 
@@ -82,18 +85,13 @@ class CpuMultilinear(MultilinearKernels):
         assert columns.flags.c_contiguous, "runs are interpolated in place"
         self._native.gl_interpolate_runs(self._pool, self._set, columns.reshape(-1), log_run, root_of_unity(log_run))
 
-    def _apply_runs(self, columns: Array, matrix: Words) -> Array:
-        rows, size = matrix.shape
-        out = self._empty((columns.shape[0], columns.shape[1] // size * rows))
-        self._native.gl_apply_runs(self._pool, _flat(columns), size, _flat(matrix), out.reshape(-1))
-        return out
-
     def _bind_runs(self, columns: Array, weights: Words, out: Array) -> None:
-        out[...] = self._apply_runs(columns, np.ascontiguousarray(weights.T)).reshape(-1, 3).T
+        assert out.flags.c_contiguous, "runs are bound in place"
+        self._native.gl_bind_runs(self._pool, self._set, _flat(columns), _flat(weights), out.reshape(-1))
 
     def _sum_runs(self, columns: Array, weights: Array, size: int) -> Words:
         out = np.empty((3 * len(weights), size), dtype=np.uint64)
-        self._native.gl_sum_runs(self._pool, _flat(columns), size, _flat(weights), out.reshape(-1))
+        self._native.gl_sum_runs(self._pool, self._set, _flat(columns), size, _flat(weights), out.reshape(-1))
         return np.ascontiguousarray(np.moveaxis(out.reshape(-1, 3, size), 1, 2))
 
     # -- rules ------------------------------------------------------------------------------------------------------
@@ -122,17 +120,33 @@ class CpuMultilinear(MultilinearKernels):
         for first in dict.fromkeys(rule.first for rule in made.rules):
             own = [(number, rule) for number, rule in enumerate(made.rules) if rule.first == first]
             _, table = own[0]
-            cells = flat[first : first + (table.cells << table.log_rows)].reshape(table.cells, -1)
+            n, weights = 1 << table.log_rows, made.weights[table.log_rows - log_run]
+            cells = flat[first : first + table.cells * n].reshape(table.cells, n)
+            rows = moved_rows(table.cells, n, min(n, _MOVED_RUNS << log_run), _MOVED_BYTES)
+            moved, values = self._empty((table.cells, rows)), self._empty((3, n))
             for coset in range(max(rule.cosets.stop for _, rule in own)):
-                moved = self._apply_runs(cells, coset_matrix(log_run, coset_shift(log_run, coset))) if coset else cells
-                for number, rule in own:
-                    if coset not in rule.cosets:
-                        continue
-                    values = self._on_coset(rule.rules, moved)
-                    n, weights = values.shape[1], made.weights[rule.log_rows - log_run]
-                    self._sum("run_sums", n, log_run, found, values=values, n=n, log_run=log_run, eq=weights)
+                rules = [(number, rule) for number, rule in own if coset in rule.cosets]
+                parts: dict[int, list[Array]] = {number: [] for number, _ in rules}
+                for begin in range(0, n, rows) if coset and rules else [0]:
+                    given = cells
+                    if coset and rules:
+                        self._move(cells, table, coset_shift(log_run, coset), log_run, begin >> log_run, moved)
+                        given = moved
+                    for number, rule in rules:
+                        parts[number].append(self._on_coset(rule.rules, given))
+                for number, rule in rules:
+                    whole = parts[number]
+                    outputs = whole[0] if len(whole) == 1 else np.concatenate(whole, axis=1, out=values)
+                    self._sum("run_sums", n, log_run, found, values=outputs, n=n, log_run=log_run, eq=weights)
                     at = made.coset_sums[number] + coset - rule.cosets.start << log_run
                     made.sums[at : at + size] += _halves(found)
+
+    def _move(self, cells: Array, table: TableRules, shift: int, log_run: int, run: int, out: Array) -> None:
+        """Move runs of a table's cells (w, n) from number `run` on to a coset: `out` (w, rows) takes whole ones."""
+        program = table.rules.program
+        following = np.array(program.next_columns, dtype=np.uint64)
+        place = table.log_rows, log_run, root_of_unity(log_run), shift, program.spans[-1][0], following, run
+        self._native.gl_move_runs(self._pool, self._set, _flat(cells), *place, out.reshape(-1))
 
     def _on_coset(self, rules: _Bound, cells: Array) -> Array:
         """The outputs (columns, n) of rules over base cells."""
@@ -179,10 +193,10 @@ class CpuMultilinear(MultilinearKernels):
     # -- arrays -----------------------------------------------------------------------------------------------------
 
     def _run(self, step: str, items: int, arguments: Any) -> None:
-        self._native.gl_step(self._pool, step, arguments.tobytes(), items, 0, _NONE)
+        self._native.gl_step(self._pool, self._set, step, arguments.tobytes(), items, 0, _NONE)
 
     def _run_sum(self, step: str, items: int, log_classes: int, arguments: Any, out: Array) -> None:
-        self._native.gl_step(self._pool, step, arguments.tobytes(), items, log_classes, out.reshape(-1))
+        self._native.gl_step(self._pool, self._set, step, arguments.tobytes(), items, log_classes, out.reshape(-1))
 
     def _run_round(self, step: str, items: int, arguments: Any) -> None:
         self._run(step, items, arguments)

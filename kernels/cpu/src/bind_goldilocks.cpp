@@ -90,34 +90,64 @@ void interpolate_runs(Pool& pool, const std::string& set, OutWords values, int l
   goldilocks_interpolate_runs(pool, ops_of(set), data, runs, log_run, root);
 }
 
-void apply_runs(Pool& pool, InWords columns, size_t size, InWords matrix, OutWords out) {
-  if (size == 0) throw std::invalid_argument("runs of no element");
-  const size_t runs = count_of(columns, size, "columns"), rows = count_of(matrix, size, "matrix");
-  expect(out, runs * rows, "out");
-  const u64 *in = columns.data(), *m = matrix.data();
-  u64* words = out.data();
+// The runs from `first` on, as many as `out` (cells, rows) takes, of `cells` (columns, next columns, others) of 2^log_n rows.
+void move_runs(Pool& pool, const std::string& set, InWords cells, int log_n, int log_run, u64 root, u64 shift, size_t columns,
+               InWords next, size_t first, OutWords out) {
+  if (log_run < 0 || log_run > 6 || log_n < log_run || log_n > 32) throw std::invalid_argument("log_run: out of range");
+  MoveCall call{};
+  call.width = count_of(cells, (size_t)1 << log_n, "cells");
+  call.all_runs = (size_t)1 << (log_n - log_run);
+  if (columns + next.size() > call.width) throw std::invalid_argument("next: more than there are cells");
+  for (size_t k = 0; k < next.size(); ++k)
+    if (next.data()[k] >= columns) throw std::invalid_argument("next: no such column");
+  call.runs = call.width ? count_of(out, call.width << log_run, "out") : 0;
+  if (first > call.all_runs || call.runs > call.all_runs - first) throw std::invalid_argument("first: beyond the last run");
+  if (call.runs == 0) return;
+  call.in = cells.data();
+  call.out = out.data();
+  call.columns = columns;
+  call.first = first;
+  call.log_run = log_run;
+  call.root = root;
+  call.shift = shift;
+  call.next = next.data();
+  call.next_count = next.size();
   nb::gil_scoped_release release;
-  goldilocks_apply_runs(pool, in, runs, size, m, rows, words);
+  goldilocks_move_runs(pool, ops_of(set), call);
 }
 
-void sum_runs(Pool& pool, InWords columns, size_t size, InWords weights, OutWords out) {
+void bind_runs(Pool& pool, const std::string& set, InWords columns, InWords weights, OutWords out) {
+  const size_t size = count_of(weights, 3, "weights");
+  if (size == 0) throw std::invalid_argument("runs of no element");
+  const size_t runs = count_of(columns, size, "columns");
+  expect(out, 3 * runs, "out");
+  const u64 *in = columns.data(), *w = weights.data();
+  u64* words = out.data();
+  nb::gil_scoped_release release;
+  goldilocks_bind_runs(pool, ops_of(set), in, runs, size, w, words);
+}
+
+void sum_runs(Pool& pool, const std::string& set, InWords columns, size_t size, InWords weights, OutWords out) {
   if (size == 0 || columns.size() == 0) throw std::invalid_argument("runs of no element");
   const size_t runs = count_of(columns, size, "columns"), sets = count_of(weights, runs, "weights");
+  if (sets % 3) throw std::invalid_argument("weights: not of three coordinates");
   expect(out, sets * size, "out");
   const u64 *in = columns.data(), *w = weights.data();
   u64* words = out.data();
   nb::gil_scoped_release release;
-  goldilocks_sum_runs(pool, in, runs, size, w, sets, words);
+  goldilocks_sum_runs(pool, ops_of(set), in, runs, size, w, sets, words);
 }
 
 // The arguments hold addresses of arrays, which the caller keeps.
-void step(Pool& pool, const std::string& name, const nb::bytes& arguments, size_t items, int log_classes, OutWords out) {
+void step(Pool& pool, const std::string& set, const std::string& name, const nb::bytes& arguments, size_t items,
+          int log_classes, OutWords out) {
+  ops_of(set);  // it is known
   if (log_classes < 0 || log_classes > 32) throw std::invalid_argument("log_classes: out of range");
   const void* bytes = arguments.c_str();
   const size_t size = arguments.size(), words = out.size();
   u64* sums = out.data();
   nb::gil_scoped_release release;
-  multilinear_step(pool, name, bytes, size, items, log_classes, sums, words);
+  multilinear_step(pool, set, name, bytes, size, items, log_classes, sums, words);
 }
 
 constexpr size_t HASH_GRAIN = 256;  // digests; below, waking a thread costs more than it saves
@@ -290,7 +320,8 @@ void bind_goldilocks(nb::module_& m) {
   m.def("gl_lde", &lde);
   m.def("gl_encode", &encode);
   m.def("gl_interpolate_runs", &interpolate_runs);
-  m.def("gl_apply_runs", &apply_runs);
+  m.def("gl_move_runs", &move_runs);
+  m.def("gl_bind_runs", &bind_runs);
   m.def("gl_sum_runs", &sum_runs);
   m.def("gl_step", &step);
   m.def("gl_leaves", &leaves);

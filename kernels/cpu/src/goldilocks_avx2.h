@@ -83,6 +83,36 @@ class Lazy {
   V sum_;
 };
 
+// Of 8 words the even ones and the odd ones.
+inline void zipped(const u64* p, V& even, V& odd) {
+  const R a = load(p).v, b = load(p + 4).v;
+  even.v = _mm256_permute4x64_epi64(_mm256_unpacklo_epi64(a, b), 0xD8);
+  odd.v = _mm256_permute4x64_epi64(_mm256_unpackhi_epi64(a, b), 0xD8);
+}
+
+// Of 12 words those at 3 i, 3 i + 1, 3 i + 2.
+inline void threes(const u64* p, V& a, V& b, V& c) {
+  const R x = load(p).v, y = load(p + 4).v, z = load(p + 8).v;
+  // 0 3 6 9 of x 0 1 2 3, y 4 5 6 7, z 8 9 10 11, and so on
+  const R xy = _mm256_permute2x128_si256(x, y, 0x30);  // 0 1 6 7
+  const R xz = _mm256_permute2x128_si256(x, z, 0x21);  // 2 3 8 9
+  const R yz = _mm256_permute2x128_si256(y, z, 0x30);  // 4 5 10 11
+  a.v = _mm256_blend_epi32(xy, xz, 0xCC);              // 0 3 6 9
+  b.v = _mm256_castpd_si256(_mm256_shuffle_pd(_mm256_castsi256_pd(xy), _mm256_castsi256_pd(yz), 0b0101));  // 1 4 7 10
+  c.v = _mm256_blend_epi32(xz, yz, 0xCC);              // 2 5 8 11
+}
+
+// out[i] holds word i of 4 runs, `stride` apart.
+inline void transposed(const u64* p, size_t stride, V (&out)[4]) {
+  const R a = load(p).v, b = load(p + stride).v, c = load(p + 2 * stride).v, d = load(p + 3 * stride).v;
+  const R ab = _mm256_unpacklo_epi64(a, b), ba = _mm256_unpackhi_epi64(a, b);
+  const R cd = _mm256_unpacklo_epi64(c, d), dc = _mm256_unpackhi_epi64(c, d);
+  out[0].v = _mm256_permute2x128_si256(ab, cd, 0x20);
+  out[1].v = _mm256_permute2x128_si256(ba, dc, 0x20);
+  out[2].v = _mm256_permute2x128_si256(ab, cd, 0x31);
+  out[3].v = _mm256_permute2x128_si256(ba, dc, 0x31);
+}
+
 }  // namespace
 }  // namespace avx2
 }  // namespace gl

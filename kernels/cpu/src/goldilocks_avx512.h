@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include "field/goldilocks.h"
+#include "transpose_avx512.h"
 
 namespace dp {
 namespace gl {
@@ -85,6 +86,32 @@ class Lazy {
  private:
   R hi_, lo_;
 };
+
+// Of 16 words the even ones and the odd ones.
+inline void zipped(const u64* p, V& even, V& odd) {
+  const R a = load(p).v, b = load(p + 8).v, at = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+  even.v = _mm512_permutex2var_epi64(a, at, b);
+  odd.v = _mm512_permutex2var_epi64(a, plus(at, splat(1)), b);
+}
+
+// Of 24 words those at 3 i, 3 i + 1, 3 i + 2.
+inline void threes(const u64* p, V& a, V& b, V& c) {
+  const R x = load(p).v, y = load(p + 8).v, z = load(p + 16).v;
+  const auto chosen = [&](R of_both, R of_all) {
+    return _mm512_permutex2var_epi64(_mm512_permutex2var_epi64(x, of_both, y), of_all, z);
+  };
+  a.v = chosen(_mm512_setr_epi64(0, 3, 6, 9, 12, 15, 0, 0), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 10, 13));
+  b.v = chosen(_mm512_setr_epi64(1, 4, 7, 10, 13, 0, 0, 0), _mm512_setr_epi64(0, 1, 2, 3, 4, 8, 11, 14));
+  c.v = chosen(_mm512_setr_epi64(2, 5, 8, 11, 14, 0, 0, 0), _mm512_setr_epi64(0, 1, 2, 3, 4, 9, 12, 15));
+}
+
+// out[i] holds word i of 8 runs, `stride` apart.
+inline void transposed(const u64* p, size_t stride, V (&out)[8]) {
+  R x[8];
+  for (size_t i = 0; i < 8; ++i) x[i] = load(p + i * stride).v;
+  transpose_words(x);
+  for (size_t i = 0; i < 8; ++i) out[i].v = x[i];
+}
 
 }  // namespace
 }  // namespace avx512

@@ -9,6 +9,7 @@
 
 #include "field/goldilocks.h"
 #include "goldilocks_lde.h"
+#include "multilinear_lanes.h"
 
 namespace dp {
 
@@ -24,10 +25,6 @@ struct Sum {
     const u128 product = (u128)a * b;
     low += product;
     carries += low < product;
-  }
-  void add(const Sum& other) {
-    low += other.low;
-    carries += (low < other.low) + other.carries;
   }
   // 2^128 = (2^32 - 1)^2 = 2^64 - 2^33 + 1 = -2^32 modulo p
   u64 reduced() const {
@@ -100,7 +97,7 @@ void goldilocks_encode(Pool& pool, const GoldilocksOps& all, const EncodeCall& c
 
 void goldilocks_interpolate_runs(Pool& pool, const GoldilocksOps& all, u64* data, size_t runs, int log_run, u64 root) {
   const u64 scale = gl::inverse((u64)1 << log_run), inverse_root = gl::inverse(root);
-  if (log_run == 3 || log_run == 4) {
+  if (3 <= log_run && log_run <= 5) {
     const GoldilocksOps& ops = runs % all.lanes ? GOLDILOCKS_PORTABLE : all;
     return pool.ranges(runs / ops.lanes, 64, [&](size_t begin, size_t end) {
       ops.interpolate(data + (begin * ops.lanes << log_run), (end - begin) * ops.lanes, log_run, scale);
@@ -126,32 +123,140 @@ void goldilocks_interpolate_runs(Pool& pool, const GoldilocksOps& all, u64* data
   });
 }
 
-void goldilocks_apply_runs(Pool& pool, const u64* in, size_t runs, size_t size, const u64* matrix, size_t rows, u64* out) {
-  pool.ranges(runs, 64, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i)
-      for (size_t r = 0; r < rows; ++r) {
+namespace {
+
+constexpr size_t RUNS = 64;  // a thread takes so many at a time, at least
+
+// Whether loops over runs of `size` elements fill the lanes.
+bool on_lanes(const rows::MultilinearKernels* kernels, size_t size, size_t most) {
+  return kernels && size % kernels->lanes == 0 && size <= most;
+}
+
+// Values over the powers of `root` at a point: the value at root^a counts so much.
+std::vector<u64> lagrange(size_t size, u64 root, u64 point) {
+  std::vector<u64> weights(size);
+  const u64 share = gl::inverse(size), inverse_root = gl::inverse(root);
+  for (size_t a = 0; a < size; ++a, point = gl::mul(point, inverse_root)) {
+    u64 sum = 0;
+    for (size_t k = size; k-- > 0;) sum = gl::add(gl::mul(sum, point), share);
+    weights[a] = sum;
+  }
+  return weights;
+}
+
+// The cells from `begin` to `end`, none of them a next column.
+void move_cells(Pool& pool, const GoldilocksOps& all, const MoveCall& call, size_t begin, size_t end) {
+  const size_t size = (size_t)1 << call.log_run, count = end - begin, grain = std::max<size_t>(1, RUNS / call.runs);
+  const auto in = [&](size_t cell) { return call.in + (cell * call.all_runs + call.first) * size; };
+  const auto out = [&](size_t cell) { return call.out + cell * call.runs * size; };
+  if (3 <= call.log_run && call.log_run <= 5) {
+    const GoldilocksOps& ops = call.runs % all.lanes ? GOLDILOCKS_PORTABLE : all;
+    std::vector<u64> factors(size);
+    u64 power = gl::inverse(size);
+    for (size_t k = 0; k < size; ++k, power = gl::mul(power, call.shift)) factors[reversed(k, call.log_run)] = power;
+    return pool.ranges(count, grain, [&](size_t from, size_t to) {
+      for (size_t cell = begin + from; cell < begin + to; ++cell)
+        ops.move(in(cell), out(cell), call.runs, call.log_run, factors.data());
+    });
+  }
+  std::vector<std::vector<u64>> rows(size);
+  for (size_t a = 0; a < size; ++a) rows[a] = lagrange(size, call.root, gl::mul(call.shift, gl::pow(call.root, a)));
+  pool.ranges(count, grain, [&](size_t from, size_t to) {
+    for (size_t cell = begin + from; cell < begin + to; ++cell)
+      for (size_t i = 0; i < call.runs; ++i)
+        for (size_t r = 0; r < size; ++r) {
+          Sum sum;
+          for (size_t a = 0; a < size; ++a) sum.add(rows[r][a], in(cell)[i * size + a]);
+          out(cell)[i * size + r] = sum.reduced();
+        }
+  });
+}
+
+}  // namespace
+
+// A next column is f(w Z) on a run, but for its last value, which is the next run's first one in place of its own.
+void goldilocks_move_runs(Pool& pool, const GoldilocksOps& all, const MoveCall& call) {
+  const rows::MultilinearKernels* kernels = multilinear_kernels(all.name);
+  const size_t size = (size_t)1 << call.log_run;
+  move_cells(pool, all, call, 0, call.columns);
+  move_cells(pool, all, call, call.columns + call.next_count, call.width);
+  std::vector<u64> last(size);  // what the last value of a run counts
+  for (size_t a = 0; a < size; ++a)
+    last[a] = lagrange(size, call.root, gl::mul(call.shift, gl::pow(call.root, a)))[size - 1];
+  pool.ranges(call.next_count, std::max<size_t>(1, RUNS / call.runs), [&](size_t begin, size_t end) {
+    for (size_t k = begin; k < end; ++k) {
+      const u64* const in = call.in + call.next[k] * call.all_runs * size;
+      const u64* const moved = call.out + call.next[k] * call.runs * size;
+      u64* const out = call.out + (call.columns + k) * call.runs * size;
+      size_t done = 0;
+      if (on_lanes(kernels, size, rows::MAX_RUN)) {
+        done = std::min(call.runs, call.all_runs - 1 - call.first);
+        kernels->next_runs(in + call.first * size, moved, last.data(), done, size, out);
+      }
+      for (size_t i = done; i < call.runs; ++i) {
+        const size_t run = call.first + i;
+        const u64 step = gl::sub(in[(run + 1) % call.all_runs * size], in[run * size]);
+        for (size_t a = 0; a < size; ++a)
+          out[i * size + a] = gl::add(moved[i * size + (a + 1) % size], gl::mul(last[a], step));
+      }
+    }
+  });
+}
+
+void goldilocks_bind_runs(Pool& pool, const GoldilocksOps& all, const u64* in, size_t runs, size_t size, const u64* weights,
+                          u64* out) {
+  const rows::MultilinearKernels* kernels = multilinear_kernels(all.name);
+  const size_t lanes = on_lanes(kernels, size, rows::MAX_TERMS) ? kernels->lanes : 0, whole = lanes ? runs / lanes : 0;
+  if (whole) {
+    std::vector<rows::Weight> split(3 * size);
+    kernels->split(weights, split.size(), split.data());
+    pool.ranges(whole, RUNS, [&](size_t begin, size_t end) {
+      const size_t at = begin * lanes;
+      kernels->bind_runs(in + at * size, (end - begin) * lanes, size, split.data(), {out + at, runs});
+    });
+  }
+  const size_t left = whole * lanes;
+  pool.ranges(runs - left, RUNS, [&](size_t begin, size_t end) {
+    for (size_t i = left + begin; i < left + end; ++i)
+      for (size_t r = 0; r < 3; ++r) {
         Sum sum;
-        for (size_t a = 0; a < size; ++a) sum.add(matrix[r * size + a], in[i * size + a]);
-        out[i * rows + r] = sum.reduced();
+        for (size_t a = 0; a < size; ++a) sum.add(weights[3 * a + r], in[i * size + a]);
+        out[r * runs + i] = sum.reduced();
       }
   });
 }
 
-void goldilocks_sum_runs(Pool& pool, const u64* in, size_t runs, size_t size, const u64* weights, size_t sets, u64* out) {
-  std::vector<Sum> total(sets * size);
+void goldilocks_sum_runs(Pool& pool, const GoldilocksOps& all, const u64* in, size_t runs, size_t size, const u64* weights,
+                         size_t sets, u64* out) {
+  constexpr size_t BLOCK = 256;  // runs, which stay in the first-level cache for all sets
+  const rows::MultilinearKernels* kernels = multilinear_kernels(all.name);
+  if (!on_lanes(kernels, size, rows::MAX_TERMS)) kernels = nullptr;
+  std::fill_n(out, sets * size, 0);
   std::mutex mutex;
-  pool.ranges(runs, 1024, [&](size_t begin, size_t end) {
-    std::vector<Sum> own(sets * size);
-    for (size_t c = 0; c < sets; ++c)
-      for (size_t i = begin; i < end; ++i) {
-        const u64 weight = weights[c * runs + i];
-        if (weight == 0) continue;
-        for (size_t a = 0; a < size; ++a) own[c * size + a].add(weight, in[i * size + a]);
+  pool.ranges(runs, 4 * BLOCK, [&](size_t begin, size_t end) {
+    std::vector<u64> own(sets * size, 0);
+    for (size_t first = begin; first < end; first += BLOCK) {
+      const size_t count = std::min(BLOCK, end - first);
+      for (size_t c = 0; c < sets; c += 3) {
+        const u64* const w = weights + c * runs + first;
+        const auto zero = [&](size_t k) { return std::all_of(w + k * runs, w + k * runs + count, [](u64 x) { return x == 0; }); };
+        if (zero(0) && zero(1) && zero(2)) continue;  // most columns have no next column
+        u64* const to = own.data() + c * size;
+        if (kernels) {
+          kernels->sum_runs(in + first * size, count, size, w, runs, to);
+          continue;
+        }
+        for (size_t k = 0; k < 3; ++k)
+          for (size_t a = 0; a < size; ++a) {
+            Sum sum;
+            for (size_t i = 0; i < count; ++i) sum.add(w[k * runs + i], in[(first + i) * size + a]);
+            to[k * size + a] = gl::add(to[k * size + a], sum.reduced());
+          }
       }
+    }
     std::lock_guard<std::mutex> lock(mutex);
-    for (size_t k = 0; k < total.size(); ++k) total[k].add(own[k]);
+    for (size_t k = 0; k < own.size(); ++k) out[k] = gl::add(out[k], own[k]);
   });
-  for (size_t k = 0; k < total.size(); ++k) out[k] = total[k].reduced();
 }
 
 }  // namespace dp

@@ -22,7 +22,7 @@
 //   canonical(a)            any word to below p
 //   second(a), ready(c)     any word a, or a canonical c, as the second operand of a butterfly
 //   product(a, w)           the product of any words as a second operand; products: two of them, side by side
-//   shifted<S>(a)           a 2^S, S a multiple of 12 from 12 to 84, as a second operand
+//   shifted<S>(a)           a 2^S, S a multiple of 6 from 6 to 90, as a second operand
 //   plain(b)                a second operand as a canonical word
 //   butterfly(a, b)         (a, b) -> (a + b, a - b), any words, for a second operand b
 // V must have internal linkage where it is built with options that not every CPU runs: then so does all that is
@@ -58,7 +58,7 @@ struct GoldilocksNtt {
   using T = typename V::T;
   static constexpr size_t LANES = V::LANES;
   static constexpr int LOG_BASE = 12;
-  static constexpr int LOG_ROOT = NttPasses::LOG_ROOT;
+  static constexpr int LOG_ROOT_64 = 39;  // of w_64
 
   static void forward(const u64* in, u64* out, int log_n, const u64* roots, bool last) {
     const size_t n = (size_t)1 << log_n;
@@ -100,10 +100,16 @@ struct GoldilocksNtt {
     for (size_t i = 0; i < n; ++i) V::store(out + i, V::plain(V::product(V::load(in + i), V::broadcast(scale))));
   }
 
-  // Interpolates runs of 2^log_run neighbours, from 8 elements to 16, in place: values in natural order to coefficients, by the
+  // Interpolates runs of 2^log_run neighbours, from 8 elements to 32, in place: values in natural order to coefficients, by the
   // one pass that joins the blocks of one element, on as many runs as there are lanes. `scale` is the inverse of 2^log_run.
   static void interpolate(u64* data, size_t runs, int log_run, u64 scale) {
-    log_run == 3 ? interpolate_all<3>(data, runs, scale) : interpolate_all<4>(data, runs, scale);
+    with_run(log_run, [&](auto digit) { interpolate_all<digit>(data, runs, scale); });
+  }
+
+  // Moves runs of 2^log_run neighbours, from 8 elements to 32, from values over the powers of w to values over `shift` times these.
+  // factors[k] is shift^rev(k) / 2^log_run.
+  static void move(const u64* in, u64* out, size_t runs, int log_run, const u64* factors) {
+    with_run(log_run, [&](auto digit) { move_all<digit>(in, out, runs, factors); });
   }
 
   // The outermost pass of 8 `eighth` elements, at positions [begin, end) of each block.
@@ -124,12 +130,19 @@ struct GoldilocksNtt {
     else body(Constant<4>{});
   }
 
+  template <class Body>
+  static void with_run(int log_run, Body body) {
+    if (log_run == 3) body(Constant<3>{});
+    else if (log_run == 4) body(Constant<4>{});
+    else body(Constant<5>{});
+  }
+
   static void put(u64* p, T x, bool last) { V::store(p, last ? V::canonical(x) : x); }
 
   // log2 of w^j for w of order 2^level, or of its inverse, modulo 192.
   template <bool INVERSE>
   static constexpr int exponent(int level, int j) {
-    const int forward = LOG_ROOT * (16 >> level) * j % 192;
+    const int forward = LOG_ROOT_64 * (64 >> level) * j % 192;
     return INVERSE ? (192 - forward) % 192 : forward;
   }
 
@@ -232,27 +245,50 @@ struct GoldilocksNtt {
     for (; bits > 0; --bits, i >>= 1) out = out << 1 | (i & 1);
     return out;
   }
+  // Replaces the elements x of as many runs as there are lanes by body(x).
+  template <int D, class Body>
+  __attribute__((always_inline)) static void each_runs(const u64* in, u64* out, size_t runs, const Body& body) {
+    constexpr size_t R = (size_t)1 << D;
+    T x[R], y[8];
+    for (size_t at = 0; at < runs * R; at += LANES * R) {
+      // Vectors of 8 positions are transposed together, as in the innermost pass.
+      const auto vector = [&](size_t half, size_t i) { return at + i % LANES * R + i / LANES * LANES + 8 * half; };
+      for (size_t half = 0; half < R / 8; ++half) {
+        for (size_t i = 0; i < 8; ++i) y[i] = V::load(in + vector(half, i));
+        V::transpose(y);
+        for (size_t i = 0; i < 8; ++i) x[8 * half + i] = y[i];
+      }
+      body(x);
+      for (size_t half = 0; half < R / 8; ++half) {
+        for (size_t i = 0; i < 8; ++i) y[i] = x[8 * half + i];
+        V::transpose(y);
+        for (size_t i = 0; i < 8; ++i) V::store(out + vector(half, i), y[i]);
+      }
+    }
+  }
   template <int D>
   static void interpolate_all(u64* data, size_t runs, u64 scale) {
     constexpr size_t R = (size_t)1 << D;
     const T factor = V::broadcast(scale);
-    T x[R], y[8];
-    for (u64 *at = data, *end = data + runs * R; at < end; at += LANES * R) {
-      // Vectors of 8 positions are transposed together, as in the innermost pass.
-      const auto vector = [&](size_t half, size_t i) { return at + i % LANES * R + i / LANES * LANES + 8 * half; };
-      for (size_t half = 0; half < R / 8; ++half) {
-        for (size_t i = 0; i < 8; ++i) y[i] = V::load(vector(half, i));
-        V::transpose(y);
-        for (size_t i = 0; i < 8; ++i) x[8 * half + i] = y[i];
-      }
+    each_runs<D>(data, data, runs, [&](T* x) __attribute__((always_inline)) {
+      T y[R];
       inverse_all<D>(x);
       for (size_t i = 0; i < R; i += 2) V::products(x[i], factor, x[i + 1], factor);
-      for (size_t half = 0; half < R / 8; ++half) {
-        each_below<8>([&](auto i) __attribute__((always_inline)) { y[i] = V::plain(x[reversed(8 * half + i, D)]); });
-        V::transpose(y);
-        for (size_t i = 0; i < 8; ++i) V::store(vector(half, i), y[i]);
-      }
-    }
+      each_below<R>([&](auto i) __attribute__((always_inline)) { y[i] = V::plain(x[reversed(i, D)]); });
+      for (size_t i = 0; i < R; ++i) x[i] = y[i];
+    });
+  }
+  template <int D>
+  static void move_all(const u64* in, u64* out, size_t runs, const u64* factors) {
+    constexpr size_t R = (size_t)1 << D;
+    T f[R];
+    for (size_t k = 0; k < R; ++k) f[k] = V::broadcast(factors[k]);
+    each_runs<D>(in, out, runs, [&](T* x) __attribute__((always_inline)) {
+      inverse_all<D>(x);
+      x[0] = V::plain(V::product(x[0], f[0]));
+      forward_all<D>(x, f);
+      for (size_t i = 0; i < R; ++i) x[i] = V::canonical(x[i]);
+    });
   }
 
   // Transposed, vector i holds position i of as many blocks of 8 as there are lanes. A block is 8 / LANES vectors; their

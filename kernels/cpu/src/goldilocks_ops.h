@@ -21,9 +21,12 @@ struct GoldilocksOps {
   // least 8 * lanes. `in` may be `out`.
   void (*forward)(const u64* in, u64* out, int log_n, const u64* roots, bool last);
   void (*inverse)(const u64* in, u64* out, int log_n, const u64* roots, u64 scale);
-  // Interpolates `runs` runs of 2^log_run neighbours, 8 or 16, in place; a multiple of `lanes` of them. `scale` is the inverse of
+  // Interpolates `runs` runs of 2^log_run neighbours, 8 to 32, in place; a multiple of `lanes` of them. `scale` is the inverse of
   // 2^log_run.
   void (*interpolate)(u64* data, size_t runs, int log_run, u64 scale);
+  // Moves such runs, from values over the powers of a root of unity to those over `shift` times them: factors[k] is shift^rev(k) /
+  // 2^log_run, where rev reverses log_run bits.
+  void (*move)(const u64* in, u64* out, size_t runs, int log_run, const u64* factors);
   // The outermost pass, of eight blocks, at positions [begin, end) of each, both multiples of `lanes`.
   void (*forward_pass)(u64* data, size_t eighth, size_t begin, size_t end, const u64* roots, bool last);
   void (*inverse_pass)(const u64* in, u64* out, size_t eighth, size_t begin, size_t end, const u64* roots);

@@ -16,6 +16,7 @@ constexpr GoldilocksOps make_goldilocks_ops(const char* name, const HashOps& kec
           &GoldilocksNtt<Field>::forward,
           &GoldilocksNtt<Field>::inverse,
           &GoldilocksNtt<Field>::interpolate,
+          &GoldilocksNtt<Field>::move,
           &GoldilocksNtt<Field>::forward_pass,
           &GoldilocksNtt<Field>::inverse_pass,
           &keccak,
