@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from actors import patience
-from cluster.aggregation import aggregated
+from cluster.aggregation import aggregated, wrapped
 from cluster.record.report import REPORT, PartitionReport, Report, public_message
 from cluster.record.run import Barrier, Run, json_text
 from cluster.record.status import StatusFile, status_view
@@ -39,7 +39,7 @@ from distprove.errors import (
 )
 from distprove.formats.folder import Folder
 from distprove.host.memory import most_resident
-from distprove.proof import OUTPUT_FILE, PROOF_FILE, Aggregates, Proof, invalid_among
+from distprove.proof import OUTPUT_FILE, PROOF_FILE, Aggregates, Proof, Wraps, invalid_among
 from distprove.settings import ExecutorSettings
 from distprove.system import (
     ChecksCommitments,
@@ -141,6 +141,9 @@ def drive(
             if isinstance(system, Aggregates) and (made := aggregated(system, proof, client, run)):
                 run.folder.write(*made)
                 report.aggregate = made[0]
+            if isinstance(system, Wraps):
+                for name, content in wrapped(system, ordered, client, run).items():
+                    run.folder.write(name, content)
             report.proven = explained
             report.status, report.job_digest = "proved", proof.job_digest.hex()
         except (KeyboardInterrupt, SystemExit):  # Ray, once connected, turns SIGTERM into the latter

@@ -173,6 +173,7 @@ def verify(
     public_input: str | Path | bytes | None = None,
     threads: int = 1,
     tree_wires: int | None = None,
+    wrap_vk: str | Path | None = None,
 ) -> Verified:
     """Verify a proof file: its binding, then all partitions as one batch with random coefficients.
 
@@ -198,7 +199,8 @@ def verify(
 
     For a job that ends in one proof the verifier makes circuits, whose size the file decides. More than `tree_wires`
     wires raise TooMuchWork before any is made; the default has room for honest jobs
-    (`distprove.stark.recursion.work.MOST_TREE_WIRES`).
+    (`distprove.stark.recursion.work.MOST_TREE_WIRES`). Under `wrap_vk`, the verification key of a wrap's circuit, the
+    wrap beside the file is verified in place of the one proof.
 
     With more than one of `threads` the partitions of a STARK are verified in so many forks of this process, where it
     has no other threads and that takes less time.
@@ -206,6 +208,11 @@ def verify(
     Raises InvalidProof when something does not hold, OutputMissing, UntrustedKey when it holds under an unknown key
     only, FormatError and InputError for files that cannot be read.
     """
+    wrap: tuple[Path, Path] | None = None
+    if wrap_vk is not None:
+        if isinstance(proof, Proof):
+            raise UsageError("a wrap lies beside a proof's file: give its path")
+        wrap = Path(proof), Path(wrap_vk)
     if not isinstance(proof, Proof):
         if program is not None:
             require_code_outside(program, Path(proof))
@@ -222,6 +229,7 @@ def verify(
         public_input=Path(public_input) if isinstance(public_input, str) else public_input,
         threads=threads,
         tree_wires=tree_wires,
+        wrap=wrap,
     )
 
 

@@ -37,7 +37,7 @@ import hashlib
 import io
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -127,6 +127,16 @@ class BoundsWork(Protocol):
 
     def with_tree_wires(self, most: int) -> Verifier:
         """The verifier that makes circuits of at most so many wires. Beyond that `verify_whole` raises TooMuchWork."""
+
+
+@runtime_checkable
+class TakesWrap(Protocol):
+    """Optional interface of a verifier of one proof of a job, which may be wrapped in a proof of another kind."""
+
+    def with_wrap(self, beside: Path, key: Path) -> Verifier:
+        """The verifier that takes the wrap in a run's folder, or beside a proof's file, in place of the one proof.
+
+        The verification key is in the file `key`. Raises InputError, FormatError."""
 
 
 @runtime_checkable
@@ -370,6 +380,16 @@ class Aggregates(Protocol):
 
         `run` has a task done, somewhere, and returns what it comes to. Raises InvalidProof, InputError, and what `run`
         raises."""
+
+
+@runtime_checkable
+class Wraps(Protocol):
+    """Optional interface of a proof system that wraps a job's one proof in a proof of another kind."""
+
+    def wrap(self, proofs: Sequence[PartitionProof], run: Callable[[DeviceTask], Any]) -> Mapping[str, bytes]:
+        """Names and contents of the wrap's files, from all proofs of the plan, in its order. It has been verified.
+
+        `run` is as of `Aggregates`. Raises InvalidProof, InputError, and what `run` raises."""
 
 
 def _some_invalid(verifier: Verifier, proofs: list[PartitionProof]) -> list[str]:

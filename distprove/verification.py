@@ -11,7 +11,7 @@ from typing import Any
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
-from distprove.proof import BoundsWork, Proof, TakesOutput, VerifiesWhole
+from distprove.proof import BoundsWork, Proof, TakesOutput, TakesWrap, VerifiesWhole
 from distprove.registry import SYSTEMS, entry_of
 from distprove.system import Compares, Explains, KnowsWeakness
 
@@ -58,12 +58,14 @@ def verify_proof(
     public_input: Path | bytes | None = None,
     threads: int = 1,
     tree_wires: int | None = None,
+    wrap: tuple[Path, Path] | None = None,
 ) -> Verified:
     """Verify all partitions as one batch. `distprove.api.verify` describes the parameters and errors. `output` takes
     the place of the proof's own.
 
     A STARK proof names its own parameters, so a proof with fewer bits than `least_security` is refused. `tree_wires`
-    bounds the circuits that are made for a job that ends in one proof.
+    bounds the circuits that are made for a job that ends in one proof. `wrap` is where the job's wrap lies, which is
+    verified in place of the one proof, and its verification key.
     """
     if (vk is not None) + trust_own_key + (program is not None) > 1:
         raise UsageError("a verification key, a program and the trust in the proof's own key exclude each other")
@@ -87,6 +89,10 @@ def verify_proof(
         if proof.whole is None or not isinstance(verifier, BoundsWork):
             raise UsageError("a bound on a tree's circuits is given, and this is no job that ends in one proof")
         verifier = verifier.with_tree_wires(tree_wires)
+    if wrap is not None:
+        if proof.whole is None or not isinstance(verifier, TakesWrap):
+            raise UsageError("the key of a wrap is given, and this is no job that ends in one proof")
+        verifier = verifier.with_wrap(*wrap)
     proof.verify(verifier, expected_job, threads)
     proven: dict[str, Any] = {}
     if proof.whole is not None and isinstance(verifier, VerifiesWhole):

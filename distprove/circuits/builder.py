@@ -221,6 +221,20 @@ class CircuitBuilder:
             self._order(),
         )
 
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The witness program in the order of its creation."""
+        return self._steps
+
+    @property
+    def wires(self) -> int:
+        """Number of the wires so far, with the constant one."""
+        return self._wires
+
+    def signals(self, kind: Kind) -> tuple[Signal, ...]:
+        """The declared signals of a kind, in order."""
+        return tuple(self._declared[kind])
+
     def shape(self) -> Shape:
         """The circuit's sizes, without assembling its matrices."""
         return shape_of(self._constraints, self._is_private())

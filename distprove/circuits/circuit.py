@@ -14,7 +14,7 @@ from distprove.groth16.inputs import Inputs, flatten, signals
 from distprove.groth16.r1cs import R1cs
 from kernels.interface.arrays import Array, Empty
 from kernels.interface.backend import Backend
-from kernels.maths.curves import Curve
+from kernels.maths.curves import Curve, Field
 
 
 @dataclass(frozen=True)
@@ -85,19 +85,7 @@ class WitnessProgram:
     def encode(self, inputs: Inputs, number: int = 0) -> NDArray[np.uint64]:
         """The values of one input, canonical integers, (values, limbs): those of each signal in order, public ones
         first. Raises WitnessGenerationError, which calls the input by its `number`."""
-        field, encoded = self.curve.fr, {signal.name: bytearray() for signal in self.inputs}
-        for part in signals(inputs):
-            if part.signal not in encoded:
-                raise WitnessGenerationError(f"input {number}: the circuit has no input signal {part.signal!r}")
-            for some in flatten(part.signal, part.values, field):
-                encoded[part.signal] += some
-        for signal in self.inputs:
-            count = len(encoded[signal.name]) // field.bytes
-            if not count:
-                raise WitnessGenerationError(f"input signal {signal.name!r} is missing")
-            if count != signal.lanes:
-                raise WitnessGenerationError(f"input signal {signal.name!r} takes {signal.lanes} values, not {count}")
-        return np.frombuffer(b"".join(encoded.values()), "<u8").reshape(-1, field.limbs)
+        return encoded(inputs, self.inputs, self.curve.fr, number)
 
     def _made_on(self, backend: Backend, encoded: Sequence[NDArray[np.uint64]]) -> Array:
         """The wires of all witnesses, (wires, batch, limbs) canonical integers in the final order."""
@@ -120,3 +108,21 @@ class Circuit(WitnessProgram):
     """A circuit that `CircuitBuilder.build` made: its witness program and its R1CS."""
 
     r1cs: R1cs
+
+
+def encoded(inputs: Inputs, given: Sequence[Signal], field: Field, number: int = 0) -> NDArray[np.uint64]:
+    """The values of one input for these signals, in their order, (values, limbs) canonical integers. Raises
+    WitnessGenerationError, which calls the input by its `number`."""
+    found = {signal.name: bytearray() for signal in given}
+    for part in signals(inputs):
+        if part.signal not in found:
+            raise WitnessGenerationError(f"input {number}: the circuit has no input signal {part.signal!r}")
+        for some in flatten(part.signal, part.values, field):
+            found[part.signal] += some
+    for signal in given:
+        count = len(found[signal.name]) // field.bytes
+        if not count:
+            raise WitnessGenerationError(f"input signal {signal.name!r} is missing")
+        if count != signal.lanes:
+            raise WitnessGenerationError(f"input signal {signal.name!r} takes {signal.lanes} values, not {count}")
+    return np.frombuffer(b"".join(found.values()), "<u8").reshape(-1, field.limbs)

@@ -104,6 +104,36 @@ def groth16(
         )
 
 
+@app.command("wrap")
+@reports_errors
+def wrap(
+    proof: Annotated[
+        Path, typer.Argument(metavar="PROOF", help="A run or proof.msgpack that ends in one proof.")
+    ],
+    destination: Annotated[Path, typer.Option("--out", metavar="C.r1cs", help="The circuit to write."), Writes()],
+    vk: Annotated[
+        Path | None, typer.Option(help="The key of a program of your own: its verifying_key.msgpack.")
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the circuit of a job's wrap, for a ceremony: `distprove setup groth16 --r1cs C.r1cs --ptau P.ptau`.
+
+    Jobs of other programs have the same circuit if their trees have the same tables and bits.
+    """
+    from cluster.record.run import read_proof
+    from distprove.groth16.r1cs import write_r1cs
+    from distprove.stark.wrap.kept import wrap_circuit
+    from distprove.stark.wrap.listed import key_of_wrap
+
+    built = wrap_circuit(key_of_wrap(read_proof(proof), vk)).build().r1cs
+    write_r1cs(destination, built)
+    if as_json:
+        print_json({"out": str(destination), "constraints": built.n_constraints, "wires": built.n_vars})
+    else:
+        out().print(f"[bold]{escape(str(destination))}[/]  {built.n_constraints} constraints, {built.n_vars} wires")
+
+
 app.command("contribute", hidden=True)(contribute)  # its name before there was `distprove zkey`
 
 

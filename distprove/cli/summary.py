@@ -176,6 +176,8 @@ def key_warnings(facts: dict[str, Any]) -> list[str]:
         lines.append("insecure development set-up: whoever made this key can forge proofs")
     if facts.get("insecure_aggregation"):
         lines.append("insecure aggregation keys: whoever made them can forge aggregates")
+    if facts.get("insecure_wrap"):
+        lines.append("insecure wrap: whoever made its Groth16 key can forge wraps")
     return lines
 
 

@@ -89,6 +89,14 @@ def verify(
             "--tree-wires", min=1, metavar="N", help="Of one proof of a job: the most wires of circuits to make for it."
         ),
     ] = None,
+    wrap_vk: Annotated[
+        Path | None,
+        typer.Option(
+            "--wrap-vk",
+            metavar="VK.json",
+            help="Verify the wrap beside the proof, under this key that you trust, in place of the one proof.",
+        ),
+    ] = None,
     show_public: Annotated[bool, typer.Option("--public", help="List every partition with its public values.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -113,6 +121,8 @@ def verify(
     if bool(vk) + trust_own_key + (program is not None) > 1:
         raise UsageError("--vk, --program and --trust-own-key exclude each other")
     digests, most = [_digest(text) for text in job or []], threads or usable_threads()
+    if wrap_vk is not None and (is_of_several(proof) or is_aggregate(proof)):
+        raise UsageError("--wrap-vk is for one job that ends in one proof")
     if is_of_several(proof):
         from distprove.cli.several_jobs import verify_several
 
@@ -165,6 +175,7 @@ def verify(
         public_input=public_input,
         threads=most,
         tree_wires=tree_wires,
+        wrap=None if wrap_vk is None else (proof, wrap_vk),
     )
     if as_json:
         print_json({"status": "verified", **told.record(loaded, verified)})

@@ -18,8 +18,8 @@ from distprove.system import PartitionProof
 class StarkVerifier:
     """Verifies partition proofs, and whole jobs, under one verifying key.
 
-    Implements `Verifier`, `TakesOutput`, `VerifiesWhole` and `BoundsWork` of `distprove.proof`, and `VerifiesInPython`,
-    `VerifiesJob`, `Explains` and `Compares` of `distprove.system`.
+    Implements `Verifier`, `TakesOutput`, `VerifiesWhole`, `BoundsWork` and `TakesWrap` of `distprove.proof`, and
+    `VerifiesInPython`, `VerifiesJob`, `Explains`, `Compares` and `KnowsWeakness` of `distprove.system`.
     """
 
     verifies_in_python = True
@@ -33,13 +33,16 @@ class StarkVerifier:
         *,
         node_key: Callable[[Any, Any], Any] | None = None,
         tree_wires: int | None = None,
+        wrap: Any = None,
     ) -> None:
         """`program` is the key's program, if it is available, to explain the public values. `output` is the job's, if
         its statement has one of variable length. `asked` are arguments that `compare` compares.
         `node_key` makes the keys of a tree's nodes (`distprove.stark.keyfile`). It is given here, since a verifier
         imports nothing of provers; without it no job that ends in one proof is verified. `tree_wires` bounds what these
-        keys cost (`distprove.stark.recursion.work`, which has the default)."""
+        keys cost (`distprove.stark.recursion.work`, which has the default). `wrap` is a `distprove.stark.wrap.files`
+        `Wrap` that is verified in place of a root's proof."""
         self.key, self.program, self.output, self.asked = key, program, output, asked or {}
+        self._wrap = wrap
         self._node_key, self._tree_wires = node_key, tree_wires
         self._engine = engine_of(key)
 
@@ -60,9 +63,19 @@ class StarkVerifier:
     def with_tree_wires(self, most: int) -> StarkVerifier:
         return self._with(tree_wires=most)
 
+    def with_wrap(self, beside: Path, key: Path) -> StarkVerifier:
+        from distprove.stark.wrap.files import Wrap
+
+        return self._with(wrap=Wrap.read(beside, key))
+
+    def weakness(self) -> str | None:
+        """Why anybody can forge wraps under the key of the one that is verified, if it shows that."""
+        found: str | None = None if self._wrap is None else self._wrap.key.weakness
+        return found
+
     def _with(self, **changed: Any) -> StarkVerifier:
         """A copy with other arguments."""
-        given = {"output": self.output, "tree_wires": self._tree_wires, **changed}
+        given = {"output": self.output, "tree_wires": self._tree_wires, "wrap": self._wrap, **changed}
         return StarkVerifier(self.key, self.program, asked=self.asked, node_key=self._node_key, **given)
 
     def key_digest(self) -> bytes:
@@ -90,6 +103,11 @@ class StarkVerifier:
         self._engine.verify_job(self.key, [p.name for p in proofs], [p.public for p in proofs], parsed, self.output)
 
     def verify_whole(self, partitions: Sequence[PartitionProof], whole: dict[str, Any], output: bytes | None) -> None:
+        if self._wrap is not None:
+            from distprove.stark.wrap.verifier import verify_wrap
+
+            verify_wrap(self.key, self._tree_keys(), partitions, whole, self._wrap, output, self._tree_wires)
+            return
         from distprove.stark.recursion.whole import verify_whole
 
         verify_whole(self.key, self._tree_keys(), partitions, whole, output, self._tree_wires)
@@ -129,6 +147,10 @@ class StarkVerifier:
         heights = list(heights_of_listed(key, partitions).values())
         record = self._engine.security(key, heights).to_record()
         layers = layers_of(key, self._tree_keys(), partitions)
+        if self._wrap is not None:
+            from distprove.stark.wrap.verifier import wrap_layer
+
+            layers = [*layers[:-1], wrap_layer(key, partitions)]
         return self._explained(partitions, heights, with_layers(record, layers))
 
     def _tree_keys(self) -> Callable[[Any, Any], Any]:

@@ -67,6 +67,16 @@ class StarkOptions(Options):
         False,
         flag="--one-proof",
     )
+    wrap: bool = setting(
+        "wrap the one proof in a Groth16 proof over BN254, for contracts: proof.json, public.json and calldata.hex in "
+        "the run; implies `one_proof`, and needs `wrap_key` or `insecure_dev`",
+        False,
+        flag="--wrap",
+    )
+    wrap_key: Path | None = setting("the wrap's proving key, a .zkey of `distprove setup wrap`", flag="--wrap-key")
+    insecure_dev: bool = setting(
+        "make the wrap's key here, without a ceremony: who made it can forge proofs", False, flag="--insecure-dev"
+    )
     tree_wires: int | None = setting(
         "of one proof: the most wires of circuits that verifiers make, 6 million by default; beyond that they need it, "
         "too",
@@ -97,7 +107,8 @@ class StarkOptions(Options):
         return {**super().with_files(table, named), **({"arguments": {**given, **moved}} if moved else {})}
 
     def completed(self, base: Path) -> StarkOptions:
-        return replace(self, arguments=_arguments(self.program, self.arguments, base, self.prefer))
+        arguments = _arguments(self.program, self.arguments, base, self.prefer)
+        return replace(self, arguments=arguments, one_proof=self.one_proof or self.wrap)
 
     def check(self) -> None:
         from distprove.stark.programs import load_program
@@ -107,6 +118,8 @@ class StarkOptions(Options):
         if self.blowup not in (None, 2, 4, 8):
             raise UsageError(f"blowup must be 2, 4 or 8, not {self.blowup}")
         super().check()
+        if (self.wrap_key is not None) + self.insecure_dev != self.wrap:
+            raise UsageError("`wrap` takes either `wrap_key` or `insecure_dev`, and these are for `wrap` alone")
         if self.one_proof:
             check_one_proof(self.engine, self.hash)
         elif self.tree_wires is not None:

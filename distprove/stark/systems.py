@@ -23,6 +23,10 @@ class StarkSystems:
 
 
 def _system(options: StarkOptions) -> type[StarkSystem]:
+    if options.wrap:
+        from distprove.stark.wrap.system import WrappedSystem
+
+        return WrappedSystem
     if options.one_proof:
         from distprove.stark.recursion.system import OneProofSystem  # what few jobs need
 

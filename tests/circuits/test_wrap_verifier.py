@@ -13,12 +13,8 @@ import pytest
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Circuit
 from distprove.circuits.wrap.arithmetic import WrapArithmetic
-from distprove.circuits.wrap.verifier import (
-    statement_digest,
-    unchecked_circuit,
-    verifier_circuit,
-    verifier_inputs,
-)
+from distprove.circuits.wrap.statement import statement_digest
+from distprove.circuits.wrap.verifier import unchecked_circuit, verifier_circuit, verifier_inputs
 from distprove.errors import UnsatisfiedWitness, UsageError
 from distprove.job import Job
 from distprove.stark.field import P

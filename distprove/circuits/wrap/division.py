@@ -17,43 +17,33 @@ _AT_ONCE = 1 << 12
 
 @dataclass(frozen=True)
 class Divide(Step):
-    """The step that divides x = the sum of `products` + `addend`, an integer below the field's order, by p.
+    """The step that divides value, an integer below the field's order, by p.
 
-    It writes for each lane the remainder, with `quotients` then the quotient; then bits 1 .. 63 of the remainders, then
-    bits 1 .. of the quotients, of `quotient_bits`.
+    It writes for each lane the remainder; then bits 1 .. 63 of the remainders, then bits 1 .. of the quotients, of
+    `quotient_bits`.
     """
 
     first: int
-    lanes: int
     quotient_bits: int
-    quotients: bool
-    products: tuple[tuple[Linear, Linear], ...]
-    addend: Linear
+    value: Linear
 
     def run(self, wires: Wires) -> None:
-        vectors, field = wires.backend.vectors, wires.field
-        x = wires.evaluate(self.addend, self.lanes)
-        for a, b in self.products:
-            x = vectors.add(field, x, vectors.mul(field, wires.evaluate(a, self.lanes), wires.evaluate(b, self.lanes)))
-        remainder, quotient = divided(wires, x)
-        at = self.first
-        for values in (remainder, quotient) if self.quotients else (remainder,):
-            wires.store(at, values)
-            at += self.lanes
-        write_higher_bits(wires, at, 64, remainder)
-        write_higher_bits(wires, at + 63 * self.lanes, self.quotient_bits, quotient)
+        remainder, quotient = divided(wires, wires.evaluate(self.value))
+        lanes = self.value.lanes
+        wires.store(self.first, remainder)
+        write_higher_bits(wires, self.first + lanes, 64, remainder)
+        write_higher_bits(wires, self.first + 64 * lanes, self.quotient_bits, quotient)
 
     def reads(self) -> list[Span]:
-        values = [self.addend, *(value for pair in self.products for value in pair)]
-        return [span for value in values for span in value.spans(self.lanes)]
+        return self.value.spans(self.value.lanes)
 
     def sets(self) -> list[tuple[int, int]]:
-        return [(self.first, self.lanes * wires_of_division(self.quotient_bits, quotients=self.quotients))]
+        return [(self.first, self.value.lanes * wires_of_division(self.quotient_bits))]
 
 
-def wires_of_division(quotient_bits: int, *, quotients: bool) -> int:
+def wires_of_division(quotient_bits: int) -> int:
     """Wires a lane that `Divide` writes."""
-    return 1 + quotients + 63 + quotient_bits - 1
+    return 64 + quotient_bits - 1
 
 
 @dataclass(frozen=True)

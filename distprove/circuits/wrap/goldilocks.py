@@ -1,17 +1,14 @@
 """Goldilocks and its cubic extension in a circuit over BN254.
 
 An element is a `Bounded` integer that is congruent to it modulo p. It is reduced to 64 bits when its bounds ask for it:
-`dot` takes 5 constraints a product of extension elements, and some 390 for the three reductions of their sum.
+a product of extension elements takes 5 constraints, and the three reductions of a sum of products some 390.
 A *reduced* element is below 2^64, and perhaps not below p; a *canonical* one is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce as fold
-
 from distprove.circuits.builder import CircuitBuilder
-from distprove.circuits.linear import Linear, common_lanes
+from distprove.circuits.linear import Linear
 from distprove.circuits.wrap.division import Divide, wires_of_division
 from distprove.circuits.wrap.integers import Bounded, assert_below, bits_of, decomposed
 from distprove.errors import UsageError
@@ -35,8 +32,8 @@ def reduced(b: CircuitBuilder, x: Bounded) -> Bounded:
     one more. Raises UsageError for bounds too far apart."""
     offset, count = _quotients(b, x.low, x.high)
     lanes = x.value.lanes
-    first, wires = b.new_wires(lanes * wires_of_division(count, quotients=False))
-    b.add_step(Divide(first, lanes, count, False, (), x.value + offset))
+    first, wires = b.new_wires(lanes * wires_of_division(count))
+    b.add_step(Divide(first, count, x.value + offset))
     remainder, rest = wires[:lanes], wires[lanes:]
     bits_of(b, remainder, rest[: 63 * lanes], WORD)
     quotient = (x.value + offset - remainder) * pow(P, -1, b.field.modulus)
@@ -63,7 +60,7 @@ def _quotients(b: CircuitBuilder, low: int, high: int) -> tuple[int, int]:
 def multiply(b: CircuitBuilder, x: Extension, y: Extension) -> Extension:
     """The product, not reduced, by 5 constraints a lane: the bits of both factors add up, and up to three more."""
     p = _products(b, x, y)
-    low_and_high = _bounds([(x, y)])
+    low_and_high = _bounds(x, y)
     half = pow(2, -1, b.field.modulus)
     third = pow(3, -1, b.field.modulus)
     c_0, c_4 = p[0], p[4]
@@ -77,48 +74,6 @@ def multiply(b: CircuitBuilder, x: Extension, y: Extension) -> Extension:
     return a, d, e
 
 
-def dot(b: CircuitBuilder, pairs: Sequence[tuple[Extension, Extension]], addend: Extension | None = None) -> Extension:
-    """The sum of products and an addend, reduced. It takes 5 constraints a product and a lane, and as many as the sums
-    have bits. Raises UsageError where they have too many."""
-    *before, (x, y) = pairs
-    bounds = _bounds(pairs)
-    rest: list[Bounded | None] = [None, None, None] if addend is None else list(addend)
-    for pair in before:
-        made = multiply(b, *pair)
-        rest = [value if own is None else own + value for own, value in zip(rest, made, strict=True)]
-    zero = b.constant(0)
-    others = [zero if own is None else own.value for own in rest]
-    if addend is not None:
-        bounds = [(low + a.low, high + a.high) for (low, high), a in zip(bounds, addend, strict=True)]
-    lanes = common_lanes(*(part.value for element in (x, y) for part in element), *others)
-    (a_0, a_1, a_2), (b_0, b_1, b_2) = (tuple(part.value for part in element) for element in (x, y))
-    terms = (
-        ((a_0, b_0), (a_1, b_2), (a_2, b_1)),
-        ((a_0, b_1), (a_1, b_0), (a_1, b_2), (a_2, b_1), (a_2, b_2)),
-        ((a_0, b_2), (a_1, b_1), (a_2, b_0), (a_2, b_2)),
-    )
-    found: list[Bounded] = []
-    sums: list[Linear] = []
-    for products, other, (low, high) in zip(terms, others, bounds, strict=True):
-        offset, count = _quotients(b, low, high)
-        first, wires = b.new_wires(lanes * wires_of_division(count, quotients=True))
-        b.add_step(Divide(first, lanes, count, True, products, other + offset))
-        remainder, quotient, bits = wires[:lanes], wires[lanes : 2 * lanes], wires[2 * lanes :]
-        bits_of(b, remainder, bits[: 63 * lanes], WORD)
-        bits_of(b, quotient, bits[63 * lanes :], count) if count > 1 else b.assert_boolean(quotient, "a quotient")
-        found.append(Bounded(remainder, 0, 2**WORD - 1))
-        sums.append(remainder + quotient * P - offset - other)
-    # Of the five coefficients of the product as polynomials the sums and two products give all. What agrees with the
-    # product at five points is the product.
-    lowest, highest = b.multiply(a_0, b_0), b.multiply(a_2, b_2)
-    c_3, c_2 = sums[0] - lowest, sums[2] - highest
-    c_1 = sums[1] - c_3 - highest
-    for t in (1, -1, 2):
-        value = lowest + c_1 * t + c_2 * t**2 + c_3 * t**3 + highest * t**4
-        b.constrain(a_0 + a_1 * t + a_2 * t**2, b_0 + b_1 * t + b_2 * t**2, value)
-    return found[0], found[1], found[2]
-
-
 def _products(b: CircuitBuilder, x: Extension, y: Extension) -> list[Linear]:
     """The products of both as polynomials at 0, 1, -1, 2 and infinity."""
     (a_0, a_1, a_2), (b_0, b_1, b_2) = (tuple(part.value for part in element) for element in (x, y))
@@ -126,8 +81,8 @@ def _products(b: CircuitBuilder, x: Extension, y: Extension) -> list[Linear]:
     return [*inner, b.multiply(a_2, b_2)]
 
 
-def _bounds(pairs: Sequence[tuple[Extension, Extension]]) -> list[tuple[int, int]]:
-    """The bounds of the three parts of a sum of products."""
+def _bounds(x: Extension, y: Extension) -> list[tuple[int, int]]:
+    """The bounds of the three parts of a product."""
     parts = (
         ((0, 0), (1, 2), (2, 1)),
         ((0, 1), (1, 0), (1, 2), (2, 1), (2, 2)),
@@ -135,8 +90,8 @@ def _bounds(pairs: Sequence[tuple[Extension, Extension]]) -> list[tuple[int, int
     )
     found = []
     for own in parts:
-        each = [x[i].bounds_of_product(y[j]) for x, y in pairs for i, j in own]
-        found.append(fold(lambda s, e: (s[0] + e[0], s[1] + e[1]), each))
+        each = [x[i].bounds_of_product(y[j]) for i, j in own]
+        found.append((sum(low for low, _ in each), sum(high for _, high in each)))
     return found
 
 

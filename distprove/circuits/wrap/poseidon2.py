@@ -74,13 +74,3 @@ def packed(words: Sequence[Linear]) -> list[Linear]:
     """Words of 64 bits, three in an element. Each must be known to be below 2^64."""
     groups = (words[i : i + WORDS] for i in range(0, len(words), WORDS))
     return [weighted_sum([1 << 64 * i for i in range(len(group))], group) for group in groups]
-
-
-def leaf(b: CircuitBuilder, words: Sequence[Linear]) -> Linear:
-    """The digest of words that are known to be below 2^64, lane by lane, as a combination of a few wires."""
-    elements = packed(words)
-    state = [b.constant(0), b.constant(0), b.constant(SPONGE_TAG + (len(words) << 64))]
-    for i in range(0, len(elements), RATE):
-        block = elements[i : i + RATE]
-        state = permuted(b, [*block, *[b.constant(0)] * (RATE - len(block)), state[2]])
-    return state[0]

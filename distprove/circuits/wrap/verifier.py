@@ -22,8 +22,6 @@ from distprove.stark.multilinear.opened import OpenedRows
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.multilinear.shape import Shape
 from distprove.stark.multilinear.verifier import check_shape, check_statement, verify_steps
-from kernels.cpu.tree_digests import leaf_digests
-from kernels.interface.tree_hash import TreeHash
 from kernels.maths.curves import BN254
 
 FIELDS = (
@@ -90,13 +88,6 @@ def _given_proof(f: WrapArithmetic, shape: Shape, challenge: bytes) -> Multiline
         "final": elements("final", 1 << shape.log_final),
     }
     return MultilinearProof(**fields, log_heights=shape.log_heights, trees=())
-
-
-def statement_digest(public: Sequence[int]) -> int:
-    """The circuit's public value for these public values: their digest as a message of words
-    (docs/multilinear-protocol.md, section 2)."""
-    words = np.array(public, dtype="<u8").reshape(1, -1).view(np.uint8)
-    return int.from_bytes(bytes(leaf_digests(TreeHash.POSEIDON2_BN254, words)[0]), "little")
 
 
 def verifier_inputs(shape: Shape, name: str, public: Sequence[int], proof: MultilinearProof) -> dict[str, object]:

@@ -19,6 +19,8 @@ from distprove.stark.recursion.node import MOST_CHILDREN
 
 ROOT = "root"
 """The name of a tree's last node, and its role."""
+WRAP = "wrap"
+"""The name and role of a second root over the same node, whose proof a Groth16 circuit verifies."""
 LEAF = "leaf"
 """What the names of leaves begin with."""
 INNER = "node"
@@ -84,12 +86,12 @@ class Kind:
     """The different leaves of the job, in order of their first one: all nodes have tables with room for each of them.
     Each by the forms of its places."""
     role: str | int
-    """`INNER`, `ROOT`, or the number of the leaf among `leaves`."""
+    """`INNER`, `ROOT`, `WRAP`, or the number of the leaf among `leaves`."""
 
     @property
     def room(self) -> int:
         """Children that the node has room for."""
-        return 1 if self.role == ROOT else MOST_CHILDREN
+        return 1 if self.role in (ROOT, WRAP) else MOST_CHILDREN
 
     @property
     def is_leaf(self) -> bool:
@@ -111,7 +113,7 @@ class Kind:
             raise FormatError(f"{what}: not the kind of a node")
         leaves, role = record
         if not 1 <= len(leaves) <= MOST_LEAVES or not (
-            0 <= role < len(leaves) if type(role) is int else role in (INNER, ROOT)
+            0 <= role < len(leaves) if type(role) is int else role in (INNER, ROOT, WRAP)
         ):
             raise FormatError(f"{what}: not the kind of a node")
         return cls(tuple(_leaf(leaf, key, what) for leaf in leaves), role)
@@ -142,4 +144,4 @@ def kinds_of(nodes: Sequence[TreeNode], partitions: Mapping[str, LogHeights]) ->
     leaves = [numbers[leaf] for leaf in each]
     kinds = {node.name: Kind(different, INNER) for node in nodes}
     kinds |= {node.name: Kind(different, number) for node, number in zip(nodes, leaves, strict=False)}
-    return {**kinds, ROOT: Kind(different, ROOT)}
+    return kinds | {name: Kind(different, name) for name in (ROOT, WRAP) if name in kinds}

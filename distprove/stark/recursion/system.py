@@ -95,11 +95,16 @@ class OneProofSystem(MultilinearSystem):
     @cached_property
     def _nodes(self) -> tuple[TreeNode, ...]:
         names = [part.name for part in self._made.slices]
-        nodes = plan_tree(names)
+        nodes = self._tree_over(names)
         taken = set(names) & {node.name for node in nodes}
         if taken:
             raise UsageError(f"{min(taken)} is the name of a node of the tree, and cannot be that of a partition")
         return nodes
+
+    @staticmethod
+    def _tree_over(names: Sequence[str]) -> tuple[TreeNode, ...]:
+        """The nodes over partitions of these names, the root last."""
+        return plan_tree(names)
 
     @cached_property
     def _kinds(self) -> dict[str, Kind]:

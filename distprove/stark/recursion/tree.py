@@ -24,7 +24,7 @@ from distprove.stark.multilinear.verifier import verify
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import found_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN, NODE, NODE_CHALLENGE, Child, Identity, Proven
-from distprove.stark.recursion.plan import INNER, ROOT, Form, TreeNode, leaf_forms, leaves_of
+from distprove.stark.recursion.plan import INNER, ROOT, WRAP, Form, TreeNode, leaf_forms, leaves_of
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.root import TreeVerifyingKeys
 from distprove.steps import Steps
@@ -45,9 +45,11 @@ class TreeParameters:
 class NodeKeys(ABC):
     """The keys of a tree's nodes, by their children. They are made when they are first asked for, and kept."""
 
-    def __init__(self, params: TreeParameters, frame: Frame, backend: Backend) -> None:
-        """`frame` is that of leaves and nodes."""
-        self.params, self.frame, self._backend = params, frame, backend
+    def __init__(
+        self, params: TreeParameters, frame: Frame, backend: Backend, wrap: Callable[[], Parameters] | None = None
+    ) -> None:
+        """`frame` is that of leaves and nodes. `wrap` chooses the parameters of a second root, if there may be one."""
+        self.params, self.frame, self._backend, self._wrap_parameters = params, frame, backend, wrap
         # Beside a device the children of a node are evaluated at once; on a CPU their proofs take far longer.
         self._threads = 1 if backend.info().kind == "cpu" else min(MOST_CHILDREN, backend.threads)
         self._programs: dict[tuple[Hashable, ...] | str, NodeProgram] = {}
@@ -55,6 +57,7 @@ class NodeKeys(ABC):
         self._leaves: dict[tuple[Hashable, ...], MultilinearProvingKey] = {}
         self._node: MultilinearProvingKey | None = None
         self._root: MultilinearProvingKey | None = None
+        self._wrap: MultilinearProvingKey | None = None
         self._identity: Identity | None = None
 
     def leaf_over(self, children: Sequence[Child]) -> MultilinearProvingKey:
@@ -106,6 +109,14 @@ class NodeKeys(ABC):
         return self._root
 
     @property
+    def wrap(self) -> MultilinearProvingKey:
+        """The key of a second root, whose proof a Groth16 circuit verifies."""
+        if self._wrap is None:
+            assert self._wrap_parameters is not None, "a tree with a second root"
+            self._wrap = make_key(self._root_program, self._wrap_parameters(), self._backend)
+        return self._wrap
+
+    @property
     def below(self) -> Child:
         """What nodes and the root have of a leaf or a node."""
         return node_child(self.frame, self.params.nodes)
@@ -128,6 +139,8 @@ class NodeKeys(ABC):
         """The key of a node over these children."""
         if node.name == ROOT:
             return self.root
+        if node.name == WRAP:
+            return self.wrap
         return self.leaf_over(self.places(children)) if node.is_leaf else self.node
 
     @abstractmethod
@@ -145,11 +158,12 @@ class NodeKeys(ABC):
         self._leaves = {forms: pk for forms, pk in self._leaves.items() if pk is keep}
         self._node = self._node if self._node is keep else None
         self._root = self._root if self._root is keep else None
+        self._wrap = self._wrap if self._wrap is keep else None
         self._programs = {role: own for role, own in list(self._programs.items()) if keep and own is keep.program}
         return dropped
 
     def _made(self) -> list[MultilinearProvingKey]:
-        return [pk for pk in (*self._leaves.values(), self._node, self._root) if pk is not None]
+        return [pk for pk in (*self._leaves.values(), self._node, self._root, self._wrap) if pk is not None]
 
     def upper_keys(self) -> list[tuple[int, Callable[[], object]]]:
         """The keys of nodes and of the root: the bytes of the device that each takes, and what makes it."""
@@ -169,9 +183,16 @@ class NodeKeys(ABC):
 class TreeKeys(NodeKeys):
     """The keys of a tree over partitions of one key."""
 
-    def __init__(self, key: MultilinearKey, params: TreeParameters, frame: Frame, backend: Backend) -> None:
-        """`frame` is that of leaves and nodes; `frame_of` finds it."""
-        super().__init__(params, frame, backend)
+    def __init__(
+        self,
+        key: MultilinearKey,
+        params: TreeParameters,
+        frame: Frame,
+        backend: Backend,
+        wrap: Callable[[], Parameters] | None = None,
+    ) -> None:
+        """`frame` is that of leaves and nodes; `frame_of` finds it. `wrap` is for a second root (`NodeKeys`)."""
+        super().__init__(params, frame, backend, wrap)
         self.key = key
 
     def leaf(self, forms: Sequence[Form]) -> MultilinearProvingKey:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from distprove.stark.multilinear.key import MultilinearKey, compile_key, with_root
 from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS, Parameters
@@ -14,7 +15,7 @@ from distprove.stark.recursion import work
 from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.kept import kept_root, kept_rows
 from distprove.stark.recursion.node import MOST_CHILDREN
-from distprove.stark.recursion.plan import ROOT, Form, Kind, leaves_of, plan_tree
+from distprove.stark.recursion.plan import ROOT, WRAP, Form, Kind, leaves_of, plan_tree
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.security import FEW_BITS, Layer, tree_layers
 from distprove.stark.recursion.tree import TreeKeys, TreeParameters, node_child, root_frame, segments_of
@@ -27,6 +28,8 @@ MOST_KEYS = 64
 
 NODES, ROOTS = (4, TreeHash.POSEIDON2), (64, TreeHash.POSEIDON2_BINARY)
 """Blow-up and hash of nodes, which are verified in circuits, and of the root, whose proof is to be small."""
+WRAPS, WRAP_BITS = (64, TreeHash.POSEIDON2_BN254), 126
+"""Blow-up and hash of a second root, which a Groth16 circuit verifies; and the most bits of a proof under this hash."""
 LOW_BLOWUP = 2
 """Of nodes of fewer than FEW_BITS."""
 
@@ -38,7 +41,7 @@ _KEYS: OrderedDict[tuple[bytes, Kind], MultilinearKey] = OrderedDict()
 def keys_of_tree(key: MultilinearKey, kind: Kind, backend: Backend) -> TreeKeys:
     """The keys of the tree that has nodes of this kind over partitions of `key`, to be made on a backend. Raises
     UsageError for partitions over which there is no tree of the bits that `key` asks for."""
-    return TreeKeys(key, *chosen_tree(key, kind.leaves), backend)
+    return TreeKeys(key, *chosen_tree(key, kind.leaves), backend, partial(wrap_parameters, key, kind))
 
 
 def node_key(key: MultilinearKey, kind: Kind, threads: int = 1) -> MultilinearKey:
@@ -59,11 +62,27 @@ def _node_key(key: MultilinearKey, kind: Kind, threads: int) -> MultilinearKey:
     below = node_child(frame, params.nodes)
     if isinstance(kind.role, int):
         program, own = NodeProgram(segments_of(key, kind.leaves[kind.role]), frame), params.nodes
+    elif kind.role == WRAP:
+        program, own = NodeProgram([below], root_frame(frame, params.nodes)), wrap_parameters(key, kind)
     elif kind.role == ROOT:
         program, own = NodeProgram([below], root_frame(frame, params.nodes)), params.root
     else:
         program, own = NodeProgram([below] * MOST_CHILDREN, frame), params.nodes
     return made_key(program, own, threads)
+
+
+def wrap_parameters(key: MultilinearKey, kind: Kind) -> Parameters:
+    """The parameters of a second root above nodes of this kind, over partitions of `key`. Raises UsageError."""
+    params, frame = chosen_tree(key, kind.leaves)
+    bits = min(key.params.security_bits, WRAP_BITS)
+    return parameters(root_frame(frame, params.nodes), WRAPS, bits, key.params.grinding_bits)
+
+
+def wrap_rules(key: MultilinearKey, kind: Kind) -> MultilinearKey:
+    """The key of a second root as `node_key` makes it, without the root of its columns, which takes minutes: what its
+    bits follow from. Raises UsageError."""
+    params, frame = chosen_tree(key, kind.leaves)
+    return compile_key(NodeProgram((), root_frame(frame, params.nodes)), wrap_parameters(key, kind))
 
 
 def made_key(program: NodeProgram, params: Parameters, threads: int = 1) -> MultilinearKey:

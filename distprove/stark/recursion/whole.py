@@ -32,7 +32,8 @@ from distprove.system import PartitionProof
 from kernels.interface.tree_hash import TreeHash
 
 _LISTED: dict[str, type] = {"heights": bytes, "root": bytes, "anchor": bytes}
-_WHOLE: dict[str, type] = {"proof": dict, "sum": bytes}
+WHOLE: dict[str, type] = {"proof": dict, "sum": bytes}
+"""The fields of the one proof."""
 
 
 def listed(partition: PartitionProof) -> PartitionProof:
@@ -73,7 +74,7 @@ def verify_whole(
     """
     # 1. The form of all that is given, before keys are made.
     checked = checked_key(key)
-    check_fields(whole, _WHOLE, ROOT)
+    check_fields(whole, WHOLE, ROOT)
     check_fields(whole["proof"], FIELDS, ROOT)
     heights_of_listed(checked, partitions)
     total, listed = sum_in(whole["sum"]), commitments_of(partitions)

@@ -55,5 +55,6 @@ void bind_rows(nb::module_& m);
 void bind_goldilocks(nb::module_& m);
 void bind_riscv(nb::module_& m);
 void bind_recursion(nb::module_& m);
+void bind_wrap_witness(nb::module_& m);
 
 }  // namespace dp

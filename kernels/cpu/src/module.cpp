@@ -15,5 +15,6 @@ NB_MODULE(DP_MODULE, m) {
   dp::bind_goldilocks(m);
   dp::bind_riscv(m);
   dp::bind_recursion(m);
+  dp::bind_wrap_witness(m);
   dp::bind_canonical_scan(m);
 }

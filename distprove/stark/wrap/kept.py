@@ -1,0 +1,147 @@
+"""What follows from a wrap's circuit, in the user's private cache: its tape, and a development key.
+
+Both depend on the key of the proof that the circuit verifies, and on this package's code, which are in the names of
+files. Recording a circuit takes minutes. A tape that is damaged or someone else's is recorded again
+(`kernels.host.cache`). Keys are gigabytes: nothing but the folder's privacy vouches for one, and it proves nothing to
+others in any case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import distprove.circuits
+from distprove.circuits.builder import CircuitBuilder
+from distprove.circuits.circuit import Signal
+from distprove.circuits.wrap.tape import ARRAYS, TEMPLATE, WIDTH, Tape, record
+from distprove.circuits.wrap.verifier import verifier_circuit
+from distprove.errors import FormatError
+from distprove.formats import canonical
+from distprove.groth16.setup import setup
+from distprove.proof import check_fields
+from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.shape import Shape
+from distprove.stark.recursion.circuit_cache import name_of
+from distprove.stark.recursion.node import NODE, NODE_CHALLENGE
+from kernels.host import cache as files
+from kernels.host.private import is_ours, require_private
+from kernels.interface.backend import Backend
+
+BOUND = files.Bound(bytes=1 << 31, files=16)
+"""Of the folder of tapes. One takes 0.2 GB."""
+KEPT_KEYS = 2
+"""Development keys that the newest one leaves, with itself. One takes gigabytes."""
+_SUFFIX = ".tape"
+_FIELDS: dict[str, type] = {
+    "wires": int,
+    "outputs": list,
+    "inputs": list,
+    "labels": list,
+    "arrays": dict,
+    "templates": list,
+}
+
+
+def wrap_shape(key: MultilinearKey) -> Shape:
+    """The shape of the proofs that the circuit of a second root's key verifies."""
+    return Shape(key, tuple(key.fixed_heights))
+
+
+def wrap_circuit(key: MultilinearKey) -> CircuitBuilder:
+    """The circuit of the proofs under a second root's key. Raises UsageError."""
+    b, _ = verifier_circuit(wrap_shape(key), NODE, NODE_CHALLENGE)
+    return b
+
+
+def kept_tape(key: MultilinearKey, folder: Path | None = None) -> Tape:
+    """The witness program of `wrap_circuit`. `folder` is the cache's by default."""
+    folder, name = folder or files.user_cache_dir("wraps"), circuit_name(key)
+    found = _read(folder, name)
+    if found is None:
+        with files.making(folder, "tapes"):
+            found = _read(folder, name) or _recorded(key, folder, name)
+    return found
+
+
+def development_key(key: MultilinearKey, backend: Backend, folder: Path | None = None) -> Path:
+    """The file of an insecure Groth16 key of `wrap_circuit`, made on a backend if it is not there. Raises NotPrivate,
+    OSError."""
+    folder = folder or files.user_cache_dir("wrap-keys")
+    require_private(folder, create=True)
+    path = folder / f"{circuit_name(key)}.zkey"
+    with files.making(folder, "keys"):
+        if not (path.is_file() and is_ours(path.stat())):
+            setup(wrap_circuit(key).build().r1cs, insecure_dev=True, backend=backend, out=path)
+            for old in sorted(folder.glob("*.zkey"), key=lambda each: each.stat().st_mtime)[:-KEPT_KEYS]:
+                old.unlink()
+    return path
+
+
+def circuit_name(key: MultilinearKey) -> str:
+    """A digest of what a wrap's circuit depends on, as hexadecimal digits."""
+    hashed = hashlib.sha256(canonical.encode([name_of(()), key.digest, key.preprocessed_root]))
+    root = Path(distprove.circuits.__path__[0])
+    for path in sorted(root.rglob("*.py")):
+        hashed.update(canonical.encode([str(path.relative_to(root)), path.read_bytes()]))
+    return hashed.hexdigest()
+
+
+def _recorded(key: MultilinearKey, folder: Path, name: str) -> Tape:
+    tape = record(wrap_circuit(key))
+    data = encode_tape(tape)
+    kept = files.keep(folder, name, _SUFFIX, lambda file: file.write(data), BOUND)
+    if kept is not None:
+        kept.close()
+    return tape
+
+
+def _read(folder: Path, name: str) -> Tape | None:
+    file = files.find(folder, name, _SUFFIX)
+    if file is None:
+        return None
+    with file:
+        try:
+            return decode_tape(file.read())
+        except FormatError:
+            return None
+
+
+def encode_tape(tape: Tape) -> bytes:
+    """The content of a tape's file."""
+    return canonical.encode(
+        {
+            "wires": tape.wires,
+            "outputs": list(tape.outputs),
+            "inputs": [[signal.name, signal.first, signal.lanes] for signal in tape.inputs],
+            "labels": list(tape.labels),
+            "arrays": {name: tape.arrays[name].astype(kind).tobytes() for name, kind in ARRAYS.items()},
+            "templates": [
+                [inputs, *(own.astype(kind).tobytes() for own, kind in zip(arrays, TEMPLATE.values(), strict=True))]
+                for inputs, arrays in tape.templates
+            ],
+        }
+    )
+
+
+def decode_tape(data: bytes) -> Tape:
+    """The tape of a file. Raises FormatError for bytes that are no tape."""
+    record = canonical.decode(data, "tape")
+    check_fields(record, _FIELDS, "tape")
+    check_fields(record["arrays"], dict.fromkeys(ARRAYS, bytes), "tape")
+    try:
+        arrays = {name: np.frombuffer(record["arrays"][name], dtype=kind) for name, kind in ARRAYS.items()}
+        arrays["operations"] = arrays["operations"].reshape(-1, WIDTH)
+        templates = tuple(_template(own) for own in record["templates"])
+        inputs = tuple(Signal(name, first, lanes) for name, first, lanes in record["inputs"])
+        return Tape(record["wires"], tuple(record["outputs"]), inputs, tuple(record["labels"]), arrays, templates)
+    except (ValueError, TypeError) as error:
+        raise FormatError(f"tape: {error}") from None
+
+
+def _template(record: Any) -> tuple[int, tuple[Any, ...]]:
+    inputs, *arrays = record
+    return inputs, tuple(np.frombuffer(own, dtype=kind) for own, kind in zip(arrays, TEMPLATE.values(), strict=True))

@@ -1,0 +1,310 @@
+// The wires of a wrap's circuit over BN254's scalar field from its inputs: a tape of operations, one after the other.
+//
+// Layout: an operation is a row of eight 32-bit words. Combinations of wires are rows of terms (wire, step to the next lane,
+// number of the coefficient); coefficients 0 and 1 are 1 and -1. Templates are programs of products (synthesis.h).
+// Bound: products of the field, of which a term takes one unless its wire is zero or one, as bits are.
+// distprove/circuits/wrap/tape.py writes tapes, and says what each operation does.
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <type_traits>
+
+#include "bindings.h"
+#include "curve/curves.h"
+#include "synthesis.h"
+
+namespace dp {
+namespace {
+
+using Fr = Bn254::Fr;
+using u128 = unsigned __int128;
+
+constexpr u64 GOLDILOCKS = 0xFFFFFFFF00000001;
+constexpr u32 WORD_BITS = 64, FIELD_BITS = 254;
+constexpr size_t DIGITS = 3;
+
+enum class Kind : u32 { MULTIPLY_ADD, INVERT, RATIO, BITS, DIVIDE, DIGITS, CHECK, PLACE };
+constexpr u32 KINDS = 8;
+
+struct Operation {
+  u32 kind, lanes, first, a, b, c, count, more;
+};
+static_assert(sizeof(Operation) == 32, "eight words");
+
+struct Integer {
+  u64 w[4];
+};
+
+Integer integer_of(const Fr& x) {
+  static_assert(sizeof(Fr) == sizeof(Integer), "four words");
+  const Fr standard = x.from_montgomery();
+  Integer n;
+  std::memcpy(&n, &standard, sizeof n);
+  return n;
+}
+
+Fr element_of(const Integer& n) {
+  Fr x;
+  std::memcpy(&x, &n, sizeof x);
+  return x.to_montgomery();
+}
+
+Fr element_of(u64 word) { return element_of(Integer{{word, 0, 0, 0}}); }
+
+bool bit(const Integer& n, u32 k) { return k < 256 && n.w[k / 64] >> (k % 64) & 1; }
+
+// Divides n by Goldilocks' p in place, and returns the remainder.
+u64 divide(Integer& n) {
+  u64 rest = 0;
+  for (int i = 3; i >= 0; --i) {
+    const u128 both = (u128)rest << 64 | n.w[i];
+    n.w[i] = (u64)(both / GOLDILOCKS);
+    rest = (u64)(both % GOLDILOCKS);
+  }
+  return rest;
+}
+
+template <class T>
+std::vector<T> copied(const InBytes& array, const char* what) {
+  static_assert(std::is_trivially_copyable_v<T>, "bytes");
+  std::vector<T> out(count_of(array, sizeof(T), what));
+  if (!out.empty()) std::memcpy((void*)out.data(), array.data(), array.size());
+  return out;
+}
+
+struct Template {
+  u32 inputs, own;
+  std::vector<u32> row_ptr, columns, value_index;
+  std::vector<Fr> values;
+
+  Template(u32 inputs_, const InBytes& rows, const InBytes& wires, const InBytes& index, const InBytes& distinct)
+      : inputs(inputs_),
+        own(0),
+        row_ptr(copied<u32>(rows, "row_ptr")),
+        columns(copied<u32>(wires, "columns")),
+        value_index(copied<u32>(index, "value_index")),
+        values(copied<Fr>(distinct, "values")) {
+    if (row_ptr.size() % 3 != 1 || row_ptr[0] != 0 || row_ptr.back() != columns.size() ||
+        columns.size() != value_index.size())
+      throw std::invalid_argument("a template: not three rows a wire");
+    own = (u32)(row_ptr.size() / 3);
+    for (size_t row = 0; row + 1 < row_ptr.size(); ++row) {
+      if (row_ptr[row] > row_ptr[row + 1] || row_ptr[row + 1] > columns.size())
+        throw std::invalid_argument("a template: rows not ascending");
+      for (size_t k = row_ptr[row]; k < row_ptr[row + 1]; ++k)
+        if (columns[k] > inputs + row / 3 || value_index[k] >= values.size())
+          throw std::invalid_argument("a template: an entry out of range");
+    }
+  }
+};
+
+class Tape {
+ public:
+  Tape(u32 wires, const InBytes& operations, const InBytes& rows, const InBytes& columns, const InBytes& strides,
+       const InBytes& index, const InBytes& values, const InBytes& runs, nb::list templates)
+      : wires_(wires),
+        operations_(copied<Operation>(operations, "operations")),
+        rows_(copied<u32>(rows, "rows")),
+        columns_(copied<u32>(columns, "columns")),
+        strides_(copied<int>(strides, "strides")),
+        index_(copied<u32>(index, "index")),
+        values_(copied<Fr>(values, "values")),
+        runs_(copied<i64>(runs, "runs")) {
+    for (nb::handle each : templates) {
+      const nb::tuple t = nb::cast<nb::tuple>(each);
+      templates_.emplace_back(nb::cast<u32>(t[0]), nb::cast<InBytes>(t[1]), nb::cast<InBytes>(t[2]),
+                              nb::cast<InBytes>(t[3]), nb::cast<InBytes>(t[4]));
+    }
+    check();
+  }
+
+  u32 wires() const { return wires_; }
+
+  // Sets all wires that no input sets. Returns the operations whose condition does not hold.
+  std::vector<u32> run(Fr* wires) const {
+    std::vector<u32> broken;
+    for (size_t i = 0; i < operations_.size(); ++i)
+      for (u32 lane = 0; lane < operations_[i].lanes; ++lane)
+        if (!run(operations_[i], lane, wires)) broken.push_back((u32)i);
+    return broken;
+  }
+
+ private:
+  Fr combination(u32 number, u32 lane, const Fr* wires) const {
+    Fr sum = Fr::zero();
+    const Fr one = Fr::one();
+    for (u32 k = rows_[number]; k < rows_[number + 1]; ++k) {
+      const Fr& x = wires[(i64)columns_[k] + (i64)lane * strides_[k]];
+      if (x.is_zero()) continue;
+      const u32 value = index_[k];
+      if (value == 0) {
+        sum = sum + x;
+      } else if (value == 1) {
+        sum = sum - x;
+      } else {
+        sum = sum + (x == one ? values_[value] : x * values_[value]);
+      }
+    }
+    return sum;
+  }
+
+  // Writes the bits 1 .. count - 1, bit k of this lane to the wire at + (k - 1) * lanes.
+  static void put_bits(const Integer& n, u32 count, Fr* at, u32 lanes) {
+    for (u32 k = 1; k < count; ++k) at[(size_t)(k - 1) * lanes] = bit(n, k) ? Fr::one() : Fr::zero();
+  }
+
+  bool run(const Operation& op, u32 lane, Fr* wires) const {
+    Fr* const out = wires + op.first + lane;
+    switch ((Kind)op.kind) {
+      case Kind::MULTIPLY_ADD: {
+        Fr made = combination(op.c, lane, wires);
+        if (rows_[op.a] != rows_[op.a + 1]) made = made + combination(op.a, lane, wires) * combination(op.b, lane, wires);
+        *out = made;
+        return true;
+      }
+      case Kind::INVERT:
+        *out = combination(op.a, lane, wires).inverse();
+        return true;
+      case Kind::RATIO: {
+        const Fr total = combination(op.a, lane, wires);
+        *out = total.is_zero() ? Fr::zero() : total * combination(op.b, lane, wires).inverse();
+        return true;
+      }
+      case Kind::BITS:
+        put_bits(integer_of(combination(op.a, lane, wires)), op.count, out, op.lanes);
+        return true;
+      case Kind::DIVIDE: {
+        Integer n = integer_of(combination(op.a, lane, wires));
+        const u64 rest = divide(n);
+        *out = element_of(rest);
+        put_bits(Integer{{rest, 0, 0, 0}}, WORD_BITS, out + op.lanes, op.lanes);
+        put_bits(n, op.count, out + (size_t)WORD_BITS * op.lanes, op.lanes);
+        return true;
+      }
+      case Kind::DIGITS: {
+        Integer n = integer_of(combination(op.a, lane, wires));
+        for (size_t k = 0; k < DIGITS; ++k) {
+          const u64 digit = divide(n);
+          out[k * op.lanes] = element_of(digit);
+          put_bits(Integer{{digit, 0, 0, 0}}, WORD_BITS, out + (DIGITS + (WORD_BITS - 1) * k) * op.lanes, op.lanes);
+        }
+        return true;
+      }
+      case Kind::CHECK: {
+        const Fr a = combination(op.a, lane, wires);
+        if (op.a == op.b && op.a == op.c) return a.is_zero() || a == Fr::one();
+        return a * combination(op.b, lane, wires) == combination(op.c, lane, wires);
+      }
+      case Kind::PLACE: {
+        const Template& own = templates_[op.a];
+        const Products<Fr> program{own.row_ptr.data(), own.columns.data(), own.value_index.data(), own.values.data()};
+        const i64 first = op.first;
+        const Instances where{runs_.data() + 2 * (size_t)op.b, &first, own.inputs, own.own, op.lanes, 1};
+        run_products(program, own.own, wires, Instance(where, lane));
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Throws std::invalid_argument unless all that `run` reads and writes is there.
+  void check() const {
+    if (rows_.empty() || rows_[0] != 0 || rows_.back() != columns_.size() || strides_.size() != columns_.size() ||
+        index_.size() != columns_.size())
+      throw std::invalid_argument("combinations: arrays of other lengths");
+    for (size_t row = 0; row + 1 < rows_.size(); ++row)
+      if (rows_[row] > rows_[row + 1] || rows_[row + 1] > columns_.size())
+        throw std::invalid_argument("combinations: not ascending");
+    for (u32 value : index_)
+      if (value >= values_.size()) throw std::invalid_argument("combinations: a coefficient out of range");
+    for (const Operation& op : operations_) check(op);
+  }
+
+  void check(const Operation& op) const {
+    if (op.kind >= KINDS || op.lanes == 0) throw std::invalid_argument("operation: of no kind");
+    const i64 lanes = op.lanes;
+    i64 sets = 0;
+    switch ((Kind)op.kind) {
+      case Kind::MULTIPLY_ADD:
+        check(op.a, lanes), check(op.b, lanes), check(op.c, lanes);
+        sets = 1;
+        break;
+      case Kind::INVERT:
+        check(op.a, lanes);
+        sets = 1;
+        break;
+      case Kind::RATIO:
+        check(op.a, lanes), check(op.b, lanes);
+        sets = 1;
+        break;
+      case Kind::BITS:
+        check(op.a, lanes), check_bits(op.count);
+        sets = op.count - 1;
+        break;
+      case Kind::DIVIDE:
+        check(op.a, lanes), check_bits(op.count);
+        sets = WORD_BITS + op.count - 1;
+        break;
+      case Kind::DIGITS:
+        check(op.a, lanes);
+        sets = DIGITS * WORD_BITS;
+        break;
+      case Kind::CHECK:
+        check(op.a, lanes), check(op.b, lanes), check(op.c, lanes);
+        break;
+      case Kind::PLACE: {
+        if (op.a >= templates_.size()) throw std::invalid_argument("operation: no such template");
+        const Template& own = templates_[op.a];
+        if (2 * ((size_t)op.b + own.inputs) > runs_.size()) throw std::invalid_argument("operation: no such runs");
+        for (u32 i = 0; i < own.inputs; ++i) check_run(runs_[2 * (op.b + i)], runs_[2 * (op.b + i) + 1], lanes);
+        sets = own.own;
+        break;
+      }
+    }
+    if (op.first < (sets > 0) || op.first + lanes * sets > wires_)
+      throw std::invalid_argument("operation: wires out of range");
+  }
+
+  static void check_bits(u32 count) {
+    if (count < 1 || count > FIELD_BITS) throw std::invalid_argument("operation: bits out of range");
+  }
+
+  void check(u32 number, i64 lanes) const {
+    if ((size_t)number + 1 >= rows_.size()) throw std::invalid_argument("operation: no such combination");
+    for (u32 k = rows_[number]; k < rows_[number + 1]; ++k) check_run(columns_[k], strides_[k], lanes);
+  }
+
+  void check_run(i64 first, i64 stride, i64 lanes) const {
+    const i64 last = first + (lanes - 1) * stride;
+    if (first < 0 || first >= wires_ || last < 0 || last >= wires_)
+      throw std::invalid_argument("operation: a wire out of range");
+  }
+
+  u32 wires_;
+  std::vector<Operation> operations_;
+  std::vector<u32> rows_, columns_;
+  std::vector<int> strides_;
+  std::vector<u32> index_;
+  std::vector<Fr> values_;
+  std::vector<i64> runs_;
+  std::vector<Template> templates_;
+};
+
+std::vector<u32> run(const Tape& tape, OutBytes wires) {
+  expect(wires, (size_t)tape.wires() * sizeof(Fr), "wires");
+  aligned(wires, "wires");
+  nb::gil_scoped_release release;
+  return tape.run(reinterpret_cast<Fr*>(wires.data()));
+}
+
+}  // namespace
+
+void bind_wrap_witness(nb::module_& m) {
+  nb::class_<Tape>(m, "WrapTape", "The witness program of a wrap's circuit, whose indices have been checked.")
+      .def(nb::init<u32, const InBytes&, const InBytes&, const InBytes&, const InBytes&, const InBytes&, const InBytes&,
+                    const InBytes&, nb::list>())
+      .def_prop_ro("wires", &Tape::wires)
+      .def("run", &run, "Sets all wires but inputs, (wires, 4) in Montgomery form; the operations that do not hold.");
+}
+
+}  // namespace dp

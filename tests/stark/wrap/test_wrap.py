@@ -1,0 +1,345 @@
+"""Wraps: a Groth16 proof in place of a root's. Each wrap of something else is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distprove.circuits.builder import CircuitBuilder
+from distprove.circuits.wrap.statement import statement_digest
+from distprove.errors import FormatError, InputError, InvalidKey, InvalidProof, UsageError
+from distprove.groth16.keys import VerificationKey
+from distprove.groth16.proof import Groth16Proof
+from distprove.groth16.setup import setup
+from distprove.groth16.snarkjs import format_proof, format_public, write_verification_key
+from distprove.groth16.solidity import calldata, contract
+from distprove.groth16.zkey import read_zkey
+from distprove.job import Job
+from distprove.proof import Proof
+from distprove.stark.job_verifier import StarkVerifier
+from distprove.stark.keyfile import node_key
+from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.prover import commit, prove
+from distprove.stark.multilinear.proving_key import make_key
+from distprove.stark.multilinear.security import choose_parameters
+from distprove.stark.programs import load_program
+from distprove.stark.recursion.node import NODE, NODE_CHALLENGE
+from distprove.stark.recursion.plan import WRAP
+from distprove.stark.recursion.root import root_statement
+from distprove.stark.recursion.whole import commitments_of, sum_in, tree_of_listed
+from distprove.stark.wrap import files
+from distprove.stark.wrap.files import Wrap
+from distprove.stark.wrap.kept import circuit_name, kept_tape, wrap_circuit
+from distprove.stark.wrap.prover import wrap
+from distprove.steps import Steps
+from distprove.system import PartitionProof
+from kernels.cpu.backend import CpuBackend
+from kernels.maths.curves import BN254
+from tests.conftest import Snarkjs
+from tests.interop.test_solidity import WORD, answers, with_words, word
+from tests.support.one_proofs import OneProofs
+from tests.support.simulated_proofs import Trapdoor, trapdoor
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Iterator[CpuBackend]:
+    with CpuBackend(threads=2) as backend:
+        yield backend
+
+
+# -- the verifier: keys whose trapdoor is known prove any statement -------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """A job that ends in one proof, and what its root states."""
+
+    proof: Proof
+    key: MultilinearKey
+    digest: int
+
+    def check(self, folder: Path, wrap: Wrap, trusted: VerificationKey, proof: Proof | None = None) -> StarkVerifier:
+        """Verify a wrap of the job, from files, under a trusted key. `proof` takes the place of the job's."""
+        for name, content in wrap.contents().items():
+            (folder / name).write_bytes(content)
+        write_verification_key(folder / "trusted.json", trusted)
+        verifier = StarkVerifier(self.key, node_key=node_key).with_wrap(folder, folder / "trusted.json")
+        (proof or self.proof).verify(verifier)
+        return verifier
+
+
+@pytest.fixture(scope="module")
+def jobs(cpu: CpuBackend) -> tuple[Wrapped, Wrapped]:
+    """Two jobs of one key: other values."""
+    maker, made = OneProofs(cpu), []
+    for first in (0, 3):
+        proof = maker.prove(load_program("fibonacci", {"rows": 16, "first": first}), 2)
+        key = maker.key(proof)
+        keys = tree_of_listed(key, node_key, proof.partitions)
+        assert proof.whole is not None
+        stated = root_statement(keys, sum_in(proof.whole["sum"]), commitments_of(proof.partitions))
+        made.append(Wrapped(proof, key, statement_digest(stated.scalars())))
+    return made[0], made[1]
+
+
+@pytest.fixture
+def secret() -> Trapdoor:
+    return trapdoor(BN254, 1)
+
+
+def simulated(secret: Trapdoor, *public: int) -> Wrap:
+    return Wrap(secret.key, secret.prove([*public], seed=1), public)
+
+
+def test_a_wrap_takes_the_place_of_the_roots_proof(
+    jobs: tuple[Wrapped, Wrapped], secret: Trapdoor, tmp_path: Path
+) -> None:
+    job, _ = jobs
+    verifier = job.check(tmp_path, simulated(secret, job.digest), secret.key)
+    said = verifier.explain_whole(job.proof.partitions)
+    plain = StarkVerifier(job.key, node_key=node_key).explain_whole(job.proof.partitions)
+    assert {**said, "security": None} == {**plain, "security": None}  # the same sentences
+    layers, others = said["security"]["layers"], plain["security"]["layers"]
+    assert layers[:-1] == others[:-1]
+    assert layers[-1] != others[-1]  # under another hash
+    assert verifier.weakness() is None
+
+
+def test_the_roots_proof_is_not_looked_at(jobs: tuple[Wrapped, Wrapped], secret: Trapdoor, tmp_path: Path) -> None:
+    """So nothing of it can make up for a wrap, nor a wrap for what the list lacks."""
+    job, _ = jobs
+    without = replace(job.proof, whole={**(job.proof.whole or {}), "proof": {}})
+    job.check(tmp_path, simulated(secret, job.digest), secret.key, without)
+    with pytest.raises(InvalidProof, match="does not verify"):
+        job.check(tmp_path, Wrap(secret.key, secret.prove([1], seed=1), (job.digest,)), secret.key)
+
+
+def test_wraps_of_something_else_are_refused(jobs: tuple[Wrapped, Wrapped], secret: Trapdoor, tmp_path: Path) -> None:
+    job, other = jobs
+    for public in ([other.digest], [job.digest + 1], [0]):  # each proof holds
+        with pytest.raises(InvalidProof, match="is not of this job"):
+            job.check(tmp_path, simulated(secret, *public), secret.key)
+    with pytest.raises(InvalidProof, match="does not verify"):  # the public value was altered to what is asked
+        job.check(tmp_path, Wrap(secret.key, secret.prove([other.digest], seed=1), (job.digest,)), secret.key)
+    another = trapdoor(BN254, 1, seed=5)
+    with pytest.raises(InvalidProof, match="does not verify"):  # a proof under a key that nobody trusts
+        job.check(tmp_path, simulated(another, job.digest), secret.key)
+    two = trapdoor(BN254, 2)
+    with pytest.raises(InvalidProof, match="is not of this job"):
+        job.check(tmp_path, simulated(two, job.digest, 0), two.key)
+
+
+CHANGES = (
+    *("a root", "an anchor", "heights", "a public value"),
+    *("a name", "the order", "a part", "a partition of another job"),
+)
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_changed_list_is_refused(what: str, jobs: tuple[Wrapped, Wrapped], secret: Trapdoor, tmp_path: Path) -> None:
+    job, other = jobs
+    bound = Proof.bind("stark", job.key.digest, job.key.named(), _lists(job, other)[what], job.proof.whole)
+    with pytest.raises((InvalidProof, FormatError)):
+        job.check(tmp_path, simulated(secret, job.digest), secret.key, bound)
+
+
+def test_a_changed_sum_is_refused(jobs: tuple[Wrapped, Wrapped], secret: Trapdoor, tmp_path: Path) -> None:
+    job, _ = jobs
+    whole = job.proof.whole or {}
+    changed = replace(job.proof, whole={**whole, "sum": bytes([1]) + whole["sum"][1:]})
+    with pytest.raises(InvalidProof, match="is not of this job"):
+        job.check(tmp_path, simulated(secret, job.digest), secret.key, changed)
+
+
+def _lists(job: Wrapped, other: Wrapped) -> dict[str, list[PartitionProof]]:
+    first, second = job.proof.partitions
+
+    def flipped(field: str) -> PartitionProof:
+        value = first.data[field]
+        return replace(first, data={**first.data, field: bytes([value[0] ^ 1]) + value[1:]})
+
+    return {
+        "a root": [flipped("root"), second],
+        "an anchor": [flipped("anchor"), second],
+        "heights": [flipped("heights"), second],
+        "a public value": [replace(first, public=(first.public[0] + 1, *first.public[1:])), second],
+        "a name": [replace(first, name="part-0009"), second],
+        "the order": [second, first],
+        "a part": [first],
+        "a partition of another job": [first, other.proof.partitions[1]],
+    }
+
+
+def test_a_job_of_another_key_is_refused(
+    jobs: tuple[Wrapped, Wrapped], secret: Trapdoor, cpu: CpuBackend, tmp_path: Path
+) -> None:
+    """The digest binds the partitions' key: the same list under another one states something else."""
+    job, _ = jobs
+    maker = OneProofs(cpu)
+    other = maker.prove(load_program("fibonacci", {"rows": 32}), 2)
+    key = maker.key(other)
+    keys = tree_of_listed(key, node_key, other.partitions)
+    stated = root_statement(keys, sum_in((other.whole or {})["sum"]), commitments_of(other.partitions))
+    assert statement_digest(stated.scalars()) != job.digest
+    with pytest.raises(InvalidProof, match="is not of this job"):
+        replace(job, key=key, proof=other).check(tmp_path, simulated(secret, job.digest), secret.key)
+
+
+def test_files_that_are_no_wrap(jobs: tuple[Wrapped, Wrapped], secret: Trapdoor, tmp_path: Path) -> None:
+    job, _ = jobs
+    good = simulated(secret, job.digest)
+    job.check(tmp_path, good, secret.key)
+    key, verifier = tmp_path / "trusted.json", StarkVerifier(job.key, node_key=node_key)
+    for name, content in {
+        files.PUBLIC: f'["{job.digest + BN254.fr.modulus}"]',  # the same value modulo the order
+        files.PROOF: format_proof(good.proof).replace('"bn128"', '"bls12381"'),
+    }.items():
+        before = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_text(content)
+        with pytest.raises((InputError, InvalidProof)):
+            job.proof.verify(verifier.with_wrap(tmp_path, key))
+        (tmp_path / name).unlink()
+        with pytest.raises(InputError):
+            verifier.with_wrap(tmp_path, key)
+        (tmp_path / name).write_bytes(before)
+    job.proof.verify(verifier.with_wrap(tmp_path, key))
+
+
+# -- the prover, with a small program in place of a root ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Small:
+    """A proof under Poseidon2 over BN254 with the name and challenge of a node, its key, and a Groth16 key's file."""
+
+    key: MultilinearKey
+    root: PartitionProof
+    path: Path
+
+
+@pytest.fixture(scope="module")
+def small(cpu: CpuBackend, tmp_path_factory: pytest.TempPathFactory) -> Small:
+    program = load_program("fibonacci", {"rows": 16})
+    params = choose_parameters(program, 1, blowup=2, security=1, grinding=2, hash="poseidon2-bn254", log_final=4)
+    pk = make_key(program, params, cpu)
+    committed = commit(pk, NODE, program.inputs(program.slices(1)[0].source), Steps())
+    proof: Any = prove(pk, committed, NODE_CHALLENGE, Steps())
+    root = PartitionProof(WRAP, bytes(32), committed.commitment.public, {"proof": proof.to_record()})
+    path = tmp_path_factory.mktemp("wrap") / "small.zkey"
+    setup(wrap_circuit(pk.key).build().r1cs, insecure_dev=True, backend=cpu, out=path)
+    return Small(pk.key, root, path)
+
+
+def made(small: Small, cpu: CpuBackend, **changed: Any) -> Wrap:
+    given = {"key": small.key, "root": small.root, "path": small.path, **changed}
+    return wrap(**given, run=lambda task: task.run(cpu, None), threads=2)
+
+
+@pytest.fixture(scope="module")
+def wrapped(small: Small, cpu: CpuBackend) -> Wrap:
+    return made(small, cpu)
+
+
+def test_a_wrap_states_the_digest_of_its_root(small: Small, wrapped: Wrap, tmp_path: Path) -> None:
+    assert wrapped.public == (statement_digest(small.root.public),)
+    for name, content in wrapped.contents().items():
+        (tmp_path / name).write_bytes(content)
+    again = Wrap.read(tmp_path, tmp_path / files.KEY)
+    assert again.public == wrapped.public
+    assert format_proof(again.proof) == format_proof(wrapped.proof)
+    assert read_zkey(small.path).insecure
+
+
+def test_an_altered_root_has_no_wrap(small: Small, cpu: CpuBackend) -> None:
+    record = small.root.data["proof"]
+    final = record["final"]
+    for changed in (
+        replace(small.root, data={"proof": {**record, "final": bytes([final[0] ^ 1]) + final[1:]}}),
+        replace(small.root, public=(small.root.public[0] + 1, *small.root.public[1:])),
+    ):
+        with pytest.raises(InvalidProof):
+            made(small, cpu, root=changed)
+
+
+def test_keys_of_other_circuits_are_refused(small: Small, cpu: CpuBackend, tmp_path: Path) -> None:
+    b = CircuitBuilder(BN254)
+    x = b.private_input("x")
+    b.output("y", b.multiply(x, x))
+    b.output("z", b.multiply(x, x))
+    setup(b.build().r1cs, insecure_dev=True, backend=cpu, out=tmp_path / "two.zkey")
+    with pytest.raises(InvalidKey, match="has one public value"):
+        made(small, cpu, path=tmp_path / "two.zkey")
+    b = CircuitBuilder(BN254)
+    x = b.private_input("x")
+    b.output("y", b.multiply(x, x))
+    setup(b.build().r1cs, insecure_dev=True, backend=cpu, out=tmp_path / "one.zkey")
+    with pytest.raises(InvalidKey, match="of another circuit"):
+        made(small, cpu, path=tmp_path / "one.zkey")
+
+
+def test_a_damaged_key_makes_no_wrap(small: Small, cpu: CpuBackend, tmp_path: Path) -> None:
+    """One whose proofs do not verify: with the points of H in another order."""
+    damaged = tmp_path / "damaged.zkey"
+    data = bytearray(small.path.read_bytes())
+    h = read_zkey(small.path).points.h
+    at = bytes(data).index(h[:2].tobytes())
+    half = len(h[:1].tobytes())
+    data[at : at + half], data[at + half : at + 2 * half] = data[at + half : at + 2 * half], data[at : at + half]
+    damaged.write_bytes(data)
+    with pytest.raises(InvalidProof, match="another circuit, or damaged"):
+        made(small, cpu, path=damaged)
+
+
+def test_a_tape_is_kept(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "wraps"
+    first = kept_tape(small.key, folder)
+    monkeypatch.setattr("distprove.stark.wrap.kept.wrap_circuit", lambda key: pytest.fail("recorded again"))
+    again = kept_tape(small.key, folder)
+    assert all(np.array_equal(first.arrays[name], again.arrays[name]) for name in first.arrays)
+    other = replace(small.key, preprocessed_root=bytes(32))
+    assert circuit_name(other) != circuit_name(small.key)
+
+
+@pytest.mark.node
+def test_snarkjs_accepts_a_wrap(wrapped: Wrap, snarkjs: Snarkjs, tmp_path: Path) -> None:
+    for name, content in wrapped.contents().items():
+        (tmp_path / name).write_bytes(content)
+    paths = tmp_path / files.KEY, tmp_path / files.PUBLIC, tmp_path / files.PROOF
+    assert "OK!" in snarkjs("groth16", "verify", *paths).stdout
+    (tmp_path / files.PUBLIC).write_text(format_public((wrapped.public[0] + 1,)))
+    assert snarkjs("groth16", "verify", *paths, check=False).returncode
+
+
+@pytest.mark.node
+def test_a_contract_accepts_a_wrap_and_refuses_every_change(wrapped: Wrap) -> None:
+    good = bytes.fromhex(wrapped.contents()[files.CALLDATA].decode().strip()[2:])
+    assert good == calldata(wrapped.proof, wrapped.public)
+    changed = [with_words(good, {i: word(good, i) ^ 1}) for i in range((len(good) - 4) // WORD)]
+    found = answers(contract(wrapped.key), [good, *changed])
+    assert found[0] is True
+    assert not any(found[1:])
+
+
+def test_a_wraps_files_are_json_of_strings(wrapped: Wrap) -> None:
+    contents = wrapped.contents()
+    assert json.loads(contents[files.PUBLIC]) == [str(wrapped.public[0])]
+    assert json.loads(contents[files.PROOF])["curve"] == "bn128"
+    assert isinstance(wrapped.proof, Groth16Proof)
+
+
+def test_settings_go_together() -> None:
+    given = {"program": "fibonacci", "engine": "multilinear", "hash": "poseidon2", "partitions": 1}
+    for wrong in (
+        {"wrap": True},
+        {"insecure_dev": True},
+        {"wrap_key": "k.zkey"},
+        {"wrap": True, "insecure_dev": True, "wrap_key": "k.zkey"},
+    ):
+        with pytest.raises((UsageError, InputError)):
+            Job.from_options("stark", **given, **wrong)
