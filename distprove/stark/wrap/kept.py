@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import distprove.circuits
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Signal
-from distprove.circuits.wrap.tape import ARRAYS, TEMPLATE, WIDTH, Tape, record
+from distprove.circuits.wrap.tape import ARRAYS, FIELD, TEMPLATE, WIDTH, Tape, record
 from distprove.circuits.wrap.verifier import verifier_circuit
 from distprove.errors import FormatError
 from distprove.formats import canonical
@@ -134,7 +135,7 @@ def decode_tape(data: bytes) -> Tape:
     check_fields(record["arrays"], dict.fromkeys(ARRAYS, bytes), "tape")
     try:
         arrays = {name: np.frombuffer(record["arrays"][name], dtype=kind) for name, kind in ARRAYS.items()}
-        arrays["operations"] = arrays["operations"].reshape(-1, WIDTH)
+        arrays |= {"operations": arrays["operations"].reshape(-1, WIDTH), "values": _elements(arrays["values"])}
         templates = tuple(_template(own) for own in record["templates"])
         inputs = tuple(Signal(name, first, lanes) for name, first, lanes in record["inputs"])
         return Tape(record["wires"], tuple(record["outputs"]), inputs, tuple(record["labels"]), arrays, templates)
@@ -144,4 +145,9 @@ def decode_tape(data: bytes) -> Tape:
 
 def _template(record: Any) -> tuple[int, tuple[Any, ...]]:
     inputs, *arrays = record
-    return inputs, tuple(np.frombuffer(own, dtype=kind) for own, kind in zip(arrays, TEMPLATE.values(), strict=True))
+    found = {n: np.frombuffer(own, dtype=TEMPLATE[n]) for n, own in zip(TEMPLATE, arrays, strict=True)}
+    return inputs, (*list(found.values())[:-1], _elements(found["values"]))
+
+
+def _elements(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return words.reshape(-1, FIELD.limbs)

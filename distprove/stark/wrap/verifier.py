@@ -8,6 +8,7 @@ commitments, the keys of leaves and nodes, and the order of all. What the job sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from distprove.circuits.wrap.statement import statement_digest
@@ -62,7 +63,8 @@ def verify_wrap(
 
 
 def wrap_layer(key: MultilinearKey, partitions: Sequence[PartitionProof]) -> Layer:
-    """The layer of proofs that a wrap's circuit verifies. Raises InvalidProof, FormatError, UsageError."""
+    """The layer of the proof that a wrap's circuit verifies. Groth16 itself has no proven bits, and adds no layer (some
+    100 by what is known of BN254, docs/aggregation.md). Raises InvalidProof, FormatError, UsageError."""
     kind = kinds_of_listed(key, partitions)[ROOT].of_role(WRAP)
     (layer,) = node_layers([(wrap_rules(key, kind), 1)])
-    return layer
+    return replace(layer, program="wrapped node")
