@@ -38,13 +38,14 @@ def wrapped(system: Wraps, proofs: Sequence[PartitionProof], client: Client, run
     be. Raises InvalidProof, InputError."""
     began, where = time.monotonic(), _Where(client, run)
     try:
-        made = system.wrap(proofs, where.run)
+        made, steps = system.wrap(proofs, where.run)
     except InvalidProof as error:
         if where.device is None:
             raise
         where.failed(error)
-        made = system.wrap(proofs, where.on_cpu)
-    run.note("wrapped", worker=where.device or "driver", seconds=round(time.monotonic() - began, 3))
+        made, steps = system.wrap(proofs, where.on_cpu)
+    seconds = {name: round(own, 3) for name, own in steps.items()}
+    run.note("wrapped", worker=where.device or "driver", seconds=round(time.monotonic() - began, 3), steps=seconds)
     return made
 
 

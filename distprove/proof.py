@@ -386,8 +386,11 @@ class Aggregates(Protocol):
 class Wraps(Protocol):
     """Optional interface of a proof system that wraps a job's one proof in a proof of another kind."""
 
-    def wrap(self, proofs: Sequence[PartitionProof], run: Callable[[DeviceTask], Any]) -> Mapping[str, bytes]:
-        """Names and contents of the wrap's files, from all proofs of the plan, in its order. It has been verified.
+    def wrap(
+        self, proofs: Sequence[PartitionProof], run: Callable[[DeviceTask], Any]
+    ) -> tuple[Mapping[str, bytes], Mapping[str, float]]:
+        """Contents of the wrap's files by their names, and seconds by step, from all proofs of the plan, in its order.
+        It has been verified.
 
         `run` is as of `Aggregates`. Raises InvalidProof, InputError, and what `run` raises."""
 

@@ -41,6 +41,8 @@ NOT_FOR_VERIFIERS = (
     "distprove.stark.recursion.layout",
     "distprove.stark.recursion.program",
     "distprove.stark.recursion.tree",
+    "distprove.stark.wrap.kept",
+    "distprove.stark.wrap.prover",
 )
 """What a verifier does not import, be it later; for types alone it may."""
 REACHED = {
@@ -51,7 +53,7 @@ REACHED = {
     "distprove.stark.recursion.jobs_root": set[str](),
     "distprove.stark.aggregate.verifier": set[str](),
 }
-RECURSION = "distprove.stark.recursion"
+RECURSION, WRAP = "distprove.stark.recursion", "distprove.stark.wrap"
 DOORS = {
     ("distprove.stark.systems", f"{RECURSION}.system"),
     ("distprove.stark.job_verifier", f"{RECURSION}.whole"),
@@ -61,6 +63,11 @@ DOORS = {
     *(("distprove.stark.aggregate.verifier", f"{RECURSION}.{name}") for name in ("jobs_root", "security", "work")),
     ("distprove.stark.aggregate.prover", f"{RECURSION}.jobs_tree"),
     *(("distprove.cli.security", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
+    *((f"{WRAP}.verifier", f"{RECURSION}.{name}") for name in ("node_proof", "plan", "root", "security", "whole")),
+    *((f"{WRAP}.system", f"{RECURSION}.{name}") for name in ("plan", "system", "tree_keys")),
+    *((f"{WRAP}.listed", f"{RECURSION}.{name}") for name in ("plan", "tree_keys", "whole")),
+    *((f"{WRAP}.kept", f"{RECURSION}.{name}") for name in ("circuit_cache", "node")),
+    (f"{WRAP}.prover", f"{RECURSION}.node"),
 }
 """A room of its own: what else imports it, each when a job ends in one proof, or several do."""
 

@@ -107,9 +107,7 @@ def groth16(
 @app.command("wrap")
 @reports_errors
 def wrap(
-    proof: Annotated[
-        Path, typer.Argument(metavar="PROOF", help="A run or proof.msgpack that ends in one proof.")
-    ],
+    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="A run or proof.msgpack that ends in one proof.")],
     destination: Annotated[Path, typer.Option("--out", metavar="C.r1cs", help="The circuit to write."), Writes()],
     vk: Annotated[
         Path | None, typer.Option(help="The key of a program of your own: its verifying_key.msgpack.")
@@ -126,7 +124,7 @@ def wrap(
     from distprove.stark.wrap.kept import wrap_circuit
     from distprove.stark.wrap.listed import key_of_wrap
 
-    built = wrap_circuit(key_of_wrap(read_proof(proof), vk)).build().r1cs
+    built = wrap_circuit(key_of_wrap(read_proof(proof), vk)).system().r1cs()
     write_r1cs(destination, built)
     if as_json:
         print_json({"out": str(destination), "constraints": built.n_constraints, "wires": built.n_vars})

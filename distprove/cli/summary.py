@@ -177,7 +177,7 @@ def key_warnings(facts: dict[str, Any]) -> list[str]:
     if facts.get("insecure_aggregation"):
         lines.append("insecure aggregation keys: whoever made them can forge aggregates")
     if facts.get("insecure_wrap"):
-        lines.append("insecure wrap: whoever made its Groth16 key can forge wraps")
+        lines.append("insecure wrap: whoever made its key can forge wraps")
     return lines
 
 

@@ -150,7 +150,7 @@ class StarkVerifier:
         if self._wrap is not None:
             from distprove.stark.wrap.verifier import wrap_layer
 
-            layers = [*layers[:-1], wrap_layer(key, partitions)]
+            layers = [*layers[:-1], wrap_layer(key, self._tree_keys(), partitions)]
         return self._explained(partitions, heights, with_layers(record, layers))
 
     def _tree_keys(self) -> Callable[[Any, Any], Any]:

@@ -186,11 +186,11 @@ def program_of(key: AnyKey) -> Program | None:
 
 
 def node_key(key: Any, kind: Any) -> Any:
-    """The key of a node of the tree over partitions under `key`: `distprove.stark.recursion.tree_keys.node_key`, which
-    few verifiers need and import, on all threads."""
-    from distprove.stark.recursion.tree_keys import node_key
+    """The key of a node of the tree over partitions under `key`: `distprove.stark.recursion.tree_keys.verifiers_key`,
+    which few verifiers need and import, on all threads."""
+    from distprove.stark.recursion.tree_keys import verifiers_key
 
-    return node_key(key, kind, usable_threads())
+    return verifiers_key(key, kind, usable_threads())
 
 
 def jobs_keys(jobs: Any) -> Any:

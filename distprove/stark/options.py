@@ -73,7 +73,9 @@ class StarkOptions(Options):
         False,
         flag="--wrap",
     )
-    wrap_key: Path | None = setting("the wrap's proving key, a .zkey of `distprove setup wrap`", flag="--wrap-key")
+    wrap_key: Path | None = setting(
+        "the wrap's proving key, a .zkey for the circuit of `distprove setup wrap`", flag="--wrap-key"
+    )
     insecure_dev: bool = setting(
         "make the wrap's key here, without a ceremony: who made it can forge proofs", False, flag="--insecure-dev"
     )

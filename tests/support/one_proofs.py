@@ -11,7 +11,7 @@ from distprove.stark.multilinear.params import LOG_FINAL_IN_CIRCUITS
 from distprove.stark.multilinear.proof import MultilinearProof
 from distprove.stark.program import Program
 from distprove.stark.recursion.node import Proven
-from distprove.stark.recursion.plan import INNER, ROOT, Kind, kinds_of, plan_tree
+from distprove.stark.recursion.plan import INNER, ROOT, WRAP, Kind, TreeNode, kinds_of, plan_tree
 from distprove.stark.recursion.tree import TreeKeys
 from distprove.stark.recursion.tree_keys import keys_of_tree
 from distprove.stark.recursion.whole import listed, whole_of
@@ -30,6 +30,8 @@ class OneProofs:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._trees: dict[tuple[bytes, object], TreeKeys] = {}
+        self._last: tuple[TreeKeys, TreeNode, list[Proven], bytes] | None = None
+        """What the last job's root was made of."""
 
     def prove(self, program: Program, partitions: int = 1, **options: Any) -> Proof:
         """The proof file of a job. `options` are those of `choose_parameters`, in place of those of `FEW`."""
@@ -42,10 +44,17 @@ class OneProofs:
         for node in nodes:
             children = [made[name] for name in node.children]
             made[node.name] = keys.prove(node, children, parsed[0].challenge, Steps())
+        self._last = keys, nodes[-1], children, parsed[0].challenge
         root = PartitionProof(ROOT, bytes(32), made[ROOT].public, {"proof": made[ROOT].proof.to_record()})
         bound = [listed(p) for p in job.proofs]
         proof = Proof.bind("stark", job.key.digest, job.key.named(), bound, whole_of(root))
         return replace(proof, output=job.output)
+
+    def second_root(self) -> Proven:
+        """A second root of the last job that was proven, for a Groth16 circuit."""
+        assert self._last is not None, "after a job"
+        keys, root, children, challenge = self._last
+        return keys.prove(TreeNode(WRAP, root.children), children, challenge, Steps())
 
     def key(self, proof: Proof) -> MultilinearKey:
         """The verifying key of a job that was proven here."""

@@ -85,6 +85,12 @@ def wrap_rules(key: MultilinearKey, kind: Kind) -> MultilinearKey:
     return compile_key(NodeProgram((), root_frame(frame, params.nodes)), wrap_parameters(key, kind))
 
 
+def verifiers_key(key: MultilinearKey, kind: Kind, threads: int = 1) -> MultilinearKey:
+    """`node_key`, or of a second root `wrap_rules`: a Groth16 circuit has the root of its columns in place of the
+    verifier. Raises UsageError."""
+    return wrap_rules(key, kind) if kind.role == WRAP else node_key(key, kind, threads)
+
+
 def made_key(program: NodeProgram, params: Parameters, threads: int = 1) -> MultilinearKey:
     """The verifying key of a node's program, made on so many threads of the CPU; its root is kept."""
 

@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from distprove.groth16.keyfile import read_verification_key
 from distprove.groth16.keys import VerificationKey
 from distprove.groth16.proof import Groth16Proof
-from distprove.groth16.snarkjs import format_proof, format_public, format_verification_key, read_proof, read_public
+from distprove.groth16.snarkjs import (
+    format_proof,
+    format_public,
+    format_verification_key,
+    read_proof,
+    read_public,
+    read_verification_key,
+)
 from distprove.groth16.solidity import calldata
 from kernels.maths.curves import BN254
 

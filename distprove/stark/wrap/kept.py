@@ -76,7 +76,7 @@ def development_key(key: MultilinearKey, backend: Backend, folder: Path | None =
     path = folder / f"{circuit_name(key)}.zkey"
     with files.making(folder, "keys"):
         if not (path.is_file() and is_ours(path.stat())):
-            setup(wrap_circuit(key).build().r1cs, insecure_dev=True, backend=backend, out=path)
+            setup(wrap_circuit(key).system().r1cs(), insecure_dev=True, backend=backend, out=path)
             for old in sorted(folder.glob("*.zkey"), key=lambda each: each.stat().st_mtime)[:-KEPT_KEYS]:
                 old.unlink()
     return path

@@ -4,19 +4,22 @@ verifies."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from distprove.host.machine import usable_threads
+from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.options import StarkOptions
 from distprove.stark.recursion.plan import ROOT, WRAP, TreeNode, plan_tree
 from distprove.stark.recursion.system import OneProofSystem
 from distprove.stark.recursion.tree_keys import node_key
 from distprove.stark.wrap.kept import development_key
 from distprove.stark.wrap.prover import read_wrap_key, wrap
+from distprove.steps import Steps
 from distprove.system import DeviceTask, PartitionProof
-from kernels.cpu.backend import CpuBackend
+from kernels.interface.backend import Backend
 
 
 class WrappedSystem(OneProofSystem):
@@ -51,12 +54,28 @@ class WrappedSystem(OneProofSystem):
         weak = key.insecure or key.verification_key.weakness is not None
         return {"insecure_wrap": weak, "wrap_key": key.verification_key.digest().hex()}
 
-    def wrap(self, proofs: Sequence[PartitionProof], run: Callable[[DeviceTask], Any]) -> Mapping[str, bytes]:
-        """The files of the wrap, from the proofs of the whole plan. Raises InvalidProof, InvalidKey, InputError."""
+    def wrap(
+        self, proofs: Sequence[PartitionProof], run: Callable[[DeviceTask], Any]
+    ) -> tuple[Mapping[str, bytes], Mapping[str, float]]:
+        """The files of the wrap and the seconds of each step, from the proofs of the whole plan. Raises InvalidProof,
+        InvalidKey, InputError."""
         (second,) = (proof for proof in proofs if proof.name == WRAP)
-        key = node_key(self.key, self._kinds[ROOT].of_role(WRAP), usable_threads())
-        path = self.wrap_key
-        if path is None:
-            with CpuBackend(threads=usable_threads()) as cpu:
-                path = development_key(key, cpu)
-        return wrap(key, second, path, run, threads=usable_threads()).contents()
+        steps = Steps()
+        with steps("key"):
+            key = node_key(self.key, self._kinds[ROOT].of_role(WRAP), usable_threads())
+            path = self.wrap_key or run(KeyMaking(key))
+        return wrap(key, second, path, run, threads=usable_threads(), steps=steps).contents(), steps.seconds
+
+
+@dataclass(frozen=True)
+class KeyMaking:
+    """A `DeviceTask`: a development key of the wrap's circuit, in this machine's cache. It comes to the file's path."""
+
+    key: MultilinearKey = field(repr=False)
+
+    @property
+    def large(self) -> bool:
+        return True
+
+    def run(self, backend: Backend, host: Backend | None) -> Path:
+        return development_key(self.key, backend)

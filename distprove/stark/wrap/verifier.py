@@ -20,7 +20,6 @@ from distprove.stark.recursion.node_proof import NodeKey
 from distprove.stark.recursion.plan import ROOT, WRAP
 from distprove.stark.recursion.root import root_statement, verify_listed
 from distprove.stark.recursion.security import Layer, node_layers
-from distprove.stark.recursion.tree_keys import wrap_rules
 from distprove.stark.recursion.whole import (
     WHOLE,
     checked_key,
@@ -62,9 +61,9 @@ def verify_wrap(
     verify_listed(checked, stated, listed, output)
 
 
-def wrap_layer(key: MultilinearKey, partitions: Sequence[PartitionProof]) -> Layer:
+def wrap_layer(key: MultilinearKey, node_key: NodeKey, partitions: Sequence[PartitionProof]) -> Layer:
     """The layer of the proof that a wrap's circuit verifies. Groth16 itself has no proven bits, and adds no layer (some
     100 by what is known of BN254, docs/aggregation.md). Raises InvalidProof, FormatError, UsageError."""
     kind = kinds_of_listed(key, partitions)[ROOT].of_role(WRAP)
-    (layer,) = node_layers([(wrap_rules(key, kind), 1)])
+    (layer,) = node_layers([(node_key(key, kind), 1)])
     return replace(layer, program="wrapped node")

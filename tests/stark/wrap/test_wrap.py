@@ -24,15 +24,18 @@ from distprove.job import Job
 from distprove.proof import Proof
 from distprove.stark.job_verifier import StarkVerifier
 from distprove.stark.keyfile import node_key
-from distprove.stark.multilinear.key import MultilinearKey
+from distprove.stark.multilinear.key import MultilinearKey, with_root
 from distprove.stark.multilinear.prover import commit, prove
 from distprove.stark.multilinear.proving_key import make_key
 from distprove.stark.multilinear.security import choose_parameters
 from distprove.stark.programs import load_program
 from distprove.stark.recursion.node import NODE, NODE_CHALLENGE
-from distprove.stark.recursion.plan import WRAP
+from distprove.stark.recursion.node_proof import node_data, verify_node
+from distprove.stark.recursion.plan import ROOT, WRAP
 from distprove.stark.recursion.root import root_statement
-from distprove.stark.recursion.whole import commitments_of, sum_in, tree_of_listed
+from distprove.stark.recursion.tree_keys import node_key as nodes_key
+from distprove.stark.recursion.tree_keys import verifiers_key
+from distprove.stark.recursion.whole import commitments_of, kinds_of_listed, sum_in, tree_of_listed
 from distprove.stark.wrap import files
 from distprove.stark.wrap.files import Wrap
 from distprove.stark.wrap.kept import circuit_name, kept_tape, wrap_circuit
@@ -211,6 +214,43 @@ def test_files_that_are_no_wrap(jobs: tuple[Wrapped, Wrapped], secret: Trapdoor,
     job.proof.verify(verifier.with_wrap(tmp_path, key))
 
 
+# -- the second root ------------------------------------------------------------------------------------------------
+
+
+def test_a_second_root_states_what_the_root_does(cpu: CpuBackend) -> None:
+    maker = OneProofs(cpu)
+    proof = maker.prove(load_program("fibonacci", {"rows": 16}))
+    key, second = maker.key(proof), maker.second_root()
+    keys = tree_of_listed(key, node_key, proof.partitions)
+    stated = root_statement(keys, sum_in((proof.whole or {})["sum"]), commitments_of(proof.partitions))
+    assert second.public == stated.scalars()
+    kind = kinds_of_listed(key, proof.partitions)[ROOT].of_role(WRAP)
+    own = PartitionProof(WRAP, bytes(32), second.public, node_data(kind, second))
+    verify_node(nodes_key, own, key)
+    rules = verifiers_key(key, kind)  # what a verifier of a wrap has, without the root of the columns
+    assert not rules.preprocessed_root
+    assert with_root(rules, nodes_key(key, kind).preprocessed_root).digest == nodes_key(key, kind).digest
+    changed = (*second.public[:-1], second.public[-1] ^ 1)
+    for wrong in (
+        replace(own, public=changed),
+        replace(own, data={**own.data, "kind": kind.of_role(ROOT).to_record()}),
+        replace(own, data={**own.data, "proof": (proof.whole or {})["proof"]}),
+    ):
+        with pytest.raises((InvalidProof, FormatError)):
+            verify_node(nodes_key, wrong, key)
+
+
+def test_a_plan_has_a_second_root_before_the_root() -> None:
+    given = {"program": "fibonacci", "engine": "multilinear", "hash": "poseidon2", "partitions": 5, "security": 1}
+    job = Job.from_options("stark", **given, arguments={"rows": 16}, wrap=True, insecure_dev=True)
+    *_, second, root = job.load().plan()
+    assert (second.name, root.name) == (WRAP, ROOT)
+    assert second.needs == root.needs
+    assert len(second.needs) == 1
+    assert second.source["kind"] != root.source["kind"]
+    assert job.load().describe()["insecure_wrap"] is True
+
+
 # -- the prover, with a small program in place of a root ------------------------------------------------------------
 
 
@@ -232,7 +272,7 @@ def small(cpu: CpuBackend, tmp_path_factory: pytest.TempPathFactory) -> Small:
     proof: Any = prove(pk, committed, NODE_CHALLENGE, Steps())
     root = PartitionProof(WRAP, bytes(32), committed.commitment.public, {"proof": proof.to_record()})
     path = tmp_path_factory.mktemp("wrap") / "small.zkey"
-    setup(wrap_circuit(pk.key).build().r1cs, insecure_dev=True, backend=cpu, out=path)
+    setup(wrap_circuit(pk.key).system().r1cs(), insecure_dev=True, backend=cpu, out=path)
     return Small(pk.key, root, path)
 
 
