@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from tests.support.collection import import_all
 from tests.support.distribution import rank_of, unit_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,6 +92,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is not None and [Path(given).resolve() for given in session.config.args] == [ROOT / "tests"]:
+        import_all(int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+    return (yield)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
