@@ -462,14 +462,15 @@ def change(curve: Curve, kind: str, element: Words, others: list[Words], rng: ra
 @each_curve
 @pytest.mark.slow
 def test_a_thousand_changes(curve: Curve) -> None:
-    """Half of them to other members of the right group, half of them to bytes; none is accepted."""
+    """To the aggregates of both curves: half of them to other members of the right group, half of them to bytes; none
+    is accepted."""
     rng = random.Random(curve.name)
     public = public_values(4)
     data = made_of(curve, proofs_of(curve, public)).to_bytes()
     assert holds(curve, public, Aggregate.from_bytes(curve, data))
     counted = {"member": 0, "bytes": 0}
     names = len(fields(Aggregate.from_bytes(curve, data)))
-    for number in range(500):
+    for number in range(250):
         made = Aggregate.from_bytes(curve, data)
         listed = fields(made)
         kind, element = listed[number % names]
@@ -480,7 +481,7 @@ def test_a_thousand_changes(curve: Curve) -> None:
         element[:] = changed
         assert not holds(curve, public, made), (kind, number % names)
         counted["member"] += 1
-    for _ in range(520):
+    for _ in range(265):
         spoiled = bytearray(data)
         at = rng.randrange(len(data))
         spoiled[at] = rng.choice([spoiled[at] ^ 1 << rng.randrange(8), 0, 255, rng.randrange(256)])
@@ -489,17 +490,17 @@ def test_a_thousand_changes(curve: Curve) -> None:
         with contextlib.suppress(DistproveError):
             assert not holds(curve, public, Aggregate.from_bytes(curve, bytes(spoiled)))
         counted["bytes"] += 1
-    assert counted["member"] + counted["bytes"] >= 1000, counted
+    assert counted["member"] + counted["bytes"] >= 500, counted
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("index", range(0, 24, 4))
+@pytest.mark.parametrize("index", [6, 11, 19], ids=["target", "g1", "g2"])
 def test_the_second_verifier_refuses_changes(index: int) -> None:
     rng = random.Random(index)
     public = public_values(2)
     made = Aggregate.from_bytes(BLS12_381, made_of(BLS12_381, proofs_of(BLS12_381, public)).to_bytes())
     listed = fields(made)
-    kind, element = listed[index % len(listed)]
+    kind, element = listed[index]
     others = [words for other, words in listed if other == kind and words is not element]
     element[:] = change(BLS12_381, kind, element, others, rng)
     assert not second_holds(BLS12_381, public, made.to_bytes())
