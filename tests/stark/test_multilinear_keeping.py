@@ -42,9 +42,9 @@ SMALL = Parameters(1, 2, (6,) * 8, 0, 0, log_final=1)
 class Work:
     """A job, its partitions' witnesses, and counts of what a prover does."""
 
-    def __init__(self, params: Parameters, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.program = Ring(7)
-        self.system = MultilinearSystem(self.program, params, PARTITIONS)
+    def __init__(self, params: Parameters, monkeypatch: pytest.MonkeyPatch, *, partitions: int = PARTITIONS) -> None:
+        self.program, self.partitions = Ring(7), partitions
+        self.system = MultilinearSystem(self.program, params, partitions)
         self.did: Counter[str] = Counter()
         self._count(monkeypatch, steps_of, "commit_stack")
         self._count(monkeypatch, Stacked, "drop_codewords")
@@ -91,7 +91,7 @@ class Work:
 
     @property
     def expected(self) -> Any:
-        return prove_program(self.program, partitions=PARTITIONS, params=self.system.params)
+        return prove_program(self.program, partitions=self.partitions, params=self.system.params)
 
 
 def budget_for(planned: int) -> int:
@@ -162,20 +162,21 @@ def test_columns_that_come_out_otherwise_are_committed_to_again(monkeypatch: pyt
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler on this machine")
 def test_a_device_of_its_own_memory_keeps_them_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     emulated = CudaBackend(EmulatedDevice())
-    work = Work(SMALL, monkeypatch)
+    partitions = 2  # emulated kernels take four seconds for six
+    work = Work(SMALL, monkeypatch, partitions=partitions)
     expected = [canonical.encode(p.data) for p in work.expected.proofs]
     least = budget_for(plans(work.shape())[-1].peak)
     assert work.prove(emulated, least) == expected
-    assert (work.did["commit_stack"], work.did["to_host"]) == (PARTITIONS, PARTITIONS)
+    assert (work.did["commit_stack"], work.did["to_host"]) == (partitions, partitions)
     assert work.did["drop_columns"] == 0, "such short columns are copied sooner than made"
     with monkeypatch.context() as slow_copies:
         slow_copies.setattr(systems, "COPIED_BYTES", 1.0)
         assert work.prove(emulated, least) == expected
-    assert (work.did["commit_stack"], work.did["to_host"]) == (PARTITIONS, PARTITIONS)
-    assert work.did["restore_columns"] == PARTITIONS, "nodes alone are on the host"
+    assert (work.did["commit_stack"], work.did["to_host"]) == (partitions, partitions)
+    assert work.did["restore_columns"] == partitions, "nodes alone are on the host"
     monkeypatch.setattr(systems, "memory_available", lambda: 0)
     assert work.prove(emulated, least) == expected
-    assert (work.did["commit_stack"], work.did["to_host"]) == (2 * PARTITIONS, 0)
+    assert (work.did["commit_stack"], work.did["to_host"]) == (2 * partitions, 0)
 
 
 def test_memory_that_runs_out_is_made_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
