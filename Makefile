@@ -4,8 +4,8 @@
 PYTHON ?= python3
 # The CUDA extra follows the driver that nvidia-smi reports: cuda12, cuda13, or none. `make EXTRA= ...` leaves it out.
 EXTRA ?= $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: \(1[23]\)\..*/cuda\1/p')
-# Processes that run tests at once. Most tests wait or use one core; kernels on the CPU use several threads.
-PROCESSES ?= 2
+# Processes that run tests at once, for two cores: half of their time is waiting. They take 4 GB together.
+PROCESSES ?= 4
 
 UV := .uv/bin/uv
 VENV := .venv
@@ -15,13 +15,17 @@ NATIVE := kernels/CMakeLists.txt $(shell find kernels distprove -name '*.cpp' -o
   $(shell grep -rl --include='*.py' CppRows distprove/stark)
 INTEROP := tests/interop/node_modules/.ready
 
-.PHONY: demo test fuzz lint format setup gpu-compile performance tables constraints node clean check-tools FORCE
+.PHONY: demo test pytest fuzz lint format setup gpu-compile performance tables constraints node clean check-tools FORCE
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
 	$(BIN)/distprove demo
 
-test: lint node
+# mypy takes half a minute of one core, beside the tests.
+test: node $(VENV)/.ready-test
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
+
+pytest: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -q -n $(PROCESSES)
 
 # Spoiled files for every parser, for an hour: make fuzz FUZZ="--seconds 600 --seed 7". A short run is part of the tests.
