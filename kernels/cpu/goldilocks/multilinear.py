@@ -22,8 +22,8 @@ from kernels.maths.goldilocks_runs import coset_shift
 _NONE = np.empty(0, dtype=np.uint64)
 _LOW, _32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 _MOVED_BYTES, _MOVED_RUNS = 8 << 20, 8
-"""Most bytes of cells that are moved to a coset at once, unless so few runs, which fill the lanes, take more. With all of
-a table's cells at once, the system needs as long to clear new pages as the transforms take."""
+"""Most bytes of cells that are moved to a coset at once, unless so few runs, which fill the lanes, take more. With all
+of a table's cells at once, the system needs as long to clear new pages as the transforms take."""
 _UNITS = np.array([(0, 1, 0), (0, 0, 1)], dtype=np.uint64)
 
 
