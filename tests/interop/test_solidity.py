@@ -28,19 +28,18 @@ CODE_LIMIT = 24_576
 """Bytes of a contract's code at most (EIP-170)."""
 
 
-def call(source: str, calls: list[bytes]) -> dict[str, Any]:
-    """What a contract's `verifyProof` answers to each calldata, with gas; None for a call that reverts."""
+def call(*contracts: tuple[str, list[bytes]]) -> list[dict[str, Any]]:
+    """Returns, for each source of a contract with its calldata, the answer of `verifyProof` to each, with gas; None for
+    a call that reverts. One process does all: it takes two seconds to load the compiler."""
     if shutil.which("node") is None or not (HERE / "node_modules" / "solc").is_dir():
         pytest.skip("solc and an EVM are not installed (make node)")
-    given = json.dumps({"source": source, "calls": [f"0x{each.hex()}" for each in calls]})
+    given = json.dumps(
+        [{"source": source, "calls": [f"0x{each.hex()}" for each in calls]} for source, calls in contracts]
+    )
     done = subprocess.run(["node", HERE / "evm.mjs"], input=given, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
-    made: dict[str, Any] = json.loads(done.stdout)
+    made: list[dict[str, Any]] = json.loads(done.stdout)
     return made
-
-
-def answers(source: str, calls: list[bytes]) -> list[bool | None]:
-    return [each["valid"] for each in call(source, calls)["results"]]
 
 
 def with_words(data: bytes, words: dict[int, int]) -> bytes:
@@ -76,7 +75,7 @@ def test_it_accepts_a_proof_and_refuses_every_change(curve: Curve) -> None:
     for (named, group), coordinates in OUTSIDE.items():
         if named == curve.name:
             changed[f"outside {group.name}"] = outside(curve, good, group, coordinates)
-    told = call(contract(secret.key), [*calls.values(), *changed.values(), good[:-1], good + b"\0", good[:4]])
+    (told,) = call((contract(secret.key), [*calls.values(), *changed.values(), good[:-1], good + b"\0", good[:4]]))
     results = [each["valid"] for each in told["results"]]
     accepted, refused, (short, long, bare) = results[: len(calls)], results[len(calls) : -3], results[-3:]
     assert accepted == [True] * len(calls)
@@ -118,15 +117,14 @@ def outside(curve: Curve, data: bytes, group: Group, point: tuple[int, ...]) -> 
 def test_the_number_of_public_values(curve: Curve, monkeypatch: pytest.MonkeyPatch) -> None:
     """From none to as many as a contract has space for."""
     most = MOST_PUBLIC[curve.name]
-    for count in (0, most):
-        public = list(range(count))
-        secret = trapdoor(curve, count)
-        told = call(contract(secret.key), [calldata(secret.prove(public, seed=0), public)])
+    secrets = [(trapdoor(curve, count), list(range(count))) for count in (0, most)]
+    contracts = [(contract(secret.key), [calldata(secret.prove(public, seed=0), public)]) for secret, public in secrets]
+    for told in call(*contracts):
         assert told["results"][0]["valid"] is True
         assert told["size"] <= CODE_LIMIT
     monkeypatch.setitem(MOST_PUBLIC, curve.name, most - 1)
     with pytest.raises(UsageError, match=f"{most} public inputs"):
-        contract(secret.key)
+        contract(secrets[1][0].key)
 
 
 def test_the_contract_and_calldata_of_snarkjs_suit_ours(snarkjs: Snarkjs, shared_data: Path, tmp_path: Path) -> None:
@@ -143,8 +141,10 @@ def test_the_contract_and_calldata_of_snarkjs_suit_ours(snarkjs: Snarkjs, shared
     flat = [int(digits, 16) for digits in re.findall("0x[0-9a-f]+", theirs.stdout)]
     assert ours[4:] == b"".join(value.to_bytes(WORD, "big") for value in flat)
     snarkjs("zkey", "export", "solidityverifier", folder / "circuit.zkey", tmp_path / "theirs.sol")
-    for source in ((tmp_path / "theirs.sol").read_text(), (tmp_path / "files" / CONTRACT).read_text()):
-        assert answers(source, [ours, with_words(ours, {8: word(ours, 8) ^ 1})]) == [True, False]
+    calls = [ours, with_words(ours, {8: word(ours, 8) ^ 1})]
+    sources = [path.read_text() for path in (tmp_path / "theirs.sol", tmp_path / "files" / CONTRACT)]
+    for told in call(*((source, calls) for source in sources)):
+        assert [each["valid"] for each in told["results"]] == [True, False]
 
 
 def test_a_key_of_others_and_a_proof_without_contract(tmp_path: Path) -> None:
