@@ -4,7 +4,7 @@
 PYTHON ?= python3
 # The CUDA extra follows the driver that nvidia-smi reports: cuda12, cuda13, or none. `make EXTRA= ...` leaves it out.
 EXTRA ?= $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: \(1[23]\)\..*/cuda\1/p')
-# Processes that run tests at once, for two cores: half of their time is waiting. They take 4 GB together.
+# Processes that run tests at once, for two cores: half of their time is waiting. They take up to 8 GB of memory together.
 PROCESSES ?= 4
 
 UV := .uv/bin/uv
