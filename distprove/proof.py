@@ -49,7 +49,7 @@ from distprove.formats.files import read_bounded, write_atomically
 from distprove.formats.folder import Folder
 from distprove.formats.names import is_name
 from distprove.host import forks
-from distprove.host.beside import begin
+from distprove.host.beside import in_order
 from distprove.system import (
     DeviceTask,
     FindsInvalid,
@@ -239,13 +239,14 @@ class Proof:
         header = BEGINS[self.whole is not None][:1]
         file.writelines([header, canonical.entries(first), canonical.encode("partitions")])
         file.write(canonical.array_header(len(self.partitions)))
-        for partition in self.partitions:
-            data = partition.encode()
-            # Hashing long data lets go of the interpreter's lock: they are written beside it.
-            done = begin(2 if known is None and len(data) >= LONG else 1, partial(hashed.update, data))
-            file.writelines(partition_parts(partition, data))
-            if known is None:
-                done()
+        # Hashing long data lets go of the interpreter's lock: the next ones are encoded and written beside it.
+        long = known is None and self.partitions and len(self.partitions[0].encode()) >= LONG
+        with in_order(2 if long else 1, hashed.update) as take:
+            for partition in self.partitions:
+                data = partition.encode()
+                if known is None:
+                    take(data)
+                file.writelines(partition_parts(partition, data))
         file.write(canonical.entries(last))
         if known is None:
             self._bind_whole(hashed)

@@ -58,15 +58,20 @@ class Packs:
         Raises InputError where somebody laid a pack with so high a number that none can follow it.
         """
         small: list[tuple[str, bytes]] = []
+        alone = 0
         for name, content in files:
             if len(content) <= MAX_FILE:
                 small.append((name, content))
             else:
-                self._folder.write(own_file(name), content)
+                self._folder.write(own_file(name), content, settled=False)
+                alone += 1
         if len(small) < LEAST:
             for name, content in small:
-                self._folder.write(own_file(name), content)
-            return
+                self._folder.write(own_file(name), content, settled=False)
+                alone += 1
+            small = []
+        if alone:
+            self._folder.settle()
         for begin in range(0, len(small), _MOST):
             pack = {"format": FORMAT, "version": VERSION, "files": dict(small[begin : begin + _MOST])}
             if (number := next(self._numbers)) > _LAST:

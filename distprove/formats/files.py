@@ -74,9 +74,11 @@ def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterato
 
 
 @contextlib.contextmanager
-def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BinaryIO]:
+def replacing_in(
+    folder: int, path: Path, mode: int = 0o666, *, durable: bool = True, settled: bool = True
+) -> Iterator[BinaryIO]:
     """Replace a file as `replacing` does, in the open `folder`, wherever that lies: of `path` only the name counts, and
-    the message."""
+    the message. Unless `settled`, the folder is for the caller to sync."""
     temporary = temporary_name(path.name)
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
@@ -98,7 +100,7 @@ def replacing_in(folder: int, path: Path, mode: int = 0o666, *, durable: bool = 
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         raise
-    if durable:
+    if durable and settled:
         os.fsync(folder)
 
 

@@ -111,10 +111,15 @@ class Folder:
             raise InputError(f"{self.path / name} is a hard link to another file, which is not written; remove it")
         return self._checked(name, descriptor)
 
-    def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        """Write a file as `files.write_atomically` does: what had the name before, be it a link, is replaced."""
-        with replacing_in(self._descriptor, self.path / name, durable=durable) as file:
+    def write(self, name: str, data: bytes, *, durable: bool = True, settled: bool = True) -> None:
+        """Write a file as `files.write_atomically` does: what had the name before, be it a link, is replaced. A durable
+        one that is not `settled` has its name for good once `settle` was called."""
+        with replacing_in(self._descriptor, self.path / name, durable=durable, settled=settled) as file:
             file.write(data)
+
+    def settle(self) -> None:
+        """Sync the names in the folder."""
+        os.fsync(self._descriptor)
 
     @contextmanager
     def filling(self, name: str, fill: Callable[[BinaryIO], object]) -> Iterator[Callable[[], BinaryIO]]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from queue import Queue
 from typing import TypeVar
 
+Item = TypeVar("Item")
 Value = TypeVar("Value")
+QUEUED = 8
+"""Items that wait for `in_order`, at most: they may be long."""
 
 
 def begin(threads: int, call: Callable[[], Value]) -> Callable[[], Value]:
@@ -23,6 +28,27 @@ def in_background(call: Callable[[], Value], name: str = "distprove-beside", *, 
     # Not one of a pool, which takes no work once the main thread has ended, though others may still prove.
     threading.Thread(target=_run, args=(call, future), name=name, daemon=daemon).start()
     return future
+
+
+@contextmanager
+def in_order(threads: int, take: Callable[[Item], object]) -> Iterator[Callable[[Item], object]]:
+    """Give the block a function that has `take` called with what it is given, in this order, on a thread of its own
+    where there are several `threads`. All of it is taken when the block ends. `take` raises nothing."""
+    if threads < 2:
+        yield take
+        return
+    queue: Queue[Item | None] = Queue(QUEUED)
+
+    def take_all() -> None:
+        while (item := queue.get()) is not None:
+            take(item)
+
+    done = in_background(take_all, daemon=False)
+    try:
+        yield queue.put
+    finally:
+        queue.put(None)
+        done.result()
 
 
 def _run(call: Callable[[], Value], future: Future[Value]) -> None:
