@@ -3,15 +3,16 @@
     partitions/<number>.pack    {"format": "distprove.pack", "version": 1, "files": {name: content}}
 
 Each content is what would be in a file of its own, with its own checksum. A pack that cannot be read holds nothing:
-what was in it is proven again. Of two packs with a file of one name the later one counts. Somebody else may have laid a
-pack: it is read within `MAX_PACK` bytes, and only the files that are asked for are kept of it.
+what was in it is proven again. Of two packs with a file of one name the later one counts. A file without content says
+that those before it are discarded. Somebody else may have laid a pack: it is read within `MAX_PACK` bytes, and only the
+files that are asked for are kept of it.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from distprove.errors import FormatError, InputError
@@ -72,6 +73,13 @@ class Packs:
             small = []
         if alone:
             self._folder.settle()
+        self._pack(small)
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Have the files of these names, in the packs so far, count no more. Raises InputError as `write` does."""
+        self._pack([(name, b"") for name in names])
+
+    def _pack(self, small: Sequence[tuple[str, bytes]]) -> None:
         for begin in range(0, len(small), _MOST):
             pack = {"format": FORMAT, "version": VERSION, "files": dict(small[begin : begin + _MOST])}
             if (number := next(self._numbers)) > _LAST:
@@ -92,6 +100,7 @@ class Packs:
                 for key, data in files.items()
                 if key in wanted and isinstance(data, bytes) and len(data) <= MAX_FILE
             }
+        found.files = {key: data for key, data in found.files.items() if data}
         return found
 
     def _files(self, name: str) -> dict[str, object]:

@@ -31,6 +31,7 @@ import hashlib
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -213,6 +214,8 @@ class Run(StoredRun):
             self._partitions.remove_temporaries()
         super().__init__(folder, record, self._partitions)
         self._packs = Packs(self._partitions, is_new=is_new)
+        self._discarding, self._discarded = threading.Lock(), list[str]()
+        """Names of proofs in packs that were discarded, until the packs say so."""
         self._journal = Journal(folder)
 
     @classmethod
@@ -320,6 +323,9 @@ class Run(StoredRun):
 
     def store(self, proofs: Sequence[PartitionProof]) -> None:
         """Keep verified partition proofs; all are on disk when this returns. Any thread may call it."""
+        with self._discarding:  # what was discarded would fit the new proofs no better in a later session
+            self._packs.discard(self._discarded)
+            self._discarded.clear()
         self._packs.write((proof.name, _partition_content(proof)) for proof in proofs)
 
     def read_again(self) -> None:
@@ -336,8 +342,10 @@ class Run(StoredRun):
         return self._packed.damaged
 
     def discard(self, partition: Partition) -> None:
-        """Remove a stored proof that does not hold. One in a pack stays there, and is not looked at again."""
-        self._packed.files.pop(partition.name, None)
+        """Remove a stored proof that does not hold. One in a pack counts no more, in later sessions from the next proof
+        on that is stored."""
+        if self._packed.files.pop(partition.name, None) is not None:
+            self._discarded.append(partition.name)
         self._bound.pop(partition.name, None)
         self._partitions.remove(own_file(partition.name))
 

@@ -174,6 +174,33 @@ def test_what_was_made_of_a_proof_that_is_lost_is_made_again(
     assert reasons == dict.fromkeys(("node-2", "root"), "the proof of a child is lost")
 
 
+def test_a_packed_node_that_was_discarded_does_not_come_back_beside_its_childs_next_proof(
+    local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
+) -> None:
+    """It stayed in its pack, and the session after the next one took it for a proof that fits the leaf's new one. From
+    then on no session could bind the job."""
+    system = TreeSystem(16, faults())
+    with Run.create(tmp_path / "run", system, system.plan()) as run:
+        made = system.prover(system.shared(), None)
+        proofs: dict[str, PartitionProof] = {}
+        for partition in reversed(system.plan()):
+            planned = replace(partition, children=tuple(proofs[name] for name in partition.needs))
+            witness = system.synthesiser({}, 1).synthesise(planned)
+            proofs[partition.name] = made.prove_partition(planned, witness)[0]
+        run.store([*proofs.values()])
+    assert [path.suffix for path in (tmp_path / "run" / "partitions").iterdir()] == [".pack"]
+    (tmp_path / "run" / "partitions" / "leaf-09.msgpack").write_bytes(b"damaged")
+
+    def progress(event: Progress) -> None:
+        if event.event == "proved" and event.partition == "leaf-09":
+            raise Enough
+
+    with pytest.raises(Enough):
+        run_toy(TreeSystem(16, faults(slow={"node-2": 1.0})), local, progress)
+    run_toy(system, local).verify(system)
+    assert by_status(tmp_path)["proved"] == {"node-2", "root"}
+
+
 def test_leaves_whose_barrier_is_lost_are_proven_again_and_so_is_what_was_made_of_them(
     local: ExecutorSettings, faults: Make, run_toy: Prove, tmp_path: Path
 ) -> None:

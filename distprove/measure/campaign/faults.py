@@ -80,6 +80,8 @@ LEAK = 5.0
 """Seconds after a session in which all that it started has ended, on a machine that has nothing else to do."""
 CUTS = (3.0, 8.0, 20.0)
 """Seconds for which a network is cut."""
+COUNTED = 2.0
+"""Seconds between two countings of what many processes have played."""
 RESTARTED = 10.0
 """Seconds of a cut after which a node is started anew: its Ray may have given it up."""
 
@@ -549,9 +551,19 @@ class Player:
         with (self.folder / "output").open("wb") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=ROOT)
 
+    def plays(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def code(self) -> int | None:
+        """The exit code of the process, once it has ended."""
+        return None if self.process is None else self.process.returncode
+
     def outcomes(self) -> list[Outcome]:
+        """What became of the schedules that are over. A line that is being written is left out."""
         lines = self.folder / "lines"
-        return [Outcome(**json.loads(line)) for line in lines.read_text().splitlines()] if lines.exists() else []
+        told = lines.read_text() if lines.exists() else ""
+        return [Outcome(**json.loads(line)) for line in told.splitlines(keepends=True) if line.endswith("\n")]
 
     def output(self) -> str:
         """The end of what the process printed."""
@@ -568,7 +580,8 @@ def shares(transports: Sequence[str], processes: int, rays: int) -> list[str]:
 
 
 def play_beside(given: argparse.Namespace, seeds: Sequence[int], folder: Path) -> dict[str, Any]:
-    """Play schedules in many processes; the counts of all. Ends those that are not done in time."""
+    """Play schedules in many processes; the counts of all. Ends those that are not done in time, or all if it is told
+    to end itself. Meanwhile `--out` has the counts so far, in case that the machine is taken away."""
     kinds = shares(given.transport, given.processes, given.rays)
     players = []
     for index, kind in enumerate(kinds):
@@ -576,35 +589,39 @@ def play_beside(given: argparse.Namespace, seeds: Sequence[int], folder: Path) -
         own.mkdir()
         players.append(Player(kind, seeds[kinds[:index].count(kind) :: kinds.count(kind)], own))
     began = time.monotonic()
+    cut_short: list[Player] = []
     try:
         for player in players:
             player.start(given)
-        ended, cut_short = [], []
-        for player in players:
-            assert player.process is not None
-            with suppress(subprocess.TimeoutExpired):
-                player.process.wait(max(0.1, began + given.seconds + given.grace - time.monotonic()) or None)
-            if player.process.poll() is None:
-                player.process.terminate()
-                cut_short.append(player)
-            elif player.process.returncode:
-                ended.append(player)
+        while time.monotonic() < began + given.seconds + given.grace and any(map(Player.plays, players)):
+            time.sleep(COUNTED if given.out else 0.1)
+            if given.out is not None:
+                given.out.write_text(json.dumps(counts(players, time.monotonic() - began), indent=1) + "\n")
+    except SystemExit:
+        pass  # what was played is told
     finally:
-        for player in players:
-            if player.process is not None:
-                player.process.terminate()
-                player.process.wait()
-    outcomes = [outcome for player in players for outcome in player.outcomes()]
+        cut_short += filter(Player.plays, players)
+        processes = [player.process for player in players if player.process is not None]
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
     if given.lines is not None:
         with given.lines.open("a") as lines:
-            lines.writelines(json.dumps(asdict(outcome)) + "\n" for outcome in outcomes)
-    in_hand = [f"{each.transport} {each.seeds[len(each.outcomes())]}" for each in cut_short if each.seeds]
-    return summary(outcomes) | {
+            lines.writelines(json.dumps(asdict(each)) + "\n" for player in players for each in player.outcomes())
+    return counts(players, time.monotonic() - began, cut_short)
+
+
+def counts(players: Sequence[Player], seconds: float, cut_short: Sequence[Player] = ()) -> dict[str, Any]:
+    """What the players have played so far. `cut_short`: those that were ended."""
+    failed = [each for each in players if each not in cut_short and not each.plays() and each.code]
+    in_hand = [(each.transport, each.seeds[len(each.outcomes()) :]) for each in cut_short]
+    return summary([outcome for player in players for outcome in player.outcomes()]) | {
         "made_by": made_by(),
-        "processes": dict(Counter(kinds)),
-        "seconds": round(time.monotonic() - began, 1),
-        "cut_short": in_hand,
-        "players_that_failed": [{"transport": each.transport, "output": each.output()} for each in ended],
+        "processes": dict(Counter(player.transport for player in players)),
+        "seconds": round(seconds, 1),
+        "cut_short": [f"{transport} {left[0]}" for transport, left in in_hand if left],
+        "players_that_failed": [{"transport": each.transport, "output": each.output()} for each in failed],
     }
 
 

@@ -104,9 +104,21 @@ def test_a_pack_that_somebody_laid_costs_and_changes_nothing(
     assert victim.read_text() == "what is mine\n"
 
 
+def test_a_packed_file_that_was_discarded_counts_no_more_until_it_is_written_again(run_path: Path) -> None:
+    files = {f"p{index}": b"proof" for index in range(LEAST)}
+    with Run.open(run_path) as run:
+        folder = run.folder.folder("partitions")
+        packs = Packs(folder)
+        packs.write(files.items())
+        packs.discard(["p1", "p2"])
+        assert Packs(folder).read(files).files.keys() == files.keys() - {"p1", "p2"}
+        packs.write({**files, "p1": b"another"}.items())
+        assert Packs(folder).read(files).files == {**files, "p1": b"another"}
+
+
 def test_a_pack_that_none_can_follow_is_told(run_path: Path) -> None:
     """Those that followed it would have a name that no resume reads."""
-    files = {f"p{index}": b"" for index in range(LEAST)}
+    files = {f"p{index}": b"proof" for index in range(LEAST)}
     (run_path / "partitions" / "99999998.pack").write_bytes(b"")
     with Run.open(run_path) as run:
         packs = Packs(run.folder.folder("partitions"))
