@@ -13,6 +13,7 @@ from distprove.stark.multilinear.stacking import Stack
 from kernels.interface.arrays import Array
 from kernels.interface.backend import Backend
 from kernels.interface.goldilocks import StoredTree, TreeOpening
+from kernels.maths.distinct import distinct
 
 
 @dataclass
@@ -50,9 +51,9 @@ class Stacked:
         """Open the main tree at leaves. Of dropped codewords these leaves are made again alone, or all for it alone."""
         tree, kernels, log_blowup = self.tree, backend.multilinear, self.params.log_blowup
         if self.codewords is None:
-            distinct = np.unique(np.array(indices, dtype=np.int64) % (1 << tree.log_leaves))
+            met = distinct(np.array(indices, dtype=np.int64) % (1 << tree.log_leaves))
             log_arity = min(LOG_FOLD, self.stack.log_height)
-            leaves = kernels.codeword_leaves(self.coefficients, log_blowup, log_arity, distinct)
+            leaves = kernels.codeword_leaves(self.coefficients, log_blowup, log_arity, met)
             if leaves is not None:
                 (path,) = backend.goldilocks.open([tree], indices)
                 return [TreeOpening((leaves,), path.path)]

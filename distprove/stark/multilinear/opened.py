@@ -13,6 +13,7 @@ from distprove.stark.merkle import TreeClaim, openings_hold
 from distprove.stark.multilinear.params import Round
 from distprove.stark.multilinear.proof import MultilinearProof, tree_shapes
 from distprove.stark.multilinear.shape import Shape
+from kernels.maths.distinct import distinct
 from kernels.maths.query_paths import QueryPaths
 
 
@@ -73,18 +74,12 @@ class OpenedRows(Opened):
     def _rows(self, tree: int, root: bytes, indices: Indices) -> Words:
         """Each index's row. The proof must have as many rows as the indices are distinct leaves."""
         (rows,) = self._proof.trees[tree].rows
-        distinct = _distinct(indices)
-        if len(rows) != len(distinct):
+        met = distinct(indices)
+        if len(rows) != len(met):
             raise InvalidProof("an opening of another number of rows than the queries meet")
         self._queried.append((tree, root, indices))
-        found: Words = rows[np.searchsorted(distinct, indices)]
+        found: Words = rows[np.searchsorted(met, indices)]
         return found
-
-
-def _distinct(indices: Indices) -> Indices:
-    """The distinct indices, ascending. (np.unique imports numpy.ma, which takes longer than a proof's opening.)"""
-    ordered: Indices = np.sort(indices)
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
 
 
 def preprocessed_queries(shape: Shape, indices: Indices) -> Indices:

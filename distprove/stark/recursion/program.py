@@ -137,7 +137,11 @@ def node_rules() -> list[Rules]:
 
 @cache
 def _definition(name: str) -> Definition:
-    """The traced table of this name, which is the same in all frames: a process traces and compiles it once."""
+    """The traced table of this name, which is the same in all frames: a process traces and compiles it once. A second
+    table of a kind is that of the first."""
+    for kind, more in MORE.items():
+        if name == more:
+            return replace(_definition(kind), name=more)
     (table,) = node_tables(STATED, [name])
     return trace_air(table, _STATEMENT.layout())
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distprove.stark.recursion.circuit import NONE, Circuit, Kind, Numbers, Target, read_by_relations
+from kernels.maths.distinct import distinct
 
 
 def simplified(circuit: Circuit, zero: int, one: int) -> Circuit:
@@ -57,7 +58,7 @@ def _read(relations: Numbers, reads: NDArray[np.int64]) -> NDArray[np.bool_]:
         stays[found] = False
         operands = read_by_relations(relations[found])
         left -= _times(operands, len(left))
-        touched = np.unique(operands[operands != NONE])
+        touched = distinct(operands[operands != NONE])
         found = row_of[touched[left[touched] == 0]]
         found = found[found >= 0]
     return stays

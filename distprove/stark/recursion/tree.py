@@ -203,10 +203,10 @@ class TreeKeys(NodeKeys):
     def prepare(self, leaves: Sequence[tuple[Form, ...]]) -> None:
         """Record the circuits of these leaves, of nodes and of the root, and lay out their columns on the host: most of
         what it takes to make the keys. A thread beside the prover's may call. Raises as `leaf` does."""
-        for forms in leaves[:PREPARED_LEAVES]:
-            self._leaf_program(segments_of(self.key, forms)).preprocessed()
-        for program in (self._node_program, self._root_program):
+        made = [self._leaf_program(segments_of(self.key, forms)) for forms in leaves[:PREPARED_LEAVES]]
+        for program in (*made, self._node_program, self._root_program):
             program.preprocessed()
+            _ = program.circuit  # which columns from the cache do not take
 
     def keys_ahead(self, leaves: Sequence[tuple[Form, ...]]) -> list[tuple[int, Callable[[], object]]]:
         """The keys that `prepare` has prepared, in the order in which a job needs them, as `upper_keys` has them."""

@@ -20,6 +20,7 @@ from distprove.errors import FormatError, InputError
 from distprove.formats.files import read_bounded
 from distprove.stark.riscv.decode import LAST_PC, decode
 from distprove.stark.riscv.record import U32, Image, Words64
+from kernels.maths.distinct import distinct_with_places
 
 LARGEST_FILE = 1 << 28
 """Bytes that the file of a guest may have."""
@@ -118,7 +119,7 @@ class Elf:
             addresses.append(4 * used + np.uint32(segment.address & ~3))
             values.append(words[used])
         # Two segments may share a word: each has its own bytes of it.
-        unique, index = np.unique(np.concatenate(addresses), return_inverse=True)
+        unique, index = distinct_with_places(np.concatenate(addresses))
         joined = np.zeros(len(unique), dtype=np.uint32)
         np.bitwise_or.at(joined, index, np.concatenate(values))
         code = [start + 4 * np.arange(len(words), dtype=np.uint32) for start, words in self.program]

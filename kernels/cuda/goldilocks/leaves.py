@@ -9,6 +9,7 @@ from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.root_powers import powers
 from kernels.interface.arrays import Array
 from kernels.interface.steps import Words
+from kernels.maths.distinct import distinct_with_places
 from kernels.maths.goldilocks import P, root_of_unity
 from kernels.source import KernelSource
 
@@ -31,7 +32,7 @@ def leaves_of(device: Device, coefficients: Array, log_blowup: int, indices: NDA
     width, n = map(int, coefficients.shape)
     log_rest, log_domain = n.bit_length() - 1 - LOG_RESIDUES, n.bit_length() - 1 + log_blowup
     cosets = 1 << log_blowup
-    numbers, places = np.unique(indices % (cosets << LOG_RESIDUES), return_inverse=True)
+    numbers, places = distinct_with_places(indices % (cosets << LOG_RESIDUES))
     order = np.lexsort((numbers // cosets, numbers % cosets))  # coset by coset
     row_of = np.empty(len(order), dtype=np.int64)
     row_of[order] = np.arange(len(order))

@@ -37,6 +37,7 @@ from kernels.interface.multilinear_rows import (
 )
 from kernels.interface.row_program import Op
 from kernels.interface.steps import Words
+from kernels.maths.distinct import distinct
 from kernels.maths.goldilocks import P, root_of_unity
 from kernels.maths.goldilocks_runs import coset_shift
 from kernels.source import KernelSource
@@ -365,7 +366,7 @@ def _cells_read(rule: _Bound) -> list[int]:
     op, matrix, column, _ = rule.code.program.code.T
     loads = op == Op.LOAD
     begins = np.array([begin for begin, _ in rule.program.spans])
-    found: list[int] = np.unique(begins[matrix[loads]] + column[loads]).tolist()
+    found: list[int] = distinct(begins[matrix[loads]] + column[loads]).tolist()
     return found
 
 
