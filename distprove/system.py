@@ -359,6 +359,15 @@ class KeepsCommitted(Protocol):
 
 
 @runtime_checkable
+class VerifiesHere(Protocol):
+    """Optional interface of a proof system whose verifier is Python, and which the driver asks to verify some proofs in
+    its own process: those that it would verify again when it binds the job."""
+
+    def verifies_here(self, proof: PartitionProof) -> bool:
+        """Whether this is such a proof. It may be malformed."""
+
+
+@runtime_checkable
 class PreparesIdle(Protocol):
     """Optional interface of a prover that prepares what later proofs need while it has nothing to prove."""
 

@@ -71,7 +71,7 @@ def verify_node(node_key: NodeKey, proof: PartitionProof, key: MultilinearKey) -
     if not is_statement(proof.public):
         raise InvalidProof(f"{proof.name}: not the public values of a node")
     own, nodes = node_key(key, kind), node_key(key, kind.of_role(INNER))
-    if _identity_in(proof) != Identity.of(own) or proof.public[-KEY:] != Identity.of(nodes).scalars():
+    if identity_in(proof) != Identity.of(own) or proof.public[-KEY:] != Identity.of(nodes).scalars():
         raise InvalidProof(f"{proof.name}: a proof under another key")
     parsed, shape = MultilinearProof.from_record(proof.data["proof"], own, proof.name)
     if parsed.challenge != NODE_CHALLENGE:
@@ -84,7 +84,7 @@ def proven_of(proof: PartitionProof, key: MultilinearKey) -> Proven:
     if not is_node(proof):
         return Proven(proof.name, proof.public, MultilinearProof.from_record(proof.data, key, proof.name)[0])
     parsed, _ = MultilinearProof.from_record(proof.data["proof"], key, proof.name)
-    return Proven(NODE, proof.public, parsed, _identity_in(proof))
+    return Proven(NODE, proof.public, parsed, identity_in(proof))
 
 
 def challenge_of(proof: PartitionProof) -> bytes:
@@ -113,7 +113,7 @@ def statement(key: MultilinearKey, kind: Kind, children: Sequence[PartitionProof
             sums.append(_terminal(part, shape))
         else:
             listed, total = node_statement(child.public)
-            words.append(node_words(listed, _identity_in(child), node_key))
+            words.append(node_words(listed, identity_in(child), node_key))
             sums.append(total)
     return Stated(challenge_of(children[0]), list_digest(words, kind.room), e_sum(sums), node_key)
 
@@ -125,7 +125,7 @@ def stated_node_key(proof: PartitionProof) -> Identity:
     return Identity(_octets(words[:OCTETS], proof.name), root)
 
 
-def _identity_in(proof: PartitionProof) -> Identity:
+def identity_in(proof: PartitionProof) -> Identity:
     """The key that a node's proof names. Raises FormatError."""
     check_fields(proof.data, _DATA, proof.name)
     key = proof.data["key"]

@@ -38,7 +38,7 @@ from distprove.stark.recursion.plan import INNER, MOST_LEAVES, ROOT, Form, Kind,
 from distprove.stark.recursion.program import node_rules
 from distprove.stark.recursion.tree import TreeKeys
 from distprove.stark.recursion.tree_keys import keys_of_tree, node_key
-from distprove.stark.recursion.whole import listed, whole_of
+from distprove.stark.recursion.whole import listed, verify_whole, whole_of
 from distprove.stark.recursion.work import check_work, leaf_wires
 from distprove.stark.system import SharedFiles, StarkSynthesiser, context_of
 from distprove.steps import Steps
@@ -53,14 +53,16 @@ VERIFIERS_SHARE = 4
 class OneProofSystem(MultilinearSystem):
     """A job under the multilinear engine and Poseidon2 that ends in one proof.
 
-    Implements `ChecksChildren` and `PreparesVerifying` of `distprove.system`, and `BindsWhole` and `VerifiesWhole` of
-    `distprove.proof`, beside the protocols of `StarkSystem`.
+    Implements `ChecksChildren`, `PreparesVerifying` and `VerifiesHere` of `distprove.system`, and `BindsWhole` and
+    `VerifiesWhole` of `distprove.proof`, beside the protocols of `StarkSystem`.
     """
 
     one_proof = True
     tree_wires: int | None = None
     """The most wires of circuits for the tree; None for the default of `distprove.stark.recursion.work`."""
     _planned: tuple[Kind, ...] = ()
+    _root: PartitionProof | None = None
+    """The last root that `verify` accepted in this process."""
 
     @classmethod
     def from_options(cls, options: StarkOptions) -> OneProofSystem:
@@ -71,7 +73,7 @@ class OneProofSystem(MultilinearSystem):
         return system
 
     def __getstate__(self) -> dict[str, Any]:
-        left = "_nodes", "_kinds", "_ahead"
+        left = "_nodes", "_kinds", "_ahead", "_root"
         state = {name: value for name, value in super().__getstate__().items() if name not in left}
         return state | {"_planned": self.planned_kinds()}
 
@@ -159,7 +161,13 @@ class OneProofSystem(MultilinearSystem):
             verify_node(_node_key, proof, self.key)
         except InvalidProof:
             return False
+        if self.verifies_here(proof):
+            self._root = proof
         return True
+
+    def verifies_here(self, proof: PartitionProof) -> bool:
+        """Whether it is the root's proof, which `verify_job` compares with the list of partitions."""
+        return is_node(proof) and proof.name == ROOT
 
     def prepare_verifying(self) -> None:
         """Make the keys of the job's nodes, and what evaluates the rules of all keys. Where several processes do, one
@@ -202,7 +210,13 @@ class OneProofSystem(MultilinearSystem):
         return heights == tuple(planned) and known in (None, challenge)
 
     def verify_job(self, proofs: Sequence[PartitionProof]) -> None:
-        self.verify_whole(*self.bind_whole(proofs), self.output())
+        """Check all partitions together, whose proofs hold. The root is verified here unless `verify` has just done
+        so."""
+        partitions, whole = self.bind_whole(proofs)
+        if proofs[-1] is not self._root:
+            self.verify_whole(partitions, whole, self.output())
+        else:
+            verify_whole(self.key, _node_key, partitions, whole, self.output(), self.tree_wires, verified=self._root)
 
     def bind_whole(self, proofs: Sequence[PartitionProof]) -> tuple[list[PartitionProof], dict[str, Any]]:
         return [listed(proof) for proof in proofs[: self.partitions]], whole_of(proofs[-1])

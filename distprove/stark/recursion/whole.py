@@ -22,9 +22,9 @@ from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.proof import FIELDS
 from distprove.stark.multilinear.shape import heights_fit
 from distprove.stark.recursion.node import Identity, node_statement
-from distprove.stark.recursion.node_proof import NodeKey
+from distprove.stark.recursion.node_proof import NodeKey, identity_in
 from distprove.stark.recursion.plan import INNER, MOST_LEAVES, ROOT, Form, Kind, kinds_of, leaves_of, plan_tree
-from distprove.stark.recursion.root import TreeVerifyingKeys, verify_root
+from distprove.stark.recursion.root import TreeVerifyingKeys, root_statement, verify_listed, verify_root
 from distprove.stark.recursion.security import Layer, bits_of, tree_layers
 from distprove.stark.recursion.tables import USED_BITS
 from distprove.stark.recursion.work import check_work
@@ -66,11 +66,15 @@ def verify_whole(
     whole: dict[str, Any],
     output: bytes | None,
     tree_wires: int | None = None,
+    *,
+    verified: PartitionProof | None = None,
 ) -> None:
     """Raise InvalidProof or FormatError unless `whole` proves that these partitions are one job under `key`.
 
     The keys of the tree follow from `key` and the list, so that no proof chooses any. Raises OutputMissing without an
     output that the job has, and TooMuchWork before any key is made if they need circuits of more than `tree_wires`.
+    `verified` is the root as a partition, if `verify_node` has accepted it in this process. It is then compared with
+    what the list asks for, and not verified again.
     """
     # 1. The form of all that is given, before keys are made.
     checked = checked_key(key)
@@ -80,7 +84,15 @@ def verify_whole(
     total, listed = sum_in(whole["sum"]), commitments_of(partitions)
     # 2. The keys, and the proof under them.
     keys = tree_of_listed(checked, node_key, partitions, tree_wires)
-    verify_root(keys, whole["proof"], total, listed, output)
+    if verified is None:
+        verify_root(keys, whole["proof"], total, listed, output)
+        return
+    stated = root_statement(keys, total, listed)
+    if verified.data["proof"] != whole["proof"] or identity_in(verified) != Identity.of(keys.root):
+        raise InvalidProof("the root's proof is another one than was verified, or under another key")
+    if tuple(verified.public) != stated.scalars():
+        raise InvalidProof("the root states other values than the list of partitions asks for")
+    verify_listed(checked, stated, listed, output)
 
 
 def tree_of_listed(
