@@ -12,6 +12,7 @@ from kernels.cuda.device import Device
 from kernels.cuda.field import FIELD_PARAMS, field_source
 from kernels.cuda.goldilocks.compiled_rules import compiled_source
 from kernels.cuda.goldilocks.kernels import CudaGoldilocks
+from kernels.cuda.goldilocks.lde import LdeProfile
 from kernels.cuda.goldilocks.leaves import LEAVES
 from kernels.cuda.goldilocks.multilinear import BLOCKS, STEPS
 from kernels.cuda.goldilocks.rule_code import PIECE, RuleCode
@@ -59,6 +60,7 @@ def all_sources() -> list[KernelSource]:
         CSR,
         *recorder.sources,
         *goldilocks,
+        *LdeProfile().sources.values(),
         POSEIDON2,
         POSEIDON2_BN254,
         STEPS,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kernels.cuda.device import Device
 from kernels.cuda.goldilocks.deep_fri import OPENINGS, CudaDeepFri
-from kernels.cuda.goldilocks.lde import LdeProfile
+from kernels.cuda.goldilocks.lde import LdeProfile, Part
 from kernels.cuda.goldilocks.merkle import CudaTrees
 from kernels.cuda.goldilocks.multilinear import CudaMultilinear
 from kernels.cuda.goldilocks.root_powers import RootPowers
@@ -41,7 +41,7 @@ class CudaGoldilocks(CudaTransforms, CudaTrees, CudaRows, CudaDeepFri, CudaRowSo
             self._device.prepare(source)
         for program in programs:
             self._plan(program)
-        for source in (VECTOR, self._extend.profile.source, SOURCE):
+        for source in (VECTOR, self._extend.profile.sources[Part.EXTENSIONS], SOURCE):
             self._device.prepare(source)
 
     def load(self, programs: Iterable[RowProgram]) -> None:

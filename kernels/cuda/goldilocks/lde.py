@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property
 from itertools import product
 
@@ -31,6 +32,20 @@ RUN_THREADS, MAX_LOG_RUN_TILE = 256, 12
 """Most threads of a block that interpolates runs, and log2 of the most elements that it takes."""
 MAX_PLANS = 64
 """Most plans that are kept; the least recently used one goes first."""
+
+
+class Part(IntEnum):
+    """A part of goldilocks_lde.cu, by its number there. All together compile in six seconds: nobody waits for a part
+    that its proof does not take."""
+
+    EXTENSIONS = 0
+    CODEWORDS = 1
+    RUNS = 2
+
+    @classmethod
+    def of(cls, kernel: str) -> Part:
+        """The part that has this kernel."""
+        return {"lde": cls.EXTENSIONS, "encode": cls.CODEWORDS, "interpolate": cls.RUNS}[kernel.partition("_")[0]]
 
 
 @dataclass(frozen=True)
@@ -61,13 +76,14 @@ class LdeProfile:
             raise ValueError(f"{self} is not a shape that the kernels have")
 
     @cached_property
-    def source(self) -> KernelSource:
-        """goldilocks_lde.cu, compiled for this profile."""
+    def sources(self) -> dict[Part, KernelSource]:
+        """The parts of goldilocks_lde.cu, compiled for this profile."""
         defines = {"LOG_ELEMENTS": self.log_elements, "RUN_THREADS": RUN_THREADS}
         for name, tile in (("STRIDED", self.log_strided_tile), ("ROWS", self.log_row_tile)):
             threads = 1 << (tile - self.log_elements)
             defines |= {f"{name}_THREADS": threads, f"{name}_BLOCKS": max(1, self.threads_per_sm // threads)}
-        return KernelSource("goldilocks_lde", tuple((name, str(value)) for name, value in defines.items()))
+        told = [(name, str(value)) for name, value in defines.items()]
+        return {part: KernelSource("goldilocks_lde", (*told, ("PART", str(int(part))))) for part in Part}
 
     def shared_bytes(self, log_tile: int) -> int:
         """Bytes of shared memory of one tile with its padding. Must agree with `slot` in goldilocks_lde.cu."""
@@ -278,7 +294,7 @@ class LdeEngine:
         words, threads = int(values.size), min(RUN_THREADS, 1 << max(LOG_WARP, MAX_LOG_RUN_TILE - log_run))
         if not log_run:
             return
-        kernel = self._device.kernel(self.profile.source, f"interpolate_{log_run}")
+        kernel = self._device.kernel(self.profile.sources[Part.RUNS], f"interpolate_{log_run}")
         shared = 8 * threads * ((1 << log_run) + 1)
         kernel.launch(grid_for(words, threads << log_run), threads, (values, np.uint64(words)), shared=shared)
 
@@ -312,7 +328,7 @@ class LdeEngine:
     def _launch(
         self, name: str, grid: int, log_tile: int, arguments: tuple[Argument, ...], shared: int, stream: Stream
     ) -> None:
-        kernel = self._device.kernel(self.profile.source, name)
+        kernel = self._device.kernel(self.profile.sources[Part.of(name)], name)
         kernel.launch(grid, 1 << (log_tile - self.profile.log_elements), arguments, shared=shared, stream=stream)
 
     def _plan(self, log_n: int, log_blowup: int, coset: int) -> Plan:

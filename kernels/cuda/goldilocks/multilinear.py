@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.cuda.device import ByValue, Device, Kernel, grid_for
-from kernels.cuda.goldilocks.lde import LdeEngine
+from kernels.cuda.goldilocks.lde import LdeEngine, Part
 from kernels.cuda.goldilocks.leaves import LEAVES, leaves_of, takes
 from kernels.cuda.goldilocks.merkle import LEAF_KERNELS
 from kernels.cuda.goldilocks.rules import LOG_TILE, RULES, THREADS, CudaRules
@@ -52,7 +52,8 @@ class CudaMultilinear(CudaRules, MultilinearKernels):
 
     def prepare(self, rules: Iterable[RuleProgram] = (), tree_hash: TreeHash | None = None) -> None:
         hashes = () if tree_hash is None else (LEAF_KERNELS[tree_hash][0],)
-        for source in (*hashes, STEPS, BLOCKS, RULES, LEAVES, self._extend.profile.source):
+        transforms = (self._extend.profile.sources[part] for part in (Part.RUNS, Part.CODEWORDS))
+        for source in (*hashes, *transforms, STEPS, BLOCKS, RULES, LEAVES):
             self._device.prepare(source)
         for program in rules:
             self.prepare_rules(program)

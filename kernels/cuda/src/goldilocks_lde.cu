@@ -19,12 +19,18 @@
 // to 64 is a power of two (w_64 = 2^39), so a product is a shift. Between the steps the elements change threads through
 // shared memory and are multiplied by roots from tables. Bound: additions and subtractions.
 //
+// The kernels are compiled in three parts (PART), each as long as it takes: extensions, codewords, and runs.
+//
 // Launch: R C / E threads per block, C columns (strided) or rows; dynamic shared memory for a tile, twice for lde_rows.
 #include "device.h"
 #include "field/goldilocks.h"
 #include "register_transform.h"
 
 using namespace dp;
+
+#define DP_EXTENSIONS (PART == 0)
+#define DP_CODEWORDS (PART == 1)
+#define DP_RUNS (PART == 2)
 
 constexpr int LOG_E = LOG_ELEMENTS, E = 1 << LOG_E;
 constexpr u32 LOG_FINE = 12;  // roots of a large order are w^(fine + 2^12 coarse)
@@ -250,6 +256,7 @@ __device__ __forceinline__ void strided(const u64* in, u64* out, const u64* root
   Pass<INVERSE, false>{shape, tile, roots}.run(load, store);
 }
 
+#if DP_EXTENSIONS
 extern "C" __global__ void __launch_bounds__(STRIDED_THREADS, STRIDED_BLOCKS)
     lde_strided_inverse(const u64* in, u64* out, const u64* roots, const u64* fine, const u64* coarse, const u64* start,
                         const u64* ratio, const __grid_constant__ Shape shape) {
@@ -262,10 +269,14 @@ extern "C" __global__ void __launch_bounds__(STRIDED_THREADS, STRIDED_BLOCKS)
   strided<false>(in, out, roots, ExtensionTwiddles{fine, coarse, start, ratio}, shape);
 }
 
+#endif
+
+#if DP_CODEWORDS
 extern "C" __global__ void __launch_bounds__(STRIDED_THREADS, STRIDED_BLOCKS)
     encode_strided(u64* out, const u64* roots, const __grid_constant__ Powers powers, const __grid_constant__ Shape shape) {
   strided<false>(out, out, roots, CodewordTwiddles{powers}, shape);
 }
+#endif
 
 // The last digit: inverse transform of a row, then for each coset t the products with scale[t 2^log_r + k] and the
 // forward transform. `in` may be `out`'s coset 0. The coefficients wait in each thread's own part of `kept`.
@@ -314,12 +325,15 @@ __device__ __forceinline__ void rows_of_block(const u64* in, u64* out, const u64
   }
 }
 
+#if DP_EXTENSIONS
 extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
     lde_rows(const u64* in, u64* out, const u64* inverse_roots, const u64* forward_roots, const u64* scale,
              const __grid_constant__ Shape shape) {
   rows_of_block(in, out, inverse_roots, forward_roots, scale, shape, blockIdx.x);
 }
+#endif
 
+#if DP_CODEWORDS
 // A codeword's first pass: the forward transforms of rows, a block for each coset, which lie side by side in the grid.
 // Coefficients are in natural order, so that neighbours belong to as many rows: that of x^(k1 + N1 (k2 + N2 k3)) is the k3-th
 // of row k1 N2 + k2. N1 or N2 may be 1. A block takes neighbours and reads them side by side.
@@ -350,7 +364,9 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
   };
   Pass<false, true>{shape, tile, roots}.run(load, store, log_rows > 0);
 }
+#endif
 
+#if DP_RUNS
 // Runs of 2^LOG values over the subgroup become their coefficients, in place: one thread a run, through shared memory, where
 // runs are one element more apart. Bound: memory.
 template <int LOG>
@@ -385,6 +401,9 @@ DP_INTERPOLATE(3)
 DP_INTERPOLATE(4)
 DP_INTERPOLATE(5)
 DP_INTERPOLATE(6)
+#endif
+
+#if DP_EXTENSIONS
 
 constexpr u32 TABLES = 16;  // tables per launch of lde_rows_of_many
 
@@ -410,3 +429,4 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
   rows_of_block(table.in, table.out, table.inverse_roots, table.forward_roots, table.scale, table.shape,
                 blockIdx.x - (u32)table.first_block);
 }
+#endif
