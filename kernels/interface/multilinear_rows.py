@@ -17,7 +17,7 @@ import numpy as np
 
 from kernels.errors import SizeError
 from kernels.interface.arrays import Array
-from kernels.interface.row_program import RowProgram
+from kernels.interface.row_program import Op, RowProgram
 from kernels.interface.steps import (
     COORDINATES,
     EXT,
@@ -101,6 +101,14 @@ class RuleProgram:
     """The first cell of each matrix, and the one after its last."""
     next_columns: tuple[int, ...]
     """The cells of which those of the last matrix are the next rows."""
+
+    @cached_property
+    def cells_read(self) -> tuple[int, ...]:
+        """The numbers of the cells that the program on a coset reads, ascending."""
+        op, matrix, column, _ = self.on_coset.code.T
+        loads = op == Op.LOAD
+        begins = np.array([begin for begin, _ in self.spans])
+        return tuple(sorted(set((begins[matrix[loads]] + column[loads]).tolist())))
 
     @cached_property
     def on_vectors(self) -> RowProgram | None:

@@ -130,7 +130,10 @@ class CpuMultilinear(MultilinearKernels):
                 for begin in range(0, n, rows) if coset and rules else [0]:
                     given = cells
                     if coset and rules:
-                        self._move(cells, table, coset_shift(log_run, coset), log_run, begin >> log_run, moved)
+                        programs = [rule.rules.program for _, rule in rules]
+                        self._move(
+                            cells, table, programs, coset_shift(log_run, coset), log_run, begin >> log_run, moved
+                        )
                         given = moved
                     for number, rule in rules:
                         parts[number].append(self._on_coset(rule.rules, given))
@@ -141,11 +144,23 @@ class CpuMultilinear(MultilinearKernels):
                     at = made.coset_sums[number] + coset - rule.cosets.start << log_run
                     made.sums[at : at + size] += _halves(found)
 
-    def _move(self, cells: Array, table: TableRules, shift: int, log_run: int, run: int, out: Array) -> None:
-        """Move runs of a table's cells (w, n) from number `run` on to a coset: `out` (w, rows) takes whole ones."""
-        program = table.rules.program
-        following = np.array(program.next_columns, dtype=np.uint64)
-        place = table.log_rows, log_run, root_of_unity(log_run), shift, program.spans[-1][0], following, run
+    def _move(
+        self,
+        cells: Array,
+        table: TableRules,
+        programs: Sequence[RuleProgram],
+        shift: int,
+        log_run: int,
+        run: int,
+        out: Array,
+    ) -> None:
+        """Move runs of a table's cells (w, n), from number `run` on, to a coset: as many as `out` (w, rows) has room
+        for, of the cells that these programs read."""
+        following, read = np.array(programs[0].next_columns, dtype=np.uint64), np.zeros((table.cells,), dtype=np.uint64)
+        for program in programs:
+            read[list(program.cells_read)] = 1
+        columns, root = programs[0].spans[-1][0], root_of_unity(log_run)
+        place = table.log_rows, log_run, root, shift, columns, following, read, run
         self._native.gl_move_runs(self._pool, self._set, _flat(cells), *place, out.reshape(-1))
 
     def _on_coset(self, rules: _Bound, cells: Array) -> Array:

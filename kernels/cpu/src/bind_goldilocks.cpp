@@ -92,12 +92,13 @@ void interpolate_runs(Pool& pool, const std::string& set, OutWords values, int l
 
 // The runs from `first` on, as many as `out` (cells, rows) takes, of `cells` (columns, next columns, others) of 2^log_n rows.
 void move_runs(Pool& pool, const std::string& set, InWords cells, int log_n, int log_run, u64 root, u64 shift, size_t columns,
-               InWords next, size_t first, OutWords out) {
+               InWords next, InWords read, size_t first, OutWords out) {
   if (log_run < 0 || log_run > 6 || log_n < log_run || log_n > 32) throw std::invalid_argument("log_run: out of range");
   MoveCall call{};
   call.width = count_of(cells, (size_t)1 << log_n, "cells");
   call.all_runs = (size_t)1 << (log_n - log_run);
   if (columns + next.size() > call.width) throw std::invalid_argument("next: more than there are cells");
+  expect(read, call.width, "read");
   for (size_t k = 0; k < next.size(); ++k)
     if (next.data()[k] >= columns) throw std::invalid_argument("next: no such column");
   call.runs = call.width ? count_of(out, call.width << log_run, "out") : 0;
@@ -112,6 +113,7 @@ void move_runs(Pool& pool, const std::string& set, InWords cells, int log_n, int
   call.shift = shift;
   call.next = next.data();
   call.next_count = next.size();
+  call.read = read.data();
   nb::gil_scoped_release release;
   goldilocks_move_runs(pool, ops_of(set), call);
 }

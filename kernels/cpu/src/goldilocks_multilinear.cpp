@@ -144,9 +144,9 @@ std::vector<u64> lagrange(size_t size, u64 root, u64 point) {
   return weights;
 }
 
-// The cells from `begin` to `end`, none of them a next column.
-void move_cells(Pool& pool, const GoldilocksOps& all, const MoveCall& call, size_t begin, size_t end) {
-  const size_t size = (size_t)1 << call.log_run, count = end - begin, grain = std::max<size_t>(1, RUNS / call.runs);
+// These cells, none of them a next column.
+void move_cells(Pool& pool, const GoldilocksOps& all, const MoveCall& call, const std::vector<size_t>& cells) {
+  const size_t size = (size_t)1 << call.log_run, count = cells.size(), grain = std::max<size_t>(1, RUNS / call.runs);
   const auto in = [&](size_t cell) { return call.in + (cell * call.all_runs + call.first) * size; };
   const auto out = [&](size_t cell) { return call.out + cell * call.runs * size; };
   if (3 <= call.log_run && call.log_run <= 5) {
@@ -155,19 +155,19 @@ void move_cells(Pool& pool, const GoldilocksOps& all, const MoveCall& call, size
     u64 power = gl::inverse(size);
     for (size_t k = 0; k < size; ++k, power = gl::mul(power, call.shift)) factors[reversed(k, call.log_run)] = power;
     return pool.ranges(count, grain, [&](size_t from, size_t to) {
-      for (size_t cell = begin + from; cell < begin + to; ++cell)
-        ops.move(in(cell), out(cell), call.runs, call.log_run, factors.data());
+      for (size_t k = from; k < to; ++k)
+        ops.move(in(cells[k]), out(cells[k]), call.runs, call.log_run, factors.data());
     });
   }
   std::vector<std::vector<u64>> rows(size);
   for (size_t a = 0; a < size; ++a) rows[a] = lagrange(size, call.root, gl::mul(call.shift, gl::pow(call.root, a)));
   pool.ranges(count, grain, [&](size_t from, size_t to) {
-    for (size_t cell = begin + from; cell < begin + to; ++cell)
+    for (size_t k = from; k < to; ++k)
       for (size_t i = 0; i < call.runs; ++i)
         for (size_t r = 0; r < size; ++r) {
           Sum sum;
-          for (size_t a = 0; a < size; ++a) sum.add(rows[r][a], in(cell)[i * size + a]);
-          out(cell)[i * size + r] = sum.reduced();
+          for (size_t a = 0; a < size; ++a) sum.add(rows[r][a], in(cells[k])[i * size + a]);
+          out(cells[k])[i * size + r] = sum.reduced();
         }
   });
 }
@@ -178,13 +178,21 @@ void move_cells(Pool& pool, const GoldilocksOps& all, const MoveCall& call, size
 void goldilocks_move_runs(Pool& pool, const GoldilocksOps& all, const MoveCall& call) {
   const rows::MultilinearKernels* kernels = multilinear_kernels(all.name);
   const size_t size = (size_t)1 << call.log_run;
-  move_cells(pool, all, call, 0, call.columns);
-  move_cells(pool, all, call, call.columns + call.next_count, call.width);
+  const size_t others = call.columns + call.next_count;
+  std::vector<bool> wanted(call.width);
+  for (size_t cell = 0; cell < call.width; ++cell) wanted[cell] = call.read[cell] != 0;
+  for (size_t k = 0; k < call.next_count; ++k)
+    if (wanted[call.columns + k]) wanted[call.next[k]] = true;
+  std::vector<size_t> cells;
+  for (size_t cell = 0; cell < call.width; ++cell)
+    if (wanted[cell] && (cell < call.columns || cell >= others)) cells.push_back(cell);
+  move_cells(pool, all, call, cells);
   std::vector<u64> last(size);  // what the last value of a run counts
   for (size_t a = 0; a < size; ++a)
     last[a] = lagrange(size, call.root, gl::mul(call.shift, gl::pow(call.root, a)))[size - 1];
   pool.ranges(call.next_count, std::max<size_t>(1, RUNS / call.runs), [&](size_t begin, size_t end) {
     for (size_t k = begin; k < end; ++k) {
+      if (!wanted[call.columns + k]) continue;
       const u64* const in = call.in + call.next[k] * call.all_runs * size;
       const u64* const moved = call.out + call.next[k] * call.runs * size;
       u64* const out = call.out + (call.columns + k) * call.runs * size;

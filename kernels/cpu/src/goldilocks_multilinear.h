@@ -23,7 +23,8 @@ void goldilocks_encode(Pool& pool, const GoldilocksOps& ops, const EncodeCall& c
 void goldilocks_interpolate_runs(Pool& pool, const GoldilocksOps& ops, u64* data, size_t runs, int log_run, u64 root);
 
 // Some runs of a table's cells, (width, all runs 2^log_run), moved from the powers of a root of unity to `shift` times these, run by
-// run. The cells are `columns`, then those that are next columns, `next` telling the column of each, then others.
+// run. The cells are `columns`, then those that are next columns, `next` telling the column of each, then others. Only cells that
+// are read, or whose next column is, are moved.
 struct MoveCall {
   const u64* in;
   u64* out;  // (width, runs 2^log_run)
@@ -33,6 +34,7 @@ struct MoveCall {
   u64 root, shift;
   const u64* next;
   size_t next_count;
+  const u64* read;  // (width): not zero where a cell is read
 };
 void goldilocks_move_runs(Pool& pool, const GoldilocksOps& ops, const MoveCall& call);
 

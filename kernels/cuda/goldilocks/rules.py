@@ -35,9 +35,7 @@ from kernels.interface.multilinear_rows import (
     moved_together,
     moves_apart,
 )
-from kernels.interface.row_program import Op
 from kernels.interface.steps import Words
-from kernels.maths.distinct import distinct
 from kernels.maths.goldilocks import P, root_of_unity
 from kernels.maths.goldilocks_runs import coset_shift
 from kernels.source import KernelSource
@@ -269,7 +267,7 @@ class CudaRules(RowKernels):
     def _moved_cells(self, rules: Sequence[_Bound]) -> Array:
         """What these rules read of a table, (k, 3) as `MovedCell`: cells, where they go, and where their next row
         goes."""
-        read = sorted(set().union(*(_cells_read(rule) for rule in rules)))
+        read = sorted(set().union(*(rule.program.cells_read for rule in rules)))
         begin, end = rules[0].program.spans[-1]
         source = rules[0].program.next_columns
         places: dict[int, list[int]] = {}
@@ -359,15 +357,6 @@ def _factors(log_run: int, shift: int) -> list[int]:
     top = (pow(shift, size, P) - 1) * last * share % P
     points = [(shift * pow(root, a, P) - last) % P for a in range(size)]
     return factors + [top * pow(x, -1, P) % P if x and top else 0 for x in points]
-
-
-def _cells_read(rule: _Bound) -> list[int]:
-    """The numbers of the cells that a program reads."""
-    op, matrix, column, _ = rule.code.program.code.T
-    loads = op == Op.LOAD
-    begins = np.array([begin for begin, _ in rule.program.spans])
-    found: list[int] = distinct(begins[matrix[loads]] + column[loads]).tolist()
-    return found
 
 
 def _alike(numbers: Sequence[int], rules: Sequence[TableRules]) -> list[tuple[list[int], range]]:

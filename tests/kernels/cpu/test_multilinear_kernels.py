@@ -73,11 +73,13 @@ def test_runs_are_moved_to_a_coset(log_run: int, own: str) -> None:
     matrix = coset_matrix(log_run, shift)
     expected = total(mul(cells.reshape(-1, 1, size), matrix[None]), axis=2).reshape(cells.shape)
     with OnSet(own) as backend:
-        for first, runs in ((0, 16), (8, 8), (3, 5), (15, 1)):
-            out = np.empty((6, runs << log_run), dtype=np.uint64)
-            given = cells.reshape(-1), log_n, log_run, root, shift, 3, np.array([2, 0], dtype=np.uint64), first
-            backend.pool.native.gl_move_runs(backend.pool.threads, own, *given, out.reshape(-1))
-            assert np.array_equal(out, expected[:, first << log_run : first + runs << log_run])
+        for read in (range(6), [0, 3, 5], [4], []):
+            chosen, told = list(read), np.isin(np.arange(6), list(read)).astype(np.uint64)
+            for first, runs in ((0, 16), (8, 8), (3, 5), (15, 1)):
+                out = np.empty((6, runs << log_run), dtype=np.uint64)
+                given = log_n, log_run, root, shift, 3, np.array([2, 0], dtype=np.uint64), told, first
+                backend.pool.native.gl_move_runs(backend.pool.threads, own, cells.reshape(-1), *given, out.reshape(-1))
+                assert np.array_equal(out[chosen], expected[chosen, first << log_run : first + runs << log_run])
 
 
 @pytest.mark.parametrize("log_n", [0, 3, 6, 7, 13])
