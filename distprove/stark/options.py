@@ -119,9 +119,9 @@ class StarkOptions(Options):
             raise UsageError(f"prefer must be {' or '.join(BLOWUPS)}, not {self.prefer!r}")
         if self.blowup not in (None, 2, 4, 8):
             raise UsageError(f"blowup must be 2, 4 or 8, not {self.blowup}")
-        super().check()
         if (self.wrap_key is not None) + self.insecure_dev != self.wrap:
             raise UsageError("`wrap` takes either `wrap_key` or `insecure_dev`, and these are for `wrap` alone")
+        super().check()
         if self.one_proof:
             check_one_proof(self.engine, self.hash)
         elif self.tree_wires is not None:

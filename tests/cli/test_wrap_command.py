@@ -1,0 +1,91 @@
+"""`prove --wrap` and `verify --wrap-vk`, from a program to files of a wrap and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distprove.circuits.wrap.statement import statement_digest
+from distprove.groth16.r1cs import read_r1cs
+from distprove.groth16.snarkjs import read_public, write_verification_key
+from distprove.stark.wrap import files, system
+from distprove.stark.wrap.files import Wrap
+from distprove.stark.wrap.system import KeyMaking
+from distprove.system import PartitionProof
+from kernels.maths.curves import BN254
+from tests.cli.conftest import run as command
+from tests.support import LONG
+from tests.support.simulated_proofs import trapdoor
+
+JOB = (
+    *("prove", "stark", "fibonacci", "--rows", "16", "--partitions", "1", "--engine", "multilinear", "--hash"),
+    *("poseidon2", "--security", "1", "--grinding", "0", "--local", "--no-isolate", "--wrap"),
+)
+FEW = ("--security", "1")
+
+
+def facts(done: Any) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(done.stdout)
+    return {name: told[name] for name in told if name not in ("seconds", "proven")} | {
+        "proven": {name: own for name, own in told["proven"].items() if name != "security"}
+    }
+
+
+def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Groth16 proof is simulated here, with a trapdoor: what it states, and where it goes, are the job's."""
+    secret, run = trapdoor(BN254, 1), tmp_path / "run"
+
+    def simulated(key: Any, root: PartitionProof, path: Path, run: Any, **_: Any) -> Wrap:
+        public = statement_digest(root.public)
+        return Wrap(secret.key, secret.prove([public], seed=1), (public,))
+
+    monkeypatch.setattr(system, "wrap", simulated)
+    monkeypatch.setattr(KeyMaking, "run", lambda self, backend, host: tmp_path / "none.zkey")
+    shown = command(*JOB, "--insecure-dev", "--out", run)
+    assert shown.exit_code == 0, shown.output
+    assert "insecure wrap" in shown.output
+    written = [run / name for name in (files.PROOF, files.PUBLIC, files.CALLDATA, files.KEY)]
+    assert all(path.is_file() for path in written)
+    notes = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    assert [note["worker"] for note in notes if note["event"] == "wrapped"] == ["driver"]
+    # It verifies in the words of the job's one proof.
+    plain = command("verify", run, *FEW, "--json")
+    wrapped = command("verify", run, *FEW, "--json", "--wrap-vk", run / files.KEY)
+    assert plain.exit_code == wrapped.exit_code == 0, wrapped.output
+    assert facts(plain) == facts(wrapped)
+    # Another public value, and another key.
+    write_verification_key(tmp_path / "other.json", trapdoor(BN254, 1, seed=3).key)
+    refused = command("verify", run, *FEW, "--wrap-vk", tmp_path / "other.json")
+    assert refused.exit_code == 1
+    (public,) = read_public(run / files.PUBLIC, BN254)
+    (run / files.PUBLIC).write_text(json.dumps([str(public + 1)]))
+    assert command("verify", run, *FEW, "--wrap-vk", run / files.KEY).exit_code == 1
+    assert command("verify", run, *FEW).exit_code == 0  # the one proof stands by itself
+
+
+def test_a_key_must_be_named(tmp_path: Path) -> None:
+    for more in ([], ["--insecure-dev", "--wrap-key", str(tmp_path / "k.zkey")]):
+        refused = command(*JOB, *more, "--out", tmp_path / "run")
+        assert refused.exit_code == 2
+        assert "--wrap takes either --wrap-key or --insecure-dev" in " ".join(refused.output.split())
+    (tmp_path / "k.zkey").write_bytes(b"zkey")
+    assert command(*JOB, "--wrap-key", tmp_path / "k.zkey", "--out", tmp_path / "run").exit_code == 2
+    assert not (tmp_path / "run").exists()
+
+
+@LONG
+def test_a_wrap_of_a_whole_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it, for a second root of 1 bit: a circuit of 3.1 million constraints, minutes and 4 GB."""
+    run, r1cs = tmp_path / "run", tmp_path / "wrap.r1cs"
+    made = command(*JOB, "--insecure-dev", "--out", run)
+    assert made.exit_code == 0, made.output
+    assert command("verify", run, *FEW, "--wrap-vk", run / files.KEY).exit_code == 0
+    assert command("setup", "wrap", run, "--out", r1cs).exit_code == 0
+    assert read_r1cs(r1cs).n_public == 1
+    again: Sequence[str | Path] = (*JOB, "--insecure-dev", "--out", tmp_path / "again")
+    monkeypatch.setattr("distprove.stark.wrap.kept.wrap_circuit", lambda key: pytest.fail("recorded again"))
+    assert command(*again).exit_code == 0  # from what is kept
