@@ -20,10 +20,9 @@ from distprove.circuits.wrap.drawn import challenge, element_bits
 from distprove.circuits.wrap.goldilocks import assert_zero, canonical, reduced
 from distprove.circuits.wrap.integers import Bounded, constant, decomposed
 from distprove.errors import UsageError
-from distprove.stark.air.point import PointProgram
-from distprove.stark.arithmetic import HALF, Arithmetic, Elements, Indices, Scalars
+from distprove.stark.arithmetic import HALF, Elements, Indices, Scalars
+from distprove.stark.symbolic import SymbolicArithmetic, each
 from distprove.stark.transcript import GRIND_LABEL, INDEX_BITS, INDICES, PackedTranscript
-from kernels.interface.row_program import Op
 from kernels.interface.tree_hash import GRIND_TAG, TreeHash
 from kernels.maths.goldilocks import P
 
@@ -77,7 +76,7 @@ class Seed:
     element: Linear
 
 
-class WrapArithmetic(Arithmetic[Value]):
+class WrapArithmetic(SymbolicArithmetic[Value]):
     """Adds constraints to a circuit."""
 
     def __init__(self, b: CircuitBuilder) -> None:
@@ -232,38 +231,11 @@ class WrapArithmetic(Arithmetic[Value]):
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
-    def elements(self, array: Elements) -> list[Value]:
-        return list(array[:, 0])
-
-    def array(self, elements: Sequence[Value]) -> Elements:
-        out = np.empty((len(elements), 1), dtype=object)
-        out[:, 0] = elements
-        return out
-
     def scalars(self, values: Sequence[Value]) -> Scalars:
         """The array (n,) of scalars."""
         out: Scalars = np.empty(len(values), dtype=object)
         out[:] = values
         return out
-
-    def embed(self, a: Scalars) -> Elements:
-        embedded: Elements = a[..., None]
-        return embedded
-
-    def adds(self, a: Elements, b: Elements) -> Elements:
-        return _each(self.add, a, b)
-
-    def subs(self, a: Elements, b: Elements) -> Elements:
-        return _each(self.sub, a, b)
-
-    def muls(self, a: Elements, b: Elements) -> Elements:
-        return _each(self.mul, a, b)
-
-    def scales(self, a: Elements, b: Scalars) -> Elements:
-        return _each(self._scaled, a, b[..., None])
-
-    def scalar_muls(self, a: Scalars, b: Scalars) -> Scalars:
-        return _each(self._scaled, a, b)
 
     def _scaled(self, a: Any, b: Any) -> Value:
         a, b = self.scalar(a), self.scalar(b)
@@ -272,15 +244,9 @@ class WrapArithmetic(Arithmetic[Value]):
             made.power = a.power[0], a.power[1] ** 2 % P
         return made
 
-    def weighted(self, weights: Sequence[Value], rows: Scalars) -> Elements:
-        out = np.full((*rows.shape[:-1], 1), self.zero, dtype=object)
-        for column, weight in enumerate(weights):
-            out = self.adds(out, self.muls(self.array([weight]), rows[..., column, None]))
-        return out
-
     def folded(self, scaled: Elements, first: Scalars, a: Elements, b: Elements) -> Elements:
         """The factor of the base field comes first: it keeps the difference small enough for the other one."""
-        difference = _each(self._apart, a, b)
+        difference = each(self._apart, a, b)
         reduced_first = self.scalars([self.small(value) for value in first])
         moved = self.muls(scaled[None], self.scales(difference, reduced_first[:, None]))
         return self.adds(self.adds(b, self.scales(difference, self.scalars([self.constant(HALF)]))), moved)
@@ -348,34 +314,12 @@ class WrapArithmetic(Arithmetic[Value]):
             found.append(self._power(bits, pow(base, -1, P)))
         return self.scalars(found)
 
-    def program_at(self, program: PointProgram, this: Sequence[Any], next_: Sequence[Any], scalars: Elements) -> Value:
-        values: list[Value] = []
-        row = program.program
-        for op, a, b, later in row.instructions():
-            match op:
-                case Op.LOAD:
-                    values.append((next_ if later else this)[a][b, 0])
-                case Op.CONST:
-                    values.append(self.constant(row.constants[a]))
-                case Op.SCALAR | Op.BASE_SCALAR:
-                    values.append(scalars[a, 0])
-                case _:
-                    combine = {Op.ADD: self.add, Op.SUB: self.sub, Op.MUL: self.mul}[Op(op)]
-                    values.append(combine(values[a], values[b]))
-        assert row.fold is not None, "a point program folds"
-        weights = self.elements(scalars[row.fold :][: len(row.outputs)])
-        return self.sum([self.mul(w, values[v]) for w, v in zip(weights, row.outputs, strict=True)])
-
     # -- conditions -------------------------------------------------------------------------------------------------
 
     def need_equal(self, a: Value, b: Value, otherwise: str) -> None:
         for part in self.sub(a, b).parts:
             if part.low != 0 or part.high != 0:
                 self.counted("conditions", lambda part=part: assert_zero(self.b, part, otherwise))  # type: ignore[misc]
-
-    def need_all_equal(self, a: Elements, b: Elements, otherwise: str) -> None:
-        for x, y in zip(self.elements(a), self.elements(b), strict=True):
-            self.need_equal(x, y, otherwise)
 
     def need_nonzero(self, a: Value, otherwise: str) -> None:
         """The canonical parts, side by side, make an element of the circuit's field that has an inverse."""
@@ -489,8 +433,3 @@ class WrapIndex:
     """An index by its bits, the lowest first."""
 
     bits: tuple[Linear, ...]
-
-
-def _each(function: Callable[[Any, Any], Value], a: Scalars, b: Scalars) -> Scalars:
-    made: Scalars = np.frompyfunc(function, 2, 1)(a, b)
-    return made

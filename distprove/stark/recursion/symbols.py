@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from distprove.errors import UsageError
-from distprove.stark.air.point import PointProgram
-from distprove.stark.arithmetic import Arithmetic, Elements, Indices, Scalars
+from distprove.stark.arithmetic import Indices, Scalars
 from distprove.stark.field import P
 from distprove.stark.recursion.circuit import (
     BITS,
@@ -25,9 +24,9 @@ from distprove.stark.recursion.circuit import (
     Wire,
 )
 from distprove.stark.recursion.recorder import Part, Recorder
+from distprove.stark.symbolic import SymbolicArithmetic
 from distprove.stark.transcript import GRIND_LABEL, DuplexTranscript, work_state
 from kernels.cpu.poseidon2 import DIGEST, WIDTH
-from kernels.interface.row_program import Op
 from kernels.interface.tree_hash import TreeHash
 
 
@@ -89,7 +88,7 @@ class _Repeated:
     outs: tuple[Wire, ...]
 
 
-class Symbols(Arithmetic[Wire]):
+class Symbols(SymbolicArithmetic[Wire]):
     """Records operations. Equal ones are recorded once, and those of constants are computed."""
 
     def __init__(self) -> None:
@@ -266,42 +265,6 @@ class Symbols(Arithmetic[Wire]):
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
-    def elements(self, array: Elements) -> list[Wire]:
-        return list(array[:, 0])
-
-    def array(self, elements: Sequence[Wire]) -> Elements:
-        out = np.empty((len(elements), 1), dtype=object)
-        out[:, 0] = elements
-        return out
-
-    def embed(self, a: Scalars) -> Elements:
-        embedded: Elements = a[..., None]
-        return embedded
-
-    def adds(self, a: Elements, b: Elements) -> Elements:
-        return _each(self.add, a, b)
-
-    def subs(self, a: Elements, b: Elements) -> Elements:
-        return _each(self.sub, a, b)
-
-    def muls(self, a: Elements, b: Elements) -> Elements:
-        return _each(self.mul, a, b)
-
-    def scales(self, a: Elements, b: Scalars) -> Elements:
-        return _each(self._scaled, a, b[..., None])
-
-    def scalar_muls(self, a: Scalars, b: Scalars) -> Scalars:
-        return _each(self._scaled, a, b)
-
-    def _scaled(self, a: Any, b: Any) -> Wire:
-        return self.mul(self.scalar(a), self.scalar(b))
-
-    def weighted(self, weights: Sequence[Wire], rows: Scalars) -> Elements:
-        out = np.full((*rows.shape[:-1], 1), self.zero, dtype=object)
-        for column, weight in enumerate(weights):
-            out = self.adds(out, self.muls(self.array([weight]), rows[..., column, None]))
-        return out
-
     def powers_at(self, base: int, exponents: Indices, bits: int) -> Scalars:
         return scalar_array([self._power(base, index, bits) for index in exponents])
 
@@ -330,33 +293,11 @@ class Symbols(Arithmetic[Wire]):
         self._record.relation(*wires, Target.B, otherwise)
         return inverse
 
-    def program_at(self, program: PointProgram, this: Sequence[Any], next_: Sequence[Any], scalars: Elements) -> Wire:
-        values: list[Wire] = []
-        row = program.program
-        for op, a, b, later in row.instructions():
-            match op:
-                case Op.LOAD:
-                    values.append((next_ if later else this)[a][b, 0])
-                case Op.CONST:
-                    values.append(self.constant(row.constants[a]))
-                case Op.SCALAR | Op.BASE_SCALAR:
-                    values.append(scalars[a, 0])
-                case _:
-                    combine = {Op.ADD: self.add, Op.SUB: self.sub, Op.MUL: self.mul}[Op(op)]
-                    values.append(combine(values[a], values[b]))
-        assert row.fold is not None, "a point program folds"
-        weights = self.elements(scalars[row.fold :][: len(row.outputs)])
-        return self.sum([self.mul(w, values[v]) for w, v in zip(weights, row.outputs, strict=True)])
-
     # -- conditions -------------------------------------------------------------------------------------------------
 
     def need_equal(self, a: Wire, b: Wire, otherwise: str) -> None:
         wires = a.number, self.one.number, self.zero.number, b.number
         self._record.relation(*wires, Target.NOTHING, otherwise)
-
-    def need_all_equal(self, a: Elements, b: Elements, otherwise: str) -> None:
-        for x, y in zip(self.elements(a), self.elements(b), strict=True):
-            self.need_equal(x, y, otherwise)
 
     def need_nonzero(self, a: Wire, otherwise: str) -> None:
         self.inverse(a, otherwise)
@@ -425,11 +366,6 @@ class Symbols(Arithmetic[Wire]):
     def _new(self, count: int) -> tuple[Wire, ...]:
         first = self._record.new(count)
         return tuple(map(Wire, range(first, first + count)))
-
-
-def _each(function: Callable[[Any, Any], Wire], a: Scalars, b: Scalars) -> Scalars:
-    made: Scalars = np.frompyfunc(function, 2, 1)(a, b)
-    return made
 
 
 class SymbolTranscript(DuplexTranscript):
