@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.wrap.statement import statement_digest
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.snarkjs import read_public, write_verification_key
@@ -16,6 +17,7 @@ from distprove.stark.wrap import files, system
 from distprove.stark.wrap.files import Wrap
 from distprove.stark.wrap.system import KeyMaking
 from distprove.system import PartitionProof
+from kernels.interface.tree_hash import TreeHash
 from kernels.maths.curves import BN254
 from tests.cli.conftest import run as command
 from tests.support import LONG
@@ -65,6 +67,21 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (run / files.PUBLIC).write_text(json.dumps([str(public + 1)]))
     assert command("verify", run, *FEW, "--wrap-vk", run / files.KEY).exit_code == 1
     assert command("verify", run, *FEW).exit_code == 0  # the one proof stands by itself
+    # The circuit for a ceremony is that of the second root's key. Here a small one stands for it.
+    asked: list[Any] = []
+
+    def circuit(key: Any) -> CircuitBuilder:
+        asked.append(key)
+        b = CircuitBuilder(BN254)
+        x = b.private_input("x")
+        b.output("statement", b.multiply(x, x))
+        return b
+
+    monkeypatch.setattr("distprove.stark.wrap.kept.wrap_circuit", circuit)
+    done = command("setup", "wrap", run, "--out", tmp_path / "wrap.r1cs", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["constraints"] == read_r1cs(tmp_path / "wrap.r1cs").n_constraints == 2
+    assert [key.params.tree_hash for key in asked] == [TreeHash.POSEIDON2_BN254]
 
 
 def test_a_key_must_be_named(tmp_path: Path) -> None:
