@@ -31,6 +31,13 @@ from kernels.maths.curves import Curve, Group
 from kernels.maths.encoding import generator
 
 CHALLENGE_BYTES = 64
+FIRST_CHALLENGES = {
+    ("bn128", 28): bytes.fromhex(
+        "93da91920d5a54a8a0fde55cd9dc3a10c4f3eef768b62c0948741370864254b4"
+        "c1920f3f29d4ebc0ef3acecf2e2db63a755713d77e1ed77347a56fbc317c7a93"
+    ),
+}
+"""First challenges whose hashing takes minutes, by curve and power: of the ceremony that most files are cut from."""
 _HASHED_AT_ONCE = 1 << 14
 """Generators that the first challenge's hash takes at a time."""
 
@@ -137,7 +144,14 @@ def drawn_keys(curve: Curve, challenge: bytes, draws: Draws) -> tuple[dict[Secre
 
 
 def first_challenge(curve: Curve, power: int) -> bytes:
-    """The challenge of the first contribution to a ceremony of 2^power: 384 MiB are hashed for 2^20 of BN254."""
+    """The challenge of the first contribution to a ceremony of 2^power: 384 MiB are hashed for 2^20 of BN254, unless it
+    is known."""
+    known = FIRST_CHALLENGES.get((curve.name, power))
+    return known if known is not None else hashed_first_challenge(curve, power)
+
+
+def hashed_first_challenge(curve: Curve, power: int) -> bytes:
+    """`first_challenge` from the points of an empty ceremony."""
     digest = hashlib.blake2b(hashlib.blake2b().digest())
     one, two = (to_bytes(curve, group, generator(curve, group)) for group in (Group.G1, Group.G2))
     for point, count in ((one, (2 << power) - 1), (two, 1 << power), (one, 1 << power), (one, 1 << power), (two, 1)):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from distprove.errors import FormatError, InvalidCeremony, TooMuchWork
+from distprove.groth16 import ptau_contributions
 from distprove.groth16.beacon import Beacon
 from distprove.groth16.blake2b import resumed_digest
 from distprove.groth16.points import chunks_to_compressed
@@ -21,6 +22,7 @@ from kernels.maths.encoding import generator
 from tests.conftest import Snarkjs
 from tests.groth16.conftest import MadeCeremony
 from tests.groth16.test_zkey_check import judged
+from tests.support import LONG
 from tests.support.known_tau import write_known_tau
 from tests.support.ptau_ceremony import (
     ENDED,
@@ -112,6 +114,21 @@ def test_ceremonies_whose_secrets_everybody_knows(name: str, backend: Backend, t
     makers, says = NOBODYS[name]
     with pytest.raises(InvalidCeremony, match=says):
         verify_ptau(make_ptau(tmp_path / "p.ptau", BN254, 2, makers, backend), backend=backend)
+
+
+def test_a_known_first_challenge_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ptau_contributions, "hashed_first_challenge", lambda curve, power: b"hashed")
+    assert ptau_contributions.first_challenge(BN254, 27) == b"hashed"
+    assert ptau_contributions.first_challenge(BLS12_381, 28) == b"hashed"
+    assert len(ptau_contributions.first_challenge(BN254, 28)) == ptau_contributions.CHALLENGE_BYTES
+
+
+@LONG
+def test_known_first_challenges_are_the_hashes() -> None:
+    """96 GiB, some minutes of a core."""
+    for (name, power), known in ptau_contributions.FIRST_CHALLENGES.items():
+        curve = next(curve for curve in CURVES if curve.name == name)
+        assert ptau_contributions.hashed_first_challenge(curve, power) == known
 
 
 def test_a_ceremony_is_not_larger_than_any(backend: Backend, tmp_path: Path) -> None:
