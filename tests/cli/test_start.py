@@ -124,9 +124,9 @@ import sys
 from cluster import opening
 from distprove.cli import main
 
-def opened(settings, plain=opening.open_fleet):
+def opened(*given, plain=opening.open_fleet):
     print("display" if "rich" in sys.modules else "workers", "first", file=sys.stderr)
-    return plain(settings)
+    return plain(*given)
 
 opening.open_fleet = opened
 sys.argv[1:] = ["prove", "stark", "fibonacci", "--rows", "16", "--partitions", "2", "--local", "--out", "run"]
