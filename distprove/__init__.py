@@ -17,6 +17,8 @@ if os.path.basename("".join(sys.argv[:1])) in ("distprove", "-m") and callable(_
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import kernels  # noqa: F401 - notes when this process began to load the code
+
 if TYPE_CHECKING:
     from cluster.service.client import Client as Client
     from cluster.service.client import connect as connect

@@ -57,7 +57,10 @@ def map_arrays(file: IO[bytes], what: str) -> tuple[dict[str, Any], dict[str, ND
         at += -at % ALIGNMENT
         if at + kind.itemsize * prod(shape) > len(content):
             raise FormatError(f"{what}: shorter than its arrays")
-        arrays[name] = np.frombuffer(content, kind, prod(shape), at).reshape(shape)
+        try:
+            arrays[name] = np.frombuffer(content, kind, prod(shape), at).reshape(shape)
+        except ValueError:  # more dimensions, or a longer one, than an array can have
+            raise FormatError(f"{what}: an array of a shape that is none") from None
         at += arrays[name].nbytes
     if at != len(content):
         raise FormatError(f"{what}: longer than its arrays")

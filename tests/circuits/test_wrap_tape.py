@@ -116,6 +116,30 @@ def test_tables_that_are_no_tape_are_refused() -> None:
             replace(tape, arrays=arrays)
 
 
+@pytest.mark.parametrize("lanes", [2, 65])
+@pytest.mark.parametrize("stride", [200, -2, 2**58, 2**62, -(2**62), 2**63 - 1, -(2**63)])
+def test_runs_that_wrap_are_refused(lanes: int, stride: int) -> None:
+    """The last of 65 wires, 2^58 apart, has the number of the first one in 64 bits."""
+    one = np.array([[1, 0, 0, 0]], dtype="<u8")
+    words = [np.array(own, dtype="<u4") for own in ([0, 0, 0, 1], [1], [0])]  # its own wire is its input
+    arrays = {
+        "operations": np.array([[Kind.PLACE, lanes, 100, 0, 0, 0, 0, 0]], dtype="<u4"),
+        "rows": np.zeros(1, "<u4"),
+        "columns": np.zeros(0, "<u4"),
+        "strides": np.zeros(0, "<i4"),
+        "index": np.zeros(0, "<u4"),
+        "values": one,
+    }
+
+    def made_with(stride: int) -> Tape:
+        runs = np.array([1, stride], dtype="<i8")
+        return Tape(200, (), (), ("x",), {**arrays, "runs": runs}, ((1, (*words, one)),))
+
+    made_with(1)
+    with pytest.raises(ValueError, match="a wire out of range"):
+        made_with(stride)
+
+
 def test_other_circuits_have_no_tape() -> None:
     for b in (CircuitBuilder(BLS12_381), CircuitBuilder(BN254)):
         b.public_input("x")

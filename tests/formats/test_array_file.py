@@ -69,6 +69,9 @@ def test_every_other_length_is_refused(tmp_path: Path) -> None:
         ["name", "<u4", [True]],
         ["name", "<u4", ["1"]],
         ["name", "<u8", [1 << 62, 1 << 62]],
+        ["name", "<u8", [0, 1 << 63]],
+        ["name", "<u8", [0, 1 << 62, 1 << 62]],
+        ["name", "<u1", [1] * 70],
     ],
 )
 def test_descriptions_of_arrays_that_are_none(tmp_path: Path, told: Any) -> None:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+import distprove.formats
 import distprove.stark
 import kernels
 from distprove.errors import FormatError
@@ -29,6 +30,7 @@ from distprove.stark.recursion.frame import KINDS, Frame
 from distprove.stark.recursion.layout import Layout
 from distprove.stark.recursion.node import Child, node_circuit
 from kernels.host import cache as files
+from kernels.host.loaded_code import as_loaded, digest_of, sources
 from kernels.host.native import native
 
 KEPT_OPERATIONS = 1 << 15
@@ -88,6 +90,8 @@ def _read(folder: Path, key: str, suffix: str, decode: Callable[[Content], Made]
 
 
 def _write(folder: Path, key: str, suffix: str, content: Content) -> None:
+    if not as_loaded(code()):
+        return
     kept = files.keep(folder, key, suffix, lambda file: write_arrays(file, *content), BOUND)
     if kept is not None:
         kept.close()
@@ -167,7 +171,7 @@ def _sized(given: Any) -> tuple[tuple[str, int], ...]:
 def name_of(children: Sequence[Child]) -> str:
     """A digest of what a circuit depends on, as hexadecimal digits."""
     forms = [[c.shape.key.digest, encode_heights(c.shape.log_heights), c.name_length, c.of_job] for c in children]
-    return hashlib.sha256(_code() + canonical.encode(forms)).hexdigest()
+    return hashlib.sha256(digest_of(code()) + canonical.encode(forms)).hexdigest()
 
 
 def layout_name(children: Sequence[Child], frame: Frame) -> str:
@@ -177,13 +181,10 @@ def layout_name(children: Sequence[Child], frame: Frame) -> str:
 
 
 @cache
-def _code() -> bytes:
-    """The digest of the code that records circuits and commits to their columns, and of all that it could reach: Python
+def code() -> tuple[Path, ...]:
+    """The code that records circuits, commits to their columns and keeps them, and all that it could reach: Python
     modules, and the native library that this process has loaded."""
-    hashed = hashlib.sha256()
-    for package in (distprove.stark, kernels):
-        root = Path(package.__path__[0])
-        for path in sorted(root.rglob("*.py")):
-            hashed.update(canonical.encode([str(path.relative_to(root)), path.read_bytes()]))
-    hashed.update(canonical.encode(["native", Path(native.__file__).read_bytes()]))
-    return hashed.digest()
+    return (
+        *sources(distprove.stark.__path__, distprove.formats.__path__, kernels.__path__),
+        Path(native.__file__),
+    )

@@ -20,13 +20,14 @@ from distprove.errors import FormatError
 from distprove.formats import canonical
 from distprove.proof import check_fields
 from distprove.stark.multilinear.params import Parameters
-from distprove.stark.recursion.circuit_cache import BOUND, kept_circuit, name_of
+from distprove.stark.recursion.circuit_cache import BOUND, code, kept_circuit, name_of
 from distprove.stark.recursion.frame import KINDS
 from distprove.stark.recursion.node import DIGEST_BYTES, Child
 from distprove.stark.recursion.program import NodeProgram
 from distprove.stark.recursion.rows import row_counts
 from distprove.stark.recursion.shipped import shipped_root
 from kernels.host import cache as files
+from kernels.host.loaded_code import as_loaded
 
 _ROWS, _ROOT = ".rows", ".root"
 
@@ -87,6 +88,8 @@ def _read(folder: Path | None, name: str, suffix: str, fields: dict[str, type]) 
 
 
 def _write(folder: Path | None, name: str, suffix: str, record: dict[str, Any]) -> None:
+    if not as_loaded(code()):
+        return
     data = canonical.encode(record)
     kept = files.keep(_folder(folder), name, suffix, lambda file: file.write(data), BOUND)
     if kept is not None:

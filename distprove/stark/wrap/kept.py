@@ -26,9 +26,10 @@ from distprove.groth16.setup import setup
 from distprove.proof import check_fields
 from distprove.stark.multilinear.key import MultilinearKey
 from distprove.stark.multilinear.shape import Shape
-from distprove.stark.recursion.circuit_cache import name_of
+from distprove.stark.recursion.circuit_cache import code, name_of
 from distprove.stark.recursion.node import NODE, NODE_CHALLENGE
 from kernels.host import cache as files
+from kernels.host.loaded_code import as_loaded, digest_of, sources
 from kernels.host.private import is_ours, require_private
 from kernels.interface.backend import Backend
 
@@ -84,15 +85,18 @@ def development_key(key: MultilinearKey, backend: Backend, folder: Path | None =
 
 def circuit_name(key: MultilinearKey) -> str:
     """A digest of what a wrap's circuit depends on, as hexadecimal digits."""
-    hashed = hashlib.sha256(canonical.encode([name_of(()), key.digest, key.preprocessed_root]))
-    root = Path(distprove.circuits.__path__[0])
-    for path in sorted(root.rglob("*.py")):
-        hashed.update(canonical.encode([str(path.relative_to(root)), path.read_bytes()]))
-    return hashed.hexdigest()
+    told = [name_of(()), digest_of(_circuits()), key.digest, key.preprocessed_root]
+    return hashlib.sha256(canonical.encode(told)).hexdigest()
+
+
+def _circuits() -> tuple[Path, ...]:
+    return sources(distprove.circuits.__path__)
 
 
 def _recorded(key: MultilinearKey, folder: Path, name: str) -> Tape:
     tape = record(wrap_circuit(key))
+    if not as_loaded((*code(), *_circuits())):
+        return tape
     data = encode_tape(tape)
     kept = files.keep(folder, name, _SUFFIX, lambda file: file.write(data), BOUND)
     if kept is not None:

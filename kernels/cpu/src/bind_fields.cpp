@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "bindings.h"
+#include "wire_runs.h"
 
 namespace dp {
 
@@ -169,12 +170,11 @@ void run_program(Pool& pool, const CheckedProgram& program, InBytes runs, InByte
   aligned(first, "first");
   aligned(wires, "wires");
   const In<i64> run(runs.data()), own(first.data());
-  const auto inside = [&](i64 wire) { return wire >= 0 && wire < count; };
   for (size_t i = 0; i < placements * program.inputs; ++i)
-    if (!inside(run[2 * i]) || !inside(run[2 * i] + ((i64)lanes - 1) * run[2 * i + 1]))
-      throw std::invalid_argument("runs: out of range");
+    if (!run_inside(run[2 * i], run[2 * i + 1], lanes, count)) throw std::invalid_argument("runs: out of range");
   for (size_t i = 0; i < placements; ++i)
-    if (own[i] < 1 || own[i] + (i64)lanes * program.own > count) throw std::invalid_argument("first: out of range");
+    if (own[i] < 1 || !block_inside(own[i], program.own, lanes, count))
+      throw std::invalid_argument("first: out of range");
   const Instances where{reinterpret_cast<const i64*>(runs.data()), reinterpret_cast<const i64*>(first.data()),
                         program.inputs, program.own, lanes, batch};
   const size_t instances = placements * lanes * batch;

@@ -12,6 +12,7 @@
 #include "bindings.h"
 #include "curve/curves.h"
 #include "synthesis.h"
+#include "wire_runs.h"
 
 namespace dp {
 namespace {
@@ -261,7 +262,7 @@ class Tape {
         break;
       }
     }
-    if (op.first < (sets > 0) || op.first + lanes * sets > wires_)
+    if (op.first < (sets > 0) || !block_inside(op.first, sets, lanes, wires_))
       throw std::invalid_argument("operation: wires out of range");
   }
 
@@ -275,9 +276,7 @@ class Tape {
   }
 
   void check_run(i64 first, i64 stride, i64 lanes) const {
-    const i64 last = first + (lanes - 1) * stride;
-    if (first < 0 || first >= wires_ || last < 0 || last >= wires_)
-      throw std::invalid_argument("operation: a wire out of range");
+    if (!run_inside(first, stride, lanes, wires_)) throw std::invalid_argument("operation: a wire out of range");
   }
 
   u32 wires_;

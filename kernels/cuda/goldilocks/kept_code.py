@@ -12,7 +12,7 @@ import hashlib
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -26,6 +26,7 @@ import kernels.maths.goldilocks_extension
 import kernels.source
 from kernels.cuda.goldilocks import linear_forms, row_program, rule_code
 from kernels.host import cache as files
+from kernels.host.loaded_code import as_loaded, digest_of
 from kernels.interface.row_program import RowProgram
 
 LEAST = 256
@@ -43,6 +44,7 @@ GENERATING: tuple[ModuleType, ...] = (
     kernels.source,
 )
 """The modules that generate code, and those of ours that they use."""
+GENERATING_FILES = tuple(Path(module.__file__ or "") for module in GENERATING)
 _SUFFIX = ".rows"
 
 Made = TypeVar("Made")
@@ -65,6 +67,8 @@ def generated(
     if isinstance(found, kind):
         return found
     made = make()
+    if not as_loaded(GENERATING_FILES):
+        return made
     data = pickle.dumps(made, pickle.HIGHEST_PROTOCOL)
     file = files.keep(folder, name, _SUFFIX, lambda file: file.write(data), BOUND)
     if file is not None:
@@ -76,25 +80,16 @@ def _read(folder: Path, name: str) -> object:
     file = files.find(folder, name, _SUFFIX)
     if file is None:
         return None
-    with file:
+    with file, suppress(Exception):  # whatever does not unpickle is made anew
         found: object = pickle.load(file)
         return found
+    return None
 
 
 def _name(kind: type[object], program: RowProgram, told: Sequence[int | float]) -> str:
     """A digest of what is generated and of what from, as hexadecimal digits."""
     plain = program.widths, program.constants, program.scalars, program.outputs, program.fold, program.code.shape
     facts = repr((kind.__qualname__, plain, tuple(told), sys.version_info[:2], np.__version__))
-    hashed = hashlib.sha256(_code() + facts.encode() + b"\0")
+    hashed = hashlib.sha256(digest_of(GENERATING_FILES) + facts.encode() + b"\0")
     hashed.update(program.code.tobytes())
     return hashed.hexdigest()
-
-
-@cache
-def _code() -> bytes:
-    """The digest of the modules that generate."""
-    hashed = hashlib.sha256()
-    for module in GENERATING:
-        content = Path(module.__file__ or "").read_bytes()
-        hashed.update(len(content).to_bytes(8, "little") + content)
-    return hashed.digest()

@@ -84,7 +84,7 @@ def test_anything_else_is_made_anew(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert asked(RuleCode, linear(1), folder)[1]
     assert asked(RuleCode, own, folder, (PIECE + 1, *FIRSTS))[1]
     assert asked(RowPlan, own, folder)[1]
-    monkeypatch.setattr(kept_code, "_code", lambda: b"changed code")
+    monkeypatch.setattr(kept_code, "digest_of", lambda files: b"changed code")
     assert asked(RuleCode, own, folder)[1]
     assert not asked(RuleCode, own, folder)[1]
     monkeypatch.setattr(kept_code, "LEAST", len(own.code) + 1)

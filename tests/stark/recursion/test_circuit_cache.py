@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kernels
 from distprove.errors import FormatError, UsageError
 from distprove.stark.recursion import circuit_cache
 from distprove.stark.recursion.circuit import Circuit
@@ -63,19 +65,25 @@ def test_a_large_circuit_is_recorded_once(child: Child, tmp_path: Path, monkeypa
     assert len(recorded) == 1
     kept_circuit([child, child], tmp_path)
     assert len(recorded) == 2
-    monkeypatch.setattr(circuit_cache, "_code", lambda: b"changed code")
+    monkeypatch.setattr(circuit_cache, "digest_of", lambda files: b"changed code")
     kept_circuit([child], tmp_path)
     assert len(recorded) == 3
+    monkeypatch.setattr(circuit_cache, "as_loaded", lambda files: False)
+    for _ in range(2):
+        kept_circuit([child, child], tmp_path)
+    assert len(recorded) == 5, "nothing is kept by a process whose code was replaced"
 
 
 def test_changed_native_code_finds_no_file_of_the_code_before_it(
     child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It makes the rows and roots that are kept."""
-    monkeypatch.setattr(circuit_cache, "_code", circuit_cache._code.__wrapped__)  # not cached
+    monkeypatch.setattr(kernels, "BEGAN", time.time_ns() + 2 * 10**9)  # as if the files had been there for a while
+    monkeypatch.setattr(circuit_cache, "code", circuit_cache.code.__wrapped__)  # not cached
     own = circuit_cache.name_of([child])
-    library = tmp_path / "native.so"
     for content in (b"one build", b"another"):
+        library = tmp_path / content.decode() / "native.so"
+        library.parent.mkdir()
         library.write_bytes(content)
         monkeypatch.setattr(circuit_cache, "native", SimpleNamespace(__file__=str(library)))
         assert circuit_cache.name_of([child]) not in (own, "")
@@ -123,7 +131,7 @@ def test_a_layout_is_made_once_and_mapped(child: Child, tmp_path: Path, monkeypa
     low = Frame(dict.fromkeys(made.frame.log_heights, LEAST))
     with pytest.raises(UsageError, match="too large"):
         kept_layout([child], low, recorded, tmp_path)
-    monkeypatch.setattr(circuit_cache, "_code", lambda: b"changed code")
+    monkeypatch.setattr(circuit_cache, "digest_of", lambda files: b"changed code")
     kept_layout([child], made.frame, recorded, tmp_path)
     assert len(asked) == 3
 
