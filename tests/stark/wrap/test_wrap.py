@@ -45,7 +45,7 @@ from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.maths.curves import BN254
 from tests.conftest import Snarkjs
-from tests.interop.test_solidity import WORD, answers, with_words, word
+from tests.interop.test_solidity import WORD, call, with_words, word
 from tests.support.one_proofs import OneProofs
 from tests.support.simulated_proofs import Trapdoor, trapdoor
 
@@ -361,9 +361,10 @@ def test_a_contract_accepts_a_wrap_and_refuses_every_change(wrapped: Wrap) -> No
     good = bytes.fromhex(wrapped.contents()[files.CALLDATA].decode().strip()[2:])
     assert good == calldata(wrapped.proof, wrapped.public)
     changed = [with_words(good, {i: word(good, i) ^ 1}) for i in range((len(good) - 4) // WORD)]
-    found = answers(contract(wrapped.key), [good, *changed])
-    assert found[0] is True
-    assert not any(found[1:])
+    (told,) = call((contract(wrapped.key), [good, *changed]))
+    first, *others = [each["valid"] for each in told["results"]]
+    assert first is True
+    assert not any(others)
 
 
 def test_a_wraps_files_are_json_of_strings(wrapped: Wrap) -> None:
