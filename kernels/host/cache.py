@@ -83,8 +83,9 @@ def keep(
 ) -> IO[bytes] | None:
     """Make a cache file with what `fill` writes and return it open, as `find` does; None if the folder is not usable.
 
-    The file appears under its name only when it is complete. Files beyond `bound` are evicted then. Exceptions of
-    `fill` are passed on, except OSError.
+    `fill` writes to the file that it is given, or puts a file of its own at that one's path (`name`). The file appears
+    under its name only when it is complete. Files beyond `bound` are evicted then. Exceptions of `fill` are passed on,
+    except OSError.
     """
     with contextlib.suppress(OSError):
         if not _may_use(folder, create=True):
@@ -96,8 +97,9 @@ def keep(
         with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", suffix=".tmp", delete=False) as file:
             try:
                 fill(file)
-                file.seek(0)
-                os.replace(file.name, folder / _name(key, file, suffix))
+                file.flush()
+                with open(file.name, "rb", opener=_open_no_link) as made:
+                    os.replace(file.name, folder / _name(key, made, suffix))
             except BaseException:
                 os.unlink(file.name)
                 raise
@@ -126,16 +128,17 @@ def _evict(folder: Path, bound: Bound) -> None:
 
 
 @contextlib.contextmanager
-def making(folder: Path, kind: str) -> Iterator[None]:
+def making(folder: Path, kind: str, patience: float | None = None) -> Iterator[None]:
     """Let one process, and one thread of it, make files of a kind in `folder` at a time: others find them then.
 
-    Calls for one kind do not nest. One that waits for minutes, or cannot use the folder, goes on without.
+    Calls for one kind do not nest. One that waits for more than `patience` seconds, by default two minutes, or cannot
+    use the folder, goes on without.
     """
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             if _may_use(folder, create=True):
                 lock = held.enter_context(open(folder / f"{kind}{_LOCK}", "wb", opener=partial(os.open, mode=0o600)))
-                end = time.monotonic() + _PATIENCE
+                end = time.monotonic() + (_PATIENCE if patience is None else patience)
                 while not _locked(lock) and time.monotonic() < end:
                     time.sleep(_LOOK)
         yield

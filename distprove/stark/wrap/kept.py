@@ -1,16 +1,16 @@
 """What follows from a wrap's circuit, in the user's private cache: its tape, and a development key.
 
 Both depend on the key of the proof that the circuit verifies, and on this package's code, which are in the names of
-files. Recording a circuit takes minutes. A tape that is damaged or someone else's is recorded again
-(`kernels.host.cache`). Keys are gigabytes: nothing but the folder's privacy vouches for one, and it proves nothing to
-others in any case.
+files. Recording a circuit takes minutes, and so does making a key. A tape or a key that is damaged or someone else's is
+made again (`kernels.host.cache`). A development key proves nothing to others in any case.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.circuit import Signal
 from distprove.circuits.wrap.tape import ARRAYS, FIELD, TEMPLATE, WIDTH, Tape, record
 from distprove.circuits.wrap.verifier import verifier_circuit
-from distprove.errors import FormatError
+from distprove.errors import FormatError, InputError, ResourceError, typed
 from distprove.formats import canonical
 from distprove.groth16.setup import setup
 from distprove.proof import check_fields
@@ -30,14 +30,16 @@ from distprove.stark.recursion.circuit_cache import code, name_of
 from distprove.stark.recursion.node import NODE, NODE_CHALLENGE
 from kernels.host import cache as files
 from kernels.host.loaded_code import as_loaded, digest_of, sources
-from kernels.host.private import is_ours, require_private
+from kernels.host.private import NotPrivate, require_private
 from kernels.interface.backend import Backend
 
 BOUND = files.Bound(bytes=1 << 31, files=16)
 """Of the folder of tapes. One takes 0.2 GB."""
-KEPT_KEYS = 2
-"""Development keys that the newest one leaves, with itself. One takes gigabytes."""
-_SUFFIX = ".tape"
+KEYS_BOUND = files.Bound(bytes=1 << 36, files=2)
+"""Of the folder of development keys. One takes gigabytes."""
+KEY_PATIENCE = 3600.0
+"""Seconds that one who needs a development key waits for another who makes one."""
+_SUFFIX, _KEY_SUFFIX = ".tape", ".zkey"
 _FIELDS: dict[str, type] = {
     "wires": int,
     "outputs": list,
@@ -69,18 +71,54 @@ def kept_tape(key: MultilinearKey, folder: Path | None = None) -> Tape:
     return found
 
 
-def development_key(key: MultilinearKey, backend: Backend, folder: Path | None = None) -> Path:
-    """The file of an insecure Groth16 key of `wrap_circuit`, made on a backend if it is not there. Raises NotPrivate,
-    OSError."""
+def require_key_folder(folder: Path | None = None) -> Path:
+    """The folder of development keys, by default the cache's, made if it is not there. Raises InputError for one that
+    somebody else can change, or that cannot be made."""
     folder = folder or files.user_cache_dir("wrap-keys")
-    require_private(folder, create=True)
-    path = folder / f"{circuit_name(key)}.zkey"
-    with files.making(folder, "keys"):
-        if not (path.is_file() and is_ours(path.stat())):
-            setup(wrap_circuit(key).system().r1cs(), insecure_dev=True, backend=backend, out=path)
-            for old in sorted(folder.glob("*.zkey"), key=lambda each: each.stat().st_mtime)[:-KEPT_KEYS]:
-                old.unlink()
-    return path
+    try:
+        require_private(folder, create=True)
+    except (NotPrivate, OSError) as error:
+        reason = typed(error, folder)
+        told = f"the development key of a wrap needs a folder of your own, and {folder} is none: {reason}"
+        raise InputError(f"{told}; XDG_CACHE_HOME names another cache") from None
+    return folder
+
+
+def kept_key(key: MultilinearKey, folder: Path | None = None) -> Path | None:
+    """The file of a development key of `wrap_circuit` that is kept whole on this machine, or None. Raises InputError
+    as `require_key_folder`."""
+    return _found_key(require_key_folder(folder), circuit_name(key))
+
+
+def development_key(key: MultilinearKey, backend: Backend, folder: Path | None = None) -> Path:
+    """The file of an insecure Groth16 key of `wrap_circuit`, made on a backend if it is not there. Raises InputError
+    as `require_key_folder`, ResourceError."""
+    folder, name = require_key_folder(folder), circuit_name(key)
+    with files.making(folder, "keys", KEY_PATIENCE):
+        return _found_key(folder, name) or _made_key(key, backend, folder, name)
+
+
+def _found_key(folder: Path, name: str) -> Path | None:
+    found = files.find(folder, name, _KEY_SUFFIX)
+    if found is None:
+        return None
+    with found:
+        return Path(found.name)
+
+
+def _made_key(key: MultilinearKey, backend: Backend, folder: Path, name: str) -> Path:
+    def fill(file: IO[bytes]) -> None:
+        try:
+            setup(wrap_circuit(key).system().r1cs(), insecure_dev=True, backend=backend, out=file.name)
+            os.chmod(file.name, 0o600)  # whatever the umask, or it is not taken for ours
+        except OSError as error:  # which a cache takes for a reason to keep nothing
+            raise typed(error, folder) from None
+
+    made = files.keep(folder, name, _KEY_SUFFIX, fill, KEYS_BOUND)
+    if made is None:
+        raise ResourceError(f"{folder}: the development key that was made cannot be kept there")
+    with made:
+        return Path(made.name)
 
 
 def circuit_name(key: MultilinearKey) -> str:
