@@ -15,7 +15,6 @@ from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.snarkjs import read_public, write_verification_key
 from distprove.stark.wrap import files, system
 from distprove.stark.wrap.files import Wrap
-from distprove.stark.wrap.system import KeyMaking
 from distprove.system import PartitionProof
 from kernels.interface.tree_hash import TreeHash
 from kernels.maths.curves import BN254
@@ -46,7 +45,7 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return Wrap(secret.key, secret.prove([public], seed=1), (public,))
 
     monkeypatch.setattr(system, "wrap", simulated)
-    monkeypatch.setattr(KeyMaking, "run", lambda self, backend, host: tmp_path / "none.zkey")
+    monkeypatch.setattr(system, "_development_key", lambda key, run: tmp_path / "none.zkey")
     shown = command(*JOB, "--insecure-dev", "--out", run)
     assert shown.exit_code == 0, shown.output
     assert "insecure wrap" in shown.output

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,22 +58,32 @@ def read_wrap_key(path: Path) -> ZKey:
     return key
 
 
+def key_facts(key: ZKey) -> dict[str, Any]:
+    """What a report has of the Groth16 key of a wrap."""
+    weak = key.insecure or key.verification_key.weakness is not None
+    return {"insecure_wrap": weak, "wrap_key": key.verification_key.digest().hex()}
+
+
 def wrap(
     key: MultilinearKey,
     root: PartitionProof,
     path: Path,
     run: Callable[[DeviceTask], Any],
     *,
+    told: Mapping[str, Any] | None = None,
     threads: int = 1,
     steps: Steps | None = None,
 ) -> Wrap:
     """Wrap the proof of a second root, under its key, with the Groth16 key in a file, where `run` has it proven. It has
-    been verified.
+    been verified. `told` are the `key_facts` that the job's report has; without them any key is taken.
 
-    Raises InvalidProof where the root's proof does not hold, InvalidKey for a key of another circuit, InputError.
+    Raises InvalidProof where the root's proof does not hold, InvalidKey for a key of another circuit or of other facts,
+    InputError.
     """
     steps = steps or Steps()
     zkey = read_wrap_key(path)
+    if told is not None and key_facts(zkey) != told:
+        raise InvalidKey(f"{path}: not the key that was there when the job began, and that its report names")
     # 1. The circuit's inputs are the root's proof, which its verifier goes through once.
     with steps("inputs"):
         proof, shape = MultilinearProof.from_record(root.data["proof"], key, root.name)

@@ -15,10 +15,11 @@ from distprove.stark.options import StarkOptions
 from distprove.stark.recursion.plan import ROOT, WRAP, TreeNode, plan_tree
 from distprove.stark.recursion.system import OneProofSystem
 from distprove.stark.recursion.tree_keys import node_key
-from distprove.stark.wrap.kept import development_key
-from distprove.stark.wrap.prover import read_wrap_key, wrap
+from distprove.stark.wrap.kept import development_key, kept_key, require_key_folder
+from distprove.stark.wrap.prover import key_facts, read_wrap_key, wrap
 from distprove.steps import Steps
 from distprove.system import DeviceTask, PartitionProof
+from kernels.cpu.backend import CpuBackend
 from kernels.interface.backend import Backend
 
 
@@ -30,7 +31,8 @@ class WrappedSystem(OneProofSystem):
 
     @classmethod
     def from_options(cls, options: StarkOptions) -> WrappedSystem:
-        """Make the system of a job. Raises as `OneProofSystem` does, and InputError or InvalidKey for a bad key."""
+        """Make the system of a job. Raises as `OneProofSystem` does, InputError or InvalidKey for a bad key, and
+        InputError where a development key cannot be kept."""
         system = super().from_options(options)
         assert isinstance(system, WrappedSystem)
         system.wrap_key = options.wrap_key
@@ -49,10 +51,9 @@ class WrappedSystem(OneProofSystem):
     def _key_facts(self) -> dict[str, Any]:
         """What a report has of the Groth16 key."""
         if self.wrap_key is None:
+            require_key_folder()  # which the job needs at its end
             return {"insecure_wrap": True}
-        key = read_wrap_key(self.wrap_key)
-        weak = key.insecure or key.verification_key.weakness is not None
-        return {"insecure_wrap": weak, "wrap_key": key.verification_key.digest().hex()}
+        return key_facts(read_wrap_key(self.wrap_key))
 
     def wrap(
         self, proofs: Sequence[PartitionProof], run: Callable[[DeviceTask], Any]
@@ -63,13 +64,27 @@ class WrappedSystem(OneProofSystem):
         steps = Steps()
         with steps("key"):
             key = node_key(self.key, self._kinds[ROOT].of_role(WRAP), usable_threads())
-            path = self.wrap_key or run(KeyMaking(key))
-        return wrap(key, second, path, run, threads=usable_threads(), steps=steps).contents(), steps.seconds
+            path = self.wrap_key or _development_key(key, run)
+        told = None if self.wrap_key is None else self._key_facts
+        made = wrap(key, second, path, run, told=told, threads=usable_threads(), steps=steps)
+        return made.contents(), steps.seconds
+
+
+def _development_key(key: MultilinearKey, run: Callable[[DeviceTask], Any]) -> Path:
+    """The file of a development key in this machine's cache. `run` may make it on another host, which has a cache of
+    its own: then it is made here on the CPU. Raises InputError, ResourceError."""
+    if (found := kept_key(key)) is not None:
+        return found
+    run(KeyMaking(key))
+    if (found := kept_key(key)) is not None:
+        return found
+    with CpuBackend(threads=usable_threads()) as cpu:
+        return development_key(key, cpu)
 
 
 @dataclass(frozen=True)
 class KeyMaking:
-    """A `DeviceTask`: a development key of the wrap's circuit, in this machine's cache. It comes to the file's path."""
+    """A `DeviceTask`: makes a development key of the wrap's circuit in the cache of the machine that does it."""
 
     key: MultilinearKey = field(repr=False)
 
@@ -77,5 +92,5 @@ class KeyMaking:
     def large(self) -> bool:
         return True
 
-    def run(self, backend: Backend, host: Backend | None) -> Path:
-        return development_key(self.key, backend)
+    def run(self, backend: Backend, host: Backend | None) -> None:
+        development_key(self.key, backend)

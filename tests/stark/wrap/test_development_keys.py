@@ -10,17 +10,27 @@ from typing import Any
 
 import pytest
 
+from cluster.aggregation import wrapped
 from distprove.circuits.builder import CircuitBuilder
-from distprove.errors import ResourceError
+from distprove.errors import InputError, InvalidKey, ResourceError
 from distprove.groth16.setup import setup
 from distprove.groth16.zkey import read_zkey
-from distprove.stark.wrap import kept
+from distprove.job import Job
+from distprove.stark.recursion.plan import WRAP
+from distprove.stark.wrap import kept, system
 from distprove.stark.wrap.kept import development_key, kept_key
+from distprove.stark.wrap.prover import key_facts, read_wrap_key, wrap
+from distprove.stark.wrap.system import KeyMaking
+from distprove.system import PartitionProof
 from kernels.cpu.backend import CpuBackend
 from kernels.host import cache
 from kernels.maths.curves import BN254
 
 KEY: Any = object()
+OPTIONS = {
+    **{"program": "fibonacci", "partitions": 1, "arguments": {"rows": 16}, "engine": "multilinear"},
+    **{"hash": "poseidon2", "security": 1, "grinding": 0, "wrap": True},
+}
 
 
 def small_circuit(key: Any = None) -> CircuitBuilder:
@@ -132,3 +142,78 @@ def test_a_disk_that_is_full_is_told(folder: Path, cpu: CpuBackend, monkeypatch:
     with pytest.raises(ResourceError, match="make room"):
         development_key(KEY, cpu)
     assert not list(folder.glob("*.tmp"))
+
+
+def test_a_folder_of_others_is_refused_before_a_job(folder: Path, cpu: CpuBackend) -> None:
+    folder.parent.mkdir()
+    folder.parent.chmod(0o777)
+    for needs in (
+        lambda: Job.from_options("stark", **OPTIONS, insecure_dev=True).load(),
+        lambda: development_key(KEY, cpu),
+    ):
+        with pytest.raises(InputError, match="can be written by others"):
+            needs()
+    folder.parent.chmod(0o700)
+    folder.write_bytes(b"no folder")
+    with pytest.raises(InputError, match="a folder of your own"):
+        Job.from_options("stark", **OPTIONS, insecure_dev=True).load()
+
+
+# -- the key of a job -----------------------------------------------------------------------------------------------
+
+
+class OtherHost:
+    """A device of another host: what it is given it keeps in a cache of its own."""
+
+    def __init__(self) -> None:
+        self.given: list[Any] = []
+
+    def devices(self) -> list[str]:
+        return ["prover-0@elsewhere"]
+
+    def run(self, device: str, task: Any) -> Any:
+        self.given.append(task)
+        return Path("/elsewhere/ab.zkey") if isinstance(task, KeyMaking) else {}
+
+
+class Journal:
+    def note(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+def test_a_key_that_another_host_made_is_made_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used, host, journal = [], OtherHost(), Journal()
+
+    class Files:
+        def contents(self) -> dict[str, bytes]:
+            return {}
+
+    def proven(key: Any, second: Any, path: Path, run: Any, **_: Any) -> Files:
+        used.append(read_wrap_key(path).insecure)
+        return Files()
+
+    monkeypatch.setattr(system, "node_key", lambda *_: KEY)
+    monkeypatch.setattr(system, "wrap", proven)
+    loaded: Any = Job.from_options("stark", **OPTIONS, insecure_dev=True).load()
+    proofs, client, run = [PartitionProof(WRAP, bytes(32), (), {})], host, journal
+    for _ in range(2):
+        wrapped(loaded, proofs, client, run)  # type: ignore[arg-type]
+    assert used == [True, True]
+    assert len(host.given) == 1  # the second job finds what the first one has kept here
+
+
+def test_a_key_is_that_of_the_report(cpu: CpuBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "wrap.zkey"
+    setup(small_circuit().system().r1cs(), insecure_dev=True, backend=cpu, out=path)
+    monkeypatch.setattr(system, "node_key", lambda *_: KEY)
+    loaded: Any = Job.from_options("stark", **OPTIONS, wrap_key=str(path)).load()
+    told = {name: loaded.describe()[name] for name in ("insecure_wrap", "wrap_key")}
+    assert told == key_facts(read_wrap_key(path))
+    setup(small_circuit().system().r1cs(), insecure_dev=True, backend=cpu, out=path)
+    assert told != key_facts(read_wrap_key(path))
+    with pytest.raises(InvalidKey, match="not the key that was there when the job began"):
+        loaded.wrap([PartitionProof(WRAP, bytes(32), (), {})], lambda task: pytest.fail("proven"))
+    root = PartitionProof(WRAP, bytes(32), (), {"proof": {}})
+    weak = {**key_facts(read_wrap_key(path)), "insecure_wrap": False}
+    with pytest.raises(InvalidKey, match="when the job began"):
+        wrap(KEY, root, path, lambda task: None, told=weak)
