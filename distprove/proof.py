@@ -138,6 +138,9 @@ class TakesWrap(Protocol):
 
         The verification key is in the file `key`. Raises InputError, FormatError."""
 
+    def wrap_key_digest(self) -> bytes | None:
+        """The digest of the verification key of the wrap that it takes; None without a wrap."""
+
 
 @runtime_checkable
 class BindsWhole(Protocol):

@@ -93,7 +93,7 @@ def _print(loaded: StarkAggregate, verified: VerifiedAggregate) -> None:
     table.add_row("result", f"[bold green]verified[/]: {len(loaded.jobs)} jobs in one proof, stark")
     parts = zip(loaded.jobs, verified.jobs, verified.trusted, strict=True)
     for number, (job, own, trusted) in enumerate(parts, 1):
-        table.add_row(f"[bold]job {number}[/]", told.line(job))
+        table.add_row(f"[bold]job {number}[/]", told.line(job, own))
         for name, value in told.rows(job, own, trusted.vk):
             table.add_row(name, value)
     said = verified.explained

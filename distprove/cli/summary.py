@@ -19,6 +19,8 @@ MAX_ROWS = 40
 MAX_NAMES = 5
 """Partitions named beside an error that they share."""
 
+INSECURE_WRAP = "insecure wrap: whoever made its key can forge wraps"
+
 STATUS = {"proved": "[green]proved[/]", "resumed": "[green]kept[/]", "failed": "[red]failed[/]", "waiting": "[dim]-[/]"}
 
 COUNTERS = {
@@ -137,8 +139,9 @@ def memory_line(partitions: list[dict[str, Any]]) -> str:
     return f"{plans}; {format_bytes(max(use['predicted'] for use in uses))} a partition predicted{taken}"
 
 
-def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:
-    """Rows on what a proof says and how sure that is; none for systems that do not tell."""
+def proven_rows(proven: dict[str, Any], *, wrapped: bool = False) -> list[tuple[str, str]]:
+    """Rows on what a proof says and how sure that is; none for systems that do not tell. Of what was verified by a wrap
+    the bits are those of the proofs inside."""
     if not proven:
         return []
     arguments = ", ".join(f"{name} = {value}" for name, value in proven["arguments"].items())
@@ -149,8 +152,9 @@ def proven_rows(proven: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("output", f"{proven['output']['bytes']:,} bytes, Keccak-256 {proven['output']['keccak256']}"))
     security = proven["security"]
     detail = f"{security['regime']}; blow-up {security['blowup']}, {security['queries']} queries"
+    of = " of the proofs inside the wrap" if wrapped else ""
     rows.append(
-        ("security", f"{security['bits']:.2f} bits, proven ({detail}, {security['grinding_bits']} bits of work)")
+        ("security", f"{security['bits']:.2f} bits, proven{of} ({detail}, {security['grinding_bits']} bits of work)")
     )
     rows += [("layer", layer_line(layer)) for layer in security.get("layers", ())]
     return rows
@@ -177,7 +181,7 @@ def key_warnings(facts: dict[str, Any]) -> list[str]:
     if facts.get("insecure_aggregation"):
         lines.append("insecure aggregation keys: whoever made them can forge aggregates")
     if facts.get("insecure_wrap"):
-        lines.append("insecure wrap: whoever made its key can forge wraps")
+        lines.append(INSECURE_WRAP)
     return lines
 
 

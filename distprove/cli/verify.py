@@ -113,6 +113,7 @@ def verify(
     from cluster.record.run import read_proof
     from distprove.cli import verified as told
     from distprove.cli.aggregate import is_aggregate, is_of_several, verify_aggregate_file
+    from distprove.cli.summary import INSECURE_WRAP
     from distprove.formats.files import read_bounded
     from distprove.host.machine import usable_threads
     from distprove.proof import MAX_OUTPUT
@@ -181,7 +182,7 @@ def verify(
         print_json({"status": "verified", **told.record(loaded, verified)})
     else:
         table = facts_table()
-        table.add_row("result", f"[bold green]verified[/]: {told.line(loaded)}")
+        table.add_row("result", f"[bold green]verified[/]: {told.line(loaded, verified)}")
         for name, value in told.rows(loaded, verified, "" if key is None else str(key)):
             table.add_row(name, value)
         table.add_row("time", format_seconds(verified.seconds))
@@ -190,8 +191,21 @@ def verify(
             told.print_public(loaded, verified)
     if verified.weakness is not None:
         warn(verified.weakness)
+    elif wrap_vk is not None and _is_told_insecure(proof):
+        warn(f"the report beside the proof says: {INSECURE_WRAP}")
     if not verified.key_given and not verified.proven:
         warn("verified under the key that came with the proof, as you asked; --vk says which key you trust")
+
+
+def _is_told_insecure(proof: Path) -> bool:
+    """Whether the report beside a proof says that its wrap's key is a development key, or a weak one. A verification
+    key itself does not show the first."""
+    from cluster.record.story import read_report
+
+    try:
+        return bool(read_report(proof if proof.is_dir() else proof.parent)["facts"].get("insecure_wrap"))
+    except (InputError, UsageError):  # no report that can be read
+        return False
 
 
 def own_program(program: str | None, arguments: list[str], proof: Path) -> OwnProgram | None:

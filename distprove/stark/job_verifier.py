@@ -68,6 +68,10 @@ class StarkVerifier:
 
         return self._with(wrap=Wrap.read(beside, key))
 
+    def wrap_key_digest(self) -> bytes | None:
+        digest: bytes | None = None if self._wrap is None else self._wrap.key.digest()
+        return digest
+
     def weakness(self) -> str | None:
         """Why anybody can forge wraps under the key of the one that is verified, if it shows that."""
         found: str | None = None if self._wrap is None else self._wrap.key.weakness

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ JOB = (
     *("poseidon2", "--security", "1", "--grinding", "0", "--local", "--no-isolate", "--wrap"),
 )
 FEW = ("--security", "1")
+INSECURE = "insecure wrap: whoever made its key can forge wraps"
 
 
 def facts(done: Any) -> dict[str, Any]:
@@ -57,7 +59,23 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     plain = command("verify", run, *FEW, "--json")
     wrapped = command("verify", run, *FEW, "--json", "--wrap-vk", run / files.KEY)
     assert plain.exit_code == wrapped.exit_code == 0, wrapped.output
-    assert facts(plain) == facts(wrapped)
+    told = facts(wrapped)
+    assert told["wrap"] == {"key_digest": secret.key.digest().hex()}
+    assert facts(plain) == {**told, "wrap": None}
+    # It says that it was a wrap, under which key, and of what the bits are proven.
+    words = " ".join(command("verify", run, *FEW, "--wrap-vk", run / files.KEY).output.split())
+    assert f"Groth16 over BN254 under key {secret.key.digest().hex()}" in words
+    assert "bits, proven of the proofs inside the wrap (" in words
+    assert "1 partition in a wrap, stark" in words
+    assert "it holds only if you trust how this key was made" in words
+    assert INSECURE in words  # as the report beside it says
+    assert not re.search(r"wrap|insecure", command("verify", run, *FEW).output.replace(str(run), ""))
+    (run / "report.json").write_text((run / "report.json").read_text().replace('"insecure_wrap"', '"other"'))
+    done = command("verify", run, *FEW, "--wrap-vk", run / files.KEY)
+    assert done.exit_code == 0
+    assert "insecure" not in done.output
+    (run / "report.json").write_text("{}")
+    assert command("verify", run / "proof.msgpack", *FEW, "--wrap-vk", run / files.KEY).exit_code == 0
     # Another public value, and another key.
     write_verification_key(tmp_path / "other.json", trapdoor(BN254, 1, seed=3).key)
     refused = command("verify", run, *FEW, "--wrap-vk", tmp_path / "other.json")
