@@ -52,6 +52,7 @@ STATUS_NODES = limit("STATUS_NODES", 3.0, "Time between two looks at the governo
 NEWS = limit("NEWS", 0.25, "A worker gathers results for this long: half of `CHUNK`, so that it has work meanwhile")
 WORKER_TICK = limit("WORKER_TICK", 0.1, "A worker returns leases, and the results of jobs with `parallel`, this often")
 IDLE = limit("IDLE", 0.01, "A prover that had no work for this long prepares what later proofs need")
+PIECE = limit("PIECE", 1.0, "An order that waits this long for what is prepared counts as begun, so that both may hang")
 LONG_WITNESS = limit("LONG_WITNESS", 2.0, "No other job waits for a synthesiser whose witness takes longer than this")
 WITNESS_CANCELLED = limit(
     "WITNESS_CANCELLED",

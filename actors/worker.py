@@ -197,6 +197,8 @@ class ProverThreads:
         self._taking = threading.Lock()
         self._computing = 0
         """Number of partitions in flight."""
+        self._preparing: float | None = None
+        """When the piece that is prepared was begun."""
         self._over = False
         self.threads = [
             threading.Thread(target=self._run, name=f"distprove-{name}-prove-{index}", daemon=True)
@@ -259,13 +261,20 @@ class ProverThreads:
                 idle = None if self._computing else next((own for own in self._workers if own.prover.prepares), None)
                 if idle is None:
                     self.provable.wait()
-                elif not self.provable.wait(patience.IDLE):
+                elif not self.provable.wait(patience.IDLE) and not any(own.next_ready() for own in self._workers):
+                    self._preparing = time.monotonic()
                     self.lock.release()
                     try:
                         idle.prover.prepare_more()
                     finally:
                         self.lock.acquire()
+                        self._preparing = None
         return None
+
+    @property
+    def hold_up(self) -> bool:
+        """Whether what is prepared takes so long that orders wait for it. Called with the lock held."""
+        return self._preparing is not None and time.monotonic() - self._preparing > patience.PIECE
 
 
 class Worker:
@@ -527,6 +536,8 @@ class Worker:
                     job.first = False
                     if not job.left and not job.kept:
                         del self._jobs[id.job]
+            if self._prover_threads.hold_up and (waiting := self.next_ready()) is not None:
+                self._enter(waiting, self._stage_at_prover(waiting), self._name)  # it hangs where the prover does
             batch.under_way = [order.under_way for order in self._under_way.values()]
             batch.forgotten = self._forgotten
             return batch
@@ -811,8 +822,12 @@ class Worker:
         turn = self.prover.line.join()
         turn.partition = order.id
         order.turn = turn if shared else None
-        self._begin(order, "committing" if order.order.kind is WorkKind.COMMIT else "proving", self._name)
+        self._begin(order, self._stage_at_prover(order), self._name)
         return order, turn
+
+    @staticmethod
+    def _stage_at_prover(order: _Order) -> str:
+        return "committing" if order.order.kind is WorkKind.COMMIT else "proving"
 
     def compute(self, order: _Order, turn: Turn) -> None:
         """Have the prover do what was ordered."""

@@ -345,7 +345,8 @@ class Run(StoredRun):
         """Remove a stored proof that does not hold. One in a pack counts no more, in later sessions from the next proof
         on that is stored."""
         if self._packed.files.pop(partition.name, None) is not None:
-            self._discarded.append(partition.name)
+            with self._discarding:
+                self._discarded.append(partition.name)
         self._bound.pop(partition.name, None)
         self._partitions.remove(own_file(partition.name))
 

@@ -33,17 +33,24 @@ def in_background(call: Callable[[], Value], name: str = "distprove-beside", *, 
 @contextmanager
 def in_order(threads: int, take: Callable[[Item], object]) -> Iterator[Callable[[Item], object]]:
     """Give the block a function that has `take` called with what it is given, in this order, on a thread of its own
-    where there are several `threads`. All of it is taken when the block ends. `take` raises nothing."""
+    where there are several `threads`. All of it is taken when the block ends, which raises what `take` raised first."""
     if threads < 2:
         yield take
         return
     queue: Queue[Item | None] = Queue(QUEUED)
 
     def take_all() -> None:
+        failed: BaseException | None = None
         while (item := queue.get()) is not None:
-            take(item)
+            if failed is None:
+                try:
+                    take(item)
+                except BaseException as error:  # the queue is emptied all the same: somebody may wait for its room
+                    failed = error
+        if failed is not None:
+            raise failed
 
-    done = in_background(take_all, daemon=False)
+    done = in_background(take_all)  # no end of this process waits for it: the block's end may have been interrupted
     try:
         yield queue.put
     finally:

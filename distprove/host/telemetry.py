@@ -112,11 +112,13 @@ def idle_memories() -> dict[str, int]:
     if nvml is None:
         return {}
     found = {}
-    with suppress(nvml.NVMLError):
+    try:
         for handle in _handles(nvml):
             memory, divided = ask(nvml, handle, "nvmlDeviceGetMemoryInfo"), ask(nvml, handle, "nvmlDeviceGetMigMode")
             idle = memory is not None and not (divided and divided[0]) and memory.used < memory.total // IDLE
             found[text_of(nvml.nvmlDeviceGetUUID(handle))] = int(memory.total) if idle else 0
+    except nvml.NVMLError:  # of one that is lost: the others do not stand for all
+        found = {}
     in_background(nvml.nvmlShutdown, "distprove-nvml")  # which takes as long as all of this
     return found
 

@@ -113,7 +113,7 @@ def test_a_ray_cluster_that_a_run_names_is_not_joined(
     process of the machine, whoever's it is, that looks like Ray's: it was given the user's token.
     """
     joined: list[object] = []
-    monkeypatch.setattr("cluster.session.open_client", lambda settings: joined.append(settings.address))
+    monkeypatch.setattr("cluster.session.open_client", lambda settings, *_: joined.append(settings.address))
     set_executor(sent, local=False, isolate=None, address=named)
     told = why_refused(run("resume", "run"))
     assert joined == []

@@ -23,7 +23,7 @@ from cluster.eventlog import harmless
 from cluster.record.journal import read_journal
 from cluster.record.run import Run
 from cluster.scheduler.jobs import Progress
-from distprove.errors import CalledOff, InvalidKey, InvalidProof, JobFailed, ResourceError, exit_code
+from distprove.errors import CalledOff, FormatError, InvalidKey, InvalidProof, JobFailed, ResourceError, exit_code
 from distprove.host.provenance import provenance
 from distprove.proof import Proof
 from distprove.settings import ExecutorSettings
@@ -76,6 +76,34 @@ def test_a_job_gives_one_proof(
         challenges = {p.data["challenge"] for p in proof.partitions}
         assert len(challenges) == 1
         assert None not in challenges
+
+
+@pytest.mark.parametrize("maps", [True, False])
+@pytest.mark.parametrize("content", [None, b"", b"cut"])
+def test_a_proof_is_read_back_before_the_job_is_done(
+    content: bytes | None,
+    maps: bool,
+    local: ExecutorSettings,
+    faults: Make,
+    run_toy: Prove,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENODEV, "this file system maps no file")
+
+    system = ToySystem(2, faults())
+    if not maps:
+        monkeypatch.setattr("cluster.driver.mmap", refused)
+    if content is None:
+        run_toy(system, local).verify(system)
+        return
+    with monkeypatch.context() as patched:
+        patched.setattr(Proof, "write_to", lambda proof, file: file.write(content))
+        with pytest.raises(FormatError):
+            run_toy(system, local)
+    assert not (tmp_path / "run" / "proof.msgpack").exists()
+    run_toy(system, local).verify(system)
 
 
 @pytest.mark.parametrize("bad", [{"p1": 1, "p3": 1}, {"p3": 2}], ids=["two", "twice"])

@@ -7,7 +7,7 @@ import numpy as np
 from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.wrap import poseidon2
 from distprove.circuits.wrap.drawn import challenge, element_bits
-from distprove.circuits.wrap.goldilocks import canonical, dot
+from distprove.circuits.wrap.goldilocks import canonical, multiply
 from kernels.cpu.backend import CpuBackend
 from kernels.cuda.backend import CudaBackend
 from kernels.maths.curves import BN254
@@ -20,7 +20,7 @@ def test_a_witness_is_the_same_on_both_backends(emulated: CudaBackend) -> None:
     x, y = b.private_input("x", 3), b.private_input("y", 3)
     drawn = challenge(b, poseidon2.node(b, 2, x, y))
     word = canonical(b, b.private_input("word", 3))
-    made = dot(b, [(drawn, (word, word, word))])
+    made = multiply(b, drawn, (word, word, word))
     for k, part in enumerate(made):
         b.output(f"part{k}", part.value)
     b.output("bit", element_bits(b, x)[253])

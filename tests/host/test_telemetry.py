@@ -56,5 +56,14 @@ def test_the_memory_of_gpus_is_told_where_they_are_idle(monkeypatch: pytest.Monk
     nvml.closed.clear()
     assert idle_memory() == whole
     assert nvml.closed.wait(60)
+    answers = FakeNvml.nvmlDeviceGetUUID
+
+    def lost(nvml: FakeNvml, gpu: FakeGpu) -> str:
+        if gpu.uuid == "GPU-1":
+            raise nvml.NVMLError("the card is lost")
+        return answers(nvml, gpu)
+
+    monkeypatch.setattr(FakeNvml, "nvmlDeviceGetUUID", lost)
+    assert idle_memory() == 0, "the cards before it do not stand for all"
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert idle_memory() == idle_memory(["GPU-0"]) == 0

@@ -379,7 +379,7 @@ def test_what_was_proven_before_a_loss_is_kept(
     opened: list[Losing] = []
     store = Run.store
 
-    def opens(settings: ExecutorSettings) -> Losing:
+    def opens(settings: ExecutorSettings, *_: Any) -> Losing:
         opened.append(Losing(settings))
         return opened[-1]
 
