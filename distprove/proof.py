@@ -129,6 +129,18 @@ class BoundsWork(Protocol):
         """The verifier that makes circuits of at most so many wires. Beyond that `verify_whole` raises TooMuchWork."""
 
 
+@dataclass(frozen=True)
+class TakenWrap:
+    """A wrap that is verified in place of a job's one proof."""
+
+    key_digest: bytes
+    """Of its verification key, which does not show how it was made."""
+    kind: str
+    """The kind of proof, in words."""
+    soundness: str
+    """What is known of the soundness of such proofs, in words."""
+
+
 @runtime_checkable
 class TakesWrap(Protocol):
     """Optional interface of a verifier of one proof of a job, which may be wrapped in a proof of another kind."""
@@ -138,8 +150,8 @@ class TakesWrap(Protocol):
 
         The verification key is in the file `key`. Raises InputError, FormatError."""
 
-    def wrap_key_digest(self) -> bytes | None:
-        """The digest of the verification key of the wrap that it takes; None without a wrap."""
+    def wrap_taken(self) -> TakenWrap | None:
+        """The wrap that it takes; None without one."""
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from typing import Any
 from distprove.entry import OwnProgram
 from distprove.errors import FormatError, InvalidProof, UntrustedKey, UsageError
 from distprove.options import SECURITY_BITS
-from distprove.proof import BoundsWork, Proof, TakesOutput, TakesWrap, VerifiesWhole
+from distprove.proof import BoundsWork, Proof, TakenWrap, TakesOutput, TakesWrap, VerifiesWhole
 from distprove.registry import SYSTEMS, entry_of
 from distprove.system import Compares, Explains, KnowsWeakness
 
@@ -36,14 +36,13 @@ class Verified:
     """What the proof states and with how much security, for systems that can tell (`distprove.system.Explains`)."""
     weakness: str | None = None
     """Why anybody can forge proofs under the key, in words, if the key shows that."""
-    wrap_key_digest: bytes | None = None
-    """Digest of the Groth16 verification key under which a wrap was verified in place of the one proof. The bits of
-    `proven` are then those of the proofs inside the wrap: nothing is proven of Groth16's own soundness, nor of how this
-    key was made."""
+    wrap: TakenWrap | None = None
+    """The wrap that was verified in place of the one proof. The bits of `proven` are then those of the proofs inside
+    the wrap. They say nothing of the wrap's own soundness, nor of how its key was made."""
 
     def __repr__(self) -> str:
         key = "given" if self.key_given else "of the program" if self.proven else "the proof's own"
-        wrap = "" if self.wrap_key_digest is None else f", wrapped under key {self.wrap_key_digest.hex()[:16]}..."
+        wrap = "" if self.wrap is None else f", wrapped under key {self.wrap.key_digest.hex()[:16]}..."
         return (
             f"<Verified: {self.system}, {self.partitions} partitions in {self.seconds:.2f} s, key "
             f"{self.key_digest.hex()[:16]}... ({key}), job {self.job_digest.hex()[:16]}...{wrap}>"
@@ -128,5 +127,5 @@ def verify_proof(
         seconds=time.perf_counter() - begin,
         proven=proven,
         weakness=verifier.weakness() if isinstance(verifier, KnowsWeakness) else None,
-        wrap_key_digest=verifier.wrap_key_digest() if isinstance(verifier, TakesWrap) else None,
+        wrap=verifier.wrap_taken() if isinstance(verifier, TakesWrap) else None,
     )

@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from distprove.proof import Proof
     from distprove.verification import Verified
 
-_WRAP = (
-    "its soundness is not proven in bits, some 100 by what is known of BN254; it holds only if you trust how this key "
-    "was made"
-)
-
 
 def record(loaded: Proof, verified: Verified) -> dict[str, Any]:
     """What `--json` tells of the proof of a job that holds."""
@@ -35,7 +30,7 @@ def record(loaded: Proof, verified: Verified) -> dict[str, Any]:
         "own_program": verified.own_program or None,
         "proven": verified.proven,
         "weakness": verified.weakness,
-        "wrap": None if verified.wrap_key_digest is None else {"key_digest": verified.wrap_key_digest.hex()},
+        "wrap": None if verified.wrap is None else {"key_digest": verified.wrap.key_digest.hex()},
         "seconds": verified.seconds,
     }
 
@@ -44,19 +39,20 @@ def line(loaded: Proof, verified: Verified) -> str:
     """What was verified, in words."""
     count = len(loaded.partitions)
     together = " in one proof" if loaded.whole is not None else ""
-    together = " in a wrap" if verified.wrap_key_digest is not None else together
+    together = " in a wrap" if verified.wrap is not None else together
     return f"{count} partition{'s' * (count != 1)}{together}, {loaded.system}"
 
 
 def rows(loaded: Proof, verified: Verified, vk: str) -> Iterator[tuple[str, str]]:
     """Rows on the proof of a job that holds, as markup: what it states, its key and the job. `vk` is what was given
     as its key, if anything."""
-    for name, value in proven_rows(verified.proven, wrapped=verified.wrap_key_digest is not None):
+    for name, value in proven_rows(verified.proven, wrapped=verified.wrap is not None):
         yield name, escape(value)
         if name == "output" and loaded.output is not None:
             yield "content", shown_bytes(loaded.output, "the file has all")
-    if verified.wrap_key_digest is not None:
-        yield "wrap", f"Groth16 over BN254 under key {verified.wrap_key_digest.hex()}\n[dim]{_WRAP}[/]"
+    if (wrap := verified.wrap) is not None:
+        trust = f"{wrap.soundness}; it holds only if you trust how this key was made"
+        yield "wrap", f"{escape(wrap.kind)} under key {wrap.key_digest.hex()}\n[dim]{escape(trust)}[/]"
     by_you = f"made from the program that you named, {escape(verified.own_program)}"
     made = by_you if verified.own_program else "made from the program that the file names"
     known = made if verified.proven else "came with the proof"

@@ -8,6 +8,7 @@ from typing import Any
 
 from distprove.errors import InvalidProof, UsageError
 from distprove.formats.owncode import own_faults
+from distprove.proof import TakenWrap
 from distprove.stark.engine import AnyKey, engine_of
 from distprove.stark.heights import LogHeights
 from distprove.stark.output import digest_of
@@ -68,9 +69,9 @@ class StarkVerifier:
 
         return self._with(wrap=Wrap.read(beside, key))
 
-    def wrap_key_digest(self) -> bytes | None:
-        digest: bytes | None = None if self._wrap is None else self._wrap.key.digest()
-        return digest
+    def wrap_taken(self) -> TakenWrap | None:
+        taken: TakenWrap | None = None if self._wrap is None else self._wrap.taken()
+        return taken
 
     def weakness(self) -> str | None:
         """Why anybody can forge wraps under the key of the one that is verified, if it shows that."""

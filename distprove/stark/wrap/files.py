@@ -18,6 +18,7 @@ from distprove.groth16.snarkjs import (
     read_verification_key,
 )
 from distprove.groth16.solidity import calldata
+from distprove.proof import TakenWrap
 from kernels.maths.curves import BN254
 
 PROOF, PUBLIC, CALLDATA, KEY = "proof.json", "public.json", "calldata.hex", "verification_key.json"
@@ -37,6 +38,11 @@ class Wrap:
         InputError, FormatError, CurveMismatch."""
         folder = run if run.is_dir() else run.parent
         return cls(read_verification_key(key), read_proof(folder / PROOF, BN254), read_public(folder / PUBLIC, BN254))
+
+    def taken(self) -> TakenWrap:
+        """What a verifier prints of the wrap."""
+        known = "its soundness is not proven in bits, some 100 by what is known of BN254"
+        return TakenWrap(self.key.digest(), "Groth16 over BN254", known)
 
     def contents(self) -> Mapping[str, bytes]:
         """The content of each file, by its name."""
