@@ -16,6 +16,7 @@ from distprove.cli.plain_help import App
 from distprove.cli.programs import import_from_here
 from distprove.cli.zkey import contribute
 from distprove.errors import UsageError
+from distprove.options import SECURITY_BITS
 from kernels.host.units import format_bytes
 
 CircuitName = Annotated[
@@ -112,24 +113,42 @@ def wrap(
     vk: Annotated[
         Path | None, typer.Option(help="The key of a program of your own: its verifying_key.msgpack.")
     ] = None,
+    security: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=128,
+            show_default=f"{SECURITY_BITS:g}, or as many as a wrap can have",
+            help="Proven bits to ask for of the proofs inside the wrap.",
+        ),
+    ] = None,
+    tree_wires: Annotated[
+        int | None,
+        typer.Option("--tree-wires", min=1, metavar="N", help="The most wires of circuits to make for the job's tree."),
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the circuit of a job's wrap, for a ceremony: `distprove setup groth16 --r1cs C.r1cs --ptau P.ptau`.
 
-    Jobs of other programs have the same circuit if their trees have the same tables and bits.
+    Jobs of other programs have the same circuit if their trees have the same tables and bits: those whose second root
+    has the key that is printed.
     """
     from cluster.record.run import read_proof
     from distprove.groth16.r1cs import write_r1cs
     from distprove.stark.wrap.kept import wrap_circuit
-    from distprove.stark.wrap.listed import key_of_wrap
+    from distprove.stark.wrap.listed import LEAST, second_root_of
 
-    built = wrap_circuit(key_of_wrap(read_proof(proof), vk)).system().r1cs()
+    root = second_root_of(read_proof(proof), vk, LEAST if security is None else security, tree_wires)
+    built = wrap_circuit(root.key).system().r1cs()
     write_r1cs(destination, built)
     if as_json:
-        print_json({"out": str(destination), "constraints": built.n_constraints, "wires": built.n_vars})
+        counts = {"out": str(destination), "constraints": built.n_constraints, "wires": built.n_vars}
+        print_json({**counts, "bits": root.bits, "key_digest": root.key.digest.hex()})
     else:
         out().print(f"[bold]{escape(str(destination))}[/]  {built.n_constraints} constraints, {built.n_vars} wires")
+        out().print(f"{root.bits:.2f} bits, proven of the proofs inside the wrap")
+        out().print(f"second root under key {root.key.digest.hex()}")
 
 
 app.command("contribute", hidden=True)(contribute)  # its name before there was `distprove zkey`

@@ -14,6 +14,7 @@ from distprove.circuits.builder import CircuitBuilder
 from distprove.circuits.wrap.statement import statement_digest
 from distprove.groth16.r1cs import read_r1cs
 from distprove.groth16.snarkjs import read_public, write_verification_key
+from distprove.proof import Proof
 from distprove.stark.wrap import files, system
 from distprove.stark.wrap.files import Wrap
 from distprove.system import PartitionProof
@@ -95,10 +96,27 @@ def test_a_job_with_a_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return b
 
     monkeypatch.setattr("distprove.stark.wrap.kept.wrap_circuit", circuit)
-    done = command("setup", "wrap", run, "--out", tmp_path / "wrap.r1cs", "--json")
+    to = ("setup", "wrap", run, "--out", tmp_path / "wrap.r1cs")
+    assert "proven bits of security; 126 are asked for" in " ".join(command(*to).output.split())
+    done = command(*to, *FEW, "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["constraints"] == read_r1cs(tmp_path / "wrap.r1cs").n_constraints == 2
     assert [key.params.tree_hash for key in asked] == [TreeHash.POSEIDON2_BN254]
+    assert json.loads(done.stdout)["key_digest"] == asked[0].digest.hex()
+    assert json.loads(done.stdout)["bits"] >= 1
+    shown = command(*to, *FEW, "--overwrite").output
+    assert asked[0].digest.hex() in shown
+    assert "bits, proven of the proofs inside the wrap" in shown
+    refused = command(*to, *FEW, "--overwrite", "--tree-wires", "1000")
+    assert refused.exit_code == 2
+    assert "--tree-wires" in refused.output
+    # A file may name any system.
+    proof = Proof.read_from(run)
+    other = Proof.bind("bogus", proof.key_digest, proof.verification_key, proof.partitions, proof.whole)
+    other.write(tmp_path / "other.msgpack")
+    refused = command("setup", "wrap", tmp_path / "other.msgpack", *FEW, "--out", tmp_path / "other.r1cs")
+    assert (refused.exit_code, (tmp_path / "other.r1cs").exists()) == (2, False)
+    assert "of system 'bogus'" in refused.output
 
 
 def test_a_key_must_be_named(tmp_path: Path) -> None:
@@ -118,7 +136,7 @@ def test_a_wrap_of_a_whole_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     made = command(*JOB, "--insecure-dev", "--out", run)
     assert made.exit_code == 0, made.output
     assert command("verify", run, *FEW, "--wrap-vk", run / files.KEY).exit_code == 0
-    assert command("setup", "wrap", run, "--out", r1cs).exit_code == 0
+    assert command("setup", "wrap", run, "--out", r1cs, *FEW).exit_code == 0
     assert read_r1cs(r1cs).n_public == 1
     again: Sequence[str | Path] = (*JOB, "--insecure-dev", "--out", tmp_path / "again")
     monkeypatch.setattr("distprove.stark.wrap.kept.wrap_circuit", lambda key: pytest.fail("recorded again"))

@@ -101,12 +101,18 @@ def tree_of_listed(
     """The keys of the tree over listed partitions of any key. Raises InvalidProof, FormatError, and TooMuchWork before
     any key is made if they need circuits of more than `tree_wires`."""
     checked = checked_key(key)
-    kinds = kinds_of_listed(checked, partitions)
-    check_work(checked, kinds[ROOT].leaves, tree_wires)
+    kinds = kinds_within(checked, partitions, tree_wires)
     leaves = tuple(Identity.of(node_key(checked, kind)) for kind in kinds.values() if kind.is_leaf)
     root = kinds[ROOT]
     node = Identity.of(node_key(checked, root.of_role(INNER)))
     return TreeVerifyingKeys(checked, leaves, node, node_key(checked, root))
+
+
+def kinds_within(key: MultilinearKey, partitions: Sequence[PartitionProof], tree_wires: int | None) -> dict[str, Kind]:
+    """`kinds_of_listed`, of a tree whose keys need circuits of at most `tree_wires`. Raises TooMuchWork for others."""
+    kinds = kinds_of_listed(key, partitions)
+    check_work(key, kinds[ROOT].leaves, tree_wires)
+    return kinds
 
 
 def checked_key(key: Any) -> MultilinearKey:
