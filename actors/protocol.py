@@ -132,6 +132,8 @@ class Batch:
     """Synthesisers that did not."""
     forgotten: int = 0
     """Number of the last `forget` before it. What it tells of a job that was forgotten later is of the former one."""
+    number: int = 0
+    """Its place among the news of this slot, from 1 on. 0: whoever tells it tells it once."""
 
 
 @dataclass(frozen=True)

@@ -333,6 +333,8 @@ class Worker:
         """Orders whose witnesses are in the making, ready or with the prover, without those from before a barrier."""
         self._told = 0.0
         self._forgotten = 0
+        self._numbers = itertools.count(1)
+        """Numbers of news."""
         self._epoch = 0
         self._permitted = False
         self._over = False
@@ -539,7 +541,7 @@ class Worker:
             if self._prover_threads.hold_up and (waiting := self.next_ready()) is not None:
                 self._enter(waiting, self._stage_at_prover(waiting), self._name)  # it hangs where the prover does
             batch.under_way = [order.under_way for order in self._under_way.values()]
-            batch.forgotten = self._forgotten
+            batch.forgotten, batch.number = self._forgotten, next(self._numbers)
             return batch
 
     def _is_urgent(self) -> bool:

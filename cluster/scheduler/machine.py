@@ -294,6 +294,10 @@ def _news(state: State, event: e.News) -> None:
     if worker is None or key is None or worker.slot(key.id).epoch != event.epoch:
         return
     slot, batch = worker.slot(key.id), event.batch
+    if batch.number:
+        if (event.epoch, batch.number) <= slot.heard:
+            return  # told again: an outcome may be of an order before the one that the worker has now
+        slot.heard = event.epoch, batch.number
     worker.finished(len(batch.outcomes), state.now)
     found: list[PartitionState] = []
     slot.forgotten = {job: number for job, number in slot.forgotten.items() if number > batch.forgotten}

@@ -63,6 +63,8 @@ class Slot:
     A job that was added under the same id since must not be taken for them."""
     asked_back: bool = False
     """Whether it was asked to return orders, and has not answered."""
+    heard: tuple[int, int] = (0, 0)
+    """Its last news: the epoch, and the number in it."""
 
     shares_death: bool = False
     """Whether the process ended while it loaded, as another slot reported: its own report is of the same death."""

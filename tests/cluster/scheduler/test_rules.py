@@ -187,6 +187,23 @@ def retired(job: Job) -> list[str]:
     return [each.id for each in job.workers.values() if each.status == "retired" and each.role == "prover"]
 
 
+def test_news_that_are_told_again_are_not_of_the_next_order() -> None:
+    """The worker has another order for the partition by then: to find out whether its witness is to blame."""
+    rig = Rig(workers=1)
+    job = rig.add()
+    id = rig.first("w0")
+    bad = rig.outcome("w0", id, good=False)
+    rig.news("w0", bad, number=1)
+    assert rig.orders["w0"][id].kind is WorkKind.DIAGNOSE
+    before = len(rig.effects)
+    rig.news("w0", bad, number=1)
+    assert not [each for each in rig.effects[before:] if isinstance(each, e.Hand | e.Verify)]
+    rig.news("w0", Outcome(id, WorkKind.DIAGNOSE, "w0"), number=2)
+    assert rig.orders["w0"][id].kind is WorkKind.PROVE
+    rig.end("w0", id)
+    assert job.proofs.keys() == {id.name}
+
+
 # -- the table ----------------------------------------------------------------------------------------------------
 
 

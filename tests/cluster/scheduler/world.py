@@ -6,6 +6,7 @@ All chance comes as numbers from `Choices`, so that a schedule that fails can be
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import deque
@@ -161,7 +162,18 @@ def loaded(worker: str, synthesisers: Sequence[str], uuid: str = "", device: str
 class SimSlot:
     """What a worker really has of a key."""
 
-    __slots__ = ("batch", "begun", "epoch", "forgotten", "key", "orders", "permitted", "synthesisers", "told")
+    __slots__ = (
+        "batch",
+        "begun",
+        "epoch",
+        "forgotten",
+        "key",
+        "numbers",
+        "orders",
+        "permitted",
+        "synthesisers",
+        "told",
+    )
 
     def __init__(self, key: str, epoch: int, permitted: bool, synthesisers: Sequence[str]) -> None:
         self.key, self.epoch, self.permitted = key, epoch, permitted
@@ -169,6 +181,7 @@ class SimSlot:
         self.begun: dict[PartitionId, str] = {}
         self.batch: Batch | None = None
         self.forgotten = 0
+        self.numbers = itertools.count(1)
         self.told: deque[e.News] = deque()
         """News on their way, in order."""
         self.synthesisers = list(synthesisers)
@@ -484,7 +497,7 @@ class World:
     def tell(self, worker: SimWorker, slot: SimSlot) -> None:
         """A worker tells its news, which may be none."""
         batch, slot.batch = slot.batch or Batch(), None
-        batch.forgotten = slot.forgotten
+        batch.forgotten, batch.number = slot.forgotten, next(slot.numbers)
         batch.under_way = [
             UnderWay(
                 id,
@@ -598,8 +611,9 @@ class World:
         error = (WorkerStuck if stuck else WorkerDied)(f"the process of {name} ended", at)
         for key, slot in worker.slots.items():
             if slot.batch and self.choices.below(3) == 2:  # what it told last is on its way
-                late = e.News(name, key, slot.epoch, slot.batch)
-                self.pending.append(lambda late=late: late)  # type: ignore[misc]
+                slot.batch.number = next(slot.numbers)
+                slot.told.append(e.News(name, key, slot.epoch, slot.batch))
+                self.pending.append(slot.told.popleft)
             died = e.Died(name, key, slot.epoch, error)
             self.pending.append(lambda died=died: died)  # type: ignore[misc]
         for load in worker.loading.values():
