@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
 from actors.bootstrap import forking_from_here
-from cluster.executor.connection import Connection, is_joined, prepare
+from cluster.executor.connection import Connection, connected, is_joined, prepare
 from cluster.executor.fleet import Fleet
 from cluster.scheduler.loop import Client, Scheduler
 from distprove.job import Job
@@ -43,8 +42,7 @@ def choose(settings: ExecutorSettings) -> Choice:
         return Choice(True, "isolate was given")
     if os.environ.get("RAY_ADDRESS"):
         return Choice(False, "RAY_ADDRESS names a cluster, as inside a submitted job")
-    ray = sys.modules.get("ray")
-    if ray is not None and ray.is_initialized():
+    if connected():
         return Choice(False, "this process is connected to one")
     return Choice(True, "no cluster was named")
 
@@ -92,7 +90,7 @@ def open_scheduler(settings: ExecutorSettings) -> Scheduler:
 def open_fleet(settings: ExecutorSettings, likely_provers: int = 1, connection: Connection | None = None) -> Fleet:
     """The fleet the settings ask for. Processes of this machine start at once, of `likely_provers` for each GPU.
     `connection`: one to a Ray of its own that was begun. Raises ClusterError for a Ray that is not there."""
-    if choose(settings).local:
+    if connection is None and choose(settings).local:
         from cluster.executor.local import local_fleet
 
         return local_fleet(settings, likely_provers)

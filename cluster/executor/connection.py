@@ -18,8 +18,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, TimeoutError, wait
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import Future, TimeoutError
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,8 @@ class Connection:
     """A connection to Ray, made on a thread of its own while its maker does something else.
 
     The thread lives as long as the connection: the system kills the processes of a Ray that was started here when the
-    thread that forked them ends.
+    thread that forked them ends. A process has one Ray at a time. So a connection shares that of another one, and waits
+    for it while it starts or, unwanted, ends.
     """
 
     def __init__(self, settings: ExecutorSettings) -> None:
@@ -66,28 +67,64 @@ class Connection:
         prepare(settings)
         self._settings = settings
         self._begun: Future[str] = Future()
+        self._used = False
         self._over = threading.Event()
         self._ended = in_background(self._hold, "distprove-ray")
 
     def how(self) -> str:
         """Wait for the connection; "started" or "joined". Raises ClusterError."""
-        return self._begun.result()
+        how = self._begun.result()
+        self._used = True
+        return how
 
     def close(self) -> None:
-        """End it. One that does not stand in time is left to its thread, which ends it as soon as it does."""
+        """End it, and wait for that if it was used. Another is left to its thread, which ends it as soon as it stands;
+        a guard does, if this process ends before."""
         self._over.set()
-        if wait([self._begun], patience.RAY_ENDS).done and self._begun.exception() is None:
+        if self._used:
             self._ended.result()
 
+    def stands(self) -> bool:
+        """Whether it is there and wanted."""
+        return self._begun.done() and self._begun.exception() is None and not self._over.is_set()
+
     def _hold(self) -> None:
+        global _holder
+        with _change:
+            _change.wait_for(lambda: _holder is None or _holder.stands())
+            shared = connected()
+            if not shared:
+                _holder = self
         try:
-            with connect(self._settings, self._over.is_set) as how:
-                self._begun.set_result(how)
+            with nullcontext("joined") if shared else connect(self._settings, self._over.is_set) as how:
+                with _change:
+                    self._begun.set_result(how)
+                    _change.notify_all()
                 self._over.wait()
         except BaseException as error:
             if self._begun.done():
                 raise
             self._begun.set_exception(error)
+        finally:
+            with _change:
+                if _holder is self:
+                    _holder = None
+                _change.notify_all()
+
+
+_change = threading.Condition()
+"""Held for moments, to read or change `_holder`; told when it changes, or stands."""
+_holder: Connection | None = None
+"""The one that starts or joined Ray, until its thread has ended that."""
+
+
+def connected() -> bool:
+    """Whether this process is connected to a Ray. One of a `Connection` that starts, or that nobody wants, is none."""
+    holder = _holder
+    if holder is not None:
+        return holder.stands()
+    ray = sys.modules.get("ray")
+    return ray is not None and ray.is_initialized()
 
 
 @contextmanager
@@ -96,15 +133,17 @@ def connect(settings: ExecutorSettings, unwanted: Callable[[], bool] = lambda: F
 
     Joins `settings.address`, or the cluster that RAY_ADDRESS names (as inside `ray job submit`), or a Ray that this
     process is connected to already. Otherwise starts one whose sockets, logs and spilled objects are in a private
-    folder; not again, if that fails, once it is `unwanted`. Raises ClusterError.
+    folder; not once it is `unwanted`. Raises ClusterError.
     """
     prepare(settings)
     import ray
     from ray.job_config import JobConfig
 
-    if ray.is_initialized():
+    if connected():
         yield "joined"
         return
+    if unwanted():
+        raise ClusterError("the connection to Ray was closed")
     address = _joined_address(settings)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
     # Else workers import from the folder that this process is run in before all else: what lies there may be a run that

@@ -662,6 +662,16 @@ def test_a_ray_that_does_not_come_up_leaves_no_process(monkeypatch: pytest.Monke
     assert ended[: len(here)] == here
 
 
+def test_a_ray_that_nobody_wants_any_more_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("it starts"))
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    settings = ExecutorSettings(local=False, gpus=0)
+    with pytest.raises(ClusterError, match="was closed"), connection.connect(settings, unwanted=lambda: True):
+        pytest.fail("it is there")
+
+
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_governor_that_comes_up_too_late_for_the_job_is_ended(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that joined near the end of a job kept the governor that the job had begun there."""

@@ -61,16 +61,20 @@ def test_the_choice_is_told() -> None:
 
 
 class Slow:
-    """Stands in for `connection.connect`: it is up once it may be, and says what happens on which thread."""
+    """Stands in for `connection.connect`: it is up once it may be, and says what happens on which thread. Each ends
+    once it may."""
 
     def __init__(self) -> None:
-        self.may, self.told = threading.Event(), list[str]()
+        self.may, self.may_end, self.told = threading.Event(), threading.Event(), list[str]()
+        self.may_end.set()
+        self.began = threading.Semaphore(0)
         self.error: Exception | None = None
         self.ended = threading.Event()
 
     @contextmanager
     def __call__(self, settings: ExecutorSettings, unwanted: Callable[[], bool]) -> Iterator[str]:
         self.thread = threading.current_thread()
+        self.began.release()
         assert self.may.wait(60)
         self.told.append("unwanted" if unwanted() else "wanted")
         if self.error is not None:
@@ -79,6 +83,7 @@ class Slow:
             yield "started"
         finally:
             assert threading.current_thread() is self.thread, "the thread that starts a Ray is the one that ends it"
+            assert self.may_end.wait(60)
             self.told.append("ended")
             self.ended.set()
 
@@ -116,14 +121,55 @@ def test_a_ray_that_does_not_come_up_is_told_where_it_is_waited_for(slow: Slow) 
     connection.close()
 
 
-def test_a_ray_that_nobody_wants_any_more_ends_as_soon_as_it_is_up(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.patience.RAY_ENDS", 0.01)
+def test_a_ray_that_nobody_wants_any_more_ends_as_soon_as_it_is_up(slow: Slow) -> None:
     connection = Connection(OWN)
+    assert slow.began.acquire(timeout=60)
     connection.close()
     assert slow.told == [], "whoever gives it up does not wait"
     slow.may.set()
     assert slow.ended.wait(60)
     assert slow.told == ["unwanted", "ended"]
+
+
+def test_nobody_waits_for_the_end_of_a_ray_that_was_not_used(slow: Slow) -> None:
+    slow.may.set()
+    slow.may_end.clear()
+    connection = Connection(OWN)
+    assert connection._begun.result(60) == "started"
+    connection.close()
+    assert slow.told == ["wanted"]
+    slow.may_end.set()
+    assert slow.ended.wait(60)
+
+
+def test_the_next_job_waits_for_a_ray_that_nobody_wants(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took that for one that this process is connected to, or started its own beside it."""
+    first = Connection(OWN)
+    assert slow.began.acquire(timeout=60)
+    first.close()
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))
+    slow.may_end.clear()
+    slow.may.set()
+    assert choose(ExecutorSettings()) == (True, "no cluster was named")
+    second = Connection(OWN)
+    assert not slow.began.acquire(timeout=0.05), "two start at the same time"
+    monkeypatch.delitem(sys.modules, "ray")
+    slow.may_end.set()
+    assert second.how() == "started"
+    assert choose(ExecutorSettings()) == (False, "this process is connected to one")
+    second.close()
+    assert slow.told == ["unwanted", "ended", "wanted", "ended"]
+
+
+def test_a_job_shares_the_ray_of_another_and_leaves_it(slow: Slow) -> None:
+    first, second = Connection(OWN), Connection(OWN)
+    slow.may.set()
+    assert sorted((first.how(), second.how())) == ["joined", "started"]
+    guest, host = (first, second) if first.how() == "joined" else (second, first)
+    guest.close()
+    assert slow.told == ["wanted"]
+    host.close()
+    assert slow.told == ["wanted", "ended"]
 
 
 def test_a_job_that_is_not_loaded_ends_the_ray_that_was_begun_for_it(slow: Slow) -> None:
