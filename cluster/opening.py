@@ -99,5 +99,9 @@ def open_fleet(settings: ExecutorSettings, likely_provers: int = 1, connection: 
 
     fleet = RayFleet(settings, connection)
     if is_joined(settings):
-        fleet.connect()  # before anything is made for the job
+        try:
+            fleet.connect()  # before anything is made for the job
+        except BaseException:  # an interrupt, too: nobody else has the fleet yet
+            fleet.close(now=True)
+            raise
     return fleet

@@ -23,7 +23,7 @@ from actors.backends import BackendChoice
 from actors.messages import HostSpec, VerifierSpec
 from actors.protocol import WorkerDied
 from actors.worker import Worker
-from cluster import session
+from cluster import opening, session
 from cluster.executor import connection
 from cluster.executor.fleet import Site
 from cluster.executor.local import LocalFleet
@@ -670,6 +670,31 @@ def test_a_ray_that_nobody_wants_any_more_is_not_started(monkeypatch: pytest.Mon
     settings = ExecutorSettings(local=False, gpus=0)
     with pytest.raises(ClusterError, match="was closed"), connection.connect(settings, unwanted=lambda: True):
         pytest.fail("it is there")
+
+
+@pytest.mark.parametrize(
+    "begin", [lambda it: opening.open_scheduler(it).start(), lambda it: opening.open_client(it).__enter__()]
+)
+def test_an_interrupt_closes_what_joins_a_cluster(
+    begin: Callable[[ExecutorSettings], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[object] = []
+
+    class Joining:
+        def __init__(self, settings: ExecutorSettings) -> None: ...
+
+        def how(self) -> str:
+            raise KeyboardInterrupt
+
+        def close(self) -> None:
+            closed.append(self)
+
+    monkeypatch.setattr("cluster.executor.ray.Connection", Joining)
+    monkeypatch.setattr("cluster.opening.prepare", lambda settings: None)
+    settings = ExecutorSettings(address="192.0.2.1:6379")
+    with pytest.raises(KeyboardInterrupt):
+        begin(settings)
+    assert len(closed) == 1
 
 
 @pytest.mark.parametrize("answers", [True, False])
