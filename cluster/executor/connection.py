@@ -13,6 +13,7 @@ import atexit
 import logging
 import os
 import secrets
+import shutil
 import socket
 import sys
 import threading
@@ -156,6 +157,8 @@ def connect(settings: ExecutorSettings, unwanted: Callable[[], bool] = lambda: F
             if address is None:
                 folder = stack.enter_context(ray_folder())
                 stack.enter_context(guarded(str(folder)))
+                # Before the guard ends: this process may end at any moment, where nobody waits for this.
+                stack.callback(shutil.rmtree, folder, ignore_errors=True)
                 own = {
                     "num_cpus": min(settings.threads or usable_threads(), usable_threads()),
                     "num_gpus": settings.gpus,

@@ -672,6 +672,28 @@ def test_a_ray_that_nobody_wants_any_more_is_not_started(monkeypatch: pytest.Mon
         pytest.fail("it is there")
 
 
+def test_the_guard_outlives_the_folder_of_a_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the end of a Ray that was not used: the process may end between the two."""
+    import ray
+
+    left: list[bool] = []
+
+    @contextmanager
+    def guarding(folder: str) -> Iterator[None]:
+        assert Path(folder).is_dir()
+        yield
+        left.append(Path(folder).exists())
+
+    monkeypatch.setattr(connection, "guarded", guarding)
+    monkeypatch.setattr(ray, "init", lambda **_: None)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with connection.connect(ExecutorSettings(local=False, gpus=0)) as how:
+        assert how == "started"
+    assert left == [False]
+
+
 @pytest.mark.parametrize(
     "begin", [lambda it: opening.open_scheduler(it).start(), lambda it: opening.open_client(it).__enter__()]
 )
