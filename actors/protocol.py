@@ -133,7 +133,7 @@ class Batch:
     forgotten: int = 0
     """Number of the last `forget` before it. What it tells of a job that was forgotten later is of the former one."""
     number: int = 0
-    """Its place among the news of this slot, from 1 on. 0: whoever tells it tells it once."""
+    """Its place among the news of this slot, from 1 on. The scheduler takes each number once, and every batch of 0."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def open_fleet(settings: ExecutorSettings, likely_provers: int = 1, connection: 
     if is_joined(settings):
         try:
             fleet.connect()  # before anything is made for the job
-        except BaseException:  # an interrupt, too: nobody else has the fleet yet
+        except BaseException:  # an interrupt, too: the caller cannot close a fleet that it was not given
             fleet.close(now=True)
             raise
     return fleet

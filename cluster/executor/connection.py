@@ -120,7 +120,8 @@ _holder: Connection | None = None
 
 
 def connected() -> bool:
-    """Whether this process is connected to a Ray. One of a `Connection` that starts, or that nobody wants, is none."""
+    """Whether this process is connected to a Ray that jobs may use. A Ray that still starts does not count, nor one
+    whose `Connection` was closed."""
     holder = _holder
     if holder is not None:
         return holder.stands()
@@ -157,7 +158,7 @@ def connect(settings: ExecutorSettings, unwanted: Callable[[], bool] = lambda: F
             if address is None:
                 folder = stack.enter_context(ray_folder())
                 stack.enter_context(guarded(str(folder)))
-                # Before the guard ends: this process may end at any moment, where nobody waits for this.
+                # Before the guard ends: without the guard, a process that ends here would leave the folder.
                 stack.callback(shutil.rmtree, folder, ignore_errors=True)
                 own = {
                     "num_cpus": min(settings.threads or usable_threads(), usable_threads()),

@@ -79,7 +79,7 @@ class LocalFleet(Fleet):
             self.sites[name] = Site(worker, choice, max(1, min(threads, budget.threads) // count), host)
 
     def _idle_memory(self, devices: list[int]) -> int:
-        """Bytes that the settings allow of each device, of which nobody uses any; 0 where that is not known."""
+        """Bytes that a job may use of each device: what the settings allow, or 0 for a device that others use."""
         return _device_memory(self.settings, devices)
 
     def remember(self, worker: WorkerHandle, device: str, reason: str) -> None:
@@ -242,8 +242,8 @@ def prover_choices(
 
 
 def _device_memory(settings: ExecutorSettings, devices: list[int], found: Mapping[str, int] | None = None) -> int:
-    """Bytes that the settings allow of each device, of which nobody uses any; 0 where that is not known. `found` is as
-    in `idle_memory`."""
+    """Bytes that a job may use of each device: what the settings allow, or 0 for a device that others use. `found` is
+    as in `idle_memory`."""
     chosen = device_backend(settings.backend)
     idle = idle_memory([chosen[1].identify(device) for device in devices], found) if chosen is not None else 0
     return min(idle, settings.device_memory or idle)

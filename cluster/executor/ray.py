@@ -320,7 +320,7 @@ class RayFleet(Fleet):
         return [name for name, site in list(self.sites.items()) if site.worker.node_id not in there]
 
     def _device_memory(self) -> int:
-        """Bytes that the settings allow of each GPU here, of which nobody uses any; 0 where that is not known."""
+        """Bytes that a job may use of each GPU here: what the settings allow, or 0 for a GPU that others use."""
         nodes = [node for node in self._nodes if node.gpus] if self.settings.gpus != 0 else []
         if not nodes or self.settings.backend not in ("auto", "cuda"):
             return 0  # NVML does not tell of another backend's devices

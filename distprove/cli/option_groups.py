@@ -30,6 +30,12 @@ from distprove.options import Setting, settings_of
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+TreeWires = Annotated[
+    int | None,
+    typer.Option(
+        "--tree-wires", min=1, metavar="N", help="Of one proof of a job: the most wires of circuits to make for it."
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
 
 

@@ -11,7 +11,7 @@ import typer
 
 from distprove.cli.backends import Computing
 from distprove.cli.console import escape, format_seconds, out, print_json, reports_errors, warn
-from distprove.cli.option_groups import AsJson, Overwrite, Writes, takes_groups
+from distprove.cli.option_groups import AsJson, Overwrite, TreeWires, Writes, takes_groups
 from distprove.cli.plain_help import App
 from distprove.cli.programs import import_from_here
 from distprove.cli.zkey import contribute
@@ -122,10 +122,7 @@ def wrap(
             help="Proven bits to ask for of the proofs inside the wrap.",
         ),
     ] = None,
-    tree_wires: Annotated[
-        int | None,
-        typer.Option("--tree-wires", min=1, metavar="N", help="The most wires of circuits to make for the job's tree."),
-    ] = None,
+    tree_wires: TreeWires = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:

@@ -19,7 +19,7 @@ MAX_ROWS = 40
 MAX_NAMES = 5
 """Partitions named beside an error that they share."""
 
-INSECURE_WRAP = "insecure wrap: whoever made its key can forge wraps"
+INSECURE_WRAP = "insecure wrap: the maker of its key can forge wraps"
 
 STATUS = {"proved": "[green]proved[/]", "resumed": "[green]kept[/]", "failed": "[red]failed[/]", "waiting": "[dim]-[/]"}
 

@@ -18,7 +18,7 @@ from distprove.cli.console import (
     reports_errors,
     warn,
 )
-from distprove.cli.option_groups import AsJson, Reads, Writes, run_files
+from distprove.cli.option_groups import AsJson, Reads, TreeWires, Writes, run_files
 from distprove.errors import InputError, UsageError
 from distprove.options import SECURITY_BITS
 
@@ -83,12 +83,7 @@ def verify(
     threads: Annotated[
         int | None, typer.Option(min=1, max=4096, help="CPU threads, or processes, at most; by default all.")
     ] = None,
-    tree_wires: Annotated[
-        int | None,
-        typer.Option(
-            "--tree-wires", min=1, metavar="N", help="Of one proof of a job: the most wires of circuits to make for it."
-        ),
-    ] = None,
+    tree_wires: TreeWires = None,
     wrap_vk: Annotated[
         Path | None,
         typer.Option(

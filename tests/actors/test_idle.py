@@ -22,7 +22,7 @@ class Idle:
         self.asked = 0
 
     def prove_partition(self, *_: Any) -> Any:
-        raise NotImplementedError
+        raise AssertionError("these tests give it nothing to prove")
 
     def close(self) -> None:
         """Nothing is open."""

@@ -29,7 +29,7 @@ JOB = (
     *("poseidon2", "--security", "1", "--grinding", "0", "--local", "--no-isolate", "--wrap"),
 )
 FEW = ("--security", "1")
-INSECURE = "insecure wrap: whoever made its key can forge wraps"
+INSECURE = "insecure wrap: the maker of its key can forge wraps"
 
 
 def facts(done: Any) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Tape:
     inputs: tuple[Signal, ...]
     labels: tuple[str, ...]
     arrays: Mapping[str, NDArray[Any]]
-    """By the names of `ARRAYS`."""
+    """The tables of the program. The keys are the names in `ARRAYS`."""
     templates: tuple[tuple[int, tuple[NDArray[Any], ...]], ...]
     """The inputs of each template, and its arrays in the order of `TEMPLATE`."""
 
