@@ -164,6 +164,9 @@ def aggregation(
     ptau: Annotated[
         list[Path] | None, typer.Option(help="Powers-of-tau files of two independent ceremonies: give two.")
     ] = None,
+    generic_srs: Annotated[
+        Path | None, typer.Option(help="bellperson's file of both, such as Filecoin's v28-fil-inner-product-v1.srs.")
+    ] = None,
     insecure_dev: Annotated[
         bool, typer.Option("--insecure-dev", help="No ceremonies: fresh secrets. Quick, and safe for nothing.")
     ] = False,
@@ -174,17 +177,20 @@ def aggregation(
     as_json: AsJson = False,
 ) -> None:
     """Make the keys that proofs are aggregated with, from the files of two ceremonies; every point is checked."""
-    from distprove.groth16.aggregate.srs_setup import insecure_srs, srs_from_ceremonies
+    from distprove.groth16.aggregate.generic_srs import FILECOIN_DIGEST, file_digest, read_generic_srs
+    from distprove.groth16.aggregate.srs_setup import insecure_srs, srs_from_ceremonies, srs_from_generic
     from distprove.groth16.ptau import read_ptau
     from kernels.maths.curves import curve_by_name
 
     given = ptau or []
-    if (not given) != insecure_dev or len(given) not in (0, 2):
-        raise UsageError("give --ptau twice, for two ceremonies, or --insecure-dev")
+    if bool(given) + (generic_srs is not None) + insecure_dev != 1 or len(given) not in (0, 2):
+        raise UsageError("give --ptau twice, for two ceremonies, or --generic-srs, or --insecure-dev")
     _, verifier = _srs_files(destination, {})
     with computing.opened() as chosen:
         if given:
             srs = srs_from_ceremonies(read_ptau(given[0]), read_ptau(given[1]), proofs, chosen)
+        elif generic_srs is not None:
+            srs = srs_from_generic(read_generic_srs(generic_srs, proofs), chosen)
         else:
             try:
                 srs = insecure_srs(curve_by_name(curve), proofs, chosen)
@@ -200,6 +206,8 @@ def aggregation(
         size = format_bytes(destination.stat().st_size)
         out().print(f"[bold]{escape(str(destination))}[/]  {size}, {srs.curve.title}, up to {srs.n} proofs")
         out().print(f"[bold]{escape(str(verifier))}[/]  for verifiers; digest {part.digest.hex()}")
+    if generic_srs is not None and (digest := file_digest(generic_srs)) != FILECOIN_DIGEST:
+        warn(f"{generic_srs} is not the file that Filecoin publishes ({digest}): its maker may know its secrets.")
     if srs.insecure:
         warn("insecure development keys: whoever made them can forge aggregates. Every aggregate under them says so.")
 

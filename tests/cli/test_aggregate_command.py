@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 from pathlib import Path
@@ -41,6 +42,21 @@ def made(proven: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     assert done.exit_code == 0, done.output
     assert "insecure development keys" in " ".join(done.stderr.split())
     return path
+
+
+def test_keys_from_bellpersons_file_say_that_they_are_not_filecoins(tmp_path: Path) -> None:
+    record = json.loads((Path(__file__).parents[1] / "groth16/aggregate/data/generic_srs.json").read_text())
+    path = tmp_path / "generic.srs"
+    path.write_bytes(bytes.fromhex(record["file"]))
+    args = ("setup", "aggregation", "--generic-srs", path, "--proofs", 4, *CPU)
+    done = run(*args, "--out", tmp_path / "keys.srs", "--json")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert (said["curve"], said["proofs"], said["insecure"]) == ("BLS12-381", 4, False)
+    digest = hashlib.blake2b(path.read_bytes()).hexdigest()[:32]
+    assert f"is not the file that Filecoin publishes ({digest})" in " ".join(done.stderr.split())
+    refused = run(*args, "--out", tmp_path / "other.srs", "--insecure-dev")
+    assert "or --generic-srs, or --insecure-dev" in why_refused(refused)
 
 
 def verifier(keys: Path) -> str:

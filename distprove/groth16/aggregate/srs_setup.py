@@ -1,4 +1,4 @@
-"""Makes the keys of aggregation: from two powers-of-tau files, or for development without a ceremony.
+"""Makes the keys of aggregation: from two powers-of-tau files, from bellperson's file of both, or for development.
 
 That two ceremonies are independent cannot be computed. Refused is what shows that they are not: secrets that are equal
 or inverse, one that is a power of the other within the keys, all these with either sign, and files that share a
@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from distprove.errors import CurveMismatch, InputError, InvalidKey
+from distprove.groth16.aggregate.generic_srs import GenericSrs
 from distprove.groth16.aggregate.keys import powers_of
 from distprove.groth16.aggregate.srs import Srs, size_for
 from distprove.groth16.combinations import coefficients, combination, same_pairing
@@ -39,21 +41,16 @@ def srs_from_ceremonies(
     shared = {*alpha.contributions()} & {*beta.contributions()}
     if shared:
         raise InvalidKey(f"{alpha.name} and {beta.name} share {len(shared)} contributions: they are of one ceremony")
-    taken = [_powers(ptau, n, backend, rng) for ptau in (alpha, beta)]
-    (a1, a2), (b1, b2) = taken
-    own = [{row.tobytes() for row in powers} for powers in (a1, b1)]
-    for ptau, different in zip((alpha, beta), own, strict=True):
-        if len(different) < 2 * n:
-            raise InvalidKey(f"{ptau.name}: the first {2 * n} powers of its secret are not different")
-    own = [others - {powers[1].tobytes()} for others, powers in zip(own, (a1, b1), strict=True)]
-    for powers, others in ((b1, own[0]), (a1, own[1])):
-        if not others.isdisjoint((powers[1].tobytes(), neg(curve, Group.G1, powers[1]).tobytes())):
-            raise InvalidKey(
-                f"the secret of {beta.name} or its negative is a power of that of {alpha.name}, or the other way round"
-            )
-    srs = Srs(curve, n, False, (a1, b1), (a2, b2))
-    srs.verifier  # noqa: B018 (refuses secrets that do not belong together)
-    return srs
+    return _srs_of(curve, _taken(alpha, n), _taken(beta, n), backend, rng)
+
+
+def srs_from_generic(generic: GenericSrs, backend: Backend, rng: Callable[[int], bytes] = secrets.token_bytes) -> Srs:
+    """The keys of bellperson's file, every point of which is checked. It does not tell of its ceremonies, so nothing
+    here compares them. Raises InvalidKey."""
+    alpha, beta = (
+        _Powers(f"{generic.name}: {title}", generic.g1[i], generic.g2[i]) for i, title in enumerate(("alpha", "beta"))
+    )
+    return _srs_of(generic.curve, alpha, beta, backend, rng)
 
 
 def insecure_srs(curve: Curve, proofs: int, backend: Backend) -> Srs:
@@ -69,9 +66,17 @@ def insecure_srs(curve: Curve, proofs: int, backend: Backend) -> Srs:
     return Srs(curve, n, True, g1, (points(Group.G2, alpha, n), points(Group.G2, beta, n)))
 
 
-def _powers(ptau: Ptau, n: int, backend: Backend, rng: Callable[[int], bytes]) -> tuple[HostArray, HostArray]:
-    """The first 2n powers of the file's secret in G1 and n in G2, after they were checked. Raises InvalidKey."""
-    curve = ptau.curve
+@dataclass(frozen=True)
+class _Powers:
+    """Powers of a secret from the 0th on as a file has them: 2n in G1 and n in G2, (count, point_limbs)."""
+
+    name: str
+    g1: HostArray
+    g2: HostArray
+
+
+def _taken(ptau: Ptau, n: int) -> _Powers:
+    """The powers of the file's secret that n proofs take. Raises InputError for too few."""
     taken: list[HostArray] = []
     for which, count in ((Powers.TAU_G1, 2 * n), (Powers.TAU_G2, n)):
         found = ptau.powers(which)
@@ -79,22 +84,46 @@ def _powers(ptau: Ptau, n: int, backend: Backend, rng: Callable[[int], bytes]) -
             raise InputError(
                 f"{ptau.name}: powers of tau up to 2^{ptau.power} are too few: {n} proofs take 2^{n.bit_length()}"
             )
-        powers = np.array(found[:count], order="C").view("<u8")  # the file may change while it is mapped
-        bad = backend.groups.check_points(curve, which.group, powers)
+        taken.append(np.array(found[:count], order="C").view("<u8"))  # the file may change while it is mapped
+    return _Powers(ptau.name, *taken)
+
+
+def _srs_of(curve: Curve, alpha: _Powers, beta: _Powers, backend: Backend, rng: Callable[[int], bytes]) -> Srs:
+    """The keys of two secrets, every point of which is checked. Raises InvalidKey."""
+    n = len(alpha.g2)
+    for secret in (alpha, beta):
+        _check(curve, secret, backend, rng)
+    own = [{row.tobytes() for row in secret.g1} for secret in (alpha, beta)]
+    for secret, different in zip((alpha, beta), own, strict=True):
+        if len(different) < 2 * n:
+            raise InvalidKey(f"{secret.name}: the first {2 * n} powers of its secret are not different")
+    own = [others - {secret.g1[1].tobytes()} for others, secret in zip(own, (alpha, beta), strict=True)]
+    for secret, others in ((beta, own[0]), (alpha, own[1])):
+        if not others.isdisjoint((secret.g1[1].tobytes(), neg(curve, Group.G1, secret.g1[1]).tobytes())):
+            raise InvalidKey(
+                f"the secret of {beta.name} or its negative is a power of that of {alpha.name}, or the other way round"
+            )
+    srs = Srs(curve, n, False, (alpha.g1, beta.g1), (alpha.g2, beta.g2))
+    srs.verifier  # noqa: B018 (refuses secrets that do not belong together)
+    return srs
+
+
+def _check(curve: Curve, secret: _Powers, backend: Backend, rng: Callable[[int], bytes]) -> None:
+    """Raise InvalidKey unless these are the powers of one secret, members of their groups, from the generators on."""
+    g1, g2 = secret.g1, secret.g2
+    for group, powers in ((Group.G1, g1), (Group.G2, g2)):
+        bad = backend.groups.check_points(curve, group, powers)
         if bad is not None:
-            raise InvalidKey(f"{ptau.name}: point {bad} of {which.name} is not in {which.group.name}")
-        if not np.array_equal(powers[0], generator(curve, which.group)):
-            raise InvalidKey(f"{ptau.name}: {which.name} does not begin with the generator")
-        taken.append(powers)
-    g1, g2 = taken
+            raise InvalidKey(f"{secret.name}: point {bad} of the powers is not in {group.name}")
+        if not np.array_equal(powers[0], generator(curve, group)):
+            raise InvalidKey(f"{secret.name}: the powers in {group.name} do not begin with the generator")
     # Successive points have the same ratio, and it is that of the other group: as random combinations of all of them.
     low, high = _combinations(curve, Group.G1, g1, backend, rng)
     if not same_pairing(curve, (high, g2[0]), (low, g2[1])):
-        raise InvalidKey(f"{ptau.name}: the points of {Powers.TAU_G1.name} are not the powers of one secret")
+        raise InvalidKey(f"{secret.name}: the points in G1 are not the powers of one secret")
     low, high = _combinations(curve, Group.G2, g2, backend, rng)
     if not same_pairing(curve, (g1[0], high), (g1[1], low)):
-        raise InvalidKey(f"{ptau.name}: the points of {Powers.TAU_G2.name} are not the powers of the secret")
-    return g1, g2
+        raise InvalidKey(f"{secret.name}: the points in G2 are not the powers of the secret")
 
 
 def _combinations(
